@@ -126,8 +126,8 @@ impl Command {
             Self::Holes(args) => holes::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Keys(command) => keys::run(&command),
-            Self::Completions(args) => help::completions(&args),
-            Self::Help(args) => help::help(&args),
+            Self::Completions(args) => help::completions(&args, definition()),
+            Self::Help(args) => help::help(&args, definition()),
             Self::ChildOf(args) => up::child_of(&args),
             other => on_the_bus(other),
         }
@@ -157,7 +157,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Drain(args) => controls::drain(args).await,
             Command::Undrain(args) => controls::undrain(args).await,
             Command::Limits(args) => controls::limits(args).await,
-            Command::Complete(args) => complete::run(args).await,
+            Command::Complete(args) => complete::run(args, &definition()).await,
             Command::Audit(args) => audit::run(args).await,
             _ => Err(CliError::failed("not a command of the bus")),
         }

@@ -82,7 +82,7 @@ impl CliError {
 
     /// A failure that the output has said already: only the exit code tells of it.
     #[must_use]
-    pub fn said() -> Self {
+    pub fn already_printed() -> Self {
         Self::failed("")
     }
 

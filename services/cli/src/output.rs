@@ -68,7 +68,7 @@ pub(crate) fn print_raw(text: &str) -> Result<()> {
 
 /// Says something on standard error, for what must go on where nobody can be told: a closed standard
 /// error, or a full disk behind a redirection.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(format!("{}\n", plain(text)).as_bytes());
 }
 

@@ -6,7 +6,7 @@ mod forecast;
 mod order;
 mod output;
 mod report;
-mod saved;
+mod problem;
 mod window;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use lacuna_sim::{
 };
 
 use crate::error::{CliError, Result};
-use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
+use crate::log::{Bar, HoleSource, Input, LogSummary, load, unreadable};
 
 pub(crate) use args::{ReplayArgs, USUAL};
 pub use order::order;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         && settings.forecast.hints
         && settings.lookahead != Lookahead::All;
     let Input {
-        mut facts,
+        summary: mut log_summary,
         recording,
     } = load(&log, submitted, &mut bar)?;
     let recording = recording.as_ref();
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             if args.max_parallel.is_none() {
                 settings.max_parallel = builtin::parallel(recording.nodes());
             }
-            facts.notes.push(format!(
+            log_summary.notes.push(format!(
                 "no --trainers: {}, {} at a time",
                 builtin::WHAT,
                 settings.max_parallel
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     check_names(args, &settings, &trainers)?;
     let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
     if !settings.policy.maximises() && !own {
-        facts.notes.push(format!(
+        log_summary.notes.push(format!(
             "{} heeds no objective but fair: only what it is measured by, the same trainers on \
              dedicated nodes, does",
             settings.policy.name().replace('-', " ")
@@ -88,13 +88,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         }
         settings.gantt = Some(part);
     }
-    let mut keeper = args
+    let mut recorder = args
         .save_problem
         .as_ref()
-        .map(|wanted| saved::Keeper::new(wanted, &trainers));
+        .map(|wanted| problem::ProblemRecorder::new(wanted, &trainers));
     let mut save = |decision: &Decision<'_>| {
-        if let Some(keeper) = &mut keeper {
-            keeper.look(decision);
+        if let Some(recorder) = &mut recorder {
+            recorder.observe(decision);
         }
     };
     let mut hooks = Hooks {
@@ -105,14 +105,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let history = shown.then(History::default);
     let mut replayed =
         replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
-    if let Some(keeper) = keeper {
+    if let Some(recorder) = recorder {
         let policy = serde_json::json!(settings.policy);
         let policy = policy.as_str().unwrap_or_default();
         let how = format!("{policy}, objective {}", settings.objective);
-        keeper.write(&facts.file, &how)?;
+        recorder.write(&log_summary.file, &how)?;
     }
     if shown {
-        let report = report_of(args, &facts, recording, &trainers, &replayed)?;
+        let report = report_of(args, &log_summary, recording, &trainers, &replayed)?;
         if let Some(target) = page {
             target.write(&render(&report))?;
         }
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             target.write(&drawing(&report))?;
         }
     }
-    let pool = pool_stats(recording, pool_options(args, &facts, recording)).map_err(failed)?;
+    let pool = pool_stats(recording, pool_options(args, &log_summary, recording)).map_err(failed)?;
     bar.done();
     replayed.summary.wall_seconds = watch.seconds();
     replayed.summary.peak_rss_bytes = peak_rss_bytes();
@@ -128,13 +128,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     if args.json {
         // Exactly one JSON value leaves: with a disagreement it is the error.
         disagreement?;
-        return output::json(&replayed.summary, &pool, &facts);
+        return output::json(&replayed.summary, &pool, &log_summary);
     }
-    if let Some(warning) = facts.warning() {
+    if let Some(warning) = log_summary.warning() {
         eprintln!("{warning}");
     }
     let written = [("report", &args.report), ("drawing", &args.svg)];
-    output::table(&replayed.summary, &pool, &facts, &written)?;
+    output::table(&replayed.summary, &pool, &log_summary, &written)?;
     disagreement
 }
 
@@ -164,26 +164,26 @@ fn failed(error: SimError) -> CliError {
 /// The report.
 fn report_of(
     args: &ReplayArgs,
-    facts: &Facts,
+    log_summary: &LogSummary,
     recording: &dyn Recording,
     trainers: &[TrainerSpec],
     replayed: &Replayed,
 ) -> Result<Report> {
-    let (machine, notes) = facts.about();
+    let (machine, notes) = log_summary.about();
     let source = Source {
-        pool: pool_options(args, facts, recording),
-        simulated: facts.kind == Kind::Simulated,
+        pool: pool_options(args, log_summary, recording),
+        simulated: log_summary.kind == HoleSource::Simulated,
         machine: &machine,
         notes: &notes,
-        ..Source::new(&facts.file, recording, trainers)
+        ..Source::new(&log_summary.file, recording, trainers)
     };
     from_replay(&source, replayed).map_err(failed)
 }
 
 /// How the pool's statistics are taken.
-fn pool_options(args: &ReplayArgs, facts: &Facts, recording: &dyn Recording) -> PoolOptions {
+fn pool_options(args: &ReplayArgs, log_summary: &LogSummary, recording: &dyn Recording) -> PoolOptions {
     PoolOptions {
-        machine_nodes: facts.machine_nodes,
+        machine_nodes: log_summary.machine_nodes,
         utc_offset_s: args.log.utc_offset_s(recording.start()),
         ..PoolOptions::default()
     }

@@ -38,7 +38,7 @@ pub fn render(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
 
 /// Lines of `name  value`, the names of one width.
 #[must_use]
-pub fn facts(rows: &[(&str, String)]) -> String {
+pub fn key_values(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
     rows.iter()
         .map(|(name, value)| format!("{name:<width$}  {value}\n"))
@@ -83,7 +83,7 @@ mod tests {
             "A|B\nx/y|z\n"
         );
         assert_eq!(
-            facts(&[("a", "1".into()), ("bcd", "2".into())]),
+            key_values(&[("a", "1".into()), ("bcd", "2".into())]),
             "a    1\nbcd  2\n"
         );
     }

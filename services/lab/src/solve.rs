@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use lacuna_cli::error::{CliError, Exit, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, parse_span, short};
-use lacuna_cli::table::{Side, facts, render};
+use lacuna_cli::table::{Side, key_values, render};
 use lacuna_model::{Outcome, Span};
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::file::{self, Saved};
@@ -266,7 +266,7 @@ fn table(solved: &Solved) -> String {
     if let Some(known) = solved.known_objective {
         rows.push(("known answer", format!("{known}")));
     }
-    let mut text = facts(&rows);
+    let mut text = key_values(&rows);
     if !solved.changes.is_empty() {
         let columns = [
             ("TRAINER", Side::Right),
@@ -309,6 +309,6 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     }
     match solved.objective {
         Some(_) => Ok(()),
-        None => Err(CliError::said()),
+        None => Err(CliError::already_printed()),
     }
 }

@@ -98,7 +98,7 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
         output::print(&text(&findings))?;
     }
     if worst == Verdict::Fatal {
-        return Err(CliError::said());
+        return Err(CliError::already_printed());
     }
     Ok(())
 }

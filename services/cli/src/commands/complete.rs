@@ -13,7 +13,6 @@ use clap_complete::Shell;
 use lacuna_wire::msg::{Kept, Reply, Request};
 
 use super::trainers::pages;
-use crate::args::definition;
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Result};
 use crate::output;
@@ -41,13 +40,13 @@ const CONNECTION: [&str; 4] = ["nats", "identity", "cluster", "data-dir"];
 
 /// A word that names a trainer or a node.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked<'a> {
+struct PartialName<'a> {
     trainers: bool,
     nodes: bool,
     /// How the name begins.
     begin: &'a str,
     /// What stands before the name in the same word: an option and `=`.
-    lead: &'a str,
+    prefix: &'a str,
     /// The words before it.
     before: &'a [String],
     /// What they say of the connection.
@@ -78,12 +77,12 @@ fn positional(command: &Command, place: usize) -> Option<&Arg> {
 }
 
 /// What the last word of a line names; nothing if that is neither a trainer nor a node.
-fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
+fn partial_name<'a>(command: &Command, words: &'a [String]) -> Option<PartialName<'a>> {
     let (current, before) = words.split_last()?;
-    let mut asked = Asked {
+    let mut partial_name = PartialName {
         begin: current,
         before,
-        ..Asked::default()
+        ..PartialName::default()
     };
     let (mut at, mut place, mut plain) = (command, 0, false);
     let mut expected: Option<&Arg> = None;
@@ -91,7 +90,7 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
     for word in before.iter().skip(1).filter(|word| *word != "=") {
         if let Some(arg) = expected.take() {
             if let Some(long) = arg.get_long().filter(|long| CONNECTION.contains(long)) {
-                asked.connection.push(format!("--{long}={word}"));
+                partial_name.connection.push(format!("--{long}={word}"));
             }
         } else if plain || !word.starts_with('-') {
             match at.find_subcommand(word) {
@@ -103,7 +102,7 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
         } else if let Some((name, _)) = word.split_once('=') {
             let long = option(at, name).and_then(Arg::get_long);
             if long.is_some_and(|long| CONNECTION.contains(&long)) {
-                asked.connection.push(word.clone());
+                partial_name.connection.push(word.clone());
             }
         } else {
             expected = option(at, word);
@@ -111,13 +110,13 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
     }
     let arg = match expected {
         Some(arg) => {
-            asked.begin = current.strip_prefix('=').unwrap_or(current);
+            partial_name.begin = current.strip_prefix('=').unwrap_or(current);
             arg
         }
         None if current.starts_with('-') && !plain => {
             let (name, begin) = current.split_once('=')?;
-            asked.begin = begin;
-            asked.lead = current.strip_suffix(begin)?;
+            partial_name.begin = begin;
+            partial_name.prefix = current.strip_suffix(begin)?;
             option(at, name)?
         }
         None => positional(at, place)?,
@@ -126,12 +125,12 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
         let mut names = arg.get_value_names().unwrap_or_default().iter();
         names.any(|name| name.split('|').any(|name| name == what))
     };
-    asked.trainers = named("TRAINER");
-    asked.nodes = named("NODE");
-    (asked.trainers || asked.nodes).then_some(asked)
+    partial_name.trainers = named("TRAINER");
+    partial_name.nodes = named("NODE");
+    (partial_name.trainers || partial_name.nodes).then_some(partial_name)
 }
 
-impl Asked<'_> {
+impl PartialName<'_> {
     /// Asks the cluster for names. Of trainers that are over only if no other fits.
     async fn names(&self) -> Result<Vec<String>> {
         let line = std::iter::once("lacuna".to_owned()).chain(self.connection.iter().cloned());
@@ -166,7 +165,7 @@ impl Asked<'_> {
     fn offered(&self, names: &[String]) -> Vec<String> {
         let fits = |name: &&String| name.starts_with(self.begin) && !self.before.contains(name);
         let names: BTreeSet<&String> = names.iter().filter(fits).collect();
-        let word = |name: &String| format!("{}{name}", self.lead);
+        let word = |name: &String| format!("{}{name}", self.prefix);
         names.into_iter().map(word).collect()
     }
 }
@@ -175,13 +174,12 @@ impl Asked<'_> {
 ///
 /// # Errors
 /// Standard output cannot be written. That nobody answers is none: the line is still being typed.
-pub(crate) async fn run(args: CompleteArgs) -> Result<()> {
-    let command = definition();
-    let Some(asked) = asked(&command, &args.words) else {
+pub(crate) async fn run(args: CompleteArgs, command: &Command) -> Result<()> {
+    let Some(partial_name) = partial_name(command, &args.words) else {
         return Ok(());
     };
-    if let Ok(Ok(names)) = tokio::time::timeout(LIMIT, asked.names()).await {
-        let offered = asked.offered(&names);
+    if let Ok(Ok(names)) = tokio::time::timeout(LIMIT, partial_name.names()).await {
+        let offered = partial_name.offered(&names);
         if !offered.is_empty() {
             output::print(&offered.join("\n"))?;
         }
@@ -238,6 +236,7 @@ pub(crate) fn with_names(shell: Shell, script: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::definition;
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
@@ -269,8 +268,8 @@ mod tests {
             ),
         ] {
             let words = words(line);
-            let asked = asked(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
-            let found = (asked.trainers, asked.nodes, asked.begin);
+            let partial_name = partial_name(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
+            let found = (partial_name.trainers, partial_name.nodes, partial_name.begin);
             assert_eq!(found, (trainers, nodes, begin), "{line}");
         }
         for line in [
@@ -286,9 +285,9 @@ mod tests {
             "lacuna submit tr",
             "lacuna no-such ",
         ] {
-            assert_eq!(asked(&command, &words(line)), None, "{line}");
+            assert_eq!(partial_name(&command, &words(line)), None, "{line}");
         }
-        assert_eq!(asked(&command, &[]), None);
+        assert_eq!(partial_name(&command, &[]), None);
     }
 
     #[test]
@@ -297,7 +296,7 @@ mod tests {
         let names = ["hpo-2", "hpo-1", "mixed", "hpo-1"].map(str::to_owned);
         let offered = |line: &str| {
             let words = words(line);
-            asked(&command, &words).unwrap().offered(&names)
+            partial_name(&command, &words).unwrap().offered(&names)
         };
         assert_eq!(offered("lacuna cancel hp"), ["hpo-1", "hpo-2"]);
         assert_eq!(offered("lacuna cancel hpo-2 hp"), ["hpo-1"]);
@@ -305,9 +304,9 @@ mod tests {
         assert_eq!(offered("lacuna cancel x"), [""; 0]);
         assert_eq!(offered("lacuna events tail --node=m"), ["--node=mixed"]);
         let words = words("lacuna logs --nats nats://x --cluster=c --lines 5 --data-dir = /d h");
-        let asked = asked(&command, &words).unwrap();
+        let partial_name = partial_name(&command, &words).unwrap();
         assert_eq!(
-            asked.connection,
+            partial_name.connection,
             ["--nats=nats://x", "--cluster=c", "--data-dir=/d"]
         );
     }

@@ -13,7 +13,7 @@ use lacuna_trainer::controls::Pattern;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
-use super::which::{Which, all_among, some, split};
+use super::node_selector::{NodeSelector, all_among, first_few, split};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso_short, parse_span, parse_time};
@@ -72,8 +72,8 @@ Nodes under a trainer are given back at once. They stay drained until `lacuna un
 means the nodes that match now; `lacuna limits set --avoid` takes those that come, too.")]
 pub(crate) struct DrainArgs {
     /// Which: names, ranges as in a[01-16], or patterns as in a*
-    #[arg(required = true, value_name = "NODE", value_parser = Which::parse)]
-    nodes: Vec<Which>,
+    #[arg(required = true, value_name = "NODE", value_parser = NodeSelector::parse)]
+    nodes: Vec<NodeSelector>,
     /// Nodes that no event has named yet, too
     #[arg(long)]
     unnamed: bool,
@@ -92,8 +92,8 @@ Examples:
   lacuna undrain '*'                 all that are drained")]
 pub(crate) struct UndrainArgs {
     /// Which: names, ranges as in a[01-16], or patterns as in a*
-    #[arg(required = true, value_name = "NODE", value_parser = Which::parse)]
-    nodes: Vec<Which>,
+    #[arg(required = true, value_name = "NODE", value_parser = NodeSelector::parse)]
+    nodes: Vec<NodeSelector>,
     #[command(flatten)]
     common: Common,
 }
@@ -312,12 +312,12 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
     let client = Client::connect(&args.common.connect).await?;
     let known = known(&client).await?;
     let mut nodes = BTreeSet::new();
-    for which in &args.nodes {
+    for selector in &args.nodes {
         if args.unnamed {
-            let (found, unknown) = which.among(&known).map_err(no_such)?;
+            let (found, unknown) = selector.among(&known).map_err(no_such)?;
             nodes.extend(found.into_iter().chain(unknown));
         } else {
-            let found = all_among(std::slice::from_ref(which), &known);
+            let found = all_among(std::slice::from_ref(selector), &known);
             nodes.extend(found.map_err(|text| {
                 no_such(text).remedy("--unnamed drains nodes, too, that no event has named yet")
             })?);
@@ -357,14 +357,14 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
     };
     let drained: BTreeSet<NodeId> = controls.drained.into_keys().collect();
     let (mut nodes, mut others) = (BTreeSet::new(), Vec::new());
-    for which in &args.nodes {
-        let found = which.among(&drained);
+    for selector in &args.nodes {
+        let found = selector.among(&drained);
         let (found, other) = found.map_err(|e| no_such(format!("of the drained nodes, {e}")))?;
         nodes.extend(found);
         others.extend(other);
     }
     if !others.is_empty() && !nodes.is_empty() {
-        eprintln!("lacuna: not drained anyway: {}", some(&others));
+        eprintln!("lacuna: not drained anyway: {}", first_few(&others));
     }
     nodes.extend(others);
     let nodes = nodes.into_iter().collect();

@@ -10,10 +10,10 @@ use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::Style;
 use crate::commands::controls::why_withheld;
 use crate::commands::trainers::{nodes_of_failing, one};
-use crate::commands::which::{Which, all_among};
+use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
-use crate::view::{explain_json, node_rows, node_table, trainer_facts, trainer_rows};
+use crate::view::{explain_json, node_rows, node_table, trainer_details, trainer_rows};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -98,8 +98,8 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 why.trim_end()
             ),
         };
-        let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row, now));
-        return output::print(&format!("{}\n{facts}", why.trim_end()));
+        let details = row.map_or_else(String::new, |row| trainer_details(&record, row, now));
+        return output::print(&format!("{}\n{details}", why.trim_end()));
     }
     of_nodes(&client, &args, plan.as_ref()).await
 }
@@ -113,7 +113,7 @@ async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>)
     let several = args.name.contains(['[', '*', '?', ',']);
     if several {
         let known = nodes.iter().map(|view| view.node.clone()).collect();
-        let asked = Which::parse(&args.name).and_then(|asked| all_among(&[asked], &known));
+        let asked = NodeSelector::parse(&args.name).and_then(|asked| all_among(&[asked], &known));
         let asked = asked.map_err(|text| CliError::new("L0010", Exit::Failed, text))?;
         nodes.retain(|view| asked.contains(&view.node));
     } else {

@@ -3,7 +3,6 @@
 use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::Shell;
 
-use crate::args::definition;
 use crate::codes;
 use crate::commands::complete::with_names;
 use crate::error::{CliError, Result};
@@ -69,8 +68,7 @@ pub(crate) struct CompletionsArgs {
 ///
 /// # Errors
 /// There is no such page.
-pub(crate) fn help(args: &HelpArgs) -> Result<()> {
-    let mut command = definition();
+pub(crate) fn help(args: &HelpArgs, mut command: Command) -> Result<()> {
     let Some(first) = args.topic.first() else {
         let mut text = command.render_long_help().to_string();
         text.push_str("\n\nPages:\n");
@@ -163,9 +161,9 @@ fn runbook(alert: &str) -> Option<String> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<()> {
     let mut bytes = Vec::new();
-    clap_complete::generate(args.shell, &mut definition(), "lacuna", &mut bytes);
+    clap_complete::generate(args.shell, &mut command, "lacuna", &mut bytes);
     let script = with_names(args.shell, &String::from_utf8_lossy(&bytes));
     output::print(&script)
 }
@@ -173,6 +171,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::definition;
 
     #[test]
     fn every_command_is_for_somebody() {

@@ -12,9 +12,9 @@ use lacuna_sim::report::{About, pool_drawing, render_pool};
 
 use crate::error::{CliError, Result, file_error};
 use crate::files::write_list;
-use crate::log::{Bar, Facts, Input, LogArgs, load};
+use crate::log::{Bar, Input, LogArgs, LogSummary, load};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
-use crate::table::facts;
+use crate::table::key_values;
 
 /// Arguments of `holes`.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(crate) struct HolesArgs {
 pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     let mut bar = Bar::new(args.json.json);
     let Input {
-        facts: log,
+        summary: log,
         recording,
     } = load(&args.log, None, &mut bar)?;
     let recording = recording.as_ref();
@@ -109,8 +109,8 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     print(&format!(
         "{}{}\n{}",
         stats.text(),
-        facts(&sure),
-        facts(&rows)
+        key_values(&sure),
+        key_values(&rows)
     ))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     clippy::indexing_slicing,
     reason = "json objects insert what is not there; statistics are an object"
 )]
-fn value(log: &Facts, stats: &PoolStats) -> serde_json::Value {
+fn value(log: &LogSummary, stats: &PoolStats) -> serde_json::Value {
     let mut value = json!(stats);
     value["start"] = json!(iso(stats.start));
     value["end"] = json!(iso(stats.end));

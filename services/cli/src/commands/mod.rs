@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod help;
 pub(crate) mod holes;
 pub(crate) mod keys;
+pub(crate) mod node_selector;
 pub(crate) mod nodes;
 pub(crate) mod observe;
 pub(crate) mod plan;
@@ -17,7 +18,6 @@ pub(crate) mod submit;
 pub(crate) mod top;
 pub(crate) mod trainers;
 pub(crate) mod wait;
-pub(crate) mod which;
 
 /// The form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

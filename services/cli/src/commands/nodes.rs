@@ -9,7 +9,7 @@ use lacuna_wire::msg::{Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
-use crate::commands::which::{Which, all_among};
+use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output;
 use crate::view::{in_force, node_rows, node_table, nodes_summary};
@@ -28,8 +28,8 @@ being given up) or busy (with batch jobs). WITHHELD says why a node is not used 
 idle: drained, list, paused, window or cap (see lacuna limits).")]
 pub(crate) struct NodesArgs {
     /// Only these, busy ones too: names, ranges as in a[01-16], or patterns as in a*
-    #[arg(value_name = "NODE", value_parser = Which::parse)]
-    only: Vec<Which>,
+    #[arg(value_name = "NODE", value_parser = NodeSelector::parse)]
+    only: Vec<NodeSelector>,
     /// Busy nodes too
     #[arg(long, short)]
     all: bool,

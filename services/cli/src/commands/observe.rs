@@ -15,7 +15,7 @@ use lacuna_wire::msg::{ObservedHour, PilotsRequest, Reply};
 use crate::client::{Client, ConnectArgs, from_bus, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short, parse_span};
-use crate::table::{Side, facts, render};
+use crate::table::{Side, key_values, render};
 
 /// Milliseconds of a day and of an hour.
 const DAY_MS: i64 = 86_400_000;
@@ -211,7 +211,7 @@ fn text(hours: &[ObservedHour]) -> String {
         .first()
         .map_or_else(String::new, |h| iso_short(h.start));
     let mean = share(all.delay_s, all.moments as f64).unwrap_or(0.0);
-    let mut out = facts(&[
+    let mut out = key_values(&[
         ("observed since", from),
         ("observed", Span::from_secs_f64(all.watched_s).to_string()),
         ("idle node-hours", node_hours(all.idle_node_s)),

@@ -39,12 +39,12 @@ pub(crate) async fn run(args: TopArgs) -> Result<()> {
     let mut screen = Screen::new();
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let frame = collector.frame(None).await?;
+        let model = collector.view_model(None).await?;
         if screen.surface() == Surface::Terminal {
             let (width, height) = screen.size();
-            screen.draw(&render(&frame, width, height, screen.palette()));
+            screen.draw(&render(&model, width, height, screen.palette()));
         } else {
-            output::print(&status_line(&frame))?;
+            output::print(&status_line(&model))?;
         }
         left -= 1;
         if left == 0 {

@@ -14,7 +14,7 @@ use lacuna_wire::address;
 use lacuna_wire::msg::{Kept, Reply, Request, TrainersState};
 
 use super::trainers::{one, pages};
-use super::which::such_as;
+use super::node_selector::examples_like;
 use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span};
@@ -196,7 +196,7 @@ impl Watched {
     ///
     /// # Errors
     /// As [`Watched::find`].
-    async fn look(&mut self, client: &Client) -> Result<()> {
+    async fn refresh(&mut self, client: &Client) -> Result<()> {
         let open = self.trainers.iter().filter(|r| !r.phase.is_final());
         let open: Vec<TrainerId> = open.map(|record| record.spec.id.clone()).collect();
         let found = Self::find(client, &open).await;
@@ -217,7 +217,7 @@ impl Watched {
     }
 
     /// Takes in what control says of admitted trainers. Whether control must be asked for the others.
-    fn hear(&mut self, state: TrainersState, asked_s: f64) -> bool {
+    fn apply(&mut self, state: TrainersState, asked_s: f64) -> bool {
         self.now = state.as_of;
         let said = state.trainers.into_iter();
         let mut said: BTreeMap<TrainerId, TrainerRecord> = said
@@ -243,7 +243,7 @@ impl Watched {
     async fn follow(
         &mut self,
         client: &Client,
-        told: &mut Messages<TrainersState>,
+        states: &mut Messages<TrainersState>,
         args: &WaitArgs,
         bar: &ProgressBar,
     ) -> Result<bool> {
@@ -253,12 +253,12 @@ impl Watched {
             }
             bar.set_position((self.share(args.goal) * STEPS as f64) as u64);
             bar.set_message(self.in_words());
-            let state = told.next().await.ok_or_else(lost)?;
-            if self.hear(state, self.asked.seconds()) {
-                match self.look(client).await {
+            let state = states.next().await.ok_or_else(lost)?;
+            if self.apply(state, self.asked.seconds()) {
+                match self.refresh(client).await {
                     // Who is restarted says so, and then it is asked again.
                     Err(error) if error.exit == Exit::Unavailable => {}
-                    looked => looked?,
+                    refreshed => refreshed?,
                 }
             }
         }
@@ -304,7 +304,7 @@ impl Watched {
     ///
     /// # Errors
     /// Whatever the outcome is, unless it is the awaited one.
-    fn say(&self, args: &WaitArgs, outcome: Outcome) -> Result<()> {
+    fn print(&self, args: &WaitArgs, outcome: Outcome) -> Result<()> {
         let rows = trainer_rows(&self.trainers, self.now, &[]);
         if args.json.json {
             output::print_json(&json!({
@@ -348,7 +348,7 @@ async fn unknown(client: &Client, name: &TrainerId) -> CliError {
         Err(error) => return error,
     };
     let known = known.iter().map(|record| record.spec.id.as_str());
-    let near = such_as(known, name.as_str());
+    let near = examples_like(known, name.as_str());
     let said = format!("there is no trainer named {name}: {near}");
     CliError::new("L0009", Exit::Failed, said)
 }
@@ -382,18 +382,18 @@ pub(crate) async fn run(args: WaitArgs) -> Result<()> {
     let stop = stop_token();
     let client = Client::connect(&args.connect).await?;
     // Heard before control is asked, so that no change falls between.
-    let mut told = client.follow(&address::trainers(client.cluster())).await?;
+    let mut states = client.follow(&address::trainers(client.cluster())).await?;
     let mut watched = Watched::find(&client, &args.trainers).await?;
     let bar = bar(args.json.json);
     let outcome = tokio::select! {
         // What is there already counts whatever the time.
         biased;
-        met = watched.follow(&client, &mut told, &args, &bar) => Outcome::of(met?),
+        met = watched.follow(&client, &mut states, &args, &bar) => Outcome::of(met?),
         () = stop.cancelled() => Outcome::Interrupted,
         () = limit(args.timeout) => Outcome::TimedOut,
     };
     bar.finish_and_clear();
-    watched.say(&args, outcome)
+    watched.print(&args, outcome)
 }
 
 #[cfg(test)]
@@ -469,16 +469,16 @@ mod tests {
                 record("d", Phase::Active, 1),
             ])
         };
-        assert!(!watched.hear(grown(), 0.0), "nothing has ended");
+        assert!(!watched.apply(grown(), 0.0), "nothing has ended");
         assert_eq!(watched.trainers[0].nodes.len(), 4);
         assert_eq!(watched.trainers[2].phase, Phase::Done, "that is over");
         assert!(
-            watched.hear(grown(), QUEUE_S),
+            watched.apply(grown(), QUEUE_S),
             "one may have left the queue"
         );
-        assert!(watched.hear(said(Vec::new()), 0.0), "one has left");
+        assert!(watched.apply(said(Vec::new()), 0.0), "one has left");
         let rest = vec![record("a", Phase::Active, 1), record("q", Phase::Active, 1)];
-        assert!(!watched.hear(said(rest), QUEUE_S), "all are told of");
+        assert!(!watched.apply(said(rest), QUEUE_S), "all are told of");
         assert_eq!(watched.in_words(), "1 done, 2 training");
         watched.trainers.truncate(1);
         assert_eq!(watched.in_words(), "a training on 1 node, 0.0 %");

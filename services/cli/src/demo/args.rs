@@ -16,7 +16,7 @@ use super::{outcome, play, report};
 use crate::client::Client;
 use crate::error::{Result, file_error};
 use crate::output::{self, JsonArg, parse_span};
-use crate::up::{Family, Settings, stop_token};
+use crate::up::{Supervisor, Settings, stop_token};
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
@@ -71,19 +71,6 @@ pub(crate) struct DemoArgs {
     json: JsonArg,
 }
 
-/// Where the time went, wall-clock seconds.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
-pub(crate) struct Spent {
-    /// Finding or making the machine and its trainers.
-    pub(crate) prepare_s: f64,
-    /// From the first process to the last service that answers.
-    pub(crate) start_s: f64,
-    /// Playing the recording.
-    pub(crate) play_s: f64,
-    /// Summing up and ending everything.
-    pub(crate) end_s: f64,
-}
-
 fn config(args: &DemoArgs, input: &Input) -> Config {
     let mut config = Config::default();
     config.ingest.recording = Some(Recording {
@@ -114,7 +101,7 @@ fn config(args: &DemoArgs, input: &Input) -> Config {
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let stop = stop_token();
     report::require_writable(&args.report)?;
-    let mut spent = Spent::default();
+    let mut spent = outcome::TimeSpent::default();
     let watch = Stopwatch::start();
     let temporary = tempfile::Builder::new()
         .prefix("lacuna-demo-")
@@ -137,9 +124,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
         config: config(&args, &input),
         nats_port: None,
     };
-    let mut family = Family::start(settings).await?;
+    let mut supervisor = Supervisor::start(settings).await?;
     let ready = tokio::select! {
-        ready = family.wait_until_ready(Duration::from_secs(30)) => ready,
+        ready = supervisor.wait_until_ready(Duration::from_secs(30)) => ready,
         () = stop.cancelled() => Ok(()),
     };
     spent.start_s = watch.seconds();
@@ -147,20 +134,20 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let watch = Stopwatch::start();
     let played = match ready {
         Ok(()) => {
-            let plan = play::Course {
+            let plan = play::Playback {
                 wall: args.wall.to_std(),
                 rate: args.rate,
                 quiet: args.json.json,
             };
-            play_with(&mut family, &input, &plan, &stop).await
+            play_with(&mut supervisor, &input, &plan, &stop).await
         }
         Err(e) => Err(e),
     };
     spent.play_s = watch.seconds();
     // Whatever happened: nothing stays behind.
     let watch = Stopwatch::start();
-    let deaths = family.deaths;
-    family.stop().await;
+    let deaths = supervisor.deaths;
+    supervisor.stop().await;
     let played = played?;
     let mut outcome = outcome::Outcome::new(&input, &played, deaths, &spent, &args.report);
     let document = report::fill(&input, &played, &outcome, args.rate, args.max_parallel);
@@ -174,16 +161,16 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
 }
 
 async fn play_with(
-    family: &mut Family,
+    supervisor: &mut Supervisor,
     input: &Input,
-    course: &play::Course,
+    playback: &play::Playback,
     stop: &CancellationToken,
 ) -> Result<play::Played> {
-    let client = Client::at(&family.file.nats, &family.file.cluster).await?;
-    family.start_ingest()?;
+    let client = Client::at(&supervisor.file.nats, &supervisor.file.cluster).await?;
+    supervisor.start_ingest()?;
     let played = tokio::select! {
-        played = play::play(&client, input, course, stop) => played,
-        e = family.until_broken() => Err(e),
+        played = play::play(&client, input, playback, stop) => played,
+        e = supervisor.until_failure() => Err(e),
     };
     client.close().await;
     played

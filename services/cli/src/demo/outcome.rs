@@ -7,11 +7,23 @@ use serde::Serialize;
 use lacuna_model::Phase;
 use lacuna_trainer::measure;
 
-use super::args::Spent;
 use super::input::Input;
 use super::play::Played;
 use crate::output::{iso, latency, quantile, short};
-use crate::table::facts;
+use crate::table::key_values;
+
+/// Where the time went, wall-clock seconds.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct TimeSpent {
+    /// Finding or making the machine and its trainers.
+    pub(crate) prepare_s: f64,
+    /// From the first process to the last service that answers.
+    pub(crate) start_s: f64,
+    /// Playing the recording.
+    pub(crate) play_s: f64,
+    /// Summing up and ending everything.
+    pub(crate) end_s: f64,
+}
 
 /// What `lacuna demo --json` prints.
 #[derive(Debug, Clone, Serialize)]
@@ -64,7 +76,7 @@ pub(crate) struct Outcome {
     /// Whether a signal ended it early.
     pub(crate) interrupted: bool,
     /// Where the wall-clock time went, seconds.
-    pub(crate) spent: Spent,
+    pub(crate) spent: TimeSpent,
     /// The report.
     pub(crate) report: PathBuf,
 }
@@ -76,7 +88,7 @@ impl Outcome {
         input: &Input,
         played: &Played,
         deaths: u32,
-        spent: &Spent,
+        spent: &TimeSpent,
         report: &Path,
     ) -> Self {
         let t = &played.last.totals;
@@ -233,6 +245,6 @@ impl Outcome {
         ));
         rows.push(("report".to_owned(), self.report.display().to_string()));
         let rows: Vec<(&str, String)> = rows.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
-        format!("\n{}", facts(&rows))
+        format!("\n{}", key_values(&rows))
     }
 }

@@ -11,7 +11,7 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Progress, Reply, Request, Totals, TrainersState};
 
-use super::frame::{Frame, LiveTrainer};
+use super::view_model::{ViewModel, LiveTrainer};
 use crate::client::{Client, unexpected};
 use crate::error::Result;
 use crate::output::quantile;
@@ -23,25 +23,25 @@ const LATENCIES: usize = 1024;
 const RATE_WINDOW: f64 = 5.0;
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     events: u64,
     trainers: Option<TrainersState>,
     progress: HashMap<TrainerId, Progress>,
     /// How many plans have come.
     plans: u64,
     latencies: VecDeque<f64>,
-    news: VecDeque<String>,
+    messages: VecDeque<String>,
     sizes: HashMap<TrainerId, Vec<(Timestamp, u32)>>,
     open: HashMap<NodeId, Timestamp>,
     holes_s: Vec<f64>,
 }
 
-impl Heard {
-    fn tell(&mut self, line: String) {
-        if self.news.len() == 8 {
-            self.news.pop_front();
+impl Received {
+    fn push_message(&mut self, line: String) {
+        if self.messages.len() == 8 {
+            self.messages.pop_front();
         }
-        self.news.push_back(line);
+        self.messages.push_back(line);
     }
 
     /// Counts an event, and notes the length of a hole that it ends.
@@ -84,7 +84,7 @@ impl Heard {
                     .map(|n| n.as_str())
                     .take(3)
                     .collect();
-                self.tell(format!(
+                self.push_message(format!(
                     "{name} went from {} to {} nodes: batch jobs took {}",
                     old.nodes.len(),
                     record.nodes.len(),
@@ -98,7 +98,7 @@ impl Heard {
                     sizes.push((state.as_of, 0));
                 }
                 self.progress.remove(&old.spec.id);
-                self.tell(format!("{} has left: done or cancelled", old.spec.id));
+                self.push_message(format!("{} has left: done or cancelled", old.spec.id));
             }
         }
         self.trainers = Some(state);
@@ -108,7 +108,7 @@ impl Heard {
 /// Listens, and makes frames.
 pub(crate) struct Collector {
     client: Client,
-    heard: Arc<Mutex<Heard>>,
+    received: Arc<Mutex<Received>>,
     _tasks: JoinSet<()>,
     title: String,
     watch: Stopwatch,
@@ -122,16 +122,16 @@ impl Collector {
     /// # Errors
     /// NATS does not answer.
     pub(crate) async fn start(client: Client, title: String) -> Result<Self> {
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let received = Arc::new(Mutex::new(Received::default()));
         let mut tasks = JoinSet::new();
         let cluster = client.cluster().clone();
         macro_rules! on {
             ($subject:expr, $source:ident, |$state:ident, $message:ident| $what:expr) => {{
                 let mut stream = client.$source(&$subject).await?;
-                let heard = Arc::clone(&heard);
+                let received = Arc::clone(&received);
                 tasks.spawn(async move {
                     while let Some($message) = stream.next().await {
-                        let mut $state = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut $state = received.lock().unwrap_or_else(PoisonError::into_inner);
                         $what
                     }
                 });
@@ -153,7 +153,7 @@ impl Collector {
         });
         Ok(Self {
             client,
-            heard,
+            received,
             _tasks: tasks,
             title,
             watch: Stopwatch::start(),
@@ -177,8 +177,8 @@ impl Collector {
     /// Latencies of the last plans, seconds, sorted.
     #[must_use]
     pub(crate) fn latencies(&self) -> Vec<f64> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut list: Vec<f64> = heard.latencies.iter().copied().collect();
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list: Vec<f64> = received.latencies.iter().copied().collect();
         list.sort_by(f64::total_cmp);
         list
     }
@@ -186,7 +186,7 @@ impl Collector {
     /// The size of every trainer from each moment on.
     #[must_use]
     pub(crate) fn sizes(&self) -> HashMap<TrainerId, Vec<(Timestamp, u32)>> {
-        self.heard
+        self.received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .sizes
@@ -196,7 +196,7 @@ impl Collector {
     /// Lengths of the holes that opened and ended meanwhile, seconds.
     #[must_use]
     pub(crate) fn holes_s(&self) -> Vec<f64> {
-        self.heard
+        self.received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .holes_s
@@ -207,7 +207,7 @@ impl Collector {
     ///
     /// # Errors
     /// Control does not answer.
-    pub(crate) async fn frame(&mut self, wall_total: Option<Duration>) -> Result<Frame> {
+    pub(crate) async fn view_model(&mut self, wall_total: Option<Duration>) -> Result<ViewModel> {
         let totals = match self.client.ask(Request::Totals).await? {
             Reply::Totals(totals) => totals,
             other => return Err(unexpected(other)),
@@ -219,8 +219,8 @@ impl Collector {
         self.readings.push(totals);
         let wall_s = self.watch.seconds();
         let latencies = self.latencies();
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        self.events_at.push_back((wall_s, heard.events));
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        self.events_at.push_back((wall_s, received.events));
         while self
             .events_at
             .front()
@@ -233,29 +233,29 @@ impl Collector {
             (Some(a), Some(b)) if b.0 > a.0 => (b.1 - a.1) as f64 / (b.0 - a.0),
             _ => 0.0,
         };
-        let trainers = heard.trainers.iter().flat_map(|s| &s.trainers);
+        let trainers = received.trainers.iter().flat_map(|s| &s.trainers);
         let trainers = trainers
             .filter(|t| t.phase == Phase::Active)
-            .map(|t| live(t, heard.progress.get(&t.spec.id), &totals))
+            .map(|t| live(t, received.progress.get(&t.spec.id), &totals))
             .collect();
         let history = |of: fn(&Totals) -> u32| {
             let step = (self.readings.len() / 72).max(1);
             self.readings.iter().step_by(step).map(of).collect()
         };
-        Ok(Frame {
+        Ok(ViewModel {
             title: self.title.clone(),
             wall_s,
             wall_total_s: wall_total.map(|w| w.as_secs_f64()),
             totals,
             limits,
             events_per_s,
-            events: heard.events,
+            events: received.events,
             plan_latency: quantile(&latencies, 0.5).zip(quantile(&latencies, 0.99)),
-            plans: heard.plans,
+            plans: received.plans,
             pool_history: history(|t| t.pool_nodes),
             leased_history: history(|t| t.leased_nodes),
             trainers,
-            news: heard.news.iter().cloned().collect(),
+            messages: received.messages.iter().cloned().collect(),
         })
     }
 }
@@ -320,27 +320,27 @@ mod tests {
 
     #[test]
     fn a_preemption_and_an_end_are_news() {
-        let mut heard = Heard::default();
+        let mut received = Received::default();
         let state = |trainers| TrainersState {
             version: 1,
             as_of: Timestamp::default(),
             trainers,
             unusable: Vec::new(),
         };
-        heard.take_trainers(state(vec![
+        received.take_trainers(state(vec![
             record("a", Phase::Active, 3),
             record("b", Phase::Active, 1),
         ]));
-        assert!(heard.news.is_empty());
+        assert!(received.messages.is_empty());
         let mut hit = record("a", Phase::Active, 3);
         hit.preemptions = 1;
         hit.nodes.retain(|n| *n != NodeId::new("node-001").unwrap());
-        heard.take_trainers(state(vec![hit]));
-        let news: Vec<String> = heard.news.into();
+        received.take_trainers(state(vec![hit]));
+        let messages: Vec<String> = received.messages.into();
         assert_eq!(
-            news[0],
+            messages[0],
             "a went from 3 to 2 nodes: batch jobs took node-001"
         );
-        assert!(news[1].starts_with("b has left"), "{}", news[1]);
+        assert!(messages[1].starts_with("b has left"), "{}", messages[1]);
     }
 }

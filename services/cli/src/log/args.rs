@@ -10,7 +10,7 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Format, Reading, Window};
 use lacuna_timeline::batch::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 
-use super::blocks;
+use super::unavailable;
 use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
 
@@ -281,19 +281,19 @@ impl LogArgs {
             ..Machine::new(nodes)
         };
         if let Some(path) = &args.outages {
-            machine.outages = blocks::read(path)?
+            machine.outages = unavailable::read(path)?
                 .iter()
-                .map(|block| block.outages(nodes))
+                .map(|entry| entry.outages(nodes))
                 .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|what| blocks::refuse(path, &what))?
+                .map_err(|what| unavailable::refuse(path, &what))?
                 .concat();
         }
         if let Some(path) = &args.reservations {
-            machine.reservations = blocks::read(path)?
+            machine.reservations = unavailable::read(path)?
                 .iter()
-                .map(|block| block.reservations(nodes))
+                .map(|entry| entry.reservations(nodes))
                 .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|what| blocks::refuse(path, &what))?
+                .map_err(|what| unavailable::refuse(path, &what))?
                 .concat();
         }
         Ok(machine)

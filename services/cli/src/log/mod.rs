@@ -5,19 +5,21 @@
 //! that memory does not grow with them.
 
 mod args;
-mod blocks;
-mod crowded;
-mod doubts;
-mod facts;
-mod held;
+mod caveats;
+mod error;
+mod in_memory;
+mod jobs_on_nodes;
 mod load;
 mod machine;
+mod outage_filter;
 mod outages;
-mod placed;
 mod progress;
 mod simulated;
+mod summary;
+mod unavailable;
 
 pub use args::LogArgs;
-pub use facts::{Facts, Kind};
-pub use load::{Input, load, unreadable};
+pub use error::unreadable;
+pub use load::{Input, load};
 pub use progress::Bar;
+pub use summary::{HoleSource, LogSummary};

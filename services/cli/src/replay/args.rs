@@ -11,7 +11,7 @@ use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd}
 use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
-use super::window::{Part, Saved};
+use super::window::{Part, SavedProblem};
 use crate::error::{CliError, Result, file_error};
 use crate::log::LogArgs;
 use crate::output::parse_span;
@@ -157,7 +157,7 @@ pub(crate) struct ReplayArgs {
     /// Save the allocation problem of an event, or the one that took the longest; `lacuna-lab solve`
     /// solves it again
     #[arg(long, help_heading = SHOWS, value_name = "FILE[@EVENT|@hardest]")]
-    pub(super) save_problem: Option<Saved>,
+    pub(super) save_problem: Option<SavedProblem>,
     // Last, since its headings hold for all that follows.
     #[command(flatten)]
     pub(super) log: LogArgs,

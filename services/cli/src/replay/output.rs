@@ -9,12 +9,12 @@ use lacuna_sim::pool_stats::PoolStats;
 use lacuna_sim::{Dedicated, Summary, Verified};
 
 use crate::error::Result;
-use crate::log::Facts;
+use crate::log::LogSummary;
 use crate::output::{iso, latency, print, print_json, short};
-use crate::table::facts;
+use crate::table::key_values;
 
 /// Prints one JSON value: times as ISO-8601, lengths of time in seconds.
-pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &Facts) -> Result<()> {
+pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Result<()> {
     print_json(&value(summary, pool, log))
 }
 
@@ -22,7 +22,7 @@ pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &Facts) -> Result<(
     clippy::indexing_slicing,
     reason = "json objects insert what is not there; summary and settings are objects"
 )]
-fn value(summary: &Summary, pool: &PoolStats, log: &Facts) -> Value {
+fn value(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Value {
     let mut value = json!(summary);
     value["pool"] = json!({
         "nodes": pool.nodes,
@@ -49,7 +49,7 @@ fn value(summary: &Summary, pool: &PoolStats, log: &Facts) -> Value {
 pub(super) fn table(
     summary: &Summary,
     pool: &PoolStats,
-    log: &Facts,
+    log: &LogSummary,
     written: &[(&'static str, &Option<PathBuf>)],
 ) -> Result<()> {
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
@@ -174,7 +174,7 @@ pub(super) fn table(
     for (what, path) in written {
         rows.extend(path.iter().map(|path| (*what, path.display().to_string())));
     }
-    print(&facts(&rows))
+    print(&key_values(&rows))
 }
 
 /// What was verified, and what came of it.

@@ -76,14 +76,14 @@ pub(super) enum Decision {
 
 /// A decision and the file that its problem is saved in, as `FILE[@EVENT|@hardest]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Saved {
+pub(super) struct SavedProblem {
     /// Which decision.
     pub(super) decision: Decision,
     /// The file.
     pub(super) file: PathBuf,
 }
 
-impl FromStr for Saved {
+impl FromStr for SavedProblem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_decision_is_named_behind_the_file() {
-        let saved = |text: &str| text.parse::<Saved>().unwrap();
-        let of = |file: &str, decision| Saved {
+        let saved = |text: &str| text.parse::<SavedProblem>().unwrap();
+        let of = |file: &str, decision| SavedProblem {
             decision,
             file: file.into(),
         };
@@ -136,6 +136,6 @@ mod tests {
         assert_eq!(saved("a@b.json"), of("a@b.json", Decision::Hardest));
         assert_eq!(saved("p@0"), of("p", Decision::Event(0)));
         assert_eq!(saved("p@last"), of("p@last", Decision::Hardest));
-        assert!("@7".parse::<Saved>().is_err());
+        assert!("@7".parse::<SavedProblem>().is_err());
     }
 }

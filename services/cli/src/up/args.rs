@@ -9,9 +9,9 @@ use lacuna_model::{ClusterId, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::config::{Config, Recording, RecordingPace};
 
-use super::child::ChildNews;
-use super::family::{Family, FamilyNews, Settings};
-use super::recording;
+use super::child::ChildEvent;
+use super::supervisor::{Supervisor, SupervisorEvent, Settings};
+use super::preflight;
 use super::runtime_file::{RuntimeFile, default_data_dir};
 use super::stop::stop_token;
 use crate::commands::config;
@@ -108,7 +108,7 @@ impl UpArgs {
         config.check().map_err(|e| {
             crate::error::CliError::new("L0003", crate::error::Exit::Config, e.to_string())
         })?;
-        recording::check(&config.ingest)?;
+        preflight::check(&config.ingest)?;
         Ok(Settings {
             data_dir: self.data_dir.clone().unwrap_or_else(default_data_dir),
             config,
@@ -133,18 +133,18 @@ fn describe(file: &RuntimeFile, seconds: f64) -> String {
     rows.extend(file.page.clone().map(|page| ("page", page)));
     format!(
         "{}\nup after {seconds:.1} s; Ctrl-C ends everything\n",
-        crate::table::facts(&rows)
+        crate::table::key_values(&rows)
     )
 }
 
-fn tell(news: &ChildNews, verbose: bool) {
-    match news {
-        ChildNews::Line { name, line } if verbose => output::tell(&format!("{name:>8} | {line}")),
-        ChildNews::Died { name, how, pause } => output::tell(&format!(
+fn show(event: &ChildEvent, verbose: bool) {
+    match event {
+        ChildEvent::Line { name, line } if verbose => output::print_error(&format!("{name:>8} | {line}")),
+        ChildEvent::Died { name, how, pause } => output::print_error(&format!(
             "lacuna: {name} died ({how}); starting it again in {:.1} s",
             pause.as_secs_f64()
         )),
-        ChildNews::Line { .. } | ChildNews::Started { .. } => {}
+        ChildEvent::Line { .. } | ChildEvent::Started { .. } => {}
     }
 }
 
@@ -156,37 +156,37 @@ pub(crate) async fn run(args: UpArgs) -> Result<()> {
     let stop = stop_token();
     let watch = Stopwatch::start();
     let settings = args.settings()?;
-    let mut family = if args.secure {
-        Family::start_secure(settings).await?
+    let mut supervisor = if args.secure {
+        Supervisor::start_secure(settings).await?
     } else {
-        Family::start(settings).await?
+        Supervisor::start(settings).await?
     };
-    family.start_ingest()?;
+    supervisor.start_ingest()?;
     let ready = tokio::select! {
-        ready = family.wait_until_ready(Duration::from_secs(30)) => ready,
+        ready = supervisor.wait_until_ready(Duration::from_secs(30)) => ready,
         () = stop.cancelled() => Ok(()),
     };
     let mut outcome = ready;
     if outcome.is_ok() && !stop.is_cancelled() {
         let said = if args.json.json {
-            output::print_json(&family.file)
+            output::print_json(&supervisor.file)
         } else {
-            output::print(&describe(&family.file, watch.seconds()))
+            output::print(&describe(&supervisor.file, watch.seconds()))
         };
         // All is up, and up.json says the same.
         if let Err(error) = said {
-            output::tell(&format!("lacuna: {error}"));
+            output::print_error(&format!("lacuna: {error}"));
         }
     }
     while outcome.is_ok() {
         tokio::select! {
             () = stop.cancelled() => break,
-            news = family.next() => match news {
-                FamilyNews::Child(news) => tell(&news, args.verbose),
-                FamilyNews::Broken(e) => outcome = Err(e),
+            event = supervisor.next() => match event {
+                SupervisorEvent::Child(event) => show(&event, args.verbose),
+                SupervisorEvent::GaveUp(e) => outcome = Err(e),
             },
         }
     }
-    family.stop().await;
+    supervisor.stop().await;
     outcome
 }

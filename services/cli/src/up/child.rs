@@ -36,7 +36,7 @@ pub(crate) struct ChildSpec {
 
 /// What a child does, for whoever watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ChildNews {
+pub(crate) enum ChildEvent {
     /// It runs, as this process.
     Started {
         /// Which child.
@@ -122,7 +122,7 @@ async fn copy_lines(
     stream: impl AsyncRead + Unpin,
     name: &'static str,
     log: PathBuf,
-    news: UnboundedSender<ChildNews>,
+    events: UnboundedSender<ChildEvent>,
 ) {
     let mut lines = BufReader::new(stream).split(b'\n');
     let mut file = OpenOptions::new().create(true).append(true).open(&log).ok();
@@ -132,7 +132,7 @@ async fn copy_lines(
             let _ = file.write_all(&bytes).and_then(|()| file.write_all(b"\n"));
         }
         let line = String::from_utf8_lossy(&bytes).into_owned();
-        if news.send(ChildNews::Line { name, line }).is_err() {
+        if events.send(ChildEvent::Line { name, line }).is_err() {
             // Nobody watches; the log is still wanted.
         }
     }
@@ -166,7 +166,7 @@ fn lacks_room(file: std::io::Result<File>) -> bool {
 /// configuration is wrong.
 pub(crate) async fn keep(
     spec: ChildSpec,
-    news: UnboundedSender<ChildNews>,
+    events: UnboundedSender<ChildEvent>,
     stop: CancellationToken,
 ) -> Result<()> {
     let mut deaths = 0u32;
@@ -174,7 +174,7 @@ pub(crate) async fn keep(
     loop {
         let mut child = start(&spec)?;
         let alive = Stopwatch::start();
-        let _ = news.send(ChildNews::Started {
+        let _ = events.send(ChildEvent::Started {
             name: spec.name,
             pid: child.id().unwrap_or(0),
         });
@@ -184,7 +184,7 @@ pub(crate) async fn keep(
                 out,
                 spec.name,
                 spec.log.path.clone(),
-                news.clone(),
+                events.clone(),
             )));
         }
         if let Some(err) = child.stderr() {
@@ -192,7 +192,7 @@ pub(crate) async fn keep(
                 err,
                 spec.name,
                 spec.log.path.clone(),
-                news.clone(),
+                events.clone(),
             )));
         }
         let status = tokio::select! {
@@ -232,7 +232,7 @@ pub(crate) async fn keep(
             );
             return Err(given_up(&spec, &what));
         }
-        let _ = news.send(ChildNews::Died {
+        let _ = events.send(ChildEvent::Died {
             name: spec.name,
             how,
             pause,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use lacuna_model::{Controls, NodeId, Timestamp, UseLimit, UseState, UseWindow};
 
 use crate::output::{iso, iso_short};
-use crate::table::facts;
+use crate::table::key_values;
 
 /// The most names that a line lists.
 const MOST_NAMES: usize = 20;
@@ -123,7 +123,7 @@ pub(crate) fn limits_text(controls: &Controls, state: &UseState, now: Timestamp)
         let text = format!("{} ({}): {}", by.name(), nodes.len(), names(nodes.iter()));
         rows.push(("not used", text));
     }
-    facts(&rows)
+    key_values(&rows)
 }
 
 /// What `lacuna limits --json` prints.

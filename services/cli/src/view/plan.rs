@@ -7,7 +7,7 @@ use lacuna_model::{Basis, HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verd
 use lacuna_wire::msg::PlanState;
 
 use crate::output::{iso, latency, short};
-use crate::table::{Side, facts, render};
+use crate::table::{Side, key_values, render};
 
 /// A plan, as `lacuna plan --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -138,7 +138,7 @@ fn reason(verdict: &Verdict) -> String {
 }
 
 /// What is expected of the nodes of the trainer at this place, if the plan was made by forecasts.
-fn foreseen(plan: &Plan, at: usize) -> String {
+fn forecast_note(plan: &Plan, at: usize) -> String {
     let Some(report) = plan.report.forecast.as_deref() else {
         return String::new();
     };
@@ -153,7 +153,7 @@ fn foreseen(plan: &Plan, at: usize) -> String {
 }
 
 /// That its rate at that size is not measured, although it could be.
-fn sure(verdict: &TrainerVerdict) -> &'static str {
+fn rate_note(verdict: &TrainerVerdict) -> &'static str {
     match verdict.basis.as_deref() {
         None | Some(Basis::Measured(_)) => "",
         Some(Basis::Between { .. }) => "; rate between measured ones",
@@ -175,7 +175,7 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
         ),
         (None, None) => format!("{} by {}", view.outcome, view.solver),
     };
-    let head = facts(&[
+    let head = key_values(&[
         ("plan", format!("{} for {}", view.generation, view.as_of)),
         (
             "solved",
@@ -211,8 +211,8 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
                 format!(
                     "{}{}{}",
                     reason(&v.verdict),
-                    foreseen(&state.plan, at),
-                    sure(v)
+                    forecast_note(&state.plan, at),
+                    rate_note(v)
                 ),
             ]
         })
@@ -287,7 +287,7 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::tests::{foreseen_state, plan_state};
+    use crate::view::tests::{forecast_state, plan_state};
 
     #[test]
     fn a_plan_reads_as_a_table_of_decisions() {
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_plan_by_forecasts_shows_its_numbers() {
-        let state = foreseen_state();
+        let state = forecast_state();
         insta::assert_snapshot!(plan_table(&state));
         let plan = &state.plan;
         let refused = explain_json(plan, "n4").unwrap();

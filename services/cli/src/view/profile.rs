@@ -18,9 +18,9 @@ pub(crate) struct ProfileRow {
     /// Rates by node count.
     pub(crate) rates: Vec<RateRow>,
     /// What growing costs, if it is measured.
-    pub(crate) up: Option<PauseRow>,
+    pub(crate) up: Option<CostRow>,
     /// What shrinking costs, if it is measured.
-    pub(crate) down: Option<PauseRow>,
+    pub(crate) down: Option<CostRow>,
     /// What trying sizes on purpose has cost, node-seconds.
     pub(crate) spent_node_s: f64,
     /// Nodes that it holds and leaves idle while it tries fewer.
@@ -46,7 +46,7 @@ pub(crate) struct RateRow {
 
 /// One measured cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct PauseRow {
+pub(crate) struct CostRow {
     /// Mean, seconds.
     pub(crate) mean_s: f64,
     /// Standard deviation of single changes, seconds.
@@ -79,7 +79,7 @@ impl ProfileRow {
         let rate = basis(record)?;
         let nothing = Measured::default();
         let measured = record.measured.as_deref().unwrap_or(&nothing);
-        let pause = |pause: &MeasuredPause| PauseRow {
+        let pause = |pause: &MeasuredPause| CostRow {
             mean_s: pause.mean_s,
             spread_s: pause.spread_s,
             count: pause.count,
@@ -105,7 +105,7 @@ impl ProfileRow {
 }
 
 /// The same as lines of facts.
-pub(crate) fn profile_facts(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
+pub(crate) fn profile_details(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
     let Some(basis) = basis(record) else {
         return Vec::new();
     };
@@ -162,7 +162,7 @@ mod tests {
     use lacuna_model::{Elastic, Phase, TrainerId};
 
     use super::*;
-    use crate::table::facts;
+    use crate::table::key_values;
     use crate::view::tests::record;
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
             elastic: Elastic::Regroup,
         };
         let now = Timestamp::from_unix(10_000);
-        assert_eq!(profile_facts(&r, now)[1].1, "nothing yet");
+        assert_eq!(profile_details(&r, now)[1].1, "nothing yet");
         let rate = |nodes: u32, from: Option<&str>| MeasuredRate {
             nodes,
             rate: 100.0 * f64::from(nodes).sqrt(),
@@ -200,7 +200,7 @@ mod tests {
             spent_node_s: 120.0,
             aside: vec![r.nodes.pop().unwrap()],
         }));
-        insta::assert_snapshot!(facts(&profile_facts(&r, now)));
+        insta::assert_snapshot!(key_values(&profile_details(&r, now)));
         r.nodes.pop();
         let row = ProfileRow::of(&r).unwrap();
         assert_eq!(row.rate, Basis::Between { below: 0, above: 2 });

@@ -7,8 +7,8 @@ use lacuna_model::{Launch, Phase, Span, Stall, Stalls, Timestamp, TrainerRecord,
 use lacuna_wire::msg::{Activity, NodeView};
 
 use crate::output::{iso, iso_short, short};
-use crate::table::{Side, facts, parsable, render};
-use crate::view::profile::{ProfileRow, profile_facts};
+use crate::table::{Side, key_values, parsable, render};
+use crate::view::profile::{ProfileRow, profile_details};
 
 /// One trainer, as `lacuna trainers --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -208,7 +208,7 @@ const COLUMNS: [(&str, Side); 12] = [
 ];
 
 /// To whom it belongs, and who submitted it if that is somebody else.
-fn whose(row: &TrainerRow) -> Option<String> {
+fn owner_text(row: &TrainerRow) -> Option<String> {
     let user = Some(&row.user).filter(|user| !user.is_empty());
     match (&row.owner, user) {
         (Some(owner), Some(user)) if owner != user => Some(format!("{owner} (by {user})")),
@@ -237,7 +237,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
             };
             vec![
                 r.trainer.clone(),
-                whose(r).unwrap_or_else(dash),
+                owner_text(r).unwrap_or_else(dash),
                 r.priority.to_string(),
                 r.state.to_owned(),
                 r.nodes.len().to_string(),
@@ -278,7 +278,7 @@ fn lost(cost: f64, stall: &Stall) -> String {
 
 /// Everything known of one trainer, for `lacuna explain`; `row` is made of `record`.
 #[must_use]
-pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timestamp) -> String {
+pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Timestamp) -> String {
     let dash = || "-".to_owned();
     let done = match (row.samples_total, row.progress) {
         (Some(total), Some(share)) => {
@@ -300,7 +300,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     };
     let mut rows = vec![
         ("trainer", row.trainer.clone()),
-        ("owner", whose(&row).unwrap_or_else(dash)),
+        ("owner", owner_text(&row).unwrap_or_else(dash)),
         ("state", row.state.to_owned()),
         ("launcher", launcher),
         (
@@ -343,7 +343,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     if row.stalls.restart != Stall::default() {
         rows.push(("restarted", lost(row.restart_cost, &row.stalls.restart)));
     }
-    rows.extend(profile_facts(record, now));
+    rows.extend(profile_details(record, now));
     if let Some(loss) = row.loss {
         rows.push(("loss", loss.to_string()));
     }
@@ -353,7 +353,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     if !row.reason.is_empty() {
         rows.push(("reason", row.reason));
     }
-    facts(&rows)
+    key_values(&rows)
 }
 
 #[cfg(test)]
@@ -410,7 +410,7 @@ mod tests {
         r.loss = Some(1.25);
         r.reason = "preempted: node-000 was taken by a batch job".into();
         let now = Timestamp::from_unix(1_612_988_475);
-        insta::assert_snapshot!(trainer_facts(&r, trainer_row(&r, now), now));
+        insta::assert_snapshot!(trainer_details(&r, trainer_row(&r, now), now));
     }
 
     #[test]

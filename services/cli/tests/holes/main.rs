@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-mod doubts;
+mod caveats;
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use lacuna_cli::client::{Client, from_bus, unexpected};
 use lacuna_cli::error::{CliError, Exit, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, quantile};
 use lacuna_cli::submit_all;
-use lacuna_cli::up::{Family, Settings, stop_token};
+use lacuna_cli::up::{Supervisor, Settings, stop_token};
 use lacuna_model::{
     Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
@@ -352,28 +352,28 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
         config,
         nats_port: None,
     };
-    let mut family = Family::start(settings).await?;
-    family.start_ingest()?;
-    let ready = family.wait_until_ready(Duration::from_secs(30)).await;
+    let mut supervisor = Supervisor::start(settings).await?;
+    supervisor.start_ingest()?;
+    let ready = supervisor.wait_until_ready(Duration::from_secs(30)).await;
     let start_s = watch.seconds();
     let outcome = async {
         ready?;
         let bench = Bench {
-            client: Client::at(&family.file.nats, &family.file.cluster).await?,
+            client: Client::at(&supervisor.file.nats, &supervisor.file.cluster).await?,
             nodes,
             spare,
-            http: family.file.http.clone(),
+            http: supervisor.file.http.clone(),
             data_dir,
         };
         tokio::select! {
             measured = measure(&args, &bench, start_s) => measured,
-            e = family.until_broken() => Err(e),
+            e = supervisor.until_failure() => Err(e),
             () = stop.cancelled() => Err(CliError::failed("interrupted")),
         }
     }
     .await;
-    let deaths = family.deaths;
-    family.stop().await;
+    let deaths = supervisor.deaths;
+    supervisor.stop().await;
     let outcome = Outcome { deaths, ..outcome? };
     if args.json.json {
         output::print_json(&outcome)?;
@@ -383,5 +383,5 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
     if outcome.account.holds() && deaths == 0 {
         return Ok(());
     }
-    Err(CliError::said())
+    Err(CliError::already_printed())
 }

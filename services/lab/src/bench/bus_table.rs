@@ -1,7 +1,7 @@
 //! What `lacuna-lab bench bus` prints for people.
 
 use lacuna_cli::output::latency as seconds;
-use lacuna_cli::table::{Side, facts, render};
+use lacuna_cli::table::{Side, key_values, render};
 
 use super::bus::{Outcome, Quantiles};
 use super::sustained::Account;
@@ -28,7 +28,7 @@ pub(crate) fn table(outcome: &Outcome) -> String {
         beside(outcome),
         memory(outcome),
         load(outcome),
-        facts(&account(&outcome.account)),
+        key_values(&account(&outcome.account)),
     ]
     .join("\n")
 }
@@ -200,7 +200,7 @@ fn load(outcome: &Outcome) -> String {
     }
     let counted = s.metrics.iter();
     lines.extend(counted.map(|(name, value)| (name.as_str(), value.to_string())));
-    facts(&lines)
+    key_values(&lines)
 }
 
 fn account(a: &Account) -> Vec<(&'static str, String)> {

@@ -2,7 +2,7 @@
 
 use lacuna_cli::Target;
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::log::{Bar, Input, Kind, load, unreadable};
+use lacuna_cli::log::{Bar, HoleSource, Input, load, unreadable};
 use lacuna_cli::output::iso_short;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::SimError;
@@ -26,8 +26,8 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let mut log = args.log.clone();
     log.outlook = args.hints;
     log.planned.clone_from(&args.planned);
-    let Input { facts, recording } = load(&log, None, &mut bar)?;
-    if args.hints && args.planned.is_none() && facts.kind != Kind::Simulated {
+    let Input { summary: log_summary, recording } = load(&log, None, &mut bar)?;
+    if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
             "--hints: {} says what became of its nodes, not what a scheduler expected of them",
             args.log.log.display()
@@ -45,22 +45,22 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
         iso_short(recording.end())
     );
     if let Some(target) = report {
-        let (mut machine, notes) = facts.about();
+        let (mut machine, notes) = log_summary.about();
         machine.push(("from, until".to_owned(), span.clone()));
         let about = About {
-            name: &facts.file,
+            name: &log_summary.file,
             machine: &machine,
             notes: &notes,
         };
         target.write(&render_skill(&evaluation, &about))?;
     }
     if args.json.json {
-        return output::json(&evaluation, &facts, watch.seconds());
+        return output::json(&evaluation, &log_summary, watch.seconds());
     }
-    if let Some(warning) = facts.warning() {
+    if let Some(warning) = log_summary.warning() {
         eprintln!("{warning}");
     }
-    output::table(&evaluation, &facts, &span, watch.seconds())
+    output::table(&evaluation, &log_summary, &span, watch.seconds())
 }
 
 /// Whether there is anything to say at all.

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use lacuna_cli::error::Result;
-use lacuna_cli::log::Facts;
+use lacuna_cli::log::LogSummary;
 use lacuna_cli::output::{iso, iso_short, print, print_json};
-use lacuna_cli::table::{Side, facts, render};
+use lacuna_cli::table::{Side, key_values, render};
 use lacuna_forecast::Learning;
 use lacuna_sim::skill::{After, Evaluation, HorizonSkill, LinkSkill, OrderFigures, PredictorSkill};
 
@@ -27,7 +27,7 @@ pub(super) fn young(learning: Learning) -> Option<(u64, u64)> {
     clippy::indexing_slicing,
     reason = "json objects insert what is not there; an evaluation is an object"
 )]
-pub(super) fn json(evaluation: &Evaluation, log: &Facts, wall_seconds: f64) -> Result<()> {
+pub(super) fn json(evaluation: &Evaluation, log: &LogSummary, wall_seconds: f64) -> Result<()> {
     let mut value = json!(evaluation);
     value["train_until"] = json!(evaluation.train_until.map(iso));
     value["log"] = json!(log);
@@ -41,7 +41,7 @@ pub(super) fn json(evaluation: &Evaluation, log: &Facts, wall_seconds: f64) -> R
 /// Standard output cannot be written.
 pub(super) fn table(
     evaluation: &Evaluation,
-    log: &Facts,
+    log: &LogSummary,
     span: &str,
     wall_seconds: f64,
 ) -> Result<()> {
@@ -66,7 +66,7 @@ pub(super) fn table(
     rows.extend(words.map(|words| ("neighbours", words)));
     rows.push(("seed", evaluation.seed.to_string()));
     rows.push(("took", format!("{wall_seconds:.1} s")));
-    let mut text = facts(&rows);
+    let mut text = key_values(&rows);
     let parts = [
         skill(evaluation),
         by_event(evaluation),

@@ -123,7 +123,7 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
         (false, None) => print(&text)?,
     }
     if done.iter().any(|done| done.agrees() == Some(false)) {
-        return Err(CliError::said());
+        return Err(CliError::already_printed());
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use lacuna_wire::address;
 
 use super::input::{self, check, documents, is_structured};
 use crate::client::{Client, ConnectArgs};
-use crate::commands::which::expand;
+use crate::commands::node_selector::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, parse_time};
 

@@ -9,7 +9,7 @@ use lacuna_wire::msg::DeadLetter;
 use lacuna_wire::{Message, Subject, address, external};
 
 use crate::client::{Client, ConnectArgs, from_bus, lost};
-use crate::commands::which::Which;
+use crate::commands::node_selector::NodeSelector;
 use crate::error::Result;
 use crate::output::{self, iso, iso_short, parse_span};
 
@@ -31,8 +31,8 @@ pub(crate) struct TailArgs {
     types: Vec<String>,
     /// Only events that name these nodes (names, ranges as in a[01-16], patterns as in a*); may be
     /// given several times
-    #[arg(long, value_name = "NODE", value_parser = Which::parse)]
-    node: Vec<Which>,
+    #[arg(long, value_name = "NODE", value_parser = NodeSelector::parse)]
+    node: Vec<NodeSelector>,
     /// Begin with what the stream still holds of so long ago
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "incoming")]
     since: Option<Span>,
@@ -189,7 +189,7 @@ const fn name_of(kind: &EventKind) -> &'static str {
     }
 }
 
-fn names(kind: &EventKind, wanted: &Which) -> bool {
+fn names(kind: &EventKind, wanted: &NodeSelector) -> bool {
     match kind {
         EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }

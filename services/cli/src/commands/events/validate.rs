@@ -67,7 +67,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<()> {
         output::print(&lines.chain([end]).collect::<Vec<_>>().join("\n"))?;
     }
     if wrong > 0 || documents.is_empty() {
-        return Err(CliError::said());
+        return Err(CliError::already_printed());
     }
     Ok(())
 }

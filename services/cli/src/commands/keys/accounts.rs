@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use lacuna_model::ClusterId;
 use lacuna_wire::access::{Account, Handed, Way, access, handed_over};
 
-use super::book::{Book, User};
+use super::ring::{KeyRing, User};
 
 /// The folder of all that nats-server reads, and of nothing else.
 pub(crate) const SERVER: &str = "server";
@@ -34,13 +34,13 @@ const fn limits(account: Account) -> &'static str {
 
 /// The accounts of all clusters. Those of one cluster see nothing of each other but what is handed
 /// over, and those of two clusters nothing at all.
-pub(crate) fn text(book: &Book) -> String {
+pub(crate) fn text(ring: &KeyRing) -> String {
     let mut out = String::from(
         "# Made by `lacuna keys`: who may do what on the bus. Public keys only; do not edit, the \
          next\n# `lacuna keys` writes it again. Include it in the configuration of nats-server, and \
          after a\n# change have that read it: nats-server --signal reload\naccounts {\n",
     );
-    for cluster in &book.clusters {
+    for cluster in &ring.clusters {
         let handed = handed_over(cluster);
         for account in Account::ALL {
             let _ = writeln!(out, "  \"{}\" {{", account.name(cluster));
@@ -51,7 +51,7 @@ pub(crate) fn text(book: &Book) -> String {
             let _ = writeln!(out, "    limits {{ {} }}", limits(account));
             exports(&mut out, cluster, &handed, account);
             imports(&mut out, cluster, &handed, account);
-            users(&mut out, book, cluster, |user| {
+            users(&mut out, ring, cluster, |user| {
                 user.role.account() == account
             });
             out.push_str("  }\n");
@@ -100,9 +100,9 @@ fn imports(out: &mut String, cluster: &ClusterId, handed: &[Handed], taker: Acco
     out.push_str("    ]\n");
 }
 
-fn users(out: &mut String, book: &Book, cluster: &ClusterId, which: impl Fn(&User) -> bool) {
+fn users(out: &mut String, ring: &KeyRing, cluster: &ClusterId, which: impl Fn(&User) -> bool) {
     out.push_str("    users: [\n");
-    let here = book.users.iter().filter(|user| user.cluster == *cluster);
+    let here = ring.users.iter().filter(|user| user.cluster == *cluster);
     for user in here.filter(|user| user.revoked.is_none() && which(user)) {
         let may = access(cluster, &user.holder());
         let _ = writeln!(
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn each_cluster_has_its_accounts_and_the_revoked_have_no_key() {
         let (a, b) = (ClusterId::new("a").unwrap(), ClusterId::new("b").unwrap());
-        let book = Book {
+        let ring = KeyRing {
             clusters: vec![a.clone(), b.clone()],
             users: vec![
                 user(&a, "control", Role::Control, "UCONTROL"),
@@ -160,9 +160,9 @@ mod tests {
                 },
                 user(&b, "planner", Role::Planner, "UPLANNER"),
             ],
-            ..Book::default()
+            ..KeyRing::default()
         };
-        let text = text(&book);
+        let text = text(&ring);
         let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}\n{text}"));
         let order = [
             "\"lacuna_a\" {",

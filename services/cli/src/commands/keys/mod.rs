@@ -1,9 +1,10 @@
 //! `lacuna keys`: who may speak on the bus, and proof of who nats-server is.
 
 mod accounts;
-mod book;
 mod files;
+mod folder;
 mod prepare;
+mod ring;
 mod tls;
 
 use std::path::PathBuf;
@@ -16,10 +17,11 @@ use lacuna_wire::access::{Holder, Role};
 
 pub(crate) use prepare::{Prepared, prepare};
 
-use self::book::{Entry, Keys, User};
+use self::folder::{Entry, KeyFolder};
+use self::ring::User;
 use super::ListArgs;
 use crate::error::{CliError, Exit, Result};
-use crate::output::{self, JsonArg, iso};
+use crate::output::{self, JsonArg};
 use crate::table::{self, Side};
 
 /// What to say after nats-server's configuration has changed.
@@ -176,11 +178,6 @@ fn parse_name(name: &str) -> std::result::Result<String, String> {
     Err("expected 1 to 64 of A-Z a-z 0-9 . _ - that do not begin with a dot".to_owned())
 }
 
-/// Now, ISO-8601.
-fn now() -> String {
-    iso(lacuna_runtime::clock::wall())
-}
-
 /// The names for which the server's certificate holds.
 fn with_local(hosts: &[String]) -> Vec<String> {
     let mut all = hosts.to_vec();
@@ -221,23 +218,23 @@ pub(crate) fn run(command: &KeysCommand) -> Result<()> {
 }
 
 fn init(args: &InitArgs) -> Result<()> {
-    let mut keys = Keys::open(&args.dir, true)?;
+    let mut keys = KeyFolder::open(&args.dir, true)?;
     // Named for want of a better one, it gives way to the first that is given.
-    let unnamed = keys.book.url.is_empty() || keys.book.url == url_of("localhost");
-    if keys.book.hosts.is_empty() || args.force {
-        keys.book.hosts = with_local(&args.host);
+    let unnamed = keys.ring.url.is_empty() || keys.ring.url == url_of("localhost");
+    if keys.ring.hosts.is_empty() || args.force {
+        keys.ring.hosts = with_local(&args.host);
     } else {
         let given = args.host.iter().map(String::as_str);
-        add_hosts(&mut keys.book.hosts, given);
+        add_hosts(&mut keys.ring.hosts, given);
     }
     if let Some(url) = &args.url {
-        keys.book.url.clone_from(url);
+        keys.ring.url.clone_from(url);
     } else if unnamed || args.force {
-        keys.book.url = url_of(args.host.first().map_or("localhost", String::as_str));
+        keys.ring.url = url_of(args.host.first().map_or("localhost", String::as_str));
     }
-    tls::ensure(&keys.dir, &keys.book.hosts, args.force)?;
+    tls::ensure(&keys.dir, &keys.ring.hosts, args.force)?;
     if !args.host.is_empty() && !args.force {
-        tls::renew(&keys.dir, &keys.book.hosts)?;
+        tls::renew(&keys.dir, &keys.ring.hosts)?;
     }
     let mut made = Vec::new();
     for cluster in &args.cluster {
@@ -246,8 +243,8 @@ fn init(args: &InitArgs) -> Result<()> {
                 format!("a cluster cannot be called {cluster}: that folder is the server's");
             return Err(CliError::new("L0041", Exit::Failed, words));
         }
-        if !keys.book.clusters.contains(cluster) {
-            keys.book.clusters.push(cluster.clone());
+        if !keys.ring.clusters.contains(cluster) {
+            keys.ring.clusters.push(cluster.clone());
         }
         let operator = Holder {
             user: Role::Operator.to_string(),
@@ -285,13 +282,13 @@ fn services(nodes: &[NodeId]) -> Vec<Holder> {
     all.chain(nodes.iter().map(agent)).collect()
 }
 
-fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<()> {
+fn tell(keys: &KeyFolder, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<()> {
     let accounts = keys.dir.join(accounts::SERVER).join(accounts::FILE);
     if json.json {
         return output::print_json(&json!({
             "dir": keys.dir,
             "accounts": accounts,
-            "url": keys.book.url,
+            "url": keys.ring.url,
             "identities": made,
             "revoked": revoked,
             "stale": keys.stale,
@@ -325,8 +322,8 @@ fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<
 }
 
 /// The cluster that is meant.
-fn cluster(keys: &Keys, named: Option<&ClusterId>) -> Result<ClusterId> {
-    let known = &keys.book.clusters;
+fn cluster(keys: &KeyFolder, named: Option<&ClusterId>) -> Result<ClusterId> {
+    let known = &keys.ring.clusters;
     let found = match (named, known.as_slice()) {
         (Some(named), _) => known.iter().find(|c| *c == named),
         (None, [only]) => Some(only),
@@ -354,7 +351,7 @@ fn add_user(args: &AddUserArgs) -> Result<()> {
             format!("--node is for agents, not for a {}", args.role),
         ));
     }
-    let mut keys = Keys::open(&args.dir, false)?;
+    let mut keys = KeyFolder::open(&args.dir, false)?;
     let cluster = cluster(&keys, args.cluster.as_ref())?;
     let holder = Holder {
         user: args.name.clone(),
@@ -367,10 +364,10 @@ fn add_user(args: &AddUserArgs) -> Result<()> {
 }
 
 fn list(args: &KeysListArgs) -> Result<()> {
-    let keys = Keys::open(&args.dir, false)?;
+    let keys = KeyFolder::open(&args.dir, false)?;
     let until = tls::until(&keys.dir);
     if args.list.json() {
-        let mut value = json!(keys.book);
+        let mut value = json!(keys.ring);
         if let Some(fields) = value.as_object_mut() {
             fields.insert("certificate_until".to_owned(), json!(until));
         }
@@ -400,7 +397,7 @@ fn list(args: &KeysListArgs) -> Result<()> {
             user.revoked.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     };
-    let rows: Vec<Vec<String>> = keys.book.users.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = keys.ring.users.iter().map(row).collect();
     output::print(&match (args.list.style(), until) {
         (super::Style::Table, Some(until)) => format!(
             "{}\nthe server's certificate holds until {until}; before: lacuna keys renew-tls {}",
@@ -413,7 +410,7 @@ fn list(args: &KeysListArgs) -> Result<()> {
 }
 
 fn revoke(args: &RevokeArgs) -> Result<()> {
-    let mut keys = Keys::open(&args.dir, false)?;
+    let mut keys = KeyFolder::open(&args.dir, false)?;
     let cluster = cluster(&keys, args.cluster.as_ref())?;
     let revoked = keys.revoke(|user| user.cluster == cluster && user.name == args.name);
     let user = revoked.first().ok_or_else(|| {
@@ -434,18 +431,18 @@ fn revoke(args: &RevokeArgs) -> Result<()> {
 }
 
 fn renew(args: &RenewArgs) -> Result<()> {
-    let mut keys = Keys::open(&args.dir, false)?;
+    let mut keys = KeyFolder::open(&args.dir, false)?;
     if !args.host.is_empty() {
-        keys.book.hosts = with_local(&args.host);
+        keys.ring.hosts = with_local(&args.host);
     }
-    tls::renew(&keys.dir, &keys.book.hosts)?;
+    tls::renew(&keys.dir, &keys.ring.hosts)?;
     keys.save()?;
     if args.json.json {
-        return output::print_json(&json!({ "hosts": keys.book.hosts }));
+        return output::print_json(&json!({ "hosts": keys.ring.hosts }));
     }
     output::print(&format!(
         "a certificate for {}; {RELOAD}",
-        keys.book.hosts.join(", ")
+        keys.ring.hosts.join(", ")
     ))
 }
 

@@ -7,7 +7,7 @@ use lacuna_model::ClusterId;
 use lacuna_runtime::nats_conf::ServerKeys;
 use lacuna_wire::access::{Holder, Role};
 
-use super::book::Keys;
+use super::folder::KeyFolder;
 use super::{accounts, services, tls, with_local};
 use crate::error::Result;
 
@@ -30,13 +30,13 @@ pub(crate) struct Prepared {
 /// # Errors
 /// Files cannot be written.
 pub(crate) fn prepare(dir: &Path, cluster: &ClusterId, url: &str, user: &str) -> Result<Prepared> {
-    let mut keys = Keys::open(dir, true)?;
-    keys.book.hosts = with_local(&[]);
-    url.clone_into(&mut keys.book.url);
-    tls::ensure(&keys.dir, &keys.book.hosts, false)?;
+    let mut keys = KeyFolder::open(dir, true)?;
+    keys.ring.hosts = with_local(&[]);
+    url.clone_into(&mut keys.ring.url);
+    tls::ensure(&keys.dir, &keys.ring.hosts, false)?;
     // Made for this run alone, so that it has never run out.
-    tls::renew(&keys.dir, &keys.book.hosts)?;
-    keys.book.clusters = vec![cluster.clone()];
+    tls::renew(&keys.dir, &keys.ring.hosts)?;
+    keys.ring.clusters = vec![cluster.clone()];
     let fits = |c: &char| c.is_ascii_alphanumeric() || "_-".contains(*c);
     let user: String = user.chars().filter(fits).take(32).collect();
     let operator = Holder {

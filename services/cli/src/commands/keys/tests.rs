@@ -47,21 +47,21 @@ fn force_leaves_nobody_of_before() {
     let dir = dir.path();
     keys("x init DIR --cluster a --cluster b", dir).unwrap();
     keys("x add-user DIR ann --role operator --cluster a", dir).unwrap();
-    let book = || Keys::open(dir, false).unwrap().book;
-    let before = book().users;
+    let ring = || KeyFolder::open(dir, false).unwrap().ring;
+    let before = ring().users;
     // Of cluster a all are made anew but ann and the agent that nodes shared; of b none is.
     keys("x init DIR --cluster a --agent n1 --force", dir).unwrap();
     let accounts = read(dir, "server/lacuna-accounts.conf");
     for old in &before {
         assert!(!accounts.contains(&old.key), "{} {}", old.cluster, old.name);
     }
-    let after = book().users;
-    let standing = after.iter().filter(|user| user.revoked.is_none());
-    for user in standing.clone() {
+    let after = ring().users;
+    let valid = after.iter().filter(|user| user.revoked.is_none());
+    for user in valid.clone() {
         assert!(accounts.contains(&user.key), "{}", user.name);
         Identity::load(&dir.join(format!("a/{}.toml", user.name))).unwrap();
     }
-    assert_eq!(standing.count(), Role::SERVICES.len() + 1);
+    assert_eq!(valid.count(), Role::SERVICES.len() + 1);
     for gone in ["a/ann.toml", "a/agent.toml", "b/operator.toml"] {
         assert!(!dir.join(gone).exists(), "{gone}");
     }
@@ -73,22 +73,22 @@ fn force_leaves_nobody_of_before() {
 fn hosts_are_added_and_an_address_that_was_given_stays() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let book = || Keys::open(dir, false).unwrap().book;
+    let ring = || KeyFolder::open(dir, false).unwrap().ring;
     let local = ["localhost", "127.0.0.1", "::1"];
     keys("x init DIR --cluster a", dir).unwrap();
-    assert_eq!(book().url, "nats://localhost:4222");
+    assert_eq!(ring().url, "nats://localhost:4222");
     keys("x init DIR --cluster a --host bus", dir).unwrap();
-    assert_eq!(book().url, "nats://bus:4222");
+    assert_eq!(ring().url, "nats://bus:4222");
     let certificate = read(dir, "server/server.pem");
     keys("x init DIR --cluster a --host nats --host bus", dir).unwrap();
-    assert_eq!(book().hosts, [&local[..], &["bus", "nats"]].concat());
-    assert_eq!(book().url, "nats://bus:4222");
+    assert_eq!(ring().hosts, [&local[..], &["bus", "nats"]].concat());
+    assert_eq!(ring().url, "nats://bus:4222");
     assert_ne!(read(dir, "server/server.pem"), certificate);
     keys("x renew-tls DIR --host nats", dir).unwrap();
-    assert_eq!(book().hosts, [&["nats"][..], &local].concat());
+    assert_eq!(ring().hosts, [&["nats"][..], &local].concat());
     keys("x init DIR --cluster a --host 10.0.0.1 --force", dir).unwrap();
-    assert_eq!(book().hosts, [&["10.0.0.1"][..], &local].concat());
-    assert_eq!(book().url, "nats://10.0.0.1:4222");
+    assert_eq!(ring().hosts, [&["10.0.0.1"][..], &local].concat());
+    assert_eq!(ring().url, "nats://10.0.0.1:4222");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
     let dir = dir.path();
     keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
     let key_of = |name: &str| {
-        let users = Keys::open(dir, false).unwrap().book.users;
+        let users = KeyFolder::open(dir, false).unwrap().ring.users;
         let user = users.into_iter().find(|user| user.name == name);
         user.unwrap().key
     };
@@ -139,16 +139,16 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
         ..first.clone()
     };
     std::fs::write(&path, old.text().unwrap().reveal()).unwrap();
-    let mut book = Keys::open(dir, false).unwrap().book;
-    book.users.iter_mut().for_each(|user| user.control.clear());
-    std::fs::write(dir.join("users.toml"), toml::to_string(&book).unwrap()).unwrap();
+    let mut ring = KeyFolder::open(dir, false).unwrap().ring;
+    ring.users.iter_mut().for_each(|user| user.control.clear());
+    std::fs::write(dir.join("users.toml"), toml::to_string(&ring).unwrap()).unwrap();
     let handed = dir.join("a/agent-n2.toml");
     std::fs::rename(&handed, dir.join("handed.toml")).unwrap();
     Identity::load(&path).unwrap_err();
     keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
     assert_eq!(Identity::load(&path).unwrap(), first);
     let stale = || {
-        let mut keys = Keys::open(dir, false).unwrap();
+        let mut keys = KeyFolder::open(dir, false).unwrap();
         keys.save().unwrap();
         keys.stale
     };
@@ -194,8 +194,8 @@ fn users_are_added_and_revoked() {
     );
     keys("x add-user DIR ann --role researcher --cluster a", dir).unwrap();
     let key = |name: &str| {
-        let book = Keys::open(dir, false).unwrap().book;
-        let mut users = book.users.into_iter();
+        let ring = KeyFolder::open(dir, false).unwrap().ring;
+        let mut users = ring.users.into_iter();
         users.find(|u| u.name == name).unwrap().key
     };
     let first = key("ann");

@@ -174,6 +174,6 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
     if results.is_good() {
         Ok(())
     } else {
-        Err(CliError::said())
+        Err(CliError::already_printed())
     }
 }

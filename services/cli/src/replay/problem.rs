@@ -4,20 +4,20 @@ use lacuna_model::TrainerSpec;
 use lacuna_planner::file;
 use lacuna_sim::Decision;
 
-use super::window::{self, Saved};
+use super::window::{self, SavedProblem};
 use crate::error::{CliError, Result, file_error};
 
 /// The decision that is wanted, once it has come.
-pub(super) struct Keeper<'a> {
-    wanted: &'a Saved,
+pub(super) struct ProblemRecorder<'a> {
+    wanted: &'a SavedProblem,
     trainers: &'a [TrainerSpec],
     seconds: f64,
     kept: Option<(u64, file::Saved)>,
 }
 
-impl<'a> Keeper<'a> {
+impl<'a> ProblemRecorder<'a> {
     /// Nothing is kept yet. `trainers` is the list that is replayed.
-    pub(super) fn new(wanted: &'a Saved, trainers: &'a [TrainerSpec]) -> Self {
+    pub(super) fn new(wanted: &'a SavedProblem, trainers: &'a [TrainerSpec]) -> Self {
         Self {
             wanted,
             trainers,
@@ -27,7 +27,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Looks at a decision as it is made.
-    pub(super) fn look(&mut self, decision: &Decision<'_>) {
+    pub(super) fn observe(&mut self, decision: &Decision<'_>) {
         let keep = match self.wanted.decision {
             window::Decision::Event(event) => decision.event == event,
             window::Decision::Hardest => self.kept.is_none() || decision.seconds > self.seconds,

@@ -7,12 +7,12 @@ use lacuna_model::Timestamp;
 use lacuna_sim::{EndHint, Recording, SimError, StepRef, Steps};
 
 /// As `inner`, but empty as long as it has more than `most` idle nodes.
-pub(super) struct Uncrowded {
+pub(super) struct OutageFilter {
     pub(super) inner: Box<dyn Recording>,
     pub(super) most: u32,
 }
 
-impl Recording for Uncrowded {
+impl Recording for OutageFilter {
     fn start(&self) -> Timestamp {
         self.inner.start()
     }
@@ -192,7 +192,7 @@ mod tests {
         let mut seen = 0;
         for most in [0, 3, 6, 8, 12] {
             let (kept, left_out_s) = leave_out(&holes, most);
-            let walked = Uncrowded {
+            let walked = OutageFilter {
                 inner: Box::new(Trace::new(&holes, None, start, end)),
                 most,
             };
@@ -271,7 +271,7 @@ mod tests {
             (&[3], &[], &[hint(1, f64::INFINITY)]),
             (&[], &[(3, 4000)], &[hint(1, 90.0)]),
         ];
-        let walked = Uncrowded {
+        let walked = OutageFilter {
             inner: Box::new(Told(TOLD)),
             most: 2,
         };

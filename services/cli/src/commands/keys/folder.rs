@@ -4,91 +4,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{ClusterId, NodeId};
+use lacuna_model::ClusterId;
 use lacuna_runtime::{Identity, Secret};
 use lacuna_wire::access::{Holder, Role};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use super::ring::{KeyRing, User};
 use super::{accounts, files, tls};
 use crate::error::{CliError, Exit, Result, file_error};
+use crate::output::iso;
 
 /// The list of users; public.
 const FILE: &str = "users.toml";
-
-/// Somebody who has, or had, a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct User {
-    /// Where.
-    pub(crate) cluster: ClusterId,
-    /// Who.
-    pub(crate) name: String,
-    /// What for.
-    #[serde(with = "role")]
-    pub(crate) role: Role,
-    /// The one node that an agent speaks for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<NodeId>,
-    /// The public key.
-    pub(crate) key: String,
-    /// Since when, ISO-8601.
-    pub(crate) created: String,
-    /// Until when.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) revoked: Option<String>,
-    /// Of an agent: the keys of control that its identity names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) control: Vec<String>,
-}
-
-impl User {
-    /// As the bus knows them.
-    pub(crate) fn holder(&self) -> Holder {
-        Holder {
-            user: self.name.clone(),
-            role: self.role,
-            node: self.node.clone(),
-        }
-    }
-}
-
-mod role {
-    use lacuna_wire::access::Role;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(role: &Role, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(role.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
-        let name = String::deserialize(from)?;
-        name.parse().map_err(de::Error::custom)
-    }
-}
-
-/// All of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Book {
-    /// Where nats-server is, for identities.
-    pub(crate) url: String,
-    /// The names for which the server's certificate holds.
-    pub(crate) hosts: Vec<String>,
-    /// Accounts are made for these.
-    pub(crate) clusters: Vec<ClusterId>,
-    /// Everybody, the revoked too.
-    pub(crate) users: Vec<User>,
-}
-
-impl Book {
-    /// The public keys of control in a cluster.
-    fn control(&self, cluster: &ClusterId) -> Vec<String> {
-        let users = self.users.iter();
-        let of = users.filter(|u| u.role == Role::Control && u.cluster == *cluster);
-        let standing = of.filter(|u| u.revoked.is_none());
-        standing.map(|u| u.key.clone()).collect()
-    }
-}
 
 /// What became of one key.
 #[derive(Debug, Clone, Serialize)]
@@ -107,20 +34,20 @@ pub(crate) struct Entry {
 
 /// The folder, held against a second `lacuna keys`.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct KeyFolder {
     /// Where.
     pub(crate) dir: PathBuf,
     /// Who.
-    pub(crate) book: Book,
-    /// Identities of agents that [`Keys::save`] could not write anew, since they are not here: they
+    pub(crate) ring: KeyRing,
+    /// Identities of agents that [`KeyFolder::save`] could not write anew, since they are not here: they
     /// do not name control's keys as they are now.
     pub(crate) stale: Vec<PathBuf>,
-    /// Identities that [`Keys::save`] will put in their places.
+    /// Identities that [`KeyFolder::save`] will put in their places.
     identities: BTreeMap<PathBuf, Identity>,
     _lock: std::fs::File,
 }
 
-impl Keys {
+impl KeyFolder {
     /// Opens the folder; `make` makes one if there is none.
     ///
     /// # Errors
@@ -138,7 +65,7 @@ impl Keys {
             .remedy(format!("make them: lacuna keys init {}", dir.display())));
         }
         let lock = files::lock(dir)?;
-        let book = match std::fs::read_to_string(&path) {
+        let ring = match std::fs::read_to_string(&path) {
             Ok(text) => toml::from_str(&text).map_err(|e| {
                 CliError::new(
                     "L0040",
@@ -146,12 +73,12 @@ impl Keys {
                     format!("{} cannot be read: {e}", path.display()),
                 )
             })?,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Book::default(),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => KeyRing::default(),
             Err(e) => return Err(file_error("read", &path, &e)),
         };
         Ok(Self {
             dir: dir.to_owned(),
-            book,
+            ring,
             stale: Vec::new(),
             identities: BTreeMap::new(),
             _lock: lock,
@@ -164,7 +91,7 @@ impl Keys {
     }
 
     /// Gives a user a key, unless they have one. With `force` they get a new one, and the old one
-    /// is worth nothing from the server's next reload on. Nothing holds before [`Keys::save`].
+    /// is worth nothing from the server's next reload on. Nothing holds before [`KeyFolder::save`].
     ///
     /// # Errors
     /// `L0041` if the user has another role; `L0011` for files.
@@ -183,14 +110,14 @@ impl Keys {
             new,
         };
         let known = self
-            .book
+            .ring
             .users
             .iter()
             .position(|u| u.cluster == *cluster && u.name == holder.user);
-        let standing = known
-            .and_then(|at| self.book.users.get(at))
+        let valid = known
+            .and_then(|at| self.ring.users.get(at))
             .filter(|user| user.revoked.is_none());
-        if let Some(user) = standing
+        if let Some(user) = valid
             && !force
         {
             if user.holder() != *holder {
@@ -210,7 +137,7 @@ impl Keys {
         let identity = Identity {
             cluster: cluster.clone(),
             holder: holder.clone(),
-            url: self.book.url.clone(),
+            url: self.ring.url.clone(),
             seed,
             ca: Some(tls::authority(&self.dir)?),
             control: Vec::new(),
@@ -218,15 +145,15 @@ impl Keys {
         // Of one who is named twice the last key holds.
         self.identities.insert(path.clone(), identity);
         if let Some(at) = known {
-            self.book.users.remove(at);
+            self.ring.users.remove(at);
         }
-        self.book.users.push(User {
+        self.ring.users.push(User {
             cluster: cluster.clone(),
             name: holder.user.clone(),
             role: holder.role,
             node: holder.node.clone(),
             key,
-            created: super::now(),
+            created: now(),
             revoked: None,
             control: Vec::new(),
         });
@@ -236,12 +163,12 @@ impl Keys {
     /// Has agents told of control's keys as they are now: their identities are written anew, with
     /// their own keys as they were, where these are of before there were signatures, or control has
     /// another key.
-    fn tell_agents(&mut self) {
-        let book = self.book.clone();
+    fn update_agents(&mut self) {
+        let ring = self.ring.clone();
         self.stale.clear();
-        let users = self.book.users.iter_mut();
+        let users = self.ring.users.iter_mut();
         for user in users.filter(|u| u.role == Role::Agent && u.revoked.is_none()) {
-            let control = book.control(&user.cluster);
+            let control = ring.control(&user.cluster);
             let path = place(&self.dir, &user.cluster, &user.name);
             let identity = self.identities.remove(&path);
             if identity.is_none() && user.control == control {
@@ -263,13 +190,13 @@ impl Keys {
     }
 
     /// Takes the keys of all these users back, and says who they were. Their identity files go
-    /// with [`Keys::forget`], after [`Keys::save`].
+    /// with [`KeyFolder::forget`], after [`KeyFolder::save`].
     pub(crate) fn revoke(&mut self, which: impl Fn(&User) -> bool) -> Vec<User> {
-        let users = self.book.users.iter_mut();
-        let standing = users.filter(|user| user.revoked.is_none() && which(user));
-        standing
+        let users = self.ring.users.iter_mut();
+        let valid = users.filter(|user| user.revoked.is_none() && which(user));
+        valid
             .map(|user| {
-                user.revoked = Some(super::now());
+                user.revoked = Some(now());
                 user.clone()
             })
             .collect()
@@ -297,17 +224,17 @@ impl Keys {
     /// # Errors
     /// `L0011`, which says whether anything has changed.
     pub(crate) fn save(&mut self) -> Result<()> {
-        self.tell_agents();
-        self.book
+        self.update_agents();
+        self.ring
             .users
             .sort_by(|a, b| (&a.cluster, a.role, &a.name).cmp(&(&b.cluster, b.role, &b.name)));
         let text =
-            toml::to_string_pretty(&self.book).map_err(|e| CliError::failed(e.to_string()))?;
+            toml::to_string_pretty(&self.ring).map_err(|e| CliError::failed(e.to_string()))?;
         let head = "# Made by `lacuna keys`: who has a key. Nothing in it is secret.\n";
         let all = files::Readers::All;
         let accounts = files::Staged::new(
             &self.dir.join(accounts::SERVER).join(accounts::FILE),
-            &accounts::text(&self.book),
+            &accounts::text(&self.ring),
             all,
         )
         .map_err(unchanged)?;
@@ -342,6 +269,11 @@ fn unchanged(mut error: CliError) -> CliError {
     error.remedy(
         "run it as whom the folder belongs to; for the keys of `make up`: deploy/up.sh keys",
     )
+}
+
+/// The present time, ISO-8601.
+fn now() -> String {
+    iso(lacuna_runtime::clock::wall())
 }
 
 /// A new key of a user: the seed, and the public part.

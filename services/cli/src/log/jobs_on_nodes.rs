@@ -10,21 +10,21 @@ use lacuna_timeline::occupancy::{Facts as Found, JobEnd, KnownNodes, Occupancy};
 use serde_json::Value;
 
 use super::args::LogArgs;
-use super::blocks;
-use super::doubts::{Doubt, doubt};
-use super::facts::Facts;
-use super::load::unreadable;
+use super::caveats::{Caveat, caveat};
+use super::error::unreadable;
 use super::progress::Bar;
+use super::summary::LogSummary;
+use super::unavailable;
 use crate::error::Result;
 use crate::output::iso_short;
 
 /// The jobs of a log on their nodes.
 #[derive(Default)]
-pub(super) struct Placed {
+pub(super) struct JobsOnNodes {
     pub(super) occupancy: Occupancy,
     /// What the whole log came to.
     pub(super) found: Found,
-    doubt: Option<Doubt>,
+    caveat: Option<Caveat>,
     records: u64,
     never_started: u64,
     /// Jobs on no node that is listed, and on some that are not.
@@ -45,7 +45,7 @@ pub(super) struct Placed {
     notes: Vec<String>,
 }
 
-impl Placed {
+impl JobsOnNodes {
     /// Reads all jobs.
     ///
     /// # Errors
@@ -56,22 +56,22 @@ impl Placed {
             Some(nodes) => KnownNodes::Listed(nodes),
             None => KnownNodes::Seen,
         };
-        let mut placed = Self {
+        let mut jobs_on_nodes = Self {
             occupancy: Occupancy::new(known),
             ..Self::default()
         };
         let mut record = JobRecord::default();
         while log.read(&mut record).map_err(unreadable)? {
-            placed.add(&record);
-            if placed.records.is_multiple_of(4096) {
-                bar.reading(&args.log, placed.records);
+            jobs_on_nodes.add(&record);
+            if jobs_on_nodes.records.is_multiple_of(4096) {
+                bar.reading(&args.log, jobs_on_nodes.records);
             }
         }
         let away = [&args.machine.outages, &args.machine.reservations];
         for path in away.into_iter().flatten() {
-            placed.away(path)?;
+            jobs_on_nodes.away(path)?;
         }
-        Ok(placed)
+        Ok(jobs_on_nodes)
     }
 
     fn add(&mut self, record: &JobRecord) {
@@ -138,17 +138,17 @@ impl Placed {
     /// Nodes that are away for a time are no holes then.
     fn away(&mut self, path: &Path) -> Result<()> {
         let before = self.occupancy.nodes().len();
-        for block in blocks::read(path)? {
+        for entry in unavailable::read(path)? {
             let mut nodes = Vec::new();
             let mut unknown = None;
-            let named = block.names(&mut |name| match self.occupancy.node(name) {
+            let named = entry.names(&mut |name| match self.occupancy.node(name) {
                 Ok(number) => nodes.extend(number),
-                Err(error) => unknown = Some(format!("line {}: {error}", block.line)),
+                Err(error) => unknown = Some(format!("line {}: {error}", entry.line)),
             });
             if let Some(what) = named.err().or(unknown) {
-                return Err(blocks::refuse(path, &what));
+                return Err(unavailable::refuse(path, &what));
             }
-            self.occupancy.outage(&nodes, block.from, block.until);
+            self.occupancy.outage(&nodes, entry.from, entry.until);
         }
         let added = self.occupancy.nodes().get(before..).unwrap_or_default();
         self.added = self.added.saturating_add(added.len());
@@ -169,19 +169,19 @@ impl Placed {
     /// known, and a job that is in the log may have run long before.
     pub(super) fn holes(
         &mut self,
-        asked: Option<Timestamp>,
+        requested: Option<Timestamp>,
     ) -> ((Timestamp, Timestamp), Vec<HoleRecord>) {
         let first = self
             .first_end
             .zip(self.last)
             .filter(|(first, last)| first < last);
         let window = first.map(|(first, last)| {
-            let from = asked.map_or(first, |asked| asked.min(first));
+            let from = requested.map_or(first, |requested| requested.min(first));
             (from, last)
         });
         let occupied = self.occupancy.finish(window);
         self.found = occupied.facts;
-        self.doubt = doubt(&occupied);
+        self.caveat = caveat(&occupied);
         let span = first.unwrap_or((self.found.from, self.found.until));
         (span, occupied.holes)
     }
@@ -192,7 +192,7 @@ impl Placed {
         log: &JobLog,
         part: &Trace,
         chosen: Option<&HashSet<NodeId>>,
-        facts: &mut Facts,
+        summary: &mut LogSummary,
     ) {
         let found = &self.found;
         for (name, count) in [
@@ -209,7 +209,7 @@ impl Placed {
             ("end_before_they_start", found.refused),
             ("nodes_not_listed", found.unlisted),
         ] {
-            facts.count(name, count);
+            summary.count(name, count);
         }
         let counts = |node: &NodeId| chosen.is_none_or(|chosen| chosen.contains(node));
         let shares = self.occupancy.shares((part.start(), part.end()), counts);
@@ -219,16 +219,16 @@ impl Placed {
             .iter()
             .filter(|node| counts(node))
             .count();
-        facts.utilised(
+        summary.utilised(
             shares.utilisation(),
             u32::try_from(of).unwrap_or(u32::MAX),
             part.end().since(part.start()),
         );
         if shares.doubled_node_ms > 0 {
             let share = shares.doubled_node_ms as f64 / shares.busy_node_ms.max(1) as f64;
-            facts.put("busy_time_shared", Value::from(share));
+            summary.put("busy_time_shared", Value::from(share));
             if share > MOSTLY {
-                facts.notes.push(
+                summary.notes.push(
                     "nearly all busy time has two jobs or more: does the log have its records \
                      twice?"
                         .to_owned(),
@@ -236,16 +236,16 @@ impl Placed {
             }
         }
         if found.longest > Span::ZERO {
-            facts.put(
+            summary.put(
                 "longest_hours",
                 Value::from(found.longest.as_secs_f64() / 3600.0),
             );
         }
-        facts.notes.extend(self.incomplete());
-        facts.notes.extend(self.notes);
+        summary.notes.extend(self.incomplete());
+        summary.notes.extend(self.notes);
         // What is told as it happens is told of jobs that still run, too.
-        if let (false, Some(doubt)) = (log.tells_starts(), self.doubt) {
-            facts.notes.extend(doubt.said(part.end()));
+        if let (false, Some(caveat)) = (log.tells_starts(), self.caveat) {
+            summary.notes.extend(caveat.text(part.end()));
         }
     }
 

@@ -8,7 +8,7 @@ use crate::output::iso_short;
 
 /// How far the end of a log can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Doubt {
+pub(super) struct Caveat {
     /// From here on holes may be false.
     from: Timestamp,
     /// Where the log begins and ends.
@@ -20,7 +20,7 @@ pub(super) struct Doubt {
 }
 
 /// Whether holes at the end may be false because jobs are missing.
-pub(super) fn doubt(occupied: &Occupied) -> Option<Doubt> {
+pub(super) fn caveat(occupied: &Occupied) -> Option<Caveat> {
     let found = &occupied.facts;
     let from = found.doubtful_from()?;
     let mean = |from: Timestamp, until: Timestamp| {
@@ -31,7 +31,7 @@ pub(super) fn doubt(occupied: &Occupied) -> Option<Doubt> {
         within.sum::<f64>() / until.since(from).as_ms().max(1) as f64
     };
     let quarter = Span::from_ms(found.until.since(found.from).as_ms() / 4);
-    Some(Doubt {
+    Some(Caveat {
         from,
         begins: found.from,
         ends: found.until,
@@ -40,9 +40,9 @@ pub(super) fn doubt(occupied: &Occupied) -> Option<Doubt> {
     })
 }
 
-impl Doubt {
+impl Caveat {
     /// It in words, if what counts of the log reaches into the doubtful time.
-    pub(super) fn said(&self, until: Timestamp) -> Option<String> {
+    pub(super) fn text(&self, until: Timestamp) -> Option<String> {
         if until <= self.from {
             return None;
         }

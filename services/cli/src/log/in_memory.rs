@@ -8,18 +8,18 @@ use lacuna_schedlog::{first_nodes, read_nodes, read_planned};
 use lacuna_sim::Trace;
 
 use super::args::LogArgs;
-use super::load::unreadable;
+use super::error::unreadable;
 use super::outages::leave_out;
 use crate::error::{CliError, Result};
 
 /// Holes in memory.
-pub(super) struct Held {
+pub(super) struct HolesInMemory {
     holes: Vec<HoleRecord>,
     planned: Vec<PlannedStart>,
     nodes: Option<HashSet<NodeId>>,
 }
 
-impl Held {
+impl HolesInMemory {
     /// Takes the holes of a whole log; gives with them what a reader should know.
     ///
     /// # Errors
@@ -48,12 +48,12 @@ impl Held {
             None => holes,
         };
         let planned = planned.starts;
-        let held = Self {
+        let memory = Self {
             holes,
             planned,
             nodes,
         };
-        Ok((held, notes))
+        Ok((memory, notes))
     }
 
     /// The first and the last moment, if there is any hole.

@@ -11,7 +11,7 @@ use lacuna_schedlog::{Damage, Refused};
 /// Where the holes of a log come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum HoleSource {
     /// The log is a list of holes, or of the states of nodes.
     Holes,
     /// The log has jobs with the nodes that they ran on.
@@ -20,7 +20,7 @@ pub enum Kind {
     Simulated,
 }
 
-impl Kind {
+impl HoleSource {
     /// It in words.
     #[must_use]
     pub(crate) const fn words(self) -> &'static str {
@@ -68,13 +68,13 @@ const COUNTS: [(&str, &str); 21] = [
 
 /// What a log turned out to be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Facts {
+pub struct LogSummary {
     /// The file.
     pub file: String,
     /// Its format.
     pub(crate) format: &'static str,
     /// Where the holes come from.
-    pub kind: Kind,
+    pub kind: HoleSource,
     /// The machine's name, if the log says it.
     pub(crate) computer: Option<String>,
     /// How many nodes the machine has, as far as is known.
@@ -100,10 +100,10 @@ pub struct Facts {
     pub(crate) notes: Vec<String>,
 }
 
-impl Facts {
+impl LogSummary {
     /// A log of which nothing but its name and kind is known.
     #[must_use]
-    pub(super) fn new(file: String, format: &'static str, kind: Kind) -> Self {
+    pub(super) fn new(file: String, format: &'static str, kind: HoleSource) -> Self {
         Self {
             file,
             format,
@@ -179,9 +179,9 @@ impl Facts {
     #[must_use]
     pub(crate) fn certainty(&self) -> String {
         let source = match self.kind {
-            Kind::Holes => "the log tells which nodes were idle",
-            Kind::Placed => "the log tells where batch jobs ran",
-            Kind::Simulated => "an estimate: a simulated scheduler placed the batch jobs",
+            HoleSource::Holes => "the log tells which nodes were idle",
+            HoleSource::Placed => "the log tells where batch jobs ran",
+            HoleSource::Simulated => "an estimate: a simulated scheduler placed the batch jobs",
         };
         match self.notes.len() {
             0 => source.to_owned(),
@@ -306,11 +306,11 @@ mod tests {
 
     #[test]
     fn damage_is_said_with_its_places_and_counts_are_rows() {
-        let mut facts = Facts::new("a.swf".into(), "swf", Kind::Simulated);
-        assert_eq!(facts.warning(), None);
-        facts.damaged_lines = 5;
-        facts.first_damaged = (1..=4).map(|n| format!("line {n}, field 2")).collect();
-        let warning = facts.warning().unwrap();
+        let mut summary = LogSummary::new("a.swf".into(), "swf", HoleSource::Simulated);
+        assert_eq!(summary.warning(), None);
+        summary.damaged_lines = 5;
+        summary.first_damaged = (1..=4).map(|n| format!("line {n}, field 2")).collect();
+        let warning = summary.warning().unwrap();
         assert!(
             warning.contains("5 damaged lines were skipped"),
             "{warning}"
@@ -319,20 +319,20 @@ mod tests {
             warning.contains("line 3, field 2\n  and 2 more"),
             "{warning}"
         );
-        facts.count("never_started", 3);
-        facts.count("too_large", 0);
-        facts.count("records", 10);
-        facts.utilised(0.5, 1024, Span::from_secs(129_600));
-        facts.put("mean_wait_hours", Value::from(1.5));
-        facts.put("mean_recorded_wait_hours", Value::from(42.0 / 3600.0));
+        summary.count("never_started", 3);
+        summary.count("too_large", 0);
+        summary.count("records", 10);
+        summary.utilised(0.5, 1024, Span::from_secs(129_600));
+        summary.put("mean_wait_hours", Value::from(1.5));
+        summary.put("mean_recorded_wait_hours", Value::from(42.0 / 3600.0));
         let estimate = "an estimate: a simulated scheduler placed the batch jobs";
-        assert_eq!(facts.certainty(), estimate);
-        facts.notes = vec!["small jobs are missing".to_owned(); 2];
+        assert_eq!(summary.certainty(), estimate);
+        summary.notes = vec!["small jobs are missing".to_owned(); 2];
         assert_eq!(
-            facts.certainty(),
+            summary.certainty(),
             format!("{estimate}; see the 2 notes below")
         );
-        let rows = facts.rows();
+        let rows = summary.rows();
         let row = |name| &rows.iter().find(|row| row.0 == name).unwrap().1;
         assert_eq!(row("batch jobs"), "10 records, 3 never started");
         assert_eq!(row("utilisation"), "50.00 % of 1,024 nodes over 1d12h");

@@ -15,7 +15,7 @@ use crate::output::parse_time;
 
 /// Nodes that are away for a time.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Block {
+pub(super) struct Unavailable {
     /// Where it stands in the file, from 1.
     pub(super) line: usize,
     /// Which nodes, as written.
@@ -30,7 +30,7 @@ pub(super) struct Block {
 ///
 /// # Errors
 /// `L0011` names the file, the line and what was expected.
-pub(super) fn read(path: &Path) -> Result<Vec<Block>> {
+pub(super) fn read(path: &Path) -> Result<Vec<Unavailable>> {
     let text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
     parse(&text).map_err(|what| refuse(path, &what))
 }
@@ -40,8 +40,8 @@ pub(super) fn refuse(path: &Path, what: &str) -> CliError {
     CliError::new("L0011", Exit::Failed, format!("{}: {what}", path.display()))
 }
 
-fn parse(text: &str) -> std::result::Result<Vec<Block>, String> {
-    let mut blocks = Vec::new();
+fn parse(text: &str) -> std::result::Result<Vec<Unavailable>, String> {
+    let mut entries = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') || (at == 0 && line == "nodes,from,until") {
@@ -59,21 +59,21 @@ fn parse(text: &str) -> std::result::Result<Vec<Block>, String> {
         let time = |name: &str, text: &str| {
             parse_time(text).map_err(|what| format!("line {}, {name}: {what}", at + 1))
         };
-        let block = Block {
+        let entry = Unavailable {
             line: at + 1,
             nodes: nodes.trim_matches('"').to_owned(),
             from: time("from", from)?,
             until: time("until", until)?,
         };
-        if block.until <= block.from {
+        if entry.until <= entry.from {
             return Err(format!("line {}: it ends before it begins", at + 1));
         }
-        blocks.push(block);
+        entries.push(entry);
     }
-    Ok(blocks)
+    Ok(entries)
 }
 
-impl Block {
+impl Unavailable {
     /// Hands out the names of its nodes.
     ///
     /// # Errors
@@ -154,18 +154,18 @@ mod tests {
     fn blocks_name_nodes_and_times() {
         let text =
             "nodes,from,until\n# a drain\n\n\"1-3,7\",100,2000-01-01T00:00:00Z\nn[1-2],5,6\n";
-        let blocks = parse(text).unwrap();
-        assert_eq!(blocks.len(), 2);
-        let outages = blocks[0].outages(8).unwrap();
+        let entries = parse(text).unwrap();
+        assert_eq!(entries.len(), 2);
+        let outages = entries[0].outages(8).unwrap();
         let runs: Vec<_> = outages
             .iter()
             .map(|o| (o.nodes.first, o.nodes.count))
             .collect();
         assert_eq!(runs, [(0, 3), (6, 1)]);
         assert_eq!((outages[0].from, outages[0].until), (100, 946_684_800));
-        assert_eq!(blocks[0].reservations(8).unwrap()[0].name, "line 4");
+        assert_eq!(entries[0].reservations(8).unwrap()[0].name, "line 4");
         let mut names = Vec::new();
-        blocks[1]
+        entries[1]
             .names(&mut |name| names.push(name.to_owned()))
             .unwrap();
         assert_eq!(names, ["n1", "n2"]);
@@ -182,8 +182,8 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         for nodes in ["0-3", "3-1", "7-9", "x", ""] {
-            let block = &parse(&format!("{nodes},1,2")).unwrap()[0];
-            let error = block.outages(8).unwrap_err();
+            let entry = &parse(&format!("{nodes},1,2")).unwrap()[0];
+            let error = entry.outages(8).unwrap_err();
             assert!(error.contains("expected numbers from 1 to 8"), "{error}");
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct LiveTrainer {
 
 /// All that the picture shows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Frame {
+pub(crate) struct ViewModel {
     /// What runs.
     pub(crate) title: String,
     /// Wall-clock seconds since the start.
@@ -56,7 +56,7 @@ pub(crate) struct Frame {
     /// Admitted trainers.
     pub(crate) trainers: Vec<LiveTrainer>,
     /// What happened last, newest last.
-    pub(crate) news: Vec<String>,
+    pub(crate) messages: Vec<String>,
 }
 
 /// Whether colours are written.
@@ -133,8 +133,8 @@ fn efficiency(totals: &Totals, elapsed: Span, palette: Palette) -> String {
     )
 }
 
-fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
-    let t = &frame.totals;
+fn rows(model: &ViewModel, width: usize, palette: Palette) -> Vec<String> {
+    let t = &model.totals;
     let label = |name: &str| palette.paint(Tone::Dim, &format!("{name:<12}"));
     let elapsed = if t.now > t.since {
         t.now.since(t.since)
@@ -146,13 +146,13 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
     } else {
         format!("{} (+{elapsed})", iso_short(t.now))
     };
-    let room = width.saturating_sub(measure_text_width(&frame.title) + measure_text_width(&clock));
+    let room = width.saturating_sub(measure_text_width(&model.title) + measure_text_width(&clock));
     let head = format!(
         "{}{}{clock}",
-        palette.paint(Tone::Bold, &frame.title),
+        palette.paint(Tone::Bold, &model.title),
         " ".repeat(room.max(2))
     );
-    let top = frame.pool_history.iter().copied().max().unwrap_or(0);
+    let top = model.pool_history.iter().copied().max().unwrap_or(0);
     let chart = width.saturating_sub(26).min(72);
     let restarts = if t.stalls.restart == Stall::default() {
         String::new()
@@ -160,10 +160,10 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
         let lost = lost(t.restart_cost, &t.stalls.restart, t);
         format!(", {lost} to restarts")
     };
-    let (p50, p99) = frame
+    let (p50, p99) = model
         .plan_latency
         .map_or((None, None), |(a, b)| (Some(a), Some(b)));
-    let limits = frame.limits.as_ref().map_or_else(String::new, |limits| {
+    let limits = model.limits.as_ref().map_or_else(String::new, |limits| {
         palette.paint(Tone::Orange, &format!("limited     {limits}"))
     });
     vec![
@@ -173,13 +173,13 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
             "{}{:<11}  {}",
             label("pool"),
             format!("{} nodes", t.pool_nodes),
-            palette.paint(Tone::Orange, &sparkline(&frame.pool_history, top, chart))
+            palette.paint(Tone::Orange, &sparkline(&model.pool_history, top, chart))
         ),
         format!(
             "{}{:<11}  {}",
             label("leased"),
             format!("{} nodes", t.leased_nodes),
-            palette.paint(Tone::Blue, &sparkline(&frame.leased_history, top, chart))
+            palette.paint(Tone::Blue, &sparkline(&model.leased_history, top, chart))
         ),
         format!(
             "{}{:.1} of {:.1} idle node-hours ({})",
@@ -201,9 +201,9 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
         format!(
             "{}{:.1}/s, {} in all; plan {}: p50 {}, p99 {} after its input",
             label("events"),
-            frame.events_per_s,
-            frame.events,
-            frame.plans,
+            model.events_per_s,
+            model.events,
+            model.plans,
             latency(p50),
             latency(p99),
         ),
@@ -237,12 +237,12 @@ fn trainer_line(t: &LiveTrainer, name_width: usize, bar_width: usize, palette: P
 
 /// The picture in at most `height` lines of at most `width` columns.
 #[must_use]
-pub(crate) fn render(frame: &Frame, width: usize, height: usize, palette: Palette) -> Vec<String> {
-    let mut lines = rows(frame, width, palette);
-    let tail = if frame.wall_total_s.is_some() { 2 } else { 0 };
-    let news = frame.news.len().min(3);
-    let room = height.saturating_sub(lines.len() + tail + news + usize::from(news > 0) + 1);
-    let name_width = frame
+pub(crate) fn render(model: &ViewModel, width: usize, height: usize, palette: Palette) -> Vec<String> {
+    let mut lines = rows(model, width, palette);
+    let tail = if model.wall_total_s.is_some() { 2 } else { 0 };
+    let messages = model.messages.len().min(3);
+    let room = height.saturating_sub(lines.len() + tail + messages + usize::from(messages > 0) + 1);
+    let name_width = model
         .trainers
         .iter()
         .map(|t| t.name.len())
@@ -250,38 +250,38 @@ pub(crate) fn render(frame: &Frame, width: usize, height: usize, palette: Palett
         .unwrap_or(0)
         .max(7);
     let bar_width = width.saturating_sub(name_width + 45).clamp(8, 50);
-    let shown = if frame.trainers.len() > room {
+    let shown = if model.trainers.len() > room {
         room.saturating_sub(1)
     } else {
-        frame.trainers.len()
+        model.trainers.len()
     };
-    if !frame.trainers.is_empty() && room > 0 {
+    if !model.trainers.is_empty() && room > 0 {
         let heading = format!(
             "{:<name_width$}  {:>4}/{:<4} {:<bar_width$} {:>6}  {:>8}",
             "TRAINER", "NODE", "MAX", "PROGRESS", "DONE", "RATE"
         );
         lines.push(palette.paint(Tone::Dim, &heading));
     }
-    for t in frame.trainers.iter().take(shown) {
+    for t in model.trainers.iter().take(shown) {
         lines.push(trainer_line(t, name_width, bar_width, palette));
     }
-    if frame.trainers.len() > shown && room > 0 {
-        lines.push(format!("... and {} more", frame.trainers.len() - shown));
+    if model.trainers.len() > shown && room > 0 {
+        lines.push(format!("... and {} more", model.trainers.len() - shown));
     }
-    if news > 0 {
+    if messages > 0 {
         lines.push(String::new());
-        let from = frame.news.len() - news;
-        for line in frame.news.iter().skip(from) {
+        let from = model.messages.len() - messages;
+        for line in model.messages.iter().skip(from) {
             lines.push(palette.paint(Tone::Dim, line));
         }
     }
-    if let Some(total) = frame.wall_total_s {
+    if let Some(total) = model.wall_total_s {
         let width = width.saturating_sub(24).clamp(8, 60);
         lines.push(String::new());
         lines.push(format!(
             "{} {:>4.0} s of {total:.0} s",
-            palette.paint(Tone::Dim, &bar(frame.wall_s / total, width)),
-            frame.wall_s,
+            palette.paint(Tone::Dim, &bar(model.wall_s / total, width)),
+            model.wall_s,
         ));
     }
     lines.truncate(height);
@@ -299,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    fn frame() -> Frame {
+    fn view_model() -> ViewModel {
         let trainer = |i: u32| LiveTrainer {
             name: format!("hpo-{i:04}"),
             nodes: i % 9,
@@ -309,7 +309,7 @@ mod tests {
             remaining_s: (!i.is_multiple_of(9)).then_some(f64::from(i) * 100.0),
             state: "waiting",
         };
-        Frame {
+        ViewModel {
             title: "lacuna demo: a recorded machine at 600x".into(),
             wall_s: 42.0,
             wall_total_s: Some(120.0),
@@ -339,20 +339,20 @@ mod tests {
             pool_history: vec![10, 20, 40, 83, 70, 83],
             leased_history: vec![0, 20, 38, 80, 70, 81],
             trainers: (0..10).map(trainer).collect(),
-            news: vec!["hpo-0034 is done".into(), "hpo-0035 lost a01n07".into()],
+            messages: vec!["hpo-0034 is done".into(), "hpo-0035 lost a01n07".into()],
         }
     }
 
     #[test]
     fn the_live_view_at_two_sizes() {
-        insta::assert_snapshot!(render(&frame(), 100, 40, Palette::Plain).join("\n"));
+        insta::assert_snapshot!(render(&view_model(), 100, 40, Palette::Plain).join("\n"));
         insta::assert_snapshot!(
             "narrow",
-            render(&frame(), 60, 18, Palette::Plain).join("\n")
+            render(&view_model(), 60, 18, Palette::Plain).join("\n")
         );
         insta::assert_snapshot!(
             "empty",
-            render(&Frame::default(), 80, 24, Palette::Plain).join("\n")
+            render(&ViewModel::default(), 80, 24, Palette::Plain).join("\n")
         );
     }
 
@@ -360,11 +360,11 @@ mod tests {
     fn figures_are_those_of_the_core() {
         let figures = lacuna_testkit::figures();
         let shown = |totals| {
-            let frame = Frame {
+            let model = ViewModel {
                 totals,
-                ..Frame::default()
+                ..ViewModel::default()
             };
-            render(&frame, 100, 40, Palette::Plain).join("\n")
+            render(&model, 100, 40, Palette::Plain).join("\n")
         };
         let text = shown(figures.totals);
         let percents = [figures.efficiency, figures.idle_share_used].map(percent);
@@ -390,7 +390,7 @@ mod tests {
     fn the_view_never_leaves_its_bounds() {
         for (width, height) in [(20, 5), (40, 10), (80, 24), (200, 60), (1, 1)] {
             for palette in [Palette::Plain, Palette::Ansi] {
-                let lines = render(&frame(), width, height, palette);
+                let lines = render(&view_model(), width, height, palette);
                 assert!(
                     lines.len() <= height,
                     "{width}x{height}: {} lines",

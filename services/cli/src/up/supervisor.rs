@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::config::Config;
 
-use super::child::{ChildNews, ChildSpec, GRACE, keep};
+use super::child::{ChildEvent, ChildSpec, GRACE, keep};
 use super::find::{Addresses, SERVICES, addresses, sibling};
 use super::log::Log;
 use super::nats;
@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 /// A running `up`.
-pub struct Family {
+pub struct Supervisor {
     /// How others find it.
     pub file: RuntimeFile,
     /// Times that a child died and was started again.
@@ -41,40 +41,40 @@ pub struct Family {
     data_dir: PathBuf,
     /// Whether up.json has what is in `file`.
     is_written: bool,
-    news: UnboundedReceiver<ChildNews>,
+    events: UnboundedReceiver<ChildEvent>,
     tasks: JoinSet<Result<()>>,
     stop_services: CancellationToken,
     stop_nats: CancellationToken,
-    sender: UnboundedSender<ChildNews>,
+    sender: UnboundedSender<ChildEvent>,
     /// What is not started yet: ingest.
-    ingest: Option<Waiting>,
+    ingest: Option<Deferred>,
     started: Vec<&'static str>,
     _lock: DirLock,
 }
 
 /// A service that is started later.
-struct Waiting {
+struct Deferred {
     name: &'static str,
     program: PathBuf,
     args: Vec<String>,
 }
 
 /// Something that the keeper of a family has to know.
-pub(crate) enum FamilyNews {
+pub(crate) enum SupervisorEvent {
     /// Of one child.
-    Child(ChildNews),
+    Child(ChildEvent),
     /// One child was given up.
-    Broken(CliError),
+    GaveUp(CliError),
 }
 
 /// Starts one child under its keeper.
-struct Nursery<'a> {
+struct Spawner<'a> {
     tasks: &'a mut JoinSet<Result<()>>,
-    news: UnboundedSender<ChildNews>,
+    events: UnboundedSender<ChildEvent>,
     logs: PathBuf,
 }
 
-impl Nursery<'_> {
+impl Spawner<'_> {
     fn add(
         &mut self,
         name: &'static str,
@@ -95,7 +95,7 @@ impl Nursery<'_> {
             env,
             log: log.clone(),
         };
-        self.tasks.spawn(keep(spec, self.news.clone(), stop));
+        self.tasks.spawn(keep(spec, self.events.clone(), stop));
         Ok(log)
     }
 }
@@ -114,19 +114,19 @@ fn write_config(data_dir: &Path, config: &Config) -> Result<PathBuf> {
 
 /// Resolves when a child has died, with how; keeps what else is told meanwhile.
 async fn until_death(
-    news: &mut UnboundedReceiver<ChildNews>,
-    heard: &mut Vec<ChildNews>,
+    events: &mut UnboundedReceiver<ChildEvent>,
+    pending: &mut Vec<ChildEvent>,
 ) -> String {
-    while let Some(told) = news.recv().await {
-        if let ChildNews::Died { how, .. } = told {
+    while let Some(event) = events.recv().await {
+        if let ChildEvent::Died { how, .. } = event {
             return how;
         }
-        heard.push(told);
+        pending.push(event);
     }
     std::future::pending().await
 }
 
-impl Family {
+impl Supervisor {
     /// Starts nats-server, waits for it, then starts the services but ingest: a recording
     /// begins to play when ingest starts, and by then the others should listen.
     ///
@@ -136,11 +136,11 @@ impl Family {
         Self::begin(settings, false).await
     }
 
-    /// Like [`Family::start`], but each service has a key of its own and just the permissions that
+    /// Like [`Supervisor::start`], but each service has a key of its own and just the permissions that
     /// it needs, and all is encrypted.
     ///
     /// # Errors
-    /// As [`Family::start`]; the keys cannot be written.
+    /// As [`Supervisor::start`]; the keys cannot be written.
     pub(crate) async fn start_secure(settings: Settings) -> Result<Self> {
         Self::begin(settings, true).await
     }
@@ -214,29 +214,29 @@ impl Family {
         let cluster = config.cluster.id.to_string();
         let config_file = write_config(&data_dir, &config)?;
 
-        let (sender, mut news) = unbounded_channel::<ChildNews>();
+        let (sender, mut events) = unbounded_channel::<ChildEvent>();
         let mut tasks = JoinSet::new();
         let (stop_services, stop_nats) = (CancellationToken::new(), CancellationToken::new());
-        let mut nursery = Nursery {
+        let mut spawner = Spawner {
             tasks: &mut tasks,
-            news: sender.clone(),
+            events: sender.clone(),
             logs: data_dir.join("logs"),
         };
         let server = keys.as_ref().map(|keys| keys.server.clone());
         let conf = nats::write_config(&data_dir, port, server)?;
         let nats_args = vec!["-c".to_owned(), conf.display().to_string()];
-        let log = nursery.add("nats", nats_server.clone(), nats_args, stop_nats.clone())?;
-        let mut heard = Vec::new();
+        let log = spawner.add("nats", nats_server.clone(), nats_args, stop_nats.clone())?;
+        let mut pending = Vec::new();
         tokio::select! {
             up = nats::wait_until_up(port, &log) => up?,
-            how = until_death(&mut news, &mut heard) => {
+            how = until_death(&mut events, &mut pending) => {
                 return Err(nats::ended_at_once(&nats_server, &how, &log));
             }
-            Some(Ok(Err(gone))) = nursery.tasks.join_next() => return Err(gone),
+            Some(Ok(Err(gone))) = spawner.tasks.join_next() => return Err(gone),
         }
-        for told in heard {
+        for event in pending {
             // The receiver is in this very function.
-            let _ = sender.send(told);
+            let _ = sender.send(event);
         }
         let (mut ingest, mut started) = (None, Vec::new());
         for (service, program) in SERVICES.iter().zip(programs) {
@@ -258,13 +258,13 @@ impl Family {
                 args.extend(["--identity".to_owned(), identity.display().to_string()]);
             }
             if service.name == "ingest" {
-                ingest = Some(Waiting {
+                ingest = Some(Deferred {
                     name: service.name,
                     program,
                     args,
                 });
             } else {
-                nursery.add(service.name, program, args, stop_services.clone())?;
+                spawner.add(service.name, program, args, stop_services.clone())?;
                 started.push(service.name);
             }
         }
@@ -286,7 +286,7 @@ impl Family {
             deaths: 0,
             data_dir,
             is_written: true,
-            news,
+            events,
             tasks,
             stop_services,
             stop_nats,
@@ -302,7 +302,7 @@ impl Family {
     /// # Errors
     /// The data directory cannot be written.
     pub fn start_ingest(&mut self) -> Result<()> {
-        let Some(Waiting {
+        let Some(Deferred {
             name,
             program,
             args,
@@ -311,12 +311,12 @@ impl Family {
             return Ok(());
         };
         let logs = self.data_dir.join("logs");
-        let mut nursery = Nursery {
+        let mut spawner = Spawner {
             tasks: &mut self.tasks,
-            news: self.sender.clone(),
+            events: self.sender.clone(),
             logs,
         };
-        nursery.add(name, program, args, self.stop_services.clone())?;
+        spawner.add(name, program, args, self.stop_services.clone())?;
         self.started.push(name);
         Ok(())
     }
@@ -326,42 +326,42 @@ impl Family {
         if is_new || !self.is_written {
             let written = self.file.write(&self.data_dir);
             if let (true, Err(error)) = (self.is_written, &written) {
-                output::tell(&format!("lacuna: {error}; trying again"));
+                output::print_error(&format!("lacuna: {error}; trying again"));
             }
             self.is_written = written.is_ok();
         }
     }
 
     /// The next thing to know. Process ids in up.json follow.
-    pub(crate) async fn next(&mut self) -> FamilyNews {
+    pub(crate) async fn next(&mut self) -> SupervisorEvent {
         loop {
             tokio::select! {
-                Some(news) = self.news.recv() => {
-                    let started = match &news {
-                        ChildNews::Started { name, pid } => {
+                Some(event) = self.events.recv() => {
+                    let started = match &event {
+                        ChildEvent::Started { name, pid } => {
                             self.file.children.insert((*name).to_owned(), *pid);
                             true
                         }
-                        ChildNews::Line { .. } | ChildNews::Died { .. } => false,
+                        ChildEvent::Line { .. } | ChildEvent::Died { .. } => false,
                     };
                     self.write_file(started);
-                    self.deaths += u32::from(matches!(news, ChildNews::Died { .. }));
-                    return FamilyNews::Child(news);
+                    self.deaths += u32::from(matches!(event, ChildEvent::Died { .. }));
+                    return SupervisorEvent::Child(event);
                 }
                 Some(ended) = self.tasks.join_next() => match ended {
                     Ok(Ok(())) => {}
-                    Ok(Err(e)) => return FamilyNews::Broken(e),
-                    Err(e) => return FamilyNews::Broken(CliError::failed(e.to_string())),
+                    Ok(Err(e)) => return SupervisorEvent::GaveUp(e),
+                    Err(e) => return SupervisorEvent::GaveUp(CliError::failed(e.to_string())),
                 },
-                else => return FamilyNews::Broken(CliError::failed("all children have ended")),
+                else => return SupervisorEvent::GaveUp(CliError::failed("all children have ended")),
             }
         }
     }
 
     /// Resolves when a child is given up; keeps the books meanwhile.
-    pub async fn until_broken(&mut self) -> CliError {
+    pub async fn until_failure(&mut self) -> CliError {
         loop {
-            if let FamilyNews::Broken(e) = self.next().await {
+            if let SupervisorEvent::GaveUp(e) = self.next().await {
                 return e;
             }
         }
@@ -394,7 +394,7 @@ impl Family {
         };
         let late = tokio::select! {
             done = tokio::time::timeout(limit, poll) => done.is_err(),
-            e = self.until_broken() => return Err(e),
+            e = self.until_failure() => return Err(e),
         };
         if late {
             let logs = self.data_dir.join("logs");

@@ -43,12 +43,12 @@ pub(crate) fn expand<S: AsRef<str>>(texts: &[S]) -> Result<Vec<NodeId>, String> 
 
 /// Nodes as they were typed.
 #[derive(Debug, Clone)]
-pub(crate) struct Which {
+pub(crate) struct NodeSelector {
     names: BTreeSet<NodeId>,
     patterns: Vec<(String, Pattern)>,
 }
 
-impl Which {
+impl NodeSelector {
     /// Reads names, ranges and patterns with commas between them.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Which {
             if !known.iter().any(|node| pattern.matches(node.as_str())) {
                 return Err(format!(
                     "{text} matches no node: {}",
-                    such_as(known.iter().map(NodeId::as_str), text)
+                    examples_like(known.iter().map(NodeId::as_str), text)
                 ));
             }
         }
@@ -105,19 +105,19 @@ impl Which {
 /// All of several that were typed, each among `known`.
 ///
 /// # Errors
-/// As [`Which::among`]; or a name is not among them.
+/// As [`NodeSelector::among`]; or a name is not among them.
 pub(crate) fn all_among(
-    asked: &[Which],
+    selectors: &[NodeSelector],
     known: &BTreeSet<NodeId>,
 ) -> Result<BTreeSet<NodeId>, String> {
     let mut all = BTreeSet::new();
-    for which in asked {
-        let (found, unknown) = which.among(known)?;
+    for selector in selectors {
+        let (found, unknown) = selector.among(known)?;
         if let Some(first) = unknown.first() {
             return Err(format!(
                 "no event has named {}: {}",
-                some(&unknown),
-                such_as(known.iter().map(NodeId::as_str), first.as_str())
+                first_few(&unknown),
+                examples_like(known.iter().map(NodeId::as_str), first.as_str())
             ));
         }
         all.extend(found);
@@ -127,7 +127,7 @@ pub(crate) fn all_among(
 
 /// The first few of some nodes, and how many more there are.
 #[must_use]
-pub(crate) fn some(nodes: &[NodeId]) -> String {
+pub(crate) fn first_few(nodes: &[NodeId]) -> String {
     let shown: Vec<&str> = nodes.iter().take(SHOWN).map(NodeId::as_str).collect();
     match nodes.len().saturating_sub(SHOWN) {
         0 => shown.join(" "),
@@ -136,7 +136,7 @@ pub(crate) fn some(nodes: &[NodeId]) -> String {
 }
 
 /// How many names are known, and those of them that begin most like a text.
-pub(super) fn such_as<'a>(known: impl Iterator<Item = &'a str> + Clone, text: &str) -> String {
+pub(super) fn examples_like<'a>(known: impl Iterator<Item = &'a str> + Clone, text: &str) -> String {
     let alike = |name: &&str| {
         let pairs = name.bytes().zip(text.bytes());
         pairs.take_while(|(a, b)| a == b).count()
@@ -202,8 +202,8 @@ mod tests {
     fn what_matches_nothing_is_an_error_that_names_what_is_near() {
         let known = known(&["a01", "a02", "n7", "n8", "n9", "n10"]);
         let among = |texts: &[&str]| {
-            let asked: Vec<Which> = texts.iter().map(|t| Which::parse(t).unwrap()).collect();
-            all_among(&asked, &known)
+            let selectors: Vec<NodeSelector> = texts.iter().map(|t| NodeSelector::parse(t).unwrap()).collect();
+            all_among(&selectors, &known)
         };
         let names = |found: BTreeSet<NodeId>| {
             let names: Vec<&str> = found.iter().map(NodeId::as_str).collect();
@@ -219,9 +219,9 @@ mod tests {
             among(&["a[01-09]"]).unwrap_err(),
             "no event has named a03 a04 a05 and 4 more: there are 6, such as a01 a02"
         );
-        let (found, unknown) = Which::parse("a[02-03]").unwrap().among(&known).unwrap();
-        assert_eq!((names(found), some(&unknown)), ("a02".into(), "a03".into()));
-        let none = Which::parse("a*").unwrap().among(&BTreeSet::new());
+        let (found, unknown) = NodeSelector::parse("a[02-03]").unwrap().among(&known).unwrap();
+        assert_eq!((names(found), first_few(&unknown)), ("a02".into(), "a03".into()));
+        let none = NodeSelector::parse("a*").unwrap().among(&BTreeSet::new());
         assert!(none.unwrap_err().contains("there is none yet"));
     }
 
@@ -234,11 +234,11 @@ mod tests {
             (",", "names no node"),
             ("a*b*c*d*", "more than three"),
         ] {
-            match Which::parse(text) {
+            match NodeSelector::parse(text) {
                 Err(error) => assert!(error.contains(said), "{text}: {error}"),
                 // A pattern may have characters that no name has: it matches nothing then.
-                Ok(which) => {
-                    let error = which.among(&known(&["a.b"])).unwrap_err();
+                Ok(selector) => {
+                    let error = selector.among(&known(&["a.b"])).unwrap_err();
                     assert!(error.contains(said), "{text}: {error}");
                 }
             }
