@@ -1,8 +1,8 @@
-//! What shells offer when Tab is pressed: names of trainers and nodes, from the running cluster.
+//! Shell completion: names of trainers and nodes of the running cluster.
 //!
-//! A script of `lacuna completions` hands the words of the line to `lacuna complete`, which knows
-//! by the value's name (`TRAINER`, `NODE`) what stands there, and prints what fits. So that what a
-//! shell must do is the same for every command.
+//! A script of `lacuna completions` passes the words of the line to `lacuna complete`. That command
+//! finds the kind of the last word by its value name (`TRAINER`, `NODE`) and prints the names that
+//! complete it. The script is therefore the same for every command.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Result};
 use crate::output;
 
-/// How long a cluster may take to say its names: who presses Tab waits.
+/// The time limit for names from the cluster; the user waits after pressing Tab.
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// Arguments of `complete`.
 #[derive(Debug, Args)]
 pub(crate) struct CompleteArgs {
-    /// The words of the line, the program first, up to the one that is to be completed
+    /// The words of the line, the program first, up to the one to complete
     #[arg(last = true)]
     words: Vec<String>,
 }
 
-/// How a line says where the cluster is.
+/// The switches of the line that select the cluster.
 #[derive(Debug, Parser)]
 struct Connection {
     #[command(flatten)]
@@ -38,22 +38,22 @@ struct Connection {
 /// Options of [`ConnectArgs`].
 const CONNECTION: [&str; 4] = ["nats", "identity", "cluster", "data-dir"];
 
-/// A word that names a trainer or a node.
+/// The beginning of the name of a trainer or a node.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct PartialName<'a> {
     trainers: bool,
     nodes: bool,
-    /// How the name begins.
+    /// The letters of the name that are typed.
     begin: &'a str,
-    /// What stands before the name in the same word: an option and `=`.
+    /// The text before the name in the same word: an option and `=`.
     prefix: &'a str,
-    /// The words before it.
+    /// The words before this one.
     before: &'a [String],
-    /// What they say of the connection.
+    /// The connection switches among them.
     connection: Vec<String>,
 }
 
-/// The option that a word is, if it takes a value.
+/// The option that a word names, if the option takes a value.
 fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     let is = |arg: &&Arg| match word.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
@@ -67,7 +67,7 @@ fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     found.find(is)
 }
 
-/// The argument at a place of those without a name.
+/// The positional argument with this index.
 fn positional(command: &Command, place: usize) -> Option<&Arg> {
     let all: Vec<&Arg> = command.get_positionals().collect();
     let last = all
@@ -76,7 +76,7 @@ fn positional(command: &Command, place: usize) -> Option<&Arg> {
     all.get(place).or(last).copied()
 }
 
-/// What the last word of a line names; nothing if that is neither a trainer nor a node.
+/// The partial name at the end of a line; none if its last word names neither a trainer nor a node.
 fn partial_name<'a>(command: &Command, words: &'a [String]) -> Option<PartialName<'a>> {
     let (current, before) = words.split_last()?;
     let mut partial_name = PartialName {
@@ -86,7 +86,7 @@ fn partial_name<'a>(command: &Command, words: &'a [String]) -> Option<PartialNam
     };
     let (mut at, mut place, mut plain) = (command, 0, false);
     let mut expected: Option<&Arg> = None;
-    // Bash makes three words of an option, `=` and its value.
+    // Bash splits an option, `=` and its value into three words.
     for word in before.iter().skip(1).filter(|word| *word != "=") {
         if let Some(arg) = expected.take() {
             if let Some(long) = arg.get_long().filter(|long| CONNECTION.contains(long)) {
@@ -131,7 +131,7 @@ fn partial_name<'a>(command: &Command, words: &'a [String]) -> Option<PartialNam
 }
 
 impl PartialName<'_> {
-    /// Asks the cluster for names. Of trainers that are over only if no other fits.
+    /// Asks the cluster for names. Names of ended trainers are added only if no other name fits.
     async fn names(&self) -> Result<Vec<String>> {
         let line = std::iter::once("lacuna".to_owned()).chain(self.connection.iter().cloned());
         let said = Connection::try_parse_from(line);
@@ -161,7 +161,7 @@ impl PartialName<'_> {
         Ok(names)
     }
 
-    /// Those that fit, as words of the line, without those that stand there already.
+    /// The names that fit, as words of the line, without names that the line has already.
     fn offered(&self, names: &[String]) -> Vec<String> {
         let fits = |name: &&String| name.starts_with(self.begin) && !self.before.contains(name);
         let names: BTreeSet<&String> = names.iter().filter(fits).collect();
@@ -173,7 +173,7 @@ impl PartialName<'_> {
 /// Runs `complete`: prints one word a line, or nothing.
 ///
 /// # Errors
-/// Standard output cannot be written. That nobody answers is none: the line is still being typed.
+/// Standard output cannot be written. A silent cluster is no error: the line is still being typed.
 pub(crate) async fn run(args: CompleteArgs, command: &Command) -> Result<()> {
     let Some(partial_name) = partial_name(command, &args.words) else {
         return Ok(());
@@ -184,11 +184,11 @@ pub(crate) async fn run(args: CompleteArgs, command: &Command) -> Result<()> {
             output::print(&offered.join("\n"))?;
         }
     }
-    // Who is still asked for an address would be waited for.
+    // A name lookup that is still running would delay the end of the process.
     std::process::exit(0)
 }
 
-/// The generated function of a script, and the one that asks for names before it.
+/// The head of the generated function, and the function that asks for names before it.
 const FUNCTION: &str = "_lacuna() {";
 
 const BASH: &str = r#"_lacuna() {
@@ -217,12 +217,12 @@ const ZSH: &str = r#"_lacuna() {
 
 _lacuna_words() {"#;
 
-/// Files are offered where no name is.
+/// Files are offered where no name fits.
 const FISH: &str = r#"
 complete -c lacuna -f -n 'set -g __lacuna_names (lacuna complete -- (commandline -opc) (commandline -ct) 2>/dev/null); test (count $__lacuna_names) -gt 0' -a '$__lacuna_names'
 "#;
 
-/// A generated script that asks for names, too; as it is for shells of which that is not known.
+/// A generated script that also asks for names. Scripts of other shells are unchanged.
 #[must_use]
 pub(crate) fn with_names(shell: Shell, script: &str) -> String {
     match shell {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_at_a_place_of_the_line_is_known() {
+    fn the_kind_of_each_word_of_a_line_is_known() {
         let command = definition();
         for (line, trainers, nodes, begin) in [
             ("lacuna logs hp", true, false, "hp"),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_fit_are_offered_once_and_the_connection_is_that_of_the_line() {
+    fn fitting_names_are_offered_once_with_the_connection_of_the_line() {
         let command = definition();
         let names = ["hpo-2", "hpo-1", "mixed", "hpo-1"].map(str::to_owned);
         let offered = |line: &str| {

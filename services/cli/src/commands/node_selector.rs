@@ -1,4 +1,4 @@
-//! Which nodes a command means: names, ranges as in `a[01-16]`, and patterns as in `a*`.
+//! Selection of nodes on the command line: names, ranges as in `a[01-16]`, and patterns as in `a*`.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use lacuna_model::{NodeId, TrainerSpec};
 use lacuna_schedlog::hosts;
 use lacuna_trainer::controls::Pattern;
 
-/// Nodes that are shown as examples.
+/// The number of nodes that an error shows as examples.
 const SHOWN: usize = 3;
 
-/// Names of nodes, with ranges spelled out, in the order in which they were typed.
+/// Names of nodes, with ranges expanded, in the order in which they were typed.
 ///
 /// # Errors
-/// In words: a name that no node can have, a range that makes no sense, too many nodes, or none.
+/// In words: an invalid name, an invalid range, too many nodes, or none.
 pub(crate) fn expand<S: AsRef<str>>(texts: &[S]) -> Result<Vec<NodeId>, String> {
     let (mut nodes, mut total) = (Vec::new(), 0_u64);
     for text in texts.iter().map(AsRef::as_ref) {
@@ -21,7 +21,7 @@ pub(crate) fn expand<S: AsRef<str>>(texts: &[S]) -> Result<Vec<NodeId>, String> 
             return Err(format!("{text:?} names no node"));
         }
         total = total.saturating_add(more);
-        // As many as a trainer may ask for.
+        // The limit is that of a trainer's nodes.
         let most = u64::from(TrainerSpec::MOST_NODES);
         if total > most {
             return Err(format!(
@@ -41,7 +41,7 @@ pub(crate) fn expand<S: AsRef<str>>(texts: &[S]) -> Result<Vec<NodeId>, String> 
     Ok(nodes)
 }
 
-/// Nodes as they were typed.
+/// A selection of nodes as it was typed.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSelector {
     names: BTreeSet<NodeId>,
@@ -49,10 +49,10 @@ pub(crate) struct NodeSelector {
 }
 
 impl NodeSelector {
-    /// Reads names, ranges and patterns with commas between them.
+    /// Parses names, ranges and patterns separated by commas.
     ///
     /// # Errors
-    /// As [`expand`]; a pattern makes no sense.
+    /// As [`expand`]; a pattern is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (patterns, names): (Vec<String>, Vec<String>) = split(text)
             .into_iter()
@@ -71,14 +71,14 @@ impl NodeSelector {
         })
     }
 
-    /// Whether a node is meant.
+    /// Whether the selection includes a node.
     #[must_use]
     pub(crate) fn has(&self, node: &NodeId) -> bool {
         let mut patterns = self.patterns.iter();
         self.names.contains(node) || patterns.any(|(_, pattern)| pattern.matches(node.as_str()))
     }
 
-    /// Those of `known` that are meant, and the names that are not among them.
+    /// The nodes of `known` that are selected, and the selected names that are not in `known`.
     ///
     /// # Errors
     /// In words: a pattern matches none of them.
@@ -102,10 +102,10 @@ impl NodeSelector {
     }
 }
 
-/// All of several that were typed, each among `known`.
+/// The union of several selections, each within `known`.
 ///
 /// # Errors
-/// As [`NodeSelector::among`]; or a name is not among them.
+/// As [`NodeSelector::among`]; or a name is not in `known`.
 pub(crate) fn all_among(
     selectors: &[NodeSelector],
     known: &BTreeSet<NodeId>,
@@ -125,7 +125,7 @@ pub(crate) fn all_among(
     Ok(all)
 }
 
-/// The first few of some nodes, and how many more there are.
+/// The first few of some nodes, and the number of the others.
 #[must_use]
 pub(crate) fn first_few(nodes: &[NodeId]) -> String {
     let shown: Vec<&str> = nodes.iter().take(SHOWN).map(NodeId::as_str).collect();
@@ -135,7 +135,7 @@ pub(crate) fn first_few(nodes: &[NodeId]) -> String {
     }
 }
 
-/// How many names are known, and those of them that begin most like a text.
+/// The number of known names, and those that share the longest beginning with a text.
 pub(super) fn examples_like<'a>(known: impl Iterator<Item = &'a str> + Clone, text: &str) -> String {
     let alike = |name: &&str| {
         let pairs = name.bytes().zip(text.bytes());
@@ -149,7 +149,7 @@ pub(super) fn examples_like<'a>(known: impl Iterator<Item = &'a str> + Clone, te
     format!("there are {}, such as {}", known.count(), near.join(" "))
 }
 
-/// Parts between commas that stand outside of brackets.
+/// The parts between commas outside brackets.
 #[must_use]
 pub(crate) fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_spelled_out_and_bounded() {
+    fn ranges_are_expanded_and_bounded() {
         let nodes = expand(&["b", "a[08-10],c"]).unwrap();
         let names: Vec<&str> = nodes.iter().map(NodeId::as_str).collect();
         assert_eq!(names, ["b", "a08", "a09", "a10", "c"]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_nothing_is_an_error_that_names_what_is_near() {
+    fn a_pattern_without_match_is_an_error_that_names_similar_nodes() {
         let known = known(&["a01", "a02", "n7", "n8", "n9", "n10"]);
         let among = |texts: &[&str]| {
             let selectors: Vec<NodeSelector> = texts.iter().map(|t| NodeSelector::parse(t).unwrap()).collect();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_node_is_refused_as_it_is_read() {
+    fn an_impossible_node_is_refused_when_it_is_parsed() {
         for (text, said) in [
             ("n[1-99999999]", "99999999 nodes"),
             ("a.b>*", "matches"),
@@ -236,7 +236,7 @@ mod tests {
         ] {
             match NodeSelector::parse(text) {
                 Err(error) => assert!(error.contains(said), "{text}: {error}"),
-                // A pattern may have characters that no name has: it matches nothing then.
+                // A pattern may have characters that no name has; it then matches nothing.
                 Ok(selector) => {
                     let error = selector.among(&known(&["a.b"])).unwrap_err();
                     assert!(error.contains(said), "{text}: {error}");

@@ -1,4 +1,4 @@
-//! Arguments of the demonstration, and its course.
+//! Arguments of `lacuna demo`, and its course.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,45 +26,45 @@ Examples:
   lacuna demo --wall 30s --report /tmp/demo.html
   lacuna demo --nodes 256 --data none            a generated machine
 
-It starts a nats-server and all services in a temporary folder, on free ports, plays the first
---nodes nodes of the recorded machine in --data (or, without one, a generated machine) at
---rate times its speed, trains 1,000 equal trainers in its holes, ten at a time, and draws what
-happens. On a terminal it draws in place; elsewhere it prints a line every five seconds.
+The demonstration starts a nats-server and all services in a temporary folder, on free ports. It plays
+the first --nodes nodes of the recorded machine in --data (or, without one, of a generated machine)
+at --rate times its speed. It trains 1,000 equal trainers in its holes, ten at a time, and draws the
+cluster. On a terminal it redraws in place; elsewhere it prints a line every five seconds.
 
 How to read it:
   pool           nodes idle now, and how many of them train
-  harvested      node-hours under a lease; beside them the idle node-hours, and the share used
+  harvested      node-hours under a lease, the idle node-hours, and the share used
   efficiency U   samples done over those of the same trainers on as many dedicated nodes; - with
                  the reason where it is not known
-  lost           samples lost over samples done: stalls at a change of size, and work done again
-                 because no checkpoint covers it
-  preemptions    times that a trainer lost nodes because the main scheduler wanted them
-  rescales       times that the planner changed a trainer's size
+  lost           samples lost over samples done: stalls at a change of size, and repeated work
+                 that no checkpoint covers
+  preemptions    losses of nodes of a trainer to the main scheduler
+  rescales       changes of a trainer's size by the planner
   plan latency   from the newest pool or trainers at the planner to its plan")]
 pub(crate) struct DemoArgs {
     /// Folder with recorded data; `none` for a generated machine [default: LACUNA_DATA, else
     /// ../shared/data if it is there]
     #[arg(long, value_name = "DIR", env = "LACUNA_DATA")]
     data: Option<PathBuf>,
-    /// How long it plays
+    /// Duration of the demonstration
     #[arg(long, default_value = "120s", value_parser = parse_span)]
     wall: Span,
-    /// Recorded seconds a second
+    /// Recorded seconds per second
     #[arg(long, default_value_t = 600.0)]
     rate: f64,
-    /// Nodes of the machine
+    /// Number of nodes of the machine
     #[arg(long, default_value_t = 1024)]
     nodes: u32,
-    /// Trainers admitted at a time
+    /// Number of trainers admitted at a time
     #[arg(long, default_value_t = 10)]
     max_parallel: u32,
-    /// Where the report goes
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "lacuna-demo.html")]
     report: PathBuf,
     /// Seed of the generated machine
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep data and logs in this folder, instead of a temporary one
+    /// Keep data and logs in this folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -84,8 +84,9 @@ fn config(args: &DemoArgs, input: &Input) -> Config {
         end: None,
     });
     config.control.max_parallel = args.max_parallel;
-    // At 600 times its speed a second is ten minutes of the machine: report and reconcile more
-    // often than at a real one, so that a trainer's end is seen within a recorded minute.
+    // At 600 times its speed a second is ten minutes of the machine. Reports and reconciliation are
+    // therefore more frequent than on a real one, so that the end of a trainer is seen within a
+    // recorded minute.
     let often = Span::from_ms(100);
     config.agent.report_every = often;
     config.control.reconcile_every = Span::from_ms(500);
@@ -144,7 +145,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
         Err(e) => Err(e),
     };
     spent.play_s = watch.seconds();
-    // Whatever happened: nothing stays behind.
+    // Everything is stopped, whatever the result of the demonstration.
     let watch = Stopwatch::start();
     let deaths = supervisor.deaths;
     supervisor.stop().await;

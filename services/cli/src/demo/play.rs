@@ -1,4 +1,4 @@
-//! The part that is seen: trainers are submitted, the machine plays, the view is drawn.
+//! The visible part: trainers are submitted, the machine plays, the view is drawn.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,47 +16,47 @@ use crate::error::{CliError, Exit, Result};
 use crate::live::{Collector, ViewModel, Screen, Surface, render, status_line};
 use crate::output;
 
-/// How it is to be played.
+/// The parameters of the demonstration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Playback {
-    /// How long.
+    /// Its duration.
     pub(crate) wall: Duration,
-    /// Recorded seconds a second.
+    /// Recorded seconds per second.
     pub(crate) rate: f64,
     /// Whether nothing is drawn.
     pub(crate) quiet: bool,
 }
 
-/// What came of it.
+/// The observations of the demonstration.
 #[derive(Debug, Clone)]
 pub(crate) struct Played {
-    /// The last picture.
+    /// The last view model.
     pub(crate) last: ViewModel,
-    /// Totals over time.
+    /// The totals over time.
     pub(crate) readings: Vec<Totals>,
-    /// Every trainer that was ever admitted.
+    /// Each trainer that was ever admitted.
     pub(crate) trainers: Vec<TrainerRecord>,
     /// Latencies of plans, seconds, sorted.
     pub(crate) latencies: Vec<f64>,
-    /// The size of every trainer from each moment on.
+    /// The sizes of each trainer, with their first moments.
     pub(crate) sizes: HashMap<TrainerId, Vec<(Timestamp, u32)>>,
-    /// Lengths of the holes that opened and ended meanwhile, seconds.
+    /// Lengths of the holes that opened and ended during the demonstration, seconds.
     pub(crate) holes_s: Vec<f64>,
-    /// Whether it was ended by a signal.
+    /// Whether a signal ended it.
     pub(crate) interrupted: bool,
 }
 
 const REDRAW: Duration = Duration::from_millis(250);
 const LINE_EVERY: f64 = 5.0;
 
-/// Waits for the recording to begin.
+/// Waits for the start of the trace.
 async fn first_tick(client: &Client) -> Result<Clock> {
     let mut clock = client.follow(&address::clock(client.cluster())).await?;
     let silent = || {
         CliError::new(
             "L0002",
             Exit::Unavailable,
-            "lacuna-ingest does not start the recording",
+            "lacuna-ingest does not start the trace",
         )
         .remedy("its log is logs/ingest.log; run with --data-dir to keep it")
     };
@@ -64,7 +64,7 @@ async fn first_tick(client: &Client) -> Result<Clock> {
     first.map_err(|_| silent())?.ok_or_else(silent)
 }
 
-/// Where pictures go.
+/// The output of the view.
 struct Display {
     screen: Option<Screen>,
     next_line: f64,
@@ -115,7 +115,7 @@ pub(crate) async fn play(
         tokio::select! {
             () = stop.cancelled() => {}
             _ = ticks.tick() => {
-                // A service that is being started again answers a moment later.
+                // A service that is restarting answers a moment later.
                 if let Ok(model) = collector.view_model(Some(playback.wall)).await {
                     display.show(&model)?;
                     last = model;

@@ -1,4 +1,4 @@
-//! Listens to the bus and keeps what the live view needs.
+//! Collects messages of the bus for the live view.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +17,9 @@ use crate::error::Result;
 use crate::output::quantile;
 use crate::view::trainer_row;
 
-/// Plans whose latency is remembered.
+/// The number of plans whose latency is kept.
 const LATENCIES: usize = 1024;
-/// Seconds over which the rate of events is taken.
+/// The length of the window for the rate of events, seconds.
 const RATE_WINDOW: f64 = 5.0;
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Received {
     events: u64,
     trainers: Option<TrainersState>,
     progress: HashMap<TrainerId, Progress>,
-    /// How many plans have come.
+    /// The number of plans received.
     plans: u64,
     latencies: VecDeque<f64>,
     messages: VecDeque<String>,
@@ -44,7 +44,7 @@ impl Received {
         self.messages.push_back(line);
     }
 
-    /// Counts an event, and notes the length of a hole that it ends.
+    /// Counts an event, and records the length of a hole that it ends.
     fn take_event(&mut self, event: NodeEvent) {
         match event.kind {
             EventKind::Snapshot { .. } => return,
@@ -61,7 +61,7 @@ impl Received {
         self.events += 1;
     }
 
-    /// Notes which trainers came and went, how large they are, and which lost nodes unasked.
+    /// Records the trainers that came and went, their sizes, and their losses of nodes.
     fn take_trainers(&mut self, state: TrainersState) {
         let before = self.trainers.take();
         for record in &state.trainers {
@@ -105,7 +105,7 @@ impl Received {
     }
 }
 
-/// Listens, and makes frames.
+/// Receives messages and makes view models.
 pub(crate) struct Collector {
     client: Client,
     received: Arc<Mutex<Received>>,
@@ -117,7 +117,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Subscribes to everything that the view shows.
+    /// Subscribes to all subjects of the view.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -162,7 +162,7 @@ impl Collector {
         })
     }
 
-    /// Seconds since it began to listen.
+    /// Seconds since the subscription.
     #[must_use]
     pub(crate) fn seconds(&self) -> f64 {
         self.watch.seconds()
@@ -183,7 +183,7 @@ impl Collector {
         list
     }
 
-    /// The size of every trainer from each moment on.
+    /// The sizes of each trainer, with their first moments.
     #[must_use]
     pub(crate) fn sizes(&self) -> HashMap<TrainerId, Vec<(Timestamp, u32)>> {
         self.received
@@ -193,7 +193,7 @@ impl Collector {
             .clone()
     }
 
-    /// Lengths of the holes that opened and ended meanwhile, seconds.
+    /// Lengths of the holes that opened and ended since the subscription, seconds.
     #[must_use]
     pub(crate) fn holes_s(&self) -> Vec<f64> {
         self.received
@@ -203,7 +203,7 @@ impl Collector {
             .clone()
     }
 
-    /// Asks control for the totals and makes the picture of now.
+    /// Asks control for the totals and makes the present view model.
     ///
     /// # Errors
     /// Control does not answer.
@@ -213,7 +213,7 @@ impl Collector {
             other => return Err(unexpected(other)),
         };
         let subject = lacuna_wire::address::use_state(self.client.cluster());
-        // Only a remark: without it the picture is drawn all the same.
+        // The limits are optional; the view is drawn without them as well.
         let used = self.client.newest(&subject).await.ok().flatten();
         let limits = used.and_then(|used| crate::view::in_force(&used));
         self.readings.push(totals);
@@ -260,7 +260,7 @@ impl Collector {
     }
 }
 
-/// A trainer with its newest progress, which is fresher than control's record.
+/// A trainer with its newest progress, which is newer than control's record.
 fn live(record: &TrainerRecord, progress: Option<&Progress>, totals: &Totals) -> LiveTrainer {
     let mut record = record.clone();
     if let Some(p) = progress.filter(|p| record.is_reported_by(p)) {
@@ -286,7 +286,7 @@ mod tests {
     use lacuna_model::RunId;
 
     #[test]
-    fn newer_progress_of_the_same_run_is_shown() {
+    fn newer_progress_of_the_same_incarnation_is_shown() {
         let mut r = record("a", Phase::Active, 2);
         r.run = RunId(4);
         r.samples_run = 100_000.0;
@@ -309,17 +309,17 @@ mod tests {
         assert_eq!(
             share(&progress(3, 900_000.0)),
             0.1,
-            "a report of a closed run counts nothing"
+            "a report of a closed incarnation is ignored"
         );
         assert_eq!(
             share(&progress(4, 10.0)),
             0.1,
-            "an older report turns nothing back"
+            "an older report does not lower the progress"
         );
     }
 
     #[test]
-    fn a_preemption_and_an_end_are_news() {
+    fn a_preemption_and_an_end_are_messages() {
         let mut received = Received::default();
         let state = |trainers| TrainersState {
             version: 1,

@@ -1,5 +1,5 @@
-//! Who has a key: a folder with a list of users, their identity files, certificates, and what
-//! nats-server reads.
+//! The folder of keys: the list of users, their identity files, the certificates, and the files
+//! that nats-server reads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,44 +14,44 @@ use super::{accounts, files, tls};
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::iso;
 
-/// The list of users; public.
+/// The file of the list of users. It holds no secret.
 const FILE: &str = "users.toml";
 
-/// What became of one key.
+/// One key after a change, as `lacuna keys` prints it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Entry {
-    /// Where.
+    /// The cluster of the user.
     pub(crate) cluster: String,
-    /// Who.
+    /// The name of the user.
     pub(crate) user: String,
-    /// What for.
+    /// The role of the user.
     pub(crate) role: &'static str,
-    /// The identity's file, which may have been handed over already.
+    /// The path of the identity file, which may have been moved away already.
     pub(crate) file: PathBuf,
     /// Whether the key is new.
     pub(crate) new: bool,
 }
 
-/// The folder, held against a second `lacuna keys`.
+/// A folder of keys, locked against a second `lacuna keys`.
 #[derive(Debug)]
 pub(crate) struct KeyFolder {
-    /// Where.
+    /// The path of the folder.
     pub(crate) dir: PathBuf,
-    /// Who.
+    /// The users and their public keys.
     pub(crate) ring: KeyRing,
-    /// Identities of agents that [`KeyFolder::save`] could not write anew, since they are not here: they
-    /// do not name control's keys as they are now.
+    /// Identity files of agents that are missing here and do not name control's present keys.
+    /// [`KeyFolder::save`] cannot write them again.
     pub(crate) stale: Vec<PathBuf>,
-    /// Identities that [`KeyFolder::save`] will put in their places.
+    /// Identities that [`KeyFolder::save`] will write.
     identities: BTreeMap<PathBuf, Identity>,
     _lock: std::fs::File,
 }
 
 impl KeyFolder {
-    /// Opens the folder; `make` makes one if there is none.
+    /// Opens and locks the folder; with `make` a missing folder is made.
     ///
     /// # Errors
-    /// `L0040` without keys, `L0006` when another holds it, `L0011` for files.
+    /// `L0040` without keys, `L0006` when another process holds the lock, `L0011` for files.
     pub(crate) fn open(dir: &Path, make: bool) -> Result<Self> {
         let path = dir.join(FILE);
         if make {
@@ -85,13 +85,13 @@ impl KeyFolder {
         })
     }
 
-    /// Where the identity of a user is written.
+    /// The path of the identity file of a user.
     pub(crate) fn identity_path(&self, cluster: &ClusterId, name: &str) -> PathBuf {
         place(&self.dir, cluster, name)
     }
 
-    /// Gives a user a key, unless they have one. With `force` they get a new one, and the old one
-    /// is worth nothing from the server's next reload on. Nothing holds before [`KeyFolder::save`].
+    /// Gives a user a key, unless the user has one. With `force` the user gets a new key, and the
+    /// old one ends with the server's next reload. [`KeyFolder::save`] makes the change permanent.
     ///
     /// # Errors
     /// `L0041` if the user has another role; `L0011` for files.
@@ -142,7 +142,7 @@ impl KeyFolder {
             ca: Some(tls::authority(&self.dir)?),
             control: Vec::new(),
         };
-        // Of one who is named twice the last key holds.
+        // If a user is added twice, the last key counts.
         self.identities.insert(path.clone(), identity);
         if let Some(at) = known {
             self.ring.users.remove(at);
@@ -160,9 +160,8 @@ impl KeyFolder {
         Ok(entry(true))
     }
 
-    /// Has agents told of control's keys as they are now: their identities are written anew, with
-    /// their own keys as they were, where these are of before there were signatures, or control has
-    /// another key.
+    /// Updates the identities of agents that do not name control's present keys. Such an identity
+    /// is older than signatures, or control has another key since. Agents keep their own keys.
     fn update_agents(&mut self) {
         let ring = self.ring.clone();
         self.stale.clear();
@@ -189,8 +188,8 @@ impl KeyFolder {
         }
     }
 
-    /// Takes the keys of all these users back, and says who they were. Their identity files go
-    /// with [`KeyFolder::forget`], after [`KeyFolder::save`].
+    /// Revokes the keys of these users and returns the users. [`KeyFolder::forget`] removes their
+    /// identity files, after [`KeyFolder::save`].
     pub(crate) fn revoke(&mut self, which: impl Fn(&User) -> bool) -> Vec<User> {
         let users = self.ring.users.iter_mut();
         let valid = users.filter(|user| user.revoked.is_none() && which(user));
@@ -202,7 +201,7 @@ impl KeyFolder {
             .collect()
     }
 
-    /// Removes the identity file of a user whose key was taken back, if it is still here.
+    /// Removes the identity file of a user whose key was revoked, if the file is still here.
     ///
     /// # Errors
     /// `L0011`.
@@ -216,13 +215,13 @@ impl KeyFolder {
         }
     }
 
-    /// Writes identities, what nats-server reads, and the list of users. All are written beside
-    /// their places first: where one cannot be, nothing has changed. Identities come first and the
-    /// list last, so that an interrupted run leaves keys that open nothing, never a user without
-    /// a key, and nobody in the list whom nats-server does not know. Agents are told of control's keys.
+    /// Updates the identities of agents, then writes all identities, the accounts and the list of
+    /// users. Temporary files come first: if one cannot be written, nothing changes. Identities
+    /// are renamed first and the list last. An interrupted run may leave keys without rights, but
+    /// no user without a key, and no user in the list that nats-server does not know.
     ///
     /// # Errors
-    /// `L0011`, which says whether anything has changed.
+    /// `L0011`, whose text says whether a file has changed.
     pub(crate) fn save(&mut self) -> Result<()> {
         self.update_agents();
         self.ring
@@ -251,7 +250,7 @@ impl KeyFolder {
         staged.extend([accounts, users]);
         for file in staged {
             file.commit().map_err(|e| {
-                e.remedy("the keys are written in part: mend that, and run the command again")
+                e.remedy("the keys are written in part: correct that, and run the command again")
             })?;
         }
         self.identities.clear();
@@ -263,11 +262,11 @@ fn place(dir: &Path, cluster: &ClusterId, name: &str) -> PathBuf {
     dir.join(cluster.to_string()).join(format!("{name}.toml"))
 }
 
-/// What to say of a file that could not be written, where nothing has changed yet.
+/// Adds to the error of an unwritable file that nothing has changed.
 fn unchanged(mut error: CliError) -> CliError {
     error.message.push_str("; no user has changed");
     error.remedy(
-        "run it as whom the folder belongs to; for the keys of `make up`: deploy/up.sh keys",
+        "run it as the owner of the folder; for the keys of `make up`: deploy/up.sh keys",
     )
 }
 
@@ -276,7 +275,7 @@ fn now() -> String {
     iso(lacuna_runtime::clock::wall())
 }
 
-/// A new key of a user: the seed, and the public part.
+/// A new key of a user: its seed and its public part.
 fn new_key() -> Result<(Secret, String)> {
     let pair = nkeys::KeyPair::new_user();
     let seed = pair

@@ -4,15 +4,15 @@ use lacuna_model::{ClusterId, NodeId};
 use lacuna_wire::access::{Holder, Role};
 use serde::{Deserialize, Serialize};
 
-/// Somebody who has, or had, a key.
+/// A user who has, or had, a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct User {
-    /// Where.
+    /// The cluster of the user.
     pub(crate) cluster: ClusterId,
-    /// Who.
+    /// The name of the user, unique within the cluster.
     pub(crate) name: String,
-    /// What for.
+    /// The role, which decides the permissions.
     #[serde(with = "role")]
     pub(crate) role: Role,
     /// The one node that an agent speaks for.
@@ -20,18 +20,18 @@ pub(crate) struct User {
     pub(crate) node: Option<NodeId>,
     /// The public key.
     pub(crate) key: String,
-    /// Since when, ISO-8601.
+    /// The time at which the key was made, ISO-8601.
     pub(crate) created: String,
-    /// Until when.
+    /// The time at which the key was revoked, ISO-8601; none while it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revoked: Option<String>,
-    /// Of an agent: the keys of control that its identity names.
+    /// For an agent, the keys of control that its identity names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) control: Vec<String>,
 }
 
 impl User {
-    /// As the bus knows them.
+    /// The user as the bus knows it.
     pub(crate) fn holder(&self) -> Holder {
         Holder {
             user: self.name.clone(),
@@ -55,22 +55,22 @@ mod role {
     }
 }
 
-/// All of it.
+/// All users of the clusters of one nats-server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct KeyRing {
-    /// Where nats-server is, for identities.
+    /// The address of nats-server, for identities.
     pub(crate) url: String,
-    /// The names for which the server's certificate holds.
+    /// The host names of the server's certificate.
     pub(crate) hosts: Vec<String>,
-    /// Accounts are made for these.
+    /// The clusters for which accounts are made.
     pub(crate) clusters: Vec<ClusterId>,
-    /// Everybody, the revoked too.
+    /// All users, revoked ones included.
     pub(crate) users: Vec<User>,
 }
 
 impl KeyRing {
-    /// The public keys of control in a cluster.
+    /// The valid public keys of control in a cluster.
     pub(super) fn control(&self, cluster: &ClusterId) -> Vec<String> {
         let users = self.users.iter();
         let of = users.filter(|u| u.role == Role::Control && u.cluster == *cluster);

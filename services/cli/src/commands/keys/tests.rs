@@ -18,7 +18,7 @@ fn read(dir: &std::path::Path, name: &str) -> String {
 }
 
 #[test]
-fn a_second_run_adds_what_is_missing_and_force_makes_all_anew() {
+fn a_second_run_adds_missing_keys_and_force_replaces_all() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --host bus", dir).unwrap();
@@ -33,23 +33,23 @@ fn a_second_run_adds_what_is_missing_and_force_makes_all_anew() {
     let taken = keys("x init DIR --cluster server", dir).unwrap_err();
     assert_eq!(taken.code.as_deref(), Some("L0041"));
     keys("x init DIR --cluster a --force", dir).unwrap();
-    let anew = Identity::load(&control).unwrap();
-    assert!(anew.seed != first.seed && anew.ca != first.ca);
+    let replaced = Identity::load(&control).unwrap();
+    assert!(replaced.seed != first.seed && replaced.ca != first.ca);
     for name in ["users.toml", "server/lacuna-accounts.conf"] {
         let public = read(dir, name);
-        assert!(!public.contains(anew.seed.reveal()), "{name}");
+        assert!(!public.contains(replaced.seed.reveal()), "{name}");
     }
 }
 
 #[test]
-fn force_leaves_nobody_of_before() {
+fn force_revokes_all_earlier_users() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --cluster b", dir).unwrap();
     keys("x add-user DIR ann --role operator --cluster a", dir).unwrap();
     let ring = || KeyFolder::open(dir, false).unwrap().ring;
     let before = ring().users;
-    // Of cluster a all are made anew but ann and the agent that nodes shared; of b none is.
+    // In cluster a all keys are new but those of ann and the shared agent; in b none is.
     keys("x init DIR --cluster a --agent n1 --force", dir).unwrap();
     let accounts = read(dir, "server/lacuna-accounts.conf");
     for old in &before {
@@ -70,7 +70,7 @@ fn force_leaves_nobody_of_before() {
 }
 
 #[test]
-fn hosts_are_added_and_an_address_that_was_given_stays() {
+fn hosts_are_added_and_a_given_address_stays() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let ring = || KeyFolder::open(dir, false).unwrap().ring;
@@ -92,14 +92,14 @@ fn hosts_are_added_and_an_address_that_was_given_stays() {
 }
 
 #[test]
-fn what_cannot_be_written_changes_nothing() {
+fn a_failed_write_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a", dir).unwrap();
     keys("x add-user DIR ann --role researcher", dir).unwrap();
     let files = ["users.toml", "a/ann.toml"];
     let before = files.map(|name| read(dir, name));
-    // A folder that cannot be written, also for root.
+    // A file in place of the folder cannot be written into, even by root.
     std::fs::rename(dir.join("server"), dir.join("away")).unwrap();
     std::fs::write(dir.join("server"), "").unwrap();
     for line in [
@@ -117,7 +117,7 @@ fn what_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn agents_are_told_of_controls_key_and_keep_their_own() {
+fn agents_learn_controls_key_and_keep_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
@@ -133,7 +133,7 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
         Identity::load(&dir.join("a/planner.toml")).unwrap().control,
         [""; 0]
     );
-    // As a release without signatures wrote them; one was handed over.
+    // Identities of a release without signatures; one of them was handed over.
     let old = Identity {
         control: Vec::new(),
         ..first.clone()
@@ -166,7 +166,7 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
 }
 
 #[test]
-fn nodes_have_keys_of_their_own_and_share_none() {
+fn each_node_has_its_own_key() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --agent n.1 --agent n2", dir).unwrap();
@@ -222,7 +222,7 @@ fn users_are_added_and_revoked() {
 }
 
 #[test]
-fn names_are_names_of_files_and_subjects() {
+fn names_must_fit_files_and_subjects() {
     for bad in ["", ".x", "a/b", "a b", "a*"] {
         assert!(parse_name(bad).is_err(), "{bad:?}");
     }
