@@ -1,4 +1,4 @@
-//! `lacuna replay`: a log through the same cores in virtual time, without services.
+//! `lacuna replay`: runs a log through the cores of the services in virtual time.
 
 mod args;
 mod builtin;
@@ -28,13 +28,13 @@ pub(crate) use args::{ReplayArgs, USUAL};
 pub use order::order;
 pub use report::Target;
 
-/// Replays as asked, prints what came of it and writes the report.
+/// Replays the log, prints the results and writes the report.
 ///
 /// # Errors
-/// A file cannot be read or written, a setting makes no sense, or verification failed.
+/// A file cannot be read or written, a setting is invalid, or verification failed.
 pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let watch = Stopwatch::start();
-    // A report that cannot be written is better known before a long run than after it.
+    // An unwritable report is found before a long run instead of after it.
     let open = |path: &Option<PathBuf>| path.as_deref().map(Target::open).transpose();
     let (page, picture) = (open(&args.report)?, open(&args.svg)?);
     let shown = page.is_some() || picture.is_some();
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let submitted = given.iter().flatten().map(|trainer| trainer.submit).min();
     let mut bar = Bar::new(args.json);
     let mut log = args.log.clone();
-    // Who knows all ends needs nobody's beliefs.
+    // A policy that knows all ends of holes needs no planned starts.
     log.planned.clone_from(&args.planned);
     log.outlook = settings.policy.forecasts()
         && settings.forecast.hints
@@ -73,8 +73,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
     if !settings.policy.maximises() && !own {
         log_summary.notes.push(format!(
-            "{} heeds no objective but fair: only what it is measured by, the same trainers on \
-             dedicated nodes, does",
+            "{} ignores all objectives but fair: only the runs that it is measured by, the same \
+             trainers on dedicated nodes, use it",
             settings.policy.name().replace('-', " ")
         ));
     }
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     replayed.summary.peak_rss_bytes = peak_rss_bytes();
     let disagreement = disagreement(&replayed, &settings);
     if args.json {
-        // Exactly one JSON value leaves: with a disagreement it is the error.
+        // The output is exactly one JSON value: with a disagreement it is the error.
         disagreement?;
         return output::json(&replayed.summary, &pool, &log_summary);
     }
@@ -138,8 +138,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     disagreement
 }
 
-/// An objective for a trainer that is not there is a slip: without a word the replay would
-/// answer another question.
+/// Refuses an objective for an unknown trainer. Without an error the replay would silently ignore
+/// it.
 fn check_names(args: &ReplayArgs, settings: &Settings, trainers: &[TrainerSpec]) -> Result<()> {
     let names = trainers.iter().map(|trainer| &trainer.id);
     let Some(name) = settings.objectives.unmatched(names).next() else {
@@ -161,7 +161,7 @@ fn failed(error: SimError) -> CliError {
     }
 }
 
-/// The report.
+/// The report of the replay.
 fn report_of(
     args: &ReplayArgs,
     log_summary: &LogSummary,
@@ -180,7 +180,7 @@ fn report_of(
     from_replay(&source, replayed).map_err(failed)
 }
 
-/// How the pool's statistics are taken.
+/// The options for the statistics of the pool.
 fn pool_options(args: &ReplayArgs, log_summary: &LogSummary, recording: &dyn Recording) -> PoolOptions {
     PoolOptions {
         machine_nodes: log_summary.machine_nodes,
@@ -199,8 +199,9 @@ fn disagreement(replayed: &Replayed, settings: &Settings) -> Result<()> {
     let unproven = format!("{} solves were not proven optimal", verified.unproven);
     Err(CliError::failed(if settings.policy.forecasts() {
         format!(
-            "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth less \
-             than keeping all, or short of the programme over patterns by more than {}; in sum plans fall short by {}, allowed {}; {unproven}",
+            "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth \
+             less than keeping all, or short of the program over patterns by more than {}; in sum plans \
+             fall short by {}, allowed {}; {unproven}",
             verified.disagreements,
             verified.decisions,
             percent(Verified::SHORT_OF_ONE),
@@ -220,10 +221,10 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// The largest memory that the process ever had.
+/// The largest resident memory of the process so far.
 fn peak_rss_bytes() -> u64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let usage = getrusage(UsageWho::RUSAGE_SELF);
-    // Linux counts in KiB.
+    // Linux reports KiB.
     usage.map_or(0, |usage| usage.max_rss().unsigned_abs() * 1024)
 }

@@ -208,7 +208,7 @@ fn an_objective_is_a_name_an_expression_or_a_file() {
         &["--policy", "equal-share", "--objective", "throughput"],
     );
     let text = String::from_utf8(share.stdout).unwrap();
-    assert!(text.contains("equal share heeds no objective"), "{text}");
+    assert!(text.contains("equal share ignores all objectives"), "{text}");
     let text = complaint(&bench, &["--objective", "n - 5"]);
     assert!(text.contains("t0"), "{text}");
 }

@@ -1,10 +1,10 @@
-//! The picture in one line, for logs and pipes.
+//! The live view in one line, for logs and pipes.
 
 use crate::output::{iso_short, latency, short};
 
 use super::ViewModel;
 
-/// One line with the figures that matter.
+/// The most important figures in one line.
 #[must_use]
 pub(crate) fn status_line(model: &ViewModel) -> String {
     let t = &model.totals;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_no_line_end_and_no_escape() {
+    fn the_status_line_has_no_line_end_and_no_escape() {
         let line = status_line(&ViewModel::default());
         assert!(!line.contains('\n') && !line.contains('\x1b'));
         assert!(line.contains("pool    0"), "{line}");

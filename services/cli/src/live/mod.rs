@@ -1,4 +1,4 @@
-//! The live view: what the services say, drawn in place on a terminal or line by line elsewhere.
+//! The live view of the services' messages: redrawn on a terminal, line by line elsewhere.
 
 mod collect;
 mod view_model;

@@ -1,4 +1,4 @@
-//! One picture of the whole, as lines of text. A plain function of data.
+//! The view model of the live view, and its drawing as lines of text. Plain functions of data.
 
 use console::{measure_text_width, truncate_str};
 
@@ -9,45 +9,45 @@ use lacuna_wire::msg::Totals;
 use crate::output::{iso_short, latency, short};
 use crate::view::bar;
 
-/// A trainer in the picture.
+/// One trainer in the view.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LiveTrainer {
     /// Its name.
     pub(crate) name: String,
-    /// Its nodes now.
+    /// Its present number of nodes.
     pub(crate) nodes: u32,
-    /// The most that it can use.
+    /// The most nodes that it can use.
     pub(crate) max_nodes: u32,
-    /// Share of its work done, if it has an end.
+    /// Share of its work done, if its work is finite.
     pub(crate) share: Option<f64>,
-    /// Samples/s now.
+    /// Present rate, samples/s.
     pub(crate) rate: f64,
     /// Seconds of cluster time to its end.
     pub(crate) remaining_s: Option<f64>,
-    /// What it is doing, in a word.
+    /// Its state in one word.
     pub(crate) state: &'static str,
 }
 
-/// All that the picture shows.
+/// The data of one drawing of the view.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct ViewModel {
-    /// What runs.
+    /// The title of the view.
     pub(crate) title: String,
     /// Wall-clock seconds since the start.
     pub(crate) wall_s: f64,
-    /// Wall-clock seconds after which it ends by itself.
+    /// Wall-clock seconds after which the view ends by itself.
     pub(crate) wall_total_s: Option<f64>,
     /// Control's totals.
     pub(crate) totals: Totals,
-    /// What limits the use of nodes, if anything does.
+    /// The limits on the use of nodes, if there are any.
     pub(crate) limits: Option<String>,
-    /// Events in the last seconds, per wall-clock second.
+    /// Recent events per wall-clock second.
     pub(crate) events_per_s: f64,
-    /// Events since the view began.
+    /// Events since the start of the view.
     pub(crate) events: u64,
     /// Median and 99th percentile of the time from a plan's newest input to the plan, seconds.
     pub(crate) plan_latency: Option<(f64, f64)>,
-    /// Plans since the view began.
+    /// Plans since the start of the view.
     pub(crate) plans: u64,
     /// Pool size over time, oldest first.
     pub(crate) pool_history: Vec<u32>,
@@ -55,14 +55,14 @@ pub(crate) struct ViewModel {
     pub(crate) leased_history: Vec<u32>,
     /// Admitted trainers.
     pub(crate) trainers: Vec<LiveTrainer>,
-    /// What happened last, newest last.
+    /// The newest messages, oldest first.
     pub(crate) messages: Vec<String>,
 }
 
-/// Whether colours are written.
+/// The use of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Palette {
-    /// Text alone.
+    /// Plain text.
     Plain,
     /// ANSI colours.
     Ansi,
@@ -82,7 +82,7 @@ impl Palette {
             _ if self == Self::Plain => return text.to_owned(),
             Tone::Bold => "1",
             Tone::Dim => "2",
-            // Blue and orange stay apart for colour-blind eyes.
+            // Colour-blind readers can distinguish blue and orange.
             Tone::Blue => "38;5;75",
             Tone::Orange => "38;5;214",
         };
@@ -113,7 +113,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Share lost to one cause: samples lost over samples done.
+/// The share lost to one cause: samples lost over samples done.
 fn lost(cost: f64, stall: &Stall, totals: &Totals) -> String {
     percent(measure::share(
         measure::samples_lost(cost, stall),
@@ -121,7 +121,7 @@ fn lost(cost: f64, stall: &Stall, totals: &Totals) -> String {
     ))
 }
 
-/// Efficiency, or why it is not known.
+/// The efficiency, or the reason why it is unknown.
 fn efficiency(totals: &Totals, elapsed: Span, palette: Palette) -> String {
     let Some(share) = totals.efficiency.known() else {
         return format!("-  ({})", totals.efficiency.why_not());
@@ -235,7 +235,7 @@ fn trainer_line(t: &LiveTrainer, name_width: usize, bar_width: usize, palette: P
     )
 }
 
-/// The picture in at most `height` lines of at most `width` columns.
+/// The view in at most `height` lines of at most `width` columns.
 #[must_use]
 pub(crate) fn render(model: &ViewModel, width: usize, height: usize, palette: Palette) -> Vec<String> {
     let mut lines = rows(model, width, palette);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_core() {
+    fn figures_equal_those_of_the_core() {
         let figures = lacuna_testkit::figures();
         let shown = |totals| {
             let model = ViewModel {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_never_leaves_its_bounds() {
+    fn the_view_stays_within_its_bounds() {
         for (width, height) in [(20, 5), (40, 10), (80, 24), (200, 60), (1, 1)] {
             for palette in [Palette::Plain, Palette::Ansi] {
                 let lines = render(&view_model(), width, height, palette);

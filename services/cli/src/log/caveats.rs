@@ -1,25 +1,25 @@
-//! What is to be said of a log that has only jobs that ended: those that still ran at its end are
-//! missing, and their nodes seem idle.
+//! The caveat on a log of ended jobs: jobs that still ran at its end are missing, and their nodes
+//! seem idle.
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_timeline::occupancy::Occupied;
 
 use crate::output::iso_short;
 
-/// How far the end of a log can be trusted.
+/// The extent to which the end of a log is unreliable.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Caveat {
-    /// From here on holes may be false.
+    /// From this moment on holes may be false.
     from: Timestamp,
-    /// Where the log begins and ends.
+    /// The beginning and the end of the log.
     begins: Timestamp,
     ends: Timestamp,
-    /// How many nodes seem idle in its first and its last quarter.
+    /// Mean number of idle nodes in its first and its last quarter.
     early: f64,
     late: f64,
 }
 
-/// Whether holes at the end may be false because jobs are missing.
+/// The caveat, if holes at the end may be false because jobs are missing.
 pub(super) fn caveat(occupied: &Occupied) -> Option<Caveat> {
     let found = &occupied.facts;
     let from = found.doubtful_from()?;
@@ -41,7 +41,7 @@ pub(super) fn caveat(occupied: &Occupied) -> Option<Caveat> {
 }
 
 impl Caveat {
-    /// It in words, if what counts of the log reaches into the doubtful time.
+    /// The text, if the part up to `until` reaches into the unreliable time.
     pub(super) fn text(&self, until: Timestamp) -> Option<String> {
         if until <= self.from {
             return None;

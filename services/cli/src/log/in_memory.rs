@@ -1,4 +1,4 @@
-//! Holes in memory, and the part of them that is wanted.
+//! Holes held in memory, and the requested part of them.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::error::unreadable;
 use super::outages::leave_out;
 use crate::error::{CliError, Result};
 
-/// Holes in memory.
+/// The holes and planned starts of a log, in memory.
 pub(super) struct HolesInMemory {
     holes: Vec<HoleRecord>,
     planned: Vec<PlannedStart>,
@@ -20,12 +20,12 @@ pub(super) struct HolesInMemory {
 }
 
 impl HolesInMemory {
-    /// Takes the holes of a whole log; gives with them what a reader should know.
+    /// Takes the holes of a whole log; returns them with notes for the reader.
     ///
     /// # Errors
-    /// Fewer nodes than asked for; the list of nodes, or that of planned starts, cannot be read.
+    /// Fewer nodes than requested; the list of nodes, or that of planned starts, cannot be read.
     pub(super) fn new(args: &LogArgs, holes: Vec<HoleRecord>) -> Result<(Self, Vec<String>)> {
-        // The machine as a whole tells an outage, so this goes before the choice of nodes.
+        // An outage is seen on the whole machine, so outages are removed before nodes are chosen.
         let nodes = chosen_nodes(args, &holes)?;
         let mut notes = Vec::new();
         let planned = args.planned.as_ref().map(|path| read_planned(path, &holes));
@@ -56,26 +56,26 @@ impl HolesInMemory {
         Ok((memory, notes))
     }
 
-    /// The first and the last moment, if there is any hole.
+    /// The first and the last moment; none without holes.
     pub(super) fn span(&self) -> Option<(Timestamp, Timestamp)> {
         let from = self.holes.iter().map(|hole| hole.from).min()?;
         let until = self.holes.iter().map(|hole| hole.until).max()?;
         Some((from, until))
     }
 
-    /// Which nodes were chosen; all if nothing is said.
+    /// The chosen nodes; none if all are meant.
     pub(super) fn into_chosen(self) -> Option<HashSet<NodeId>> {
         self.nodes
     }
 
-    /// A part of it, to be walked over.
+    /// The trace of a part of the time.
     pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
         let nodes = self.nodes.as_ref();
         Trace::with_planned(&self.holes, &self.planned, nodes, from, until)
     }
 }
 
-/// The list of nodes, named or beside the log.
+/// The list of nodes that is named, or that lies beside the log.
 pub(super) fn nodes_file(args: &LogArgs) -> Option<PathBuf> {
     let beside = args.log.with_file_name("nodes.txt");
     match &args.machine.nodes_file {
@@ -84,7 +84,7 @@ pub(super) fn nodes_file(args: &LogArgs) -> Option<PathBuf> {
     }
 }
 
-/// The nodes that `--first-nodes` means; all if absent.
+/// The nodes of `--first-nodes`; none if the switch is absent.
 fn chosen_nodes(args: &LogArgs, holes: &[HoleRecord]) -> Result<Option<HashSet<NodeId>>> {
     let Some(count) = args.part.first_nodes else {
         return Ok(None);

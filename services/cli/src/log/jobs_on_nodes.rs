@@ -1,4 +1,4 @@
-//! Jobs with the nodes that they ran on: what is not occupied is a hole.
+//! Jobs with the nodes that they ran on. The time in which a node has no job is a hole.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,24 +22,24 @@ use crate::output::iso_short;
 #[derive(Default)]
 pub(super) struct JobsOnNodes {
     pub(super) occupancy: Occupancy,
-    /// What the whole log came to.
+    /// The counts of the whole log.
     pub(super) found: Found,
     caveat: Option<Caveat>,
     records: u64,
     never_started: u64,
-    /// Jobs on no node that is listed, and on some that are not.
+    /// Number of jobs on unlisted nodes only, and on some unlisted nodes.
     pub(super) elsewhere: u64,
     pub(super) partly: u64,
     without_nodes: u64,
     bad_hosts: u64,
     bad_host: Option<String>,
-    /// Node-hours of jobs that ended, on nodes that are named and on others.
+    /// Node-hours of ended jobs, on named nodes and on unnamed ones.
     named_hours: f64,
     unnamed_hours: f64,
     /// The earliest end and the latest moment of all jobs.
     first_end: Option<Timestamp>,
     last: Option<Timestamp>,
-    /// Nodes that only files of outages and reservations name.
+    /// Number of nodes that only files of outages and reservations name.
     pub(super) added: usize,
     numbers: Vec<u32>,
     notes: Vec<String>,
@@ -125,7 +125,7 @@ impl JobsOnNodes {
         );
         self.occupancy.add(&self.numbers, start, end);
         match record.end {
-            // Left out: neither its start nor its end is to be trusted.
+            // This job is left out, since its start or its end is wrong.
             Some(end) if end < start => {}
             Some(end) => {
                 self.first_end = Some(self.first_end.map_or(end, |first| first.min(end)));
@@ -135,7 +135,7 @@ impl JobsOnNodes {
         }
     }
 
-    /// Nodes that are away for a time are no holes then.
+    /// Removes the holes of unavailable nodes.
     fn away(&mut self, path: &Path) -> Result<()> {
         let before = self.occupancy.nodes().len();
         for entry in unavailable::read(path)? {
@@ -162,11 +162,11 @@ impl JobsOnNodes {
         Ok(())
     }
 
-    /// From when to when the log tells what ran, and the holes in this time; from earlier on if
-    /// that is asked for.
+    /// The time that the log covers, and the holes in it. `requested` may extend the time to an
+    /// earlier start.
     ///
-    /// It begins where the first job ended: of jobs that ended before the log began nothing is
-    /// known, and a job that is in the log may have run long before.
+    /// The time begins at the end of the first job. Jobs that ended before the log began are
+    /// unknown, and the first job of the log may have started long before.
     pub(super) fn holes(
         &mut self,
         requested: Option<Timestamp>,
@@ -186,7 +186,7 @@ impl JobsOnNodes {
         (span, occupied.holes)
     }
 
-    /// Writes down what is known of the jobs, for the part of time and nodes that counts.
+    /// Records the figures of the jobs, for the requested part of time and nodes.
     pub(super) fn describe(
         self,
         log: &JobLog,
@@ -243,13 +243,13 @@ impl JobsOnNodes {
         }
         summary.notes.extend(self.incomplete());
         summary.notes.extend(self.notes);
-        // What is told as it happens is told of jobs that still run, too.
+        // A log that records starts has jobs that still run, so the caveat does not apply.
         if let (false, Some(caveat)) = (log.tells_starts(), self.caveat) {
             summary.notes.extend(caveat.text(part.end()));
         }
     }
 
-    /// What the log does not say of some jobs.
+    /// Notes on data that the log lacks for some jobs.
     fn incomplete(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let found = &self.found;
@@ -299,10 +299,10 @@ impl JobsOnNodes {
     }
 }
 
-/// More of the busy time than this is shared only where all nodes always are, or by mistake.
+/// A share of doubled busy time above this means that all nodes are shared, or an error.
 const MOSTLY: f64 = 0.9;
 
-/// So many jobs, in words.
+/// A number of jobs in words.
 pub(super) fn jobs(count: u64) -> String {
     if count == 1 {
         "1 job".to_owned()
@@ -311,7 +311,7 @@ pub(super) fn jobs(count: u64) -> String {
     }
 }
 
-/// So many nodes, in words.
+/// A number of nodes in words.
 pub(super) fn nodes(count: u32) -> String {
     if count == 1 {
         "1 node".to_owned()

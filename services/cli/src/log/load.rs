@@ -1,4 +1,4 @@
-//! From the arguments to a recording.
+//! Reads the log that the arguments name, as a trace.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,52 +18,52 @@ use super::{machine, simulated};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{iso, iso_short};
 
-/// A log, ready to be walked over.
+/// A log that is ready for a replay.
 pub struct Input {
-    /// What it turned out to be.
+    /// Its summary.
     pub summary: LogSummary,
-    /// The part of it that counts.
+    /// The requested part of it.
     pub recording: Box<dyn Recording>,
 }
 
-/// Which part of a log is asked for.
+/// The requested part of a log.
 #[derive(Debug, Clone, Copy)]
 struct RequestedPart {
-    /// From when, if anything is said.
+    /// The requested start, if there is one.
     from: Option<Timestamp>,
     until: Option<Timestamp>,
-    /// Where the replay of trainers begins if nothing else is said: their first submission.
+    /// The default start of a replay: the first submission of its trainers.
     submitted: Option<Timestamp>,
 }
 
-/// The holes of a log and the time that it tells of.
+/// The holes of a log and the time that it covers.
 struct HoleHistory {
     holes: Vec<HoleRecord>,
-    /// From when to when nodes were watched, which is longer than from the first hole to the last
-    /// where all of them were busy. Nothing: the log is a list that has only its holes.
+    /// The time in which nodes were watched. It exceeds the time from the first to the last hole if
+    /// all nodes were busy at an end. None: the log is a bare list of holes.
     span: Option<(Timestamp, Timestamp)>,
-    /// What begins the time, in words.
+    /// The event that begins this time, in words.
     begins: &'static str,
 }
 
-/// So many jobs tell whether a log names their nodes.
+/// The number of jobs that decides whether a log names the nodes of jobs.
 const SAMPLE: u64 = 1_000;
 
-/// What the first jobs of a log show.
+/// Counts of the first jobs of a log.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sample {
-    /// Records, of jobs that ran and others.
+    /// All records, jobs that ran and others.
     pub(super) records: u64,
     named: u64,
     unnamed: u64,
 }
 
-/// Opens a log of any format. `submitted` is where the replay of trainers begins if nothing else
-/// is said: their first submission.
+/// Opens a log of any format. `submitted` is the default start of a replay, the first submission
+/// of its trainers.
 ///
 /// # Errors
-/// The log cannot be read, is damaged and the reading is strict, has nothing in it, or nothing
-/// in the part that is asked for; its machine's size is not known; a file beside it is wrong.
+/// The log cannot be read, is damaged under `--strict`, or has no hole in the requested part; the
+/// size of its machine is unknown; a file beside it is wrong.
 pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
     let Window { start, end } = args.window()?;
     let requested = RequestedPart {
@@ -80,7 +80,7 @@ pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Resu
                 return Err(unreadable_jobs(&args.log, &log));
             }
             if sample.named > sample.unnamed {
-                // From the beginning: the first jobs have been read to learn this.
+                // The sample has consumed the first jobs, so the log is opened again.
                 let Log::Jobs(log) = open(args)? else {
                     return Err(CliError::failed("the log has changed while it was read"));
                 };
@@ -96,8 +96,8 @@ fn open(args: &LogArgs) -> Result<Log> {
     Log::open(&args.log, &args.reading()).map_err(unreadable)
 }
 
-/// What the simulated scheduler alone heeds would change nothing, and whoever gives it expects
-/// that it does.
+/// Refuses a switch that only the simulated scheduler uses: it would be ignored, against the
+/// expectation of the user.
 fn refuse_unused_switch(args: &LogArgs, what: &str, more: Option<&'static str>) -> Result<()> {
     let Some(switch) = args.of_the_scheduler().or(more) else {
         return Ok(());
@@ -109,8 +109,8 @@ fn refuse_unused_switch(args: &LogArgs, what: &str, more: Option<&'static str>) 
     .remedy(format!("leave {switch} out")))
 }
 
-/// A log of jobs is read more than once, so that what comes out of a pipe would lack its
-/// beginning the second time.
+/// Refuses a pipe: a log of jobs is read more than once, and a second reading would lack the
+/// beginning.
 fn require_regular_file(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         let path = path.display();
@@ -122,7 +122,7 @@ fn require_regular_file(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Nothing in the log could be read as a job.
+/// The error of a log without a readable job.
 fn unreadable_jobs(path: &Path, log: &JobLog) -> CliError {
     let (path, format) = (path.display(), log.format());
     let damage = log.damage();
@@ -139,7 +139,7 @@ fn unreadable_jobs(path: &Path, log: &JobLog) -> CliError {
     .remedy("name its format with --format, or the columns of a table with --columns")
 }
 
-/// Whether most of the first jobs that ran have their nodes named.
+/// Counts the first jobs that ran, with and without names of nodes.
 fn sample(log: &mut JobLog) -> Result<Sample> {
     let mut record = JobRecord::default();
     let mut sample = Sample::default();
@@ -169,7 +169,7 @@ fn from_holes(args: &LogArgs, mut log: HoleLog, requested: RequestedPart, bar: &
     summary.refused_holes = list.refused;
     if args.strict() && list.refused.total() > 0 {
         return Err(CliError::failed(format!(
-            "{}: holes contradict each other: {} end before they start, {} stand there twice, {} \
+            "{}: holes contradict each other: {} end before they start, {} are there twice, {} \
              overlap another of their node",
             args.log.display(),
             list.refused.not_positive,
@@ -182,7 +182,7 @@ fn from_holes(args: &LogArgs, mut log: HoleLog, requested: RequestedPart, bar: &
     if span.is_none() {
         summary.notes.push(
             "a list of holes has nothing but holes: the time from the first to the last counts as \
-             recorded"
+             observed"
                 .to_owned(),
         );
     }
@@ -226,8 +226,8 @@ fn from_placed(args: &LogArgs, mut log: JobLog, requested: RequestedPart, bar: &
     })
 }
 
-/// Holes in memory become the recording. It begins where the log does; with trainers, at their
-/// first submission.
+/// Turns holes in memory into the trace. It begins at the start of the log, or at the first
+/// submission of trainers.
 fn part_in_memory(
     args: &LogArgs,
     recorded: HoleHistory,
@@ -253,7 +253,7 @@ fn part_in_memory(
         && recorded.span.is_some()
     {
         summary.notes.push(format!(
-            "--from {} lies before {}, {}, before which the log knows next to nothing: nodes seem \
+            "--from {} lies before {}, {}, before which the log has almost no data: nodes seem \
              idle there",
             iso_short(from),
             recorded.begins,
@@ -265,7 +265,7 @@ fn part_in_memory(
     Ok((trace, memory.into_chosen()))
 }
 
-/// The first submission, unless another time is asked for; never before the recording.
+/// The start: the requested one, else the first submission, but not before the log.
 fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), requested: RequestedPart) -> Result<Timestamp> {
     let (source, start) = match (requested.from, requested.submitted) {
         (Some(from), _) => ("--from", from),
@@ -290,7 +290,7 @@ fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), requested: Reque
     }
 }
 
-/// Local times count as UTC if nobody says otherwise, which moves hours of the day.
+/// Notes that local times count as UTC without `--time-zone`, which shifts the hours of the day.
 fn zone(args: &LogArgs, format: Format, summary: &mut LogSummary) {
     if format.has_local_times() && !args.has_zone() {
         summary
@@ -299,7 +299,7 @@ fn zone(args: &LogArgs, format: Format, summary: &mut LogSummary) {
     }
 }
 
-/// Jobs without nodes go through the simulated scheduler.
+/// Runs jobs without nodes through the simulated scheduler.
 fn from_jobs(args: &LogArgs, log: &JobLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
     if args.part.first_nodes.is_some() {
         return Err(CliError::failed(format!(
@@ -336,7 +336,7 @@ fn from_jobs(args: &LogArgs, log: &JobLog, requested: RequestedPart, bar: &mut B
     simulated::describe(&simulated, args, &mut summary);
     zone(args, log.format(), &mut summary);
     if simulated.length_s() <= 0.0 {
-        // The same words as for other logs.
+        // The error texts are the same as for other logs.
         let span = (simulated.facts().first_submit, simulated.facts().last_end);
         start(args, span, requested)?;
         return Err(CliError::failed(format!(

@@ -1,4 +1,4 @@
-//! How many nodes the machine has, and whether what is said of it fits the log.
+//! The number of nodes of the machine, checked against the log.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,14 +13,14 @@ use super::jobs_on_nodes::{JobsOnNodes, jobs, nodes};
 use super::summary::LogSummary;
 use crate::error::{CliError, Exit, Result};
 
-/// Whose words the size of a machine is.
+/// The sources of the size of a machine, in words.
 const SAID: &str = "by --machine-nodes";
 const LISTED: &str = "by the list of nodes";
 
-/// The machine of a log without nodes.
+/// The size of the machine of a log without nodes.
 ///
 /// # Errors
-/// `L0019` if nothing says how large it is; no machine is as large.
+/// `L0019` if no source states the size; the size is beyond the limit.
 pub(super) fn of_jobs(args: &LogArgs, header: &LogHeader, summary: &mut LogSummary) -> Result<u32> {
     let procs = header.procs.map(|procs| {
         let per_node = args.machine.procs_per_node.unwrap_or(1).max(1);
@@ -57,10 +57,10 @@ pub(super) fn of_jobs(args: &LogArgs, header: &LogHeader, summary: &mut LogSumma
     Ok(size)
 }
 
-/// The machine of a log of holes: as said, as listed, as named in the log; else it is not known.
+/// The machine of a list of holes: as stated, as listed, as named in the log; else unknown.
 ///
 /// # Errors
-/// Fewer nodes are said than have holes; the list of nodes is of another machine.
+/// The stated number is below the number of nodes with holes; the list is of another machine.
 pub(super) fn of_holes(
     args: &LogArgs,
     holes: &[HoleRecord],
@@ -84,7 +84,7 @@ pub(super) fn of_holes(
                 summary.notes.extend(note);
                 listed = Some(count(list.len()));
             }
-            // A list that merely lies beside the log may be of another one.
+            // A list that only lies beside the log may belong to another machine.
             Err(_) if args.machine.nodes_file.is_none() => summary.notes.push(format!(
                 "{} is not a list of this log's nodes and is not used",
                 file.display()
@@ -153,7 +153,7 @@ pub(super) fn of_placed(args: &LogArgs, jobs_on_nodes: &JobsOnNodes, summary: &m
     Ok(())
 }
 
-/// No fewer nodes than the log has can be right.
+/// Refuses a stated number of nodes that is below the number in the log.
 fn enough(args: &LogArgs, names: u32) -> Result<()> {
     match args.machine.machine_nodes {
         Some(size) if size < names => Err(CliError::failed(format!(
@@ -166,19 +166,19 @@ fn enough(args: &LogArgs, names: u32) -> Result<()> {
     }
 }
 
-/// How a list of nodes fits the nodes of a log.
+/// The match between a list of nodes and the nodes of a log.
 struct Fit<'a> {
-    /// Nodes of the log that are on the list, and that are not.
+    /// The number of nodes of the log that are on the list, and that are not.
     known: usize,
     foreign: usize,
-    /// One that is not.
+    /// A node that is not on the list.
     example: Option<&'a str>,
-    /// One of the list.
+    /// A node of the list.
     listed: &'a str,
 }
 
 impl Fit<'_> {
-    /// What is to be said if some are missing.
+    /// The note on missing nodes, if there are any.
     fn check(&self, args: &LogArgs, file: &Path) -> Result<Option<String>> {
         let Some(example) = self.example else {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! Any log as a recording: what every command that takes a log does first.
+//! Reads any log as a trace, the first step of all commands that take a log.
 //!
-//! Logs of holes, or of jobs with their nodes, become holes in memory. Logs of jobs without
-//! nodes go through the simulated batch scheduler, which reads them again for each walk, so
-//! that memory does not grow with them.
+//! Logs of holes, or of jobs with their nodes, become holes in memory. Logs of jobs without nodes
+//! go through the simulated batch scheduler. It reads the log again for each walk, so memory does
+//! not grow with the log.
 
 mod args;
 mod caveats;

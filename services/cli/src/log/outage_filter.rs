@@ -1,12 +1,12 @@
-//! A recording without the time in which too many nodes are idle to be called holes, for
-//! recordings that are not held in memory.
+//! Removes outages, times in which too many nodes are idle to be called holes, from a trace that is
+//! not held in memory.
 
 use std::borrow::Cow;
 
 use lacuna_model::Timestamp;
 use lacuna_sim::{EndHint, Recording, SimError, StepRef, Steps};
 
-/// As `inner`, but empty as long as it has more than `most` idle nodes.
+/// The trace `inner`, but without idle nodes while it has more than `most` of them.
 pub(super) struct OutageFilter {
     pub(super) inner: Box<dyn Recording>,
     pub(super) most: u32,
@@ -50,21 +50,21 @@ impl Recording for OutageFilter {
     }
 }
 
-/// A node that is not idle.
+/// The start of idleness of a node that is not idle.
 const BUSY: i64 = i64::MIN;
 
 struct Walk<'a> {
     steps: Box<dyn Steps + 'a>,
     start_ms: i64,
     most: u32,
-    /// Since when each node is idle, of `inner`.
+    /// For each node of `inner`, the start of its idleness.
     since: Vec<i64>,
-    /// When each node is wanted, of `inner`, seconds since the start.
+    /// For each node of `inner`, its planned start, seconds since the start of the trace.
     wanted: Vec<f64>,
     hints: Vec<EndHint>,
     idle: u32,
     crowded: bool,
-    /// The first step is told even if nothing happens in it.
+    /// Whether no step was handed out yet; the first is handed out even if it is empty.
     fresh: bool,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
@@ -94,7 +94,7 @@ impl Steps for Walk<'_> {
                 self.opened.extend_from_slice(step.opened);
                 self.hints.extend_from_slice(step.hints);
             }
-            // If this step makes it crowded, all that was told of before leaves.
+            // If an outage begins with this step, all nodes that were idle before it leave.
             let leaves: Vec<u32> = if before || self.idle + (step.opened.len() as u32) <= self.most
             {
                 Vec::new()
@@ -134,7 +134,7 @@ impl Steps for Walk<'_> {
                 (true, false) => {
                     let now_ms = self.start_ms.saturating_add((at_s * 1000.0).round() as i64);
                     self.opened.extend(Self::present(&self.since, now_ms));
-                    // To whoever heard nothing meanwhile all that is believed is new.
+                    // After an outage all planned starts are new to the reader.
                     let wanted = self.wanted.iter().enumerate();
                     self.hints.extend(wanted.filter_map(|(node, &at_s)| {
                         let node = u32::try_from(node).ok()?;
@@ -163,7 +163,7 @@ mod tests {
     use lacuna_sim::Trace;
     use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 
-    /// Holes as a machine has them: none of a node overlap.
+    /// Holes of a machine: those of one node do not overlap.
     fn holes() -> Vec<HoleRecord> {
         let mut holes = Vec::new();
         for node in 0..12_i64 {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn step_by_step_the_same_is_left_out_as_of_holes_in_memory() {
+    fn the_filter_leaves_out_what_leave_out_leaves_out_in_memory() {
         let holes = holes();
         let start = holes.first().unwrap().from;
         let end = holes.iter().map(|hole| hole.until).max();
@@ -209,13 +209,13 @@ mod tests {
         assert!(seen >= 3, "the cases are too easy");
     }
 
-    /// At each second nodes that leave, nodes that come, and beliefs.
+    /// At each second nodes that leave, nodes that come, and planned starts.
     type Changes = (&'static [u32], &'static [(u32, i64)], &'static [EndHint]);
 
-    /// Four nodes.
-    struct Told(&'static [Changes]);
+    /// A trace of four nodes with scripted steps.
+    struct Scripted(&'static [Changes]);
 
-    impl Recording for Told {
+    impl Recording for Scripted {
         fn start(&self) -> Timestamp {
             Timestamp::from_unix(0)
         }
@@ -233,13 +233,13 @@ mod tests {
         }
 
         fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
-            Ok(Box::new(Tell(self, 0)))
+            Ok(Box::new(ScriptedSteps(self, 0)))
         }
     }
 
-    struct Tell<'a>(&'a Told, usize);
+    struct ScriptedSteps<'a>(&'a Scripted, usize);
 
-    impl Steps for Tell<'_> {
+    impl Steps for ScriptedSteps<'_> {
         fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
             let at_s = self.1 as f64;
             let step = self.0.0.get(self.1);
@@ -258,10 +258,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_believed_meanwhile_is_told_with_the_holes_that_come_back() {
-        const TOLD: &[Changes] = &[
+    fn planned_starts_of_an_outage_come_with_the_returning_holes() {
+        const STEPS: &[Changes] = &[
             (&[], &[(0, 0), (1, 0)], &[hint(0, 50.0)]),
-            // Too many, and what is believed of them goes on changing.
+            // An outage, during which planned starts change.
             (
                 &[],
                 &[(2, 1000), (3, 1000)],
@@ -272,14 +272,14 @@ mod tests {
             (&[], &[(3, 4000)], &[hint(1, 90.0)]),
         ];
         let walked = OutageFilter {
-            inner: Box::new(Told(TOLD)),
+            inner: Box::new(Scripted(STEPS)),
             most: 2,
         };
         let mut steps = walked.steps().unwrap();
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         while let Some(step) = steps.next().unwrap() {
             let hints = step.hints.iter().map(|hint| (hint.node, hint.at_s));
-            told.push((step.at_s, step.opened.len(), hints.collect::<Vec<_>>()));
+            found.push((step.at_s, step.opened.len(), hints.collect::<Vec<_>>()));
         }
         let expected = [
             (0.0, 2, vec![(0, 50.0)]),
@@ -287,6 +287,6 @@ mod tests {
             (3.0, 2, vec![(0, 40.0)]),
             (4.0, 0, vec![]),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
     }
 }

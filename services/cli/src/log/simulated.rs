@@ -1,4 +1,4 @@
-//! What is known, and what is said, of a machine that is simulated.
+//! The summary of a log whose jobs go through the simulated scheduler.
 
 use lacuna_sim::{Recording, Simulated};
 use serde_json::Value;
@@ -8,13 +8,13 @@ use super::jobs_on_nodes::jobs;
 use super::summary::LogSummary;
 use crate::error::{CliError, Exit, Result};
 
-/// A smallest job of more than one in so many of the machine's nodes is odd.
+/// A log is odd if its smallest job takes more than one in this many of the machine's nodes.
 const LARGE: u64 = 100;
 
-/// A machine that is too small for some of the jobs is of another size than the log's.
+/// Refuses a machine that is too small for some of the jobs: its size is not that of the log.
 ///
 /// # Errors
-/// `L0019` with how many jobs that are, unless they are to be left out.
+/// `L0019` with the number of such jobs, unless `--leave-out-too-large` is given.
 pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, summary: &LogSummary) -> Result<()> {
     let (nodes, survey) = (simulated.machine().nodes, simulated.facts());
     if survey.totals.skipped == 0 || args.machine.leave_out_too_large {
@@ -35,7 +35,7 @@ pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, summary: &LogSum
     )))
 }
 
-/// Writes down what the simulation came to.
+/// Records the figures of the simulation.
 pub(super) fn describe(simulated: &Simulated, args: &LogArgs, summary: &mut LogSummary) {
     let survey = simulated.facts();
     let (counts, totals) = (&survey.counts, &survey.totals);
@@ -66,7 +66,7 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, summary: &mut LogS
     let mut put = |name: &str, value: f64| summary.put(name, Value::from(value));
     if totals.started > 0 {
         let waited = totals.waited_s as f64 / totals.started as f64 / 3600.0;
-        // At their recorded starts jobs wait as the log has it.
+        // At recorded starts, the waiting times are those of the log.
         if !args.starts_recorded() {
             put("mean_wait_hours", waited);
         }
@@ -85,7 +85,7 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, summary: &mut LogS
     }
     if args.starts_recorded() && counts.recorded_wait_s == 0 {
         summary.notes.push(
-            "the log tells of no job that waited: --starts recorded starts each when it was \
+            "no job of the log waited: --starts recorded starts each when it was \
              submitted, which the log may not mean"
                 .to_owned(),
         );

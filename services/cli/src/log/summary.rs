@@ -1,4 +1,4 @@
-//! What a log turned out to be, for people and for programs.
+//! The summary of a log, for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use lacuna_model::Span;
 use lacuna_schedlog::{Damage, Refused};
 
-/// Where the holes of a log come from.
+/// The origin of the holes of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoleSource {
@@ -21,7 +21,7 @@ pub enum HoleSource {
 }
 
 impl HoleSource {
-    /// It in words.
+    /// The origin in words.
     #[must_use]
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -32,10 +32,10 @@ impl HoleSource {
     }
 }
 
-/// How many damaged lines are named.
+/// The number of damaged lines that are named.
 const NAMED: usize = 3;
 
-/// What is counted of jobs, by name, and in words.
+/// The counts of jobs, by name in JSON, and in words.
 const COUNTS: [(&str, &str); 21] = [
     ("records", "records"),
     ("passed_over", "other lines (steps, jobs of other clusters)"),
@@ -54,7 +54,7 @@ const COUNTS: [(&str, &str); 21] = [
     ("running_at_the_end", "still running at the end"),
     (
         "over_with_their_walltime",
-        "over with their walltime, for want of an end",
+        "without an end, and over by their walltime",
     ),
     ("without_an_end", "without an end"),
     ("end_before_they_start", "end before they start"),
@@ -66,42 +66,42 @@ const COUNTS: [(&str, &str); 21] = [
     ("found_too_few_nodes", "found too few free nodes"),
 ];
 
-/// What a log turned out to be.
+/// The summary of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LogSummary {
-    /// The file.
+    /// The file with its folder.
     pub file: String,
-    /// Its format.
+    /// The format.
     pub(crate) format: &'static str,
-    /// Where the holes come from.
+    /// The origin of the holes.
     pub kind: HoleSource,
-    /// The machine's name, if the log says it.
+    /// The name of the machine, if the log has it.
     pub(crate) computer: Option<String>,
-    /// How many nodes the machine has, as far as is known.
+    /// The number of nodes of the machine, if it is known.
     pub(crate) machine_nodes: Option<u32>,
-    /// Who says so.
+    /// The source of that number, in words.
     #[serde(rename = "machine_nodes_from", skip_serializing_if = "str::is_empty")]
     pub(super) nodes_from: &'static str,
-    /// Whether jobs without nodes start when the log says.
+    /// Whether jobs without nodes start at their recorded times.
     #[serde(skip)]
     pub(super) starts_recorded: bool,
-    /// What the utilisation is a share of, in words.
+    /// The base of the utilisation, in words.
     #[serde(skip)]
     utilisation_of: String,
-    /// Lines that were skipped because they are damaged.
+    /// Number of damaged lines that were skipped.
     pub(crate) damaged_lines: u64,
-    /// The first of them: where, and what is wrong.
+    /// The first damaged lines, each with its place and fault.
     pub(crate) first_damaged: Vec<String>,
     /// Holes that contradict each other and were left out.
     pub(crate) refused_holes: Refused,
-    /// What was counted of the jobs, by name.
+    /// Counts of the jobs, by name.
     pub(crate) jobs: Map<String, Value>,
-    /// What a reader of the figures should know.
+    /// Notes for readers of the figures.
     pub(crate) notes: Vec<String>,
 }
 
 impl LogSummary {
-    /// A log of which nothing but its name and kind is known.
+    /// A summary with only name, format and origin.
     #[must_use]
     pub(super) fn new(file: String, format: &'static str, kind: HoleSource) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl LogSummary {
         }
     }
 
-    /// Takes what was damaged.
+    /// Records the damaged lines.
     pub(super) fn damage(&mut self, damage: &Damage) {
         self.damaged_lines = damage.lines;
         self.first_damaged = damage
@@ -131,26 +131,26 @@ impl LogSummary {
             .collect();
     }
 
-    /// Counts something of the jobs; nothing is written down where there is nothing.
+    /// Records a count of jobs; a count of 0 is left out.
     pub(super) fn count(&mut self, name: &str, count: u64) {
         if count > 0 {
             self.jobs.insert(name.to_owned(), Value::from(count));
         }
     }
 
-    /// Writes something of the jobs down.
+    /// Records a figure of the jobs.
     pub(super) fn put(&mut self, name: &str, value: Value) {
         self.jobs.insert(name.to_owned(), value);
     }
 
-    /// Writes down how much of the time of so many nodes jobs used.
+    /// Records the share of node-time that jobs used, on this many nodes over this time.
     pub(super) fn utilised(&mut self, share: f64, nodes: u32, time: Span) {
         self.put("utilisation", Value::from(share));
         let s = if nodes == 1 { "" } else { "s" };
         self.utilisation_of = format!("of {} node{s} over {time}", grouped(u64::from(nodes)));
     }
 
-    /// The warning about damaged lines, if there were any.
+    /// The warning about damaged lines, if there are any.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         if self.damaged_lines == 0 {
@@ -175,7 +175,7 @@ impl LogSummary {
         Some(text)
     }
 
-    /// How far the holes can be trusted.
+    /// The reliability of the holes, in words.
     #[must_use]
     pub(crate) fn certainty(&self) -> String {
         let source = match self.kind {
@@ -190,7 +190,7 @@ impl LogSummary {
         }
     }
 
-    /// Rows for a table.
+    /// The rows of a table.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         let kind = if self.starts_recorded {
@@ -230,7 +230,7 @@ impl LogSummary {
         rows
     }
 
-    /// What a report says of the log: label and value, and remarks with damage among them.
+    /// The part of a report on the log: labels with values, and notes, damage included.
     #[must_use]
     pub fn about(&self) -> (Vec<(String, String)>, Vec<String>) {
         let rows = self.rows().into_iter().filter(|(name, _)| *name != "note");
@@ -241,7 +241,7 @@ impl LogSummary {
         )
     }
 
-    /// What is known of the batch jobs.
+    /// The rows on the batch jobs.
     fn job_rows(&self) -> Vec<(&'static str, String)> {
         let mut rows = Vec::new();
         let counts: Vec<String> = COUNTS
@@ -287,7 +287,7 @@ impl LogSummary {
     }
 }
 
-/// A count with its thousands apart.
+/// A count with separated thousands.
 fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damage_is_said_with_its_places_and_counts_are_rows() {
+    fn damage_is_named_with_its_lines_and_counts_are_rows() {
         let mut summary = LogSummary::new("a.swf".into(), "swf", HoleSource::Simulated);
         assert_eq!(summary.warning(), None);
         summary.damaged_lines = 5;

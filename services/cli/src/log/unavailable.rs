@@ -1,8 +1,8 @@
-//! Lists of nodes that are away for a time: outages and reservations.
+//! Lists of unavailable nodes: outages and reservations.
 //!
 //! A CSV file with the columns `nodes,from,until`. Nodes are names as the log writes them
-//! (`n[1-4,7]`), or for a simulated machine numbers from 1 (`1-128,200`); times are Unix
-//! seconds or ISO-8601. A header line, blank lines and lines that start with `#` are skipped.
+//! (`n[1-4,7]`), or for a simulated machine numbers from 1 (`1-128,200`). Times are Unix seconds or
+//! ISO-8601. A header line, blank lines and lines that start with `#` are skipped.
 
 use std::path::Path;
 
@@ -13,29 +13,29 @@ use lacuna_timeline::batch::{Outage, Reservation, Run};
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::parse_time;
 
-/// Nodes that are away for a time.
+/// Nodes that are unavailable for a time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unavailable {
-    /// Where it stands in the file, from 1.
+    /// Its line in the file, from 1.
     pub(super) line: usize,
-    /// Which nodes, as written.
+    /// The nodes as written.
     pub(super) nodes: String,
-    /// From when.
+    /// The start.
     pub(super) from: Timestamp,
-    /// Until when.
+    /// The end.
     pub(super) until: Timestamp,
 }
 
-/// Reads a file of blocks.
+/// Reads a file of unavailable nodes.
 ///
 /// # Errors
-/// `L0011` names the file, the line and what was expected.
+/// `L0011`; the text names the file, the line and the expectation.
 pub(super) fn read(path: &Path) -> Result<Vec<Unavailable>> {
     let text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
     parse(&text).map_err(|what| refuse(path, &what))
 }
 
-/// The error of a file that makes no sense.
+/// The error of an invalid file.
 pub(super) fn refuse(path: &Path, what: &str) -> CliError {
     CliError::new("L0011", Exit::Failed, format!("{}: {what}", path.display()))
 }
@@ -47,7 +47,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Unavailable>, String> {
         if line.is_empty() || line.starts_with('#') || (at == 0 && line == "nodes,from,until") {
             continue;
         }
-        // A list of nodes may hold commas, times do not.
+        // A list of nodes may contain commas, times do not.
         let mut parts = line.rsplitn(3, ',').map(str::trim);
         let (until, from, nodes) = (parts.next(), parts.next(), parts.next());
         let (Some(until), Some(from), Some(nodes)) = (until, from, nodes) else {
@@ -77,12 +77,12 @@ impl Unavailable {
     /// Hands out the names of its nodes.
     ///
     /// # Errors
-    /// What is wrong with them, with the line.
+    /// The list is invalid; the text names the line.
     pub(super) fn names(&self, each: &mut dyn FnMut(&str)) -> std::result::Result<(), String> {
         hosts::expand(&self.nodes, each).map_err(|at| format!("line {}, {at}", self.line))
     }
 
-    /// Its nodes as numbers from 0, of a machine of so many.
+    /// Its nodes as intervals of numbers from 0, on a machine of `machine` nodes.
     fn runs(&self, machine: u32) -> std::result::Result<Vec<Run>, String> {
         let mut runs = Vec::new();
         for part in self.nodes.split(',').map(str::trim) {
@@ -110,7 +110,7 @@ impl Unavailable {
         Ok(runs)
     }
 
-    /// It as outages of a machine of so many nodes.
+    /// Its nodes as outages of a machine of `machine` nodes.
     ///
     /// # Errors
     /// Its nodes are not of this machine.
@@ -123,7 +123,7 @@ impl Unavailable {
         Ok(self.runs(machine)?.into_iter().map(of).collect())
     }
 
-    /// It as reservations of a machine of so many nodes.
+    /// Its nodes as reservations on a machine of `machine` nodes.
     ///
     /// # Errors
     /// Its nodes are not of this machine.
@@ -141,7 +141,7 @@ impl Unavailable {
     }
 }
 
-/// Whole seconds, as the batch scheduler counts.
+/// Whole seconds, the unit of the batch scheduler.
 fn seconds(at: Timestamp) -> i64 {
     at.unix_ms().div_euclid(1000)
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_name_nodes_and_times() {
+    fn a_file_names_nodes_and_times() {
         let text =
             "nodes,from,until\n# a drain\n\n\"1-3,7\",100,2000-01-01T00:00:00Z\nn[1-2],5,6\n";
         let entries = parse(text).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_line() {
+    fn an_invalid_line_is_named() {
         for (text, expected) in [
             ("1-3,100\n", "line 1: expected 3 columns"),
             ("\n1,soon,5\n", "line 2, from: "),

@@ -1,4 +1,4 @@
-//! How the figures of a replay leave: as a table or as one JSON value.
+//! Output of the figures of a replay: a table or one JSON value.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Res
 
 #[expect(
     clippy::indexing_slicing,
-    reason = "json objects insert what is not there; summary and settings are objects"
+    reason = "indexing inserts missing keys into a json object; summary and settings are objects"
 )]
 fn value(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Value {
     let mut value = json!(summary);
@@ -177,7 +177,7 @@ pub(super) fn table(
     print(&key_values(&rows))
 }
 
-/// What was verified, and what came of it.
+/// The result of the verification in words.
 fn in_words(verified: &Verified, by_forecasts: bool) -> String {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     if !by_forecasts {
@@ -187,7 +187,7 @@ fn in_words(verified: &Verified, by_forecasts: bool) -> String {
         );
     }
     format!(
-        "{} plans: {} wrong; short of the programme over patterns by {} in sum (allowed {}), by {} at \
+        "{} plans: {} wrong; short of the program over patterns by {} in sum (allowed {}), by {} at \
          worst (allowed {}); from its bound {} on average, 99 % no more than {}",
         verified.decisions,
         verified.disagreements,

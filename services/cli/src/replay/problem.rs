@@ -1,4 +1,4 @@
-//! Keeps the allocation problem of one decision, to be solved again.
+//! Records the allocation problem of one decision, to be solved again.
 
 use lacuna_model::TrainerSpec;
 use lacuna_planner::file;
@@ -7,7 +7,7 @@ use lacuna_sim::Decision;
 use super::window::{self, SavedProblem};
 use crate::error::{CliError, Result, file_error};
 
-/// The decision that is wanted, once it has come.
+/// Waits for the wanted decision of a replay and keeps its problem.
 pub(super) struct ProblemRecorder<'a> {
     wanted: &'a SavedProblem,
     trainers: &'a [TrainerSpec],
@@ -16,7 +16,7 @@ pub(super) struct ProblemRecorder<'a> {
 }
 
 impl<'a> ProblemRecorder<'a> {
-    /// Nothing is kept yet. `trainers` is the list that is replayed.
+    /// A recorder without a problem. `trainers` is the list of the replay.
     pub(super) fn new(wanted: &'a SavedProblem, trainers: &'a [TrainerSpec]) -> Self {
         Self {
             wanted,
@@ -26,7 +26,7 @@ impl<'a> ProblemRecorder<'a> {
         }
     }
 
-    /// Looks at a decision as it is made.
+    /// Takes a decision as it is made.
     pub(super) fn observe(&mut self, decision: &Decision<'_>) {
         let keep = match self.wanted.decision {
             window::Decision::Event(event) => decision.event == event,
@@ -51,11 +51,11 @@ impl<'a> ProblemRecorder<'a> {
         }
     }
 
-    /// Writes the file. `log` is named in it, and `how` it was decided: an answer by equal share
-    /// or within shares of several owners is no optimum of the problem.
+    /// Writes the file. Its note names the `log` and the way of decision, `how`: an answer by equal
+    /// share, or within shares of several owners, is no optimum of the problem.
     ///
     /// # Errors
-    /// There was no such event, or the file cannot be written.
+    /// There is no such event, or the file cannot be written.
     pub(super) fn write(self, log: &str, how: &str) -> Result<()> {
         let Some((event, mut saved)) = self.kept else {
             return Err(CliError::failed(match self.wanted.decision {

@@ -1,4 +1,4 @@
-//! What of a replay is looked at closely: a part of its time, or one of its decisions.
+//! The part of a replay that is examined: a part of its time, or one of its decisions.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use lacuna_model::{Span, Timestamp};
 
 use crate::output::parse_time;
 
-/// A moment: as such, or by the time since the start of the replay.
+/// A moment: absolute, or relative to the start of the replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Moment {
     At(Timestamp),
@@ -31,7 +31,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// It in seconds since the start of the replay.
+    /// The part in seconds since the start of the replay.
     ///
     /// # Errors
     /// It ends before it begins.
@@ -65,19 +65,19 @@ impl FromStr for Part {
     }
 }
 
-/// Which decision.
+/// The choice of one decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// That of an event, counted from 0.
+    /// The decision of an event, counted from 0.
     Event(u64),
-    /// The one that took the longest.
+    /// The decision that took longest.
     Hardest,
 }
 
 /// A decision and the file that its problem is saved in, as `FILE[@EVENT|@hardest]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SavedProblem {
-    /// Which decision.
+    /// The choice of the decision.
     pub(super) decision: Decision,
     /// The file.
     pub(super) file: PathBuf,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_named_behind_the_file() {
+    fn a_decision_is_named_after_the_file() {
         let saved = |text: &str| text.parse::<SavedProblem>().unwrap();
         let of = |file: &str, decision| SavedProblem {
             decision,

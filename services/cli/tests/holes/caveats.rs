@@ -235,7 +235,7 @@ fn what_no_job_could_be_read_from_says_why() {
     let found = figures(&bench, &["holes", "twice.csv"]);
     assert_eq!(found["log"]["refused_holes"]["duplicates"], 1);
     let text = complaint(&bench, &["holes", "twice.csv", "--strict"]);
-    assert!(text.contains("1 stand there twice"), "{text}");
+    assert!(text.contains("1 are there twice"), "{text}");
 }
 
 #[test]

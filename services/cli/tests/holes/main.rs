@@ -113,7 +113,7 @@ fn recorded_starts_that_the_log_does_not_tell_are_noted() {
     let recorded = ["holes", "four.swf", "--starts", "recorded"];
     // Its third column is 0 throughout; job 2 finds two nodes of four.
     let notes = figures(&bench, &recorded)["log"]["notes"].to_string();
-    assert!(notes.contains("no job that waited"), "{notes}");
+    assert!(notes.contains("no job of the log waited"), "{notes}");
     assert!(notes.contains("1 jobs found too few free nodes"), "{notes}");
     bench.file("four.swf", &SWF.replace("2 10 0 50", "2 10 90 50"));
     let found = figures(&bench, &recorded);
