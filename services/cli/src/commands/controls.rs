@@ -138,7 +138,7 @@ Examples:
   lacuna limits set --max-nodes none --only 'a[01-16]n*' --avoid a03n01
   lacuna limits set --only none
 
-In patterns, * stands for any text and ? for one character; ranges are padded as they are written.")]
+In patterns, * is any text and ? is one character; ranges are padded as they are written.")]
 struct SetArgs {
     /// Use at most N nodes; none: no cap
     #[arg(long, value_name = "N|none", value_parser = cap)]

@@ -1,4 +1,4 @@
-//! Everything on one machine: a nats-server and the services as child processes.
+//! A cluster on one machine: nats-server and the services as child processes.
 
 mod args;
 mod child;

@@ -1,5 +1,5 @@
-//! What ingest is to read, checked before anything starts: a service that cannot read its
-//! files would only be started again and again.
+//! Checks the files that ingest will read, before a process starts. A service that cannot read its
+//! files would only be restarted again and again.
 
 use lacuna_runtime::config::{Ingest, Recording};
 
@@ -10,10 +10,10 @@ fn wrong(what: impl std::fmt::Display) -> CliError {
     CliError::new("L0011", Exit::Config, what.to_string())
 }
 
-/// Reads every file that ingest will read.
+/// Reads each file that ingest will read.
 ///
 /// # Errors
-/// `L0011` with file, line, column and what was expected, or why nothing would be played.
+/// `L0011` with file, line, column and expectation, or the reason why nothing would be played.
 pub(crate) fn check(settings: &Ingest) -> Result<()> {
     if let Some(path) = &settings.nodes_file {
         lacuna_schedlog::read_nodes(path).map_err(wrong)?;
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_cannot_be_played_is_refused_with_code_64() {
+    fn an_unplayable_trace_is_refused_with_code_64() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("holes.csv");
         let header = "node,idle_from,idle_until,censored\n";

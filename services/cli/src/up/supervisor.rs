@@ -1,4 +1,4 @@
-//! All children together: started in order, watched, ended in order.
+//! The supervisor of all child processes: it starts, watches and ends them in order.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,33 +20,33 @@ use crate::commands::keys::{Prepared, prepare};
 use crate::error::{CliError, Result, file_error};
 use crate::output;
 
-/// What to start.
+/// The settings of a cluster on this machine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where data, logs and up.json go.
+    /// The folder for data, logs and up.json.
     pub data_dir: PathBuf,
-    /// The services' configuration; its NATS address is replaced, and default addresses of
-    /// `[http]` are.
+    /// The services' configuration; its NATS address and the default addresses of `[http]` are
+    /// replaced.
     pub config: Config,
-    /// Port of the nats-server; a free one if absent.
+    /// The port of nats-server; a free one if absent.
     pub nats_port: Option<u16>,
 }
 
-/// A running `up`.
+/// The supervisor of a running cluster.
 pub struct Supervisor {
-    /// How others find it.
+    /// The content of up.json, by which other commands find the cluster.
     pub file: RuntimeFile,
-    /// Times that a child died and was started again.
+    /// Number of times that a child died and was restarted.
     pub deaths: u32,
     data_dir: PathBuf,
-    /// Whether up.json has what is in `file`.
+    /// Whether up.json has the content of `file`.
     is_written: bool,
     events: UnboundedReceiver<ChildEvent>,
     tasks: JoinSet<Result<()>>,
     stop_services: CancellationToken,
     stop_nats: CancellationToken,
     sender: UnboundedSender<ChildEvent>,
-    /// What is not started yet: ingest.
+    /// The service that is not started yet: ingest.
     ingest: Option<Deferred>,
     started: Vec<&'static str>,
     _lock: DirLock,
@@ -59,15 +59,15 @@ struct Deferred {
     args: Vec<String>,
 }
 
-/// Something that the keeper of a family has to know.
+/// An event for the owner of the supervisor.
 pub(crate) enum SupervisorEvent {
-    /// Of one child.
+    /// An event of one child.
     Child(ChildEvent),
     /// One child was given up.
     GaveUp(CliError),
 }
 
-/// Starts one child under its keeper.
+/// Starts children and gives each a task that keeps it running.
 struct Spawner<'a> {
     tasks: &'a mut JoinSet<Result<()>>,
     events: UnboundedSender<ChildEvent>,
@@ -100,7 +100,7 @@ impl Spawner<'_> {
     }
 }
 
-/// Ports that are tried for nats-server.
+/// The number of ports that are tried for nats-server.
 const TRIES: u32 = 5;
 
 fn write_config(data_dir: &Path, config: &Config) -> Result<PathBuf> {
@@ -112,7 +112,7 @@ fn write_config(data_dir: &Path, config: &Config) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Resolves when a child has died, with how; keeps what else is told meanwhile.
+/// Waits for the death of a child and returns its description; other events go to `pending`.
 async fn until_death(
     events: &mut UnboundedReceiver<ChildEvent>,
     pending: &mut Vec<ChildEvent>,
@@ -127,8 +127,8 @@ async fn until_death(
 }
 
 impl Supervisor {
-    /// Starts nats-server, waits for it, then starts the services but ingest: a recording
-    /// begins to play when ingest starts, and by then the others should listen.
+    /// Starts nats-server, waits for it, then starts all services but ingest. A trace begins to
+    /// play when ingest starts, and by then the other services should listen.
     ///
     /// # Errors
     /// A program is missing, the data directory is in use, or nats-server does not come up.
@@ -136,8 +136,8 @@ impl Supervisor {
         Self::begin(settings, false).await
     }
 
-    /// Like [`Supervisor::start`], but each service has a key of its own and just the permissions that
-    /// it needs, and all is encrypted.
+    /// Like [`Supervisor::start`], but each service has its own key with only the permissions that it
+    /// needs, and all connections are encrypted.
     ///
     /// # Errors
     /// As [`Supervisor::start`]; the keys cannot be written.
@@ -145,7 +145,7 @@ impl Supervisor {
         Self::begin(settings, true).await
     }
 
-    /// Begins again with other addresses while nats-server finds that its port, which was free, is
+    /// Tries again with other addresses while nats-server finds that its port, which was free, is
     /// taken.
     async fn begin(settings: Settings, secure: bool) -> Result<Self> {
         let mut tries = 1;
@@ -171,7 +171,7 @@ impl Supervisor {
         let data_dir = data_dir
             .canonicalize()
             .map_err(|e| file_error("find", &data_dir, &e))?;
-        // Everything that may be missing is looked for before anything starts.
+        // All programs are found before one of them is started.
         let nats_server = lacuna_runtime::nats_server::find()
             .map_err(|e| CliError::new("L0005", crate::error::Exit::Failed, e.to_string()))?;
         let programs = SERVICES
@@ -235,7 +235,7 @@ impl Supervisor {
             Some(Ok(Err(gone))) = spawner.tasks.join_next() => return Err(gone),
         }
         for event in pending {
-            // The receiver is in this very function.
+            // The receiver is in this function, so the send cannot fail.
             let _ = sender.send(event);
         }
         let (mut ingest, mut started) = (None, Vec::new());
@@ -297,7 +297,7 @@ impl Supervisor {
         })
     }
 
-    /// Starts ingest, and with it the recording, if there is one.
+    /// Starts ingest, and with it the trace, if there is one.
     ///
     /// # Errors
     /// The data directory cannot be written.
@@ -321,7 +321,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Writes up.json where it is behind. A full disk ends nobody: it is tried again.
+    /// Writes up.json if it is out of date. A full disk ends no process; the write is repeated.
     fn write_file(&mut self, is_new: bool) {
         if is_new || !self.is_written {
             let written = self.file.write(&self.data_dir);
@@ -332,7 +332,7 @@ impl Supervisor {
         }
     }
 
-    /// The next thing to know. Process ids in up.json follow.
+    /// The next event. Process ids in up.json are updated.
     pub(crate) async fn next(&mut self) -> SupervisorEvent {
         loop {
             tokio::select! {
@@ -358,7 +358,7 @@ impl Supervisor {
         }
     }
 
-    /// Resolves when a child is given up; keeps the books meanwhile.
+    /// Waits until a child is given up; handles other events meanwhile.
     pub async fn until_failure(&mut self) -> CliError {
         loop {
             if let SupervisorEvent::GaveUp(e) = self.next().await {
@@ -367,10 +367,10 @@ impl Supervisor {
         }
     }
 
-    /// Waits until every service that was started answers on its port.
+    /// Waits until each started service answers on its port.
     ///
     /// # Errors
-    /// A child was given up, or one does not answer in time.
+    /// A child was given up, or a service does not answer in time.
     pub async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
         let addresses: Vec<(String, String)> = self
             .file
@@ -408,7 +408,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends the services, then nats-server, each in its time. Nothing is left running.
+    /// Ends the services, then nats-server, each within its time limit. No child is left running.
     pub async fn stop(mut self) {
         self.stop_services.cancel();
         let patience = GRACE + Duration::from_secs(2);
@@ -425,7 +425,7 @@ impl Supervisor {
     }
 }
 
-/// Asks an address of the loopback interface by HTTP/1.0: status and body.
+/// Sends a request by HTTP/1.0 to an address of the loopback interface; returns status and body.
 pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let talk = async {
         let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;

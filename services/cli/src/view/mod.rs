@@ -1,4 +1,4 @@
-//! What the services say, as rows for tables and JSON. Plain functions of data.
+//! Messages of the services as rows for tables and as JSON. Plain functions of data.
 
 mod limits;
 mod nodes;
@@ -142,7 +142,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same plan as if it had been made by forecasts.
+    /// The same plan, made by forecasts.
     pub(crate) fn forecast_state() -> PlanState {
         let mut state = plan_state();
         let plan = &mut state.plan;

@@ -1,4 +1,4 @@
-//! What was measured of a trainer, and how firmly its rates are known.
+//! The measurements of a trainer, and the basis of its rates.
 
 use serde::Serialize;
 
@@ -9,21 +9,21 @@ use lacuna_planner::explain;
 
 use crate::output::{iso, short};
 
-/// What was measured of a trainer, as `lacuna trainers --json` prints it.
+/// The measurements of a trainer, as `lacuna trainers --json` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
-    /// How its rate on its present nodes is known: `known` is `measured`, `between`, `beyond` or
+    /// The basis of its rate on its present nodes: `known` is `measured`, `between`, `beyond` or
     /// `assumed`.
     pub(crate) rate: Basis,
     /// Rates by node count.
     pub(crate) rates: Vec<RateRow>,
-    /// What growing costs, if it is measured.
+    /// The measured cost of growing, if there is one.
     pub(crate) up: Option<CostRow>,
-    /// What shrinking costs, if it is measured.
+    /// The measured cost of shrinking, if there is one.
     pub(crate) down: Option<CostRow>,
-    /// What trying sizes on purpose has cost, node-seconds.
+    /// Node-seconds that probes of sizes have cost.
     pub(crate) spent_node_s: f64,
-    /// Nodes that it holds and leaves idle while it tries fewer.
+    /// Parked nodes: nodes that it holds and leaves idle while it probes a smaller size.
     pub(crate) aside: Vec<String>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct RateRow {
     pub(crate) rate: f64,
     /// Standard deviation of single measurements, samples/s.
     pub(crate) spread: f64,
-    /// From so many.
+    /// Number of measurements.
     pub(crate) count: u32,
-    /// When it was last measured.
+    /// Time of the last measurement.
     pub(crate) at: String,
-    /// The trainer of the same family on which it was, if not this one.
+    /// The trainer of the same family that was measured, if it is another one.
     pub(crate) from: Option<String>,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct CostRow {
     pub(crate) mean_s: f64,
     /// Standard deviation of single changes, seconds.
     pub(crate) spread_s: f64,
-    /// From so many.
+    /// Number of measured changes.
     pub(crate) count: u32,
-    /// When it was last measured.
+    /// Time of the last measurement.
     pub(crate) at: String,
 }
 
@@ -61,7 +61,7 @@ fn is_profiled(record: &TrainerRecord) -> bool {
     matches!(record.spec.launch, Launch::Command { profile: true, .. })
 }
 
-/// How the rate on the present nodes is known; none of a trainer whose owner knows its curve.
+/// The basis of the rate on the present nodes; none for a trainer whose owner states its curve.
 pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
     let nodes = record.nodes.len() as u32;
     let measured = record.measured.as_deref();
@@ -69,12 +69,12 @@ pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
 }
 
 impl ProfileRow {
-    /// Whether its rate on its present nodes is only assumed.
+    /// Whether the rate on the present nodes is only assumed.
     pub(crate) const fn is_assumed(&self) -> bool {
         matches!(self.rate, Basis::Beyond { .. } | Basis::Assumed)
     }
 
-    /// None of a trainer whose owner knows its curve.
+    /// The row of a trainer; none if its owner states its curve.
     pub(crate) fn of(record: &TrainerRecord) -> Option<Self> {
         let rate = basis(record)?;
         let nothing = Measured::default();
@@ -104,7 +104,7 @@ impl ProfileRow {
     }
 }
 
-/// The same as lines of facts.
+/// The measurements as lines of names and values.
 pub(crate) fn profile_details(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
     let Some(basis) = basis(record) else {
         return Vec::new();
@@ -166,7 +166,7 @@ mod tests {
     use crate::view::tests::record;
 
     #[test]
-    fn what_was_measured_is_told_with_spread_and_age() {
+    fn measurements_are_shown_with_spread_and_age() {
         let mut r = record("new", Phase::Active, 3);
         assert_eq!(ProfileRow::of(&r), None);
         r.spec.launch = Launch::Command {

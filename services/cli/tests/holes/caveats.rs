@@ -1,4 +1,4 @@
-//! What a log does not tell, or tells wrongly, is said or refused.
+//! Missing or wrong data of a log are named or refused.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn shares_of_time_are_of_what_was_watched() {
     assert_eq!(found["end"], "2024-01-02T01:00:00Z");
     assert!(near(&found["share"], 1.0 / 48.0), "{found}");
     assert!(near(&found["log"]["jobs"]["utilisation"], 47.0 / 48.0));
-    // The same part for both, and the same nodes.
+    // Both figures are of the same part and the same nodes.
     let evening = ["--from", "2024-01-01T20:00:00Z", "--until", "1704146400"];
     let found = figures(&bench, &[&["holes", "day.txt"][..], &evening].concat());
     assert!(near(&found["share"], 0.25), "{found}");
@@ -35,7 +35,7 @@ fn shares_of_time_are_of_what_was_watched() {
         (&found["nodes"], &found["hours"]),
         (&1.into(), &24.0.into())
     );
-    // Dates are the machine's.
+    // Dates are local times of the machine.
     let zone = [
         "--time-zone",
         "Europe/Warsaw",
@@ -59,7 +59,7 @@ fn shares_of_time_are_of_what_was_watched() {
 }
 
 #[test]
-fn a_machine_that_is_always_full_is_an_answer() {
+fn a_machine_without_holes_is_a_valid_log() {
     let bench = folder();
     let full = DAY.replace("01T21:00", "01T22:00");
     bench.file("full.txt", &full);
@@ -75,7 +75,7 @@ fn a_machine_that_is_always_full_is_an_answer() {
     bench.file("empty.csv", "node,idle_from,idle_until,censored\n");
     let text = complaint(&bench, &["holes", "empty.csv"]);
     assert!(text.contains("there is no hole in it"), "{text}");
-    // Looks at the nodes bound what was watched, before the first hole and after the last.
+    // Observations of the nodes bound the watched time, before the first hole and after the last.
     let states =
         "time,node,state\n1000,a,busy\n1000,b,busy\n1100,a,idle\n1200,a,busy\n1500,b,busy\n";
     bench.file("states.csv", states);
@@ -90,14 +90,14 @@ fn a_job_without_an_end_is_over_with_its_walltime() {
     let row = "9|2024-01-01T00:00:00|2024-01-01T21:10:00|Unknown|RUNNING|1|00:10:00|n1\n";
     bench.file("runaway.txt", &format!("{DAY}{row}"));
     let found = figures(&bench, &["holes", "runaway.txt"]);
-    // Ten minutes less than without it.
+    // The hole is ten minutes shorter than without that job.
     assert!(near(&found["holes"]["node_hours"], 50.0 / 60.0), "{found}");
     assert_eq!(found["log"]["jobs"]["over_with_their_walltime"], 1);
     let notes = found["log"]["notes"].to_string();
     assert!(notes.contains("1 job without an end"), "{notes}");
-    // It says nothing of jobs that ran at the end.
+    // That job proves nothing of jobs that ran at the end.
     assert!(notes.contains("only jobs that ended"), "{notes}");
-    // One that may still run does, and holds its node; 50 minutes are left.
+    // A job that may still run holds its node; 50 minutes are left.
     let row = row.replace("00:10:00", "1-00:00:00");
     bench.file("running.txt", &format!("{DAY}{row}"));
     let found = figures(&bench, &["holes", "running.txt"]);
@@ -126,7 +126,7 @@ fn nodes_of_another_machine_are_refused() {
         "{notes}"
     );
     assert!(notes.contains("1 job ran only there, 2 in part"), "{notes}");
-    // Of a list of holes as well; one that merely lies beside it is not used.
+    // The same holds for a list of holes; a list that only lies beside it is not used.
     let list = "node,idle_from,idle_until,censored\na,1000,1100,0\n";
     bench.file("holes.csv", list);
     let text = complaint(&bench, &["holes", "holes.csv", "--nodes-file", "other.txt"]);
@@ -153,7 +153,7 @@ fn the_size_of_the_machine_fits_its_log() {
         notes.contains("6 nodes of the machine's 8 are not named"),
         "{notes}"
     );
-    // Job 2 needs four nodes: on three it would be left out, and all seem idle meanwhile.
+    // Job 2 needs four nodes: on three it would be left out, and all nodes would seem idle.
     let text = complaint(&bench, &["holes", "four.swf", "--machine-nodes", "3"]);
     assert!(
         text.contains("1 of 4 jobs need more nodes than the machine's 3 (by --machine-nodes)"),
@@ -203,7 +203,7 @@ fn a_pipe_is_refused_where_it_would_lose_its_beginning() {
     assert!(made.success());
     let feed = |text: &'static str| {
         let pipe = pipe.clone();
-        // Ends when the reader is gone.
+        // The thread ends when the reader is gone.
         std::thread::spawn(move || std::fs::write(pipe, text))
     };
     let writer = feed(DAY);
@@ -211,7 +211,7 @@ fn a_pipe_is_refused_where_it_would_lose_its_beginning() {
     assert!(text.contains("pipe is no regular file"), "{text}");
     assert!(text.contains("write it to a file first"), "{text}");
     let _ = writer.join();
-    // What is read once may come from anywhere.
+    // A log that is read once may come from a pipe.
     let writer = feed("node,idle_from,idle_until,censored\na,1000,1100,0\n");
     let found = figures(&bench, &["holes", "pipe"]);
     assert_eq!(found["holes"]["count"], 1);
@@ -219,7 +219,7 @@ fn a_pipe_is_refused_where_it_would_lose_its_beginning() {
 }
 
 #[test]
-fn what_no_job_could_be_read_from_says_why() {
+fn a_log_without_a_readable_job_is_refused_with_the_reason() {
     let bench = folder();
     bench.file("noise.txt", &"1|a|b|c|d|e|f|g\n".repeat(3));
     let columns = "jobid,submit,start,end,nnodes,timelimit,state,nodelist";
@@ -239,7 +239,7 @@ fn what_no_job_could_be_read_from_says_why() {
 }
 
 #[test]
-fn what_is_doubtful_stands_on_the_pictures_too() {
+fn caveats_are_on_report_and_drawing() {
     let bench = folder();
     bench.file("bad.swf", &SWF.replace("3 20 0 60", "3 soon 0 60"));
     let pictures = ["--report", "pool.html", "--svg", "pool.svg"];
