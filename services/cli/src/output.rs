@@ -1,9 +1,11 @@
 //! Output of results: one JSON value, a table, or lines for programs. Also the formats of times,
 //! counts and rates.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use lacuna_model::{Span, Timestamp};
@@ -80,6 +82,21 @@ pub fn print_json<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| CliError::failed(format!("cannot write the result as json: {e}")))?;
     print(&text)
+}
+
+/// A progress bar of this length and template on standard error; hidden if `hidden`, or without a
+/// terminal.
+#[must_use]
+pub fn progress_bar(hidden: bool, length: u64, template: &str) -> ProgressBar {
+    if hidden || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
 }
 
 /// ISO-8601 in UTC, with milliseconds only if they are not zero.

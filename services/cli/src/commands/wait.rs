@@ -1,11 +1,9 @@
 //! `lacuna wait`: waits until trainers have ended, or train.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use lacuna_model::{Phase, Span, Timestamp, TrainerId, TrainerRecord};
@@ -13,8 +11,8 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Kept, Reply, Request, TrainersState};
 
-use super::trainers::{one, pages};
 use super::node_selector::examples_like;
+use super::trainers::{one, pages};
 use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span};
@@ -354,19 +352,6 @@ async fn unknown(client: &Client, name: &TrainerId) -> CliError {
     CliError::new("L0009", Exit::Failed, said)
 }
 
-/// A progress bar on a terminal; hidden elsewhere.
-fn bar(json: bool) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(STEPS);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}  {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(250));
-    bar
-}
-
 /// Completes after the timeout; never, if there is none.
 async fn limit(timeout: Option<Span>) {
     match timeout {
@@ -385,7 +370,7 @@ pub(crate) async fn run(args: WaitArgs) -> Result<()> {
     // The subscription starts before control is asked, so that no change is missed.
     let mut states = client.follow(&address::trainers(client.cluster())).await?;
     let mut watched = Watched::find(&client, &args.trainers).await?;
-    let bar = bar(args.json.json);
+    let bar = output::progress_bar(args.json.json, STEPS, "{wide_bar} {msg}  {elapsed}");
     let outcome = tokio::select! {
         // A state that is already reached counts, whatever the timeout.
         biased;

@@ -1,30 +1,38 @@
 //! `lacuna-lab bench bus`: its own nats-server, real services, ten thousand nodes, a hundred trainers.
 
-use std::io::IsTerminal as _;
+mod churn;
+mod cluster;
+mod echo;
+mod event_tracker;
+mod latency;
+mod memory;
+mod plain_nats;
+mod quantiles;
+mod scrape;
+mod sustained;
+mod table;
+
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use lacuna_cli::client::{Client, from_bus, unexpected};
-use lacuna_cli::error::{CliError, Exit, Result, file_error};
-use lacuna_cli::output::{self, JsonArg, quantile};
+use lacuna_cli::client::Client;
+use lacuna_cli::error::{CliError, Result, file_error};
+use lacuna_cli::output::{self, JsonArg, progress_bar};
 use lacuna_cli::submit_all;
-use lacuna_cli::up::{Supervisor, Settings, stop_token};
+use lacuna_cli::up::{Settings, Supervisor, stop_token};
 use lacuna_model::{
     Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_wire::msg::{Reply, Request};
 
-use super::churn::Churn;
-use super::flow::Flow;
-use super::{bus_table, echo, latency, plain, sustained};
+use self::churn::Churn;
+use self::cluster::{TestCluster, event};
+use self::event_tracker::EventTracker;
+use self::quantiles::Quantiles;
 
-/// Events that are published at once while all comes up.
-const TOGETHER: usize = 1000;
 /// How long the comparison with plain NATS lasts at most, seconds a way.
 const PLAIN_S: u64 = 20;
 
@@ -86,36 +94,6 @@ pub(crate) struct BusArgs {
     json: JsonArg,
 }
 
-/// Quantiles of one latency, seconds.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Quantiles {
-    /// What was measured.
-    pub(crate) what: &'static str,
-    /// How often.
-    pub(crate) samples: usize,
-    /// Median.
-    pub(crate) p50_s: Option<f64>,
-    /// 99th percentile.
-    pub(crate) p99_s: Option<f64>,
-    /// Longest.
-    pub(crate) max_s: Option<f64>,
-}
-
-impl Quantiles {
-    /// Of a list in any order.
-    #[must_use]
-    pub(crate) fn of(what: &'static str, mut list: Vec<f64>) -> Self {
-        list.sort_by(f64::total_cmp);
-        Self {
-            what,
-            samples: list.len(),
-            p50_s: quantile(&list, 0.5),
-            p99_s: quantile(&list, 0.99),
-            max_s: list.last().copied(),
-        }
-    }
-}
-
 /// All that was measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
@@ -144,23 +122,9 @@ pub(crate) struct Outcome {
     /// Where all events have gone.
     pub(crate) account: sustained::Account,
     /// The same by NATS alone.
-    pub(crate) plain: Vec<plain::Plain>,
+    pub(crate) plain: Vec<plain_nats::Plain>,
     /// Times that a service died.
     pub(crate) deaths: u32,
-}
-
-/// What all measurements work on.
-pub(crate) struct Bench {
-    /// The bus.
-    pub(crate) client: Client,
-    /// The nodes in training.
-    pub(crate) nodes: Vec<NodeId>,
-    /// The nodes that come and go.
-    pub(crate) spare: Vec<NodeId>,
-    /// Addresses of /metrics, by service.
-    pub(crate) http: std::collections::BTreeMap<String, String>,
-    /// Where up.json is.
-    pub(crate) data_dir: std::path::PathBuf,
 }
 
 fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
@@ -186,86 +150,13 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
     })
 }
 
-/// One event of this kind.
-#[must_use]
-pub(crate) fn event(kind: &str, node: &NodeId) -> serde_json::Value {
-    serde_json::json!({ "type": kind, "node": node.as_str() })
-}
-
-impl Bench {
-    /// Publishes events and waits for every acknowledgement.
-    ///
-    /// # Errors
-    /// NATS does not answer.
-    pub(crate) async fn publish_all(
-        &self,
-        events: impl Iterator<Item = serde_json::Value>,
-    ) -> Result<()> {
-        let mut events = events.peekable();
-        while events.peek().is_some() {
-            let together: Vec<_> = events.by_ref().take(TOGETHER).collect();
-            let sent = self.client.send_external_list("bench", &together).await?;
-            sent.wait().await.map_err(|e| from_bus(&e))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until control has this many nodes in the pool and under leases.
-    ///
-    /// # Errors
-    /// It does not come to that in time: half a minute, and longer with many nodes.
-    pub(crate) async fn settle(&self, pool: u32, leased: u32) -> Result<()> {
-        let watch = Stopwatch::start();
-        let limit_s = 30.0 + f64::from(leased) / 50.0;
-        loop {
-            let totals = match self.client.ask(Request::Totals).await {
-                Ok(Reply::Totals(totals)) => totals,
-                Ok(other) => return Err(unexpected(other)),
-                // It has much to do while thousands of nodes come at once.
-                Err(busy) if busy.code.as_deref() == Some("L0002") && watch.seconds() < limit_s => {
-                    continue;
-                }
-                Err(other) => return Err(other),
-            };
-            if totals.pool_nodes == pool && totals.leased_nodes == leased {
-                return Ok(());
-            }
-            if watch.seconds() > limit_s {
-                return Err(CliError::new(
-                    "L0002",
-                    Exit::Failed,
-                    format!(
-                        "after {limit_s:.0} s there are {} nodes in the pool and {} leased: expected {pool} and {leased}",
-                        totals.pool_nodes, totals.leased_nodes
-                    ),
-                ));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-}
-
-/// A bar on a terminal, nothing elsewhere.
-fn bar(hidden: bool, seconds: u64) -> ProgressBar {
-    if hidden || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(seconds);
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}")
-    {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
 /// All but what only the family knows.
-async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome> {
-    let bar = bar(args.json.json, args.seconds);
+async fn measure(args: &BusArgs, bench: &TestCluster, start_s: f64) -> Result<Outcome> {
+    let template = "{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}";
+    let bar = progress_bar(args.json.json, args.seconds, template);
     bar.set_message("filling the nodes");
     let training = bench.nodes.len() as u32;
-    let (flow, listening) = Flow::listen(bench).await?;
+    let (tracker, listening) = EventTracker::listen(bench).await?;
     let watch = Stopwatch::start();
     let most = training.div_ceil(args.trainers.max(1));
     let trainers = (0..args.trainers)
@@ -281,27 +172,27 @@ async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome>
     let mut quiet = latency::measure(bench, args.samples).await?;
     quiet.push(echo::measure(&bench.client, args.samples * 10).await?);
     let churn = Churn::new(&bench.spare, &bench.nodes, args.hit_share, args.seed);
-    let mut pressure =
-        sustained::Pressure::new(bench, &flow, churn, args.together as usize, &bar).await;
+    let mut generator =
+        sustained::LoadGenerator::new(bench, &tracker, churn, args.together as usize, &bar).await;
     let mut bursts = Vec::new();
     for number in 1..=args.bursts {
         bar.set_message(format!("burst {number}"));
-        bursts.push(pressure.burst(args.burst).await?);
+        bursts.push(generator.burst(args.burst).await?);
     }
     bar.set_message("steady load");
     let load = sustained::Load {
         seconds: args.seconds,
         rate: args.rate,
     };
-    let sustained = pressure.steady(load).await?;
-    let account = pressure.account().await;
+    let sustained = generator.steady(load).await?;
+    let account = generator.account().await;
     drop(listening);
     bar.set_message("plain NATS");
     let short = sustained::Load {
         seconds: load.seconds.min(PLAIN_S),
         ..load
     };
-    let plain = plain::measure(&bench.client, args.burst, short).await?;
+    let plain = plain_nats::measure(&bench.client, args.burst, short).await?;
     bar.finish_and_clear();
     Ok(Outcome {
         nodes: args.nodes,
@@ -358,7 +249,7 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
     let start_s = watch.seconds();
     let outcome = async {
         ready?;
-        let bench = Bench {
+        let bench = TestCluster {
             client: Client::at(&supervisor.file.nats, &supervisor.file.cluster).await?,
             nodes,
             spare,
@@ -378,7 +269,7 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
     if args.json.json {
         output::print_json(&outcome)?;
     } else {
-        output::print(&bus_table::table(&outcome))?;
+        output::print(&table::table(&outcome))?;
     }
     if outcome.account.holds() && deaths == 0 {
         return Ok(());

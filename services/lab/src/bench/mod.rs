@@ -1,21 +1,12 @@
 //! `lacuna-lab bench`: measurements on this machine, with real processes.
 
 mod bus;
-mod bus_table;
-mod churn;
 mod data;
-mod echo;
-mod flow;
 mod forecast_plan;
-mod latency;
-mod memory;
 mod parse;
-mod plain;
 mod profile;
 mod replay;
-mod scrape;
 mod solve;
-mod sustained;
 
 use clap::Subcommand;
 

@@ -4,15 +4,13 @@
 mod child;
 mod show;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use lacuna_cli::error::{CliError, Result, file_error};
-use lacuna_cli::output::{self, JsonArg, parse_span};
+use lacuna_cli::output::{self, JsonArg, parse_span, progress_bar};
 use lacuna_model::Span;
 use lacuna_planner::file::{self, Saved};
 use lacuna_planner::instance::{self, Network, SIZES, Size, scarce};
@@ -98,10 +96,10 @@ fn solvers(args: &SolveBenchArgs, size: Size) -> Vec<Solver> {
 fn networks(args: &SolveBenchArgs) -> Result<(Vec<Network>, String)> {
     let recorded = || data::file("summit-2021-02/mixed-1001-throughput.jsonl.gz");
     let Some(path) = args.trainers.clone().or_else(recorded) else {
-        let made_up = instance::networks(args.seed);
-        let count = made_up.len();
+        let synthetic = instance::networks(args.seed);
+        let count = synthetic.len();
         let source = format!("{count} made-up networks (no recording at hand)");
-        return Ok((made_up, source));
+        return Ok((synthetic, source));
     };
     let trainers =
         lacuna_schedlog::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
@@ -135,18 +133,6 @@ fn save(folder: &Path, size: Size, networks: &[Network], seed: u64) -> Result<Pa
     Ok(path)
 }
 
-fn bar(json: bool, length: usize) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(length as u64);
-    if let Ok(style) = ProgressStyle::with_template("{msg:28} {wide_bar} {pos}/{len}  {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    bar
-}
-
 /// Runs `bench solve`.
 ///
 /// # Errors
@@ -170,7 +156,8 @@ pub(crate) async fn run(args: &SolveBenchArgs) -> Result<()> {
         ))
         .remedy("name smaller --instances, or other --solvers"));
     }
-    let bar = bar(args.json.json, plan.len());
+    let template = "{msg:28} {wide_bar} {pos}/{len}  {elapsed}";
+    let bar = progress_bar(args.json.json, plan.len() as u64, template);
     let mut rows = Vec::with_capacity(plan.len());
     let mut saved: Option<(Size, PathBuf)> = None;
     for (size, solver) in plan {

@@ -1,22 +1,18 @@
 //! The arguments of `lacuna-lab reproduce`, and the command itself.
 
-use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, print, print_json};
-use lacuna_cli::up::sibling;
 
 use super::data::folder;
 use super::forecast::{self, ForecastTableArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
-use super::run::Runner;
+use super::run::{Runner, bar, default_jobs, program, seeds, seeds_note};
 use super::table;
 
 /// Which publication.
@@ -95,7 +91,7 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
     let chosen: Vec<Row> = rows(&folder).into_iter().filter(wanted).collect();
     let count = args.seeds.unwrap_or(if args.quick { 1 } else { 5 });
     let seeds = seeds(args.seed, count);
-    let luck = luck(&seeds);
+    let seeds_note = seeds_note(&seeds);
     let runner = Runner {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
@@ -107,12 +103,12 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
         bar.set_position(ended as u64);
     })?;
     bar.finish_and_clear();
-    let text = table::markdown(&done, &luck);
+    let text = table::markdown(&done, &seeds_note);
     if let Some(path) = &args.out {
         std::fs::write(path, &text).map_err(|e| file_error("write the table to", path, &e))?;
     }
     if let Some(path) = &args.report {
-        std::fs::write(path, page(&done, &luck))
+        std::fs::write(path, page(&done, &seeds_note))
             .map_err(|e| file_error("write the report to", path, &e))?;
     }
     match (args.json.json, &args.out) {
@@ -126,45 +122,4 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
         return Err(CliError::already_printed());
     }
     Ok(())
-}
-
-/// The program that replays.
-pub(super) fn program() -> Result<OsString> {
-    sibling("lacuna").map(PathBuf::into_os_string)
-}
-
-/// How many rows are run at a time if nothing is said.
-pub(super) fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// So many seeds from the first on.
-pub(super) fn seeds(first: u64, count: u16) -> Vec<u64> {
-    let seeds = (0..u64::from(count)).map(|more| first.saturating_add(more));
-    seeds.collect()
-}
-
-/// What is to be said of the seeds.
-pub(super) fn luck(seeds: &[u64]) -> String {
-    match seeds {
-        [first, .., last] => format!(
-            "Figures are medians of {} runs, with the seeds {first} to {last}; the least and the largest \
-             are shown with the seeds.",
-            seeds.len()
-        ),
-        _ => format!("Seed {}.", seeds.first().copied().unwrap_or_default()),
-    }
-}
-
-/// A bar on a terminal, nothing elsewhere.
-pub(super) fn bar(json: bool) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(std::time::Duration::from_millis(250));
-    bar
 }

@@ -2,12 +2,16 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
+use indicatif::ProgressBar;
 use serde_json::Value;
 
 use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::output::progress_bar;
+use lacuna_cli::up::sibling;
 
 use super::row::{Done, Outcome, Row};
 
@@ -182,6 +186,39 @@ fn outcome(output: &Output) -> Run {
             Err(format!("{why} ({})", output.status))
         }
     }
+}
+
+/// The program that replays.
+pub(super) fn program() -> Result<OsString> {
+    sibling("lacuna").map(PathBuf::into_os_string)
+}
+
+/// How many rows are run at a time if nothing is said.
+pub(super) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// So many seeds from the first on.
+pub(super) fn seeds(first: u64, count: u16) -> Vec<u64> {
+    let seeds = (0..u64::from(count)).map(|more| first.saturating_add(more));
+    seeds.collect()
+}
+
+/// What is to be said of the seeds.
+pub(super) fn seeds_note(seeds: &[u64]) -> String {
+    match seeds {
+        [first, .., last] => format!(
+            "Figures are medians of {} runs, with the seeds {first} to {last}; the least and the largest \
+             are shown with the seeds.",
+            seeds.len()
+        ),
+        _ => format!("Seed {}.", seeds.first().copied().unwrap_or_default()),
+    }
+}
+
+/// A progress bar over the runs; hidden under `--json` and without a terminal.
+pub(super) fn bar(json: bool) -> ProgressBar {
+    progress_bar(json, 0, "{wide_bar} {pos}/{len} runs, {elapsed}")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `lacuna-lab bench profile`: what measuring a curve while training costs, and how good it is.
 
 mod curves;
-mod play;
+mod virtual_cluster;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use lacuna_trainer::book::BookConfig;
 use lacuna_trainer::settings::ProfileOrder;
 
 use curves::Named;
-use play::{Play, Truth};
+use virtual_cluster::{Truth, VirtualCluster};
 
 /// Arguments of `bench profile`.
 #[derive(Debug, Args)]
@@ -136,9 +136,9 @@ fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> 
     let mut config = BookConfig::default();
     config.control.profile.share = args.share;
     config.control.profile.order = order;
-    let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let mut cluster = VirtualCluster::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();
-    play.give(all);
+    cluster.give(all);
     let counts = || {
         (0..)
             .map(|n| 1_u32 << n)
@@ -148,30 +148,30 @@ fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> 
     let quiet_s = 4 * 3600;
     let (mut known_after_s, mut before, mut since) = (0.0, 0, 0);
     for second in 0..LONGEST_S {
-        play.second();
-        let record = play.record().ok_or_else(impossible)?;
+        cluster.second();
+        let record = cluster.record().ok_or_else(impossible)?;
         let measured = record.measured.as_deref();
         let known = measured.map_or(0, |m| m.rates.len());
         if known > before {
             (before, since) = (known, second);
-            known_after_s = play.age().as_secs_f64();
+            known_after_s = cluster.age().as_secs_f64();
         }
         let trying = measured.is_some_and(|m| !m.aside.is_empty());
         let settled = known > counts().count() && !trying && record.nodes.len() == all;
         // The pause of the last change is still to be seen, and its rate.
-        if (settled && second > since + 60 && play.sizes.len() > known) || second > since + quiet_s
+        if (settled && second > since + 60 && cluster.sizes.len() > known) || second > since + quiet_s
         {
             break;
         }
     }
-    outcome(&play, known_after_s)
+    outcome(&cluster, known_after_s)
 }
 
-fn outcome(play: &Play, known_after_s: f64) -> Result<Outcome> {
-    let record = play.record().ok_or_else(impossible)?;
+fn outcome(cluster: &VirtualCluster, known_after_s: f64) -> Result<Outcome> {
+    let record = cluster.record().ok_or_else(impossible)?;
     let max = record.spec.max_nodes;
     Ok(Outcome {
-        sizes: play.sizes.clone(),
+        sizes: cluster.sizes.clone(),
         curve: record.spec.throughput.table(max),
         spent_node_s: record.measured.as_deref().map_or(0.0, |m| m.spent_node_s),
         known_after_s,
@@ -182,11 +182,11 @@ fn outcome(play: &Play, known_after_s: f64) -> Result<Outcome> {
 fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
     let mut config = BookConfig::default();
     config.control.profile.share = 0.0;
-    let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let mut cluster = VirtualCluster::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();
     let mut spent = 0.0;
     for nodes in (1..=all).rev() {
-        play.give(nodes);
+        cluster.give(nodes);
         let stalled = if nodes == all {
             0.0
         } else {
@@ -194,11 +194,11 @@ fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
         };
         spent += (all - nodes) as f64 * f64::from(args.exhaustive) + nodes as f64 * stalled;
         for _ in 0..args.exhaustive {
-            play.second();
+            cluster.second();
         }
     }
     spent += all as f64 * truth.rescale.up_s;
-    let mut outcome = outcome(&play, 0.0)?;
+    let mut outcome = outcome(&cluster, 0.0)?;
     outcome.spent_node_s = spent;
     Ok(outcome)
 }

@@ -59,7 +59,7 @@ pub(super) fn all(
         let recording = load(log, None, bar)?.recording;
         let trainers = match given {
             Some(given) => given,
-            None => made_up(recording.start(), seed)?,
+            None => synthetic(recording.start(), seed)?,
         };
         return Ok(vec![Case {
             name: log
@@ -88,7 +88,7 @@ pub(super) fn all(
             let start = holes.iter().map(|hole| hole.from).min().unwrap_or_default();
             let trainers = match &given {
                 Some(given) => given.clone(),
-                None => made_up(start, seed)?,
+                None => synthetic(start, seed)?,
             };
             Ok(Case {
                 name: "generated".to_owned(),
@@ -158,7 +158,7 @@ fn again_and_again(trainers: &[TrainerSpec], start: Timestamp) -> Result<Vec<Tra
 }
 
 /// Trainers of the seven made-up networks, each with an hour's work of twenty nodes.
-fn made_up(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
+fn synthetic(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
     let networks = instance::networks(seed);
     networks
         .iter()

@@ -9,13 +9,12 @@ use lacuna_cli::output::{JsonArg, print, print_json};
 
 use super::case::{Case, Choice};
 use super::column::{chosen, names};
+use super::json::json;
 use super::page::page;
 use super::results::Results;
-use super::show::json;
 use super::table::markdown;
-use crate::reproduce::args::{bar, default_jobs, luck, program, seeds};
 use crate::reproduce::data::folder;
-use crate::reproduce::run::Runner;
+use crate::reproduce::run::{Runner, bar, default_jobs, program, seeds, seeds_note};
 
 /// Arguments of `reproduce forecast`.
 #[derive(Debug, Args)]
@@ -115,7 +114,7 @@ impl ForecastTableArgs {
         }
         let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
         let folder = folder(self.data.as_deref(), variable)?;
-        let cases = choice.known_machine(&folder);
+        let cases = choice.reference_machine(&folder);
         if cases.is_empty() {
             return Err(CliError::failed(
                 "no case is left: name both --nodes and --parallel for a pool that is not known",
@@ -133,7 +132,7 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
     let cases = args.cases()?;
     let columns = chosen(&args.columns, args.log.is_some(), args.charge_starts);
     let seeds = seeds(args.seed, args.seeds);
-    let luck = luck(&seeds);
+    let seeds_note = seeds_note(&seeds);
     let runner = Runner {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
@@ -156,7 +155,7 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
         cases,
         columns,
         cells,
-        seeds: luck,
+        seeds: seeds_note,
     };
     let text = markdown(&results);
     if let Some(path) = &args.out {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::column::Column;
-use super::known::{self, Known};
+use super::reference::{self, Reference};
 use crate::reproduce::row::Row;
 
 /// From here on the known figures were measured, Unix seconds; what came before is history to
@@ -20,7 +20,7 @@ pub(super) struct Case {
     /// The arguments of `lacuna` without those of a policy.
     pub(super) command: Vec<String>,
     /// What is known of it.
-    pub(super) known: Option<&'static Known>,
+    pub(super) reference: Option<&'static Reference>,
 }
 
 impl Case {
@@ -64,7 +64,7 @@ impl Choice {
             return self.nodes.iter().flat_map(with).collect();
         }
         let asked = |list: &[u32], value: u32| list.is_empty() || list.contains(&value);
-        let mut pairs = known::pairs();
+        let mut pairs = reference::pairs();
         pairs.retain(|&(n, j)| asked(&self.nodes, n) && asked(&self.parallel, j));
         pairs
     }
@@ -78,12 +78,12 @@ impl Choice {
     }
 
     /// Whether the known figures are of the same question.
-    fn is_as_known(&self) -> bool {
+    fn is_as_reference(&self) -> bool {
         !self.charge_starts && self.more.is_empty()
     }
 
     /// The cases on the recording with known figures, which is in this folder.
-    pub(super) fn known_machine(&self, folder: &Path) -> Vec<Case> {
+    pub(super) fn reference_machine(&self, folder: &Path) -> Vec<Case> {
         let file = |name: &str| folder.join(name).display().to_string();
         let mut cases = Vec::new();
         for (nodes, parallel) in self.pairs() {
@@ -94,12 +94,12 @@ impl Choice {
                 command.extend(["--first-nodes".to_owned(), nodes.to_string()]);
                 command.extend(["--max-parallel".to_owned(), parallel.to_string()]);
                 self.tail(cost, &mut command);
-                let known = known::of(nodes, parallel, cost).filter(|_| self.is_as_known());
+                let reference = reference::of(nodes, parallel, cost).filter(|_| self.is_as_reference());
                 cases.push(Case {
                     label: format!("{} nodes, {parallel} trainers, x{cost}", thousands(nodes)),
                     cost,
                     command,
-                    known,
+                    reference,
                 });
             }
         }
@@ -133,7 +133,7 @@ impl Choice {
                     label,
                     cost,
                     command,
-                    known: None,
+                    reference: None,
                 });
             }
         }
@@ -166,28 +166,28 @@ mod tests {
 
     #[test]
     fn known_cases_unless_others_are_asked_for() {
-        let cases = choice(&[], &[]).known_machine(Path::new("/d"));
+        let cases = choice(&[], &[]).reference_machine(Path::new("/d"));
         assert_eq!(cases.len(), 6);
-        assert!(cases.iter().all(|case| case.known.is_some()));
+        assert!(cases.iter().all(|case| case.reference.is_some()));
         assert_eq!(cases[0].label, "1,024 nodes, 10 trainers, x1");
         assert_eq!(choice(&[4734], &[]).pairs(), [(4734, 10), (4734, 35)]);
-        let other = choice(&[512], &[10, 3]).known_machine(Path::new("/d"));
+        let other = choice(&[512], &[10, 3]).reference_machine(Path::new("/d"));
         assert_eq!(other.len(), 4);
-        assert!(other.iter().all(|case| case.known.is_none()));
+        assert!(other.iter().all(|case| case.reference.is_none()));
         // With starts charged it is another question.
         let charged = Choice {
             charge_starts: true,
             ..choice(&[], &[])
         };
-        let charged = charged.known_machine(Path::new("/d"));
-        assert!(charged.iter().all(|case| case.known.is_none()));
+        let charged = charged.reference_machine(Path::new("/d"));
+        assert!(charged.iter().all(|case| case.reference.is_none()));
         let words = &charged[0].command;
         assert!(words.contains(&"--charge-starts".to_owned()), "{words:?}");
     }
 
     #[test]
     fn a_cell_is_a_command_that_can_be_run_by_hand() {
-        let cases = choice(&[1024], &[10]).known_machine(Path::new("/d"));
+        let cases = choice(&[1024], &[10]).reference_machine(Path::new("/d"));
         let row = cases[1].row(&COLUMNS[0]);
         assert_eq!(
             row.command.join(" "),

@@ -7,12 +7,12 @@
 mod args;
 mod case;
 mod column;
-mod judge;
-mod known;
+mod goals;
+mod json;
 mod measure;
 mod page;
+mod reference;
 mod results;
-mod show;
 mod table;
 
 pub(super) use args::{ForecastTableArgs, run};

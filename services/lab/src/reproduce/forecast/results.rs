@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::column::{Column, FORECAST};
-use super::judge::{self, Goal};
+use super::goals::{self, Goal};
 use super::measure::{Measure, median, of_seeds, runs};
 use crate::reproduce::row::Done;
 
@@ -49,8 +49,8 @@ impl Results {
 
     /// What is judged of a case, as far as the columns were run.
     pub(super) fn goals(&self, case: usize) -> Vec<Goal> {
-        let known = self.cases.get(case).and_then(|case| case.known);
-        let mut goals = judge::goals(known, &|name, measure| self.median(case, name, measure));
+        let reference = self.cases.get(case).and_then(|case| case.reference);
+        let mut goals = goals::goals(reference, &|name, measure| self.median(case, name, measure));
         goals.retain(|goal| self.has(goal.column));
         goals
     }
@@ -154,7 +154,7 @@ pub(super) mod tests {
             costs: vec![1.0, 5.0],
             ..Choice::default()
         };
-        let cases = choice.known_machine(std::path::Path::new("/d"));
+        let cases = choice.reference_machine(std::path::Path::new("/d"));
         let columns = chosen(&[], false, false);
         let run = json!({
             "hours": 1.0, "rescales": 10, "rescales_at_hits": 4, "preemptions": 5,

@@ -6,9 +6,9 @@ use super::column::{
     AHEAD_15M, BFTRAINER, BFTRAINER_CHARGED, CLAIRVOYANT, Column, FORECAST, FORECAST_CHARGED,
     Purpose,
 };
-use super::judge::Goal;
-use super::known::{Known, SOURCE};
+use super::goals::Goal;
 use super::measure::{Measure, spread};
+use super::reference::{Reference, SOURCE};
 use super::results::Results;
 use crate::reproduce::table::aligned;
 
@@ -55,7 +55,7 @@ pub(super) fn about(results: &Results) -> Vec<String> {
          at each event, if rescaling and preemption cost nothing."
             .to_owned(),
     ];
-    if results.cases.iter().any(|case| case.known.is_some()) {
+    if results.cases.iter().any(|case| case.reference.is_some()) {
         lines.push(format!(
             "\"before\" is {SOURCE}, the best without look-ahead; \"goal\" is what was aimed at after it. A share \
              reaches another if it does in the three digits shown."
@@ -105,40 +105,40 @@ fn hourly(value: Option<f64>) -> String {
 }
 
 /// A heading, and what is known under it.
-type KnownColumn = (&'static str, fn(&Known) -> Option<f64>);
+type ReferenceColumn = (&'static str, fn(&Reference) -> Option<f64>);
 
 /// What is known beside a column.
-fn known(column: &str) -> &'static [KnownColumn] {
+fn reference(column: &str) -> &'static [ReferenceColumn] {
     match column {
-        BFTRAINER => &[("before", |known| Some(known.bftrainer))],
+        BFTRAINER => &[("before", |reference| Some(reference.bftrainer))],
         FORECAST => &[
-            ("before", |known| Some(known.best)),
-            ("goal", |known| known.goal),
+            ("before", |reference| Some(reference.best)),
+            ("goal", |reference| reference.goal),
         ],
-        AHEAD_15M => &[("goal", |known| known.goal_15m)],
-        CLAIRVOYANT => &[("before", |known| Some(known.clairvoyant))],
+        AHEAD_15M => &[("goal", |reference| reference.goal_15m)],
+        CLAIRVOYANT => &[("before", |reference| Some(reference.clairvoyant))],
         _ => &[],
     }
 }
 
 /// What was run and what is known, side by side.
 fn shares(results: &Results) -> Vec<Vec<String>> {
-    let any_known = results.cases.iter().any(|case| case.known.is_some());
+    let any_reference = results.cases.iter().any(|case| case.reference.is_some());
     let shown = |column: &&Column| {
         let own = matches!(
             column.purpose,
             Purpose::Without | Purpose::Solver | Purpose::Charged
         );
         // Where nothing is switched off one by one, the order stands here.
-        !own || (!any_known && column.purpose == Purpose::Without)
+        !own || (!any_reference && column.purpose == Purpose::Without)
     };
     let columns: Vec<&Column> = results.columns.iter().filter(shown).collect();
     let mut first = heading(["case"]);
     for column in &columns {
         first.push(column.title.to_owned());
-        if any_known {
+        if any_reference {
             first.extend(
-                known(column.name)
+                reference(column.name)
                     .iter()
                     .map(|(title, _)| (*title).to_owned()),
             );
@@ -150,9 +150,9 @@ fn shares(results: &Results) -> Vec<Vec<String>> {
         let mut line = vec![case.label.clone()];
         for column in &columns {
             line.push(share(results.median(at, column.name, Measure::Share)));
-            if any_known {
-                for (_, figure) in known(column.name) {
-                    line.push(share(case.known.and_then(figure)));
+            if any_reference {
+                for (_, figure) in reference(column.name) {
+                    line.push(share(case.reference.and_then(figure)));
                 }
             }
         }
@@ -168,8 +168,8 @@ fn without(results: &Results) -> Option<Vec<Vec<String>>> {
         .iter()
         .filter(|column| matches!(column.purpose, Purpose::Without | Purpose::Solver))
         .collect();
-    let any_known = results.cases.iter().any(|case| case.known.is_some());
-    if columns.is_empty() || !(any_known || columns.len() > 1) {
+    let any_reference = results.cases.iter().any(|case| case.reference.is_some());
+    if columns.is_empty() || !(any_reference || columns.len() > 1) {
         return None;
     }
     let mut first = heading(["case", "forecast"]);
@@ -298,7 +298,7 @@ pub(super) fn orders(results: &Results) -> Vec<String> {
         let Some(words) = results.order_in_words(at) else {
             continue;
         };
-        match lines.iter_mut().find(|(_, known)| *known == words) {
+        match lines.iter_mut().find(|(_, reference)| *reference == words) {
             Some((labels, _)) => {
                 labels.push_str("; ");
                 labels.push_str(&case.label);

@@ -14,10 +14,11 @@ use lacuna_model::NodeId;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 
-use super::bus::{Bench, Quantiles, event};
 use super::churn::Churn;
-use super::flow::Flow;
+use super::cluster::{TestCluster, event};
+use super::event_tracker::EventTracker;
 use super::memory::{Memory, Watch};
+use super::quantiles::Quantiles;
 use super::scrape::{by_label, exposition, value};
 
 /// The pool must know of all events so long after the last one.
@@ -134,7 +135,7 @@ const COUNTED: [(&str, &str); 9] = [
     ("control", "lacuna_bus_slow_consumers_total"),
 ];
 
-async fn metrics(bench: &Bench) -> BTreeMap<String, f64> {
+async fn metrics(bench: &TestCluster) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     for (service, name) in COUNTED {
         if let Some(at) = bench.http.get(service)
@@ -146,7 +147,7 @@ async fn metrics(bench: &Bench) -> BTreeMap<String, f64> {
     found
 }
 
-async fn ingested(bench: &Bench) -> BTreeMap<String, u64> {
+async fn ingested(bench: &TestCluster) -> BTreeMap<String, u64> {
     let Some(at) = bench.http.get("ingest") else {
         return BTreeMap::new();
     };
@@ -156,7 +157,7 @@ async fn ingested(bench: &Bench) -> BTreeMap<String, u64> {
 }
 
 /// Messages that a stream holds, and the number of its last.
-async fn stream(bench: &Bench, name: Option<&str>) -> (u64, u64) {
+async fn stream(bench: &TestCluster, name: Option<&str>) -> (u64, u64) {
     let Some(name) = name else {
         return (0, 0);
     };
@@ -172,13 +173,13 @@ async fn stream(bench: &Bench, name: Option<&str>) -> (u64, u64) {
     }
 }
 
-async fn queue(bench: &Bench) -> u64 {
+async fn queue(bench: &TestCluster) -> u64 {
     let subject = address::incoming(bench.client.cluster());
     stream(bench, subject.stream()).await.0
 }
 
 /// Messages left in the queue, once nats-server has taken out those that are done with.
-async fn left(bench: &Bench) -> u64 {
+async fn left(bench: &TestCluster) -> u64 {
     let waiting = Stopwatch::start();
     loop {
         let left = queue(bench).await;
@@ -189,15 +190,15 @@ async fn left(bench: &Bench) -> u64 {
     }
 }
 
-async fn kept(bench: &Bench) -> u64 {
+async fn kept(bench: &TestCluster) -> u64 {
     let subject = address::event(bench.client.cluster());
     stream(bench, subject.stream()).await.1
 }
 
 /// Puts the load on, and keeps the account.
-pub(crate) struct Pressure<'a> {
-    bench: &'a Bench,
-    flow: Flow,
+pub(crate) struct LoadGenerator<'a> {
+    bench: &'a TestCluster,
+    tracker: EventTracker,
     churn: Churn,
     clock: Stopwatch,
     bar: &'a ProgressBar,
@@ -210,25 +211,25 @@ pub(crate) struct Pressure<'a> {
     before: (u64, u64, u64, BTreeMap<String, u64>),
 }
 
-impl<'a> Pressure<'a> {
+impl<'a> LoadGenerator<'a> {
     /// Nothing is published yet.
     pub(crate) async fn new(
-        bench: &'a Bench,
-        flow: &Flow,
+        bench: &'a TestCluster,
+        tracker: &EventTracker,
         churn: Churn,
         together: usize,
         bar: &'a ProgressBar,
     ) -> Self {
         let (numbered, gaps) = {
-            let mut books = flow.books();
+            let mut records = tracker.records();
             // What was measured while all came up is no latency under load.
-            books.latencies();
-            (books.numbered, books.gaps)
+            records.latencies();
+            (records.numbered, records.gaps)
         };
         Self {
             before: (numbered, gaps, kept(bench).await, ingested(bench).await),
             bench,
-            flow: flow.clone(),
+            tracker: tracker.clone(),
             churn,
             together,
             clock: Stopwatch::start(),
@@ -250,7 +251,7 @@ impl<'a> Pressure<'a> {
                 let Some((node, idle)) = self.churn.next(now_s) else {
                     continue;
                 };
-                self.flow.sends(&node, idle);
+                self.tracker.sends(&node, idle);
                 list.push(event(if idle { "node.idle" } else { "node.busy" }, &node));
             }
             let (watch, events) = (Stopwatch::start(), list.len() as u64);
@@ -260,11 +261,11 @@ impl<'a> Pressure<'a> {
                 [one] => client.send_external("bench", one).await?.1,
                 list => client.send_external_list("bench", list).await?,
             };
-            let (flow, acknowledged) = (self.flow.clone(), Arc::clone(&self.acknowledged));
+            let (tracker, acknowledged) = (self.tracker.clone(), Arc::clone(&self.acknowledged));
             self.acks.spawn(async move {
                 if ack.wait().await.is_ok() {
                     for _ in 0..events {
-                        flow.kept(watch.seconds());
+                        tracker.kept(watch.seconds());
                     }
                     acknowledged.fetch_add(events, Ordering::Relaxed);
                 }
@@ -280,8 +281,8 @@ impl<'a> Pressure<'a> {
         while self.acks.join_next().await.is_some() {}
         while watch.seconds() < CATCH_UP_S {
             let done = {
-                let books = self.flow.books();
-                books.numbered - self.before.0 >= self.published && books.pool >= books.last
+                let records = self.tracker.records();
+                records.numbered - self.before.0 >= self.published && records.pool >= records.last
             };
             if done {
                 return Some(watch.seconds());
@@ -311,7 +312,7 @@ impl<'a> Pressure<'a> {
     /// Waits until hits have been followed by plans and commands, or long enough.
     async fn settle(&self) {
         let watch = Stopwatch::start();
-        while watch.seconds() < SETTLE_S && self.flow.books().open() != (0, 0, 0) {
+        while watch.seconds() < SETTLE_S && self.tracker.records().open() != (0, 0, 0) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -324,9 +325,9 @@ impl<'a> Pressure<'a> {
         self.settle().await;
         let before = metrics(self.bench).await;
         let (commands, plans) = {
-            let mut books = self.flow.books();
-            books.latencies();
-            (books.commands, books.plans)
+            let mut records = self.tracker.records();
+            records.latencies();
+            (records.commands, records.plans)
         };
         let (mut result, mut memory) = (Sustained::default(), Watch::default());
         let total = load.seconds * u64::from(load.rate);
@@ -343,8 +344,8 @@ impl<'a> Pressure<'a> {
                 self.bar.set_position(watch.seconds() as u64);
                 memory.read(&self.bench.data_dir, watch.seconds());
                 result.queue_max = result.queue_max.max(queue(self.bench).await);
-                let books = self.flow.books();
-                let lag = books.last.saturating_sub(books.pool);
+                let records = self.tracker.records();
+                let lag = records.last.saturating_sub(records.pool);
                 result.pool_lag_max = result.pool_lag_max.max(lag);
             }
         }
@@ -354,10 +355,10 @@ impl<'a> Pressure<'a> {
         memory.read(&self.bench.data_dir, watch.seconds());
         result.memory = memory.end();
         {
-            let mut books = self.flow.books();
-            result.latencies = books.latencies();
-            result.commands = books.commands - commands;
-            result.plans = books.plans - plans;
+            let mut records = self.tracker.records();
+            result.latencies = records.latencies();
+            result.commands = records.commands - commands;
+            result.plans = records.plans - plans;
         }
         for (name, value) in metrics(self.bench).await {
             let before = before.get(&name).copied().unwrap_or(0.0);
@@ -379,25 +380,25 @@ impl<'a> Pressure<'a> {
             })
             .filter(|(_, count)| *count > 0)
             .collect();
-        let books = self.flow.books();
-        let (expected, idle) = (self.churn.idle(), books.idle());
+        let records = self.tracker.records();
+        let (expected, idle) = (self.churn.idle(), records.idle());
         let differs = |of: &std::collections::BTreeSet<NodeId>, from| of.difference(from).count();
-        let (lost, unplanned, untold) = books.open();
+        let (lost, unplanned, untold) = records.open();
         Account {
             published: self.published,
             acknowledged: self.acknowledged.load(Ordering::Relaxed),
             ingest,
-            numbered: books.numbered - self.before.0,
-            gaps: books.gaps - self.before.1,
+            numbered: records.numbered - self.before.0,
+            gaps: records.gaps - self.before.1,
             lost: lost as u64,
             stream,
-            last_seq: books.last,
-            pool_seq: books.pool,
+            last_seq: records.last,
+            pool_seq: records.pool,
             queue,
             idle: expected.len(),
             pool_lacks: differs(&expected, &idle),
             pool_wrong: differs(&idle, &expected),
-            hits: books.hits,
+            hits: records.hits,
             unplanned,
             untold,
         }

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::judge::{Goal, Way};
-use super::known::SOURCE;
+use super::goals::{Goal, Way};
 use super::measure::{Measure, median, spread};
+use super::reference::SOURCE;
 use super::results::Results;
 
 /// One object: `cases` with their columns, goals and what is known of them. A column that failed
@@ -48,22 +48,22 @@ fn case(results: &Results, at: usize) -> Value {
             "met": goal.is_met(),
         })
     });
-    let known = results.cases.get(at).and_then(|case| case.known);
-    let known = known.map(|known| {
+    let reference = results.cases.get(at).and_then(|case| case.reference);
+    let reference = reference.map(|reference| {
         json!({
             "source": SOURCE,
-            "bftrainer": known.bftrainer,
-            "best_without_lookahead": known.best,
-            "clairvoyant": known.clairvoyant,
-            "goal": known.goal,
-            "goal_15m": known.goal_15m,
+            "bftrainer": reference.bftrainer,
+            "best_without_lookahead": reference.best,
+            "clairvoyant": reference.clairvoyant,
+            "goal": reference.goal,
+            "goal_15m": reference.goal_15m,
         })
     });
     json!({
         "case": results.cases.get(at).map(|case| case.label.as_str()),
         "cost_scale": results.cases.get(at).map(|case| case.cost),
         "columns": columns.collect::<Vec<_>>(),
-        "known": known,
+        "known": reference,
         "goals": goals.collect::<Vec<_>>(),
         "order": results.order(at),
         "order_in_words": results.order_in_words(at),

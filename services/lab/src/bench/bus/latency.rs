@@ -10,14 +10,15 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, PoolState};
 
-use super::bus::{Bench, Quantiles, event};
+use super::cluster::{TestCluster, event};
+use super::quantiles::Quantiles;
 
 /// Nothing is under way when no command has come for this long.
 const QUIET: Duration = Duration::from_millis(150);
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// What is heard at each stage.
-struct Ears {
+struct Subscriptions {
     events: Subscription<NodeEvent>,
     pools: Subscription<PoolState>,
     plans: Subscription<PlanState>,
@@ -26,7 +27,7 @@ struct Ears {
 
 /// Seconds from publishing until each stage was heard of it.
 #[derive(Default)]
-struct Heard {
+struct StageTimes {
     event: Option<(f64, u64)>,
     pool: Option<f64>,
     plan: Option<f64>,
@@ -34,8 +35,8 @@ struct Heard {
     own: Option<f64>,
 }
 
-impl Ears {
-    async fn open(bench: &Bench) -> Result<Self> {
+impl Subscriptions {
+    async fn open(bench: &TestCluster) -> Result<Self> {
         let (bus, cluster) = (bench.client.bus(), bench.client.cluster());
         let failed = |e| from_bus(&e);
         Ok(Self {
@@ -72,10 +73,10 @@ impl Ears {
     }
 
     /// Listens until the node has its own command, or, where none is wanted, until the first.
-    async fn listen(&mut self, node: &NodeId, run: bool, watch: Stopwatch) -> Result<Heard> {
-        let mut heard = Heard::default();
+    async fn listen(&mut self, node: &NodeId, run: bool, watch: Stopwatch) -> Result<StageTimes> {
+        let mut times = StageTimes::default();
         loop {
-            let upto = heard.event.map_or(u64::MAX, |e| e.1);
+            let upto = times.event.map_or(u64::MAX, |e| e.1);
             tokio::select! {
                 event = self.events.next() => {
                     let event = event.map_err(|e| from_bus(&e))?.message;
@@ -84,26 +85,26 @@ impl Ears {
                         _ => None,
                     };
                     if its == Some(node) {
-                        heard.event.get_or_insert((watch.seconds(), event.seq));
+                        times.event.get_or_insert((watch.seconds(), event.seq));
                     }
                 }
                 pool = self.pools.next() => {
                     if pool.map_err(|e| from_bus(&e))?.message.pool.seq >= upto {
-                        heard.pool.get_or_insert(watch.seconds());
+                        times.pool.get_or_insert(watch.seconds());
                     }
                 }
                 plan = self.plans.next() => {
                     if plan.map_err(|e| from_bus(&e))?.message.plan.seq >= upto {
-                        heard.plan.get_or_insert(watch.seconds());
+                        times.plan.get_or_insert(watch.seconds());
                     }
                 }
                 command = self.commands.next() => {
                     let command = command.map_err(|e| from_bus(&e))?.message;
-                    heard.first.get_or_insert(watch.seconds());
+                    times.first.get_or_insert(watch.seconds());
                     let starts = command.node == *node && matches!(command.action, Action::Run(_));
                     if starts || !run {
-                        heard.own = Some(watch.seconds());
-                        return Ok(heard);
+                        times.own = Some(watch.seconds());
+                        return Ok(times);
                     }
                 }
             }
@@ -111,27 +112,27 @@ impl Ears {
     }
 }
 
-async fn until(bench: &Bench, ears: &mut Ears, kind: &str, node: &NodeId) -> Result<Heard> {
+async fn time_to_command(bench: &TestCluster, subscriptions: &mut Subscriptions, kind: &str, node: &NodeId) -> Result<StageTimes> {
     let watch = Stopwatch::start();
     let (_, ack) = bench
         .client
         .send_external("bench", &event(kind, node))
         .await?;
-    let listening = ears.listen(node, kind == "node.idle", watch);
-    let heard = tokio::time::timeout(LIMIT, listening).await.map_err(|_| {
+    let listening = subscriptions.listen(node, kind == "node.idle", watch);
+    let times = tokio::time::timeout(LIMIT, listening).await.map_err(|_| {
         let text = format!("no command within 10 s of {kind} {node}");
         CliError::new("L0002", Exit::Failed, text)
     })?;
     ack.wait().await.map_err(|e| from_bus(&e))?;
-    heard
+    times
 }
 
 /// Takes a node away and gives it back, `samples` times.
 ///
 /// # Errors
 /// A command does not come.
-pub(crate) async fn measure(bench: &Bench, samples: u32) -> Result<Vec<Quantiles>> {
-    let mut ears = Ears::open(bench).await?;
+pub(crate) async fn measure(bench: &TestCluster, samples: u32) -> Result<Vec<Quantiles>> {
+    let mut subscriptions = Subscriptions::open(bench).await?;
     let (mut down, mut up) = (Vec::new(), Vec::new());
     let all = bench.nodes.len() as u32;
     // A stride that is prime to most counts visits nodes of all trainers.
@@ -142,15 +143,15 @@ pub(crate) async fn measure(bench: &Bench, samples: u32) -> Result<Vec<Quantiles
         .step_by(37)
         .take(samples as usize)
     {
-        ears.until_quiet().await;
-        down.push(until(bench, &mut ears, "node.busy", node).await?);
+        subscriptions.until_quiet().await;
+        down.push(time_to_command(bench, &mut subscriptions, "node.busy", node).await?);
         bench.settle(all - 1, all - 1).await?;
-        ears.until_quiet().await;
-        up.push(until(bench, &mut ears, "node.idle", node).await?);
+        subscriptions.until_quiet().await;
+        up.push(time_to_command(bench, &mut subscriptions, "node.idle", node).await?);
         bench.settle(all, all).await?;
     }
     let of =
-        |list: &[Heard], pick: fn(&Heard) -> Option<f64>| list.iter().filter_map(pick).collect();
+        |list: &[StageTimes], pick: fn(&StageTimes) -> Option<f64>| list.iter().filter_map(pick).collect();
     Ok(vec![
         Quantiles::of("idle -> run", of(&up, |h| h.own)),
         Quantiles::of("  to its number", of(&up, |h| h.event.map(|e| e.0))),

@@ -9,7 +9,7 @@
 
 /// The figures of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Known {
+pub(super) struct Reference {
     /// The first so many nodes.
     pub(super) nodes: u32,
     /// Trainers in parallel.
@@ -32,40 +32,40 @@ pub(super) struct Known {
 pub(super) const SOURCE: &str = "a constant, measured earlier on the same \
      recording by a replayer that is not part of Lacuna, which no command reproduces";
 
-const KNOWN: [Known; 9] = [
-    known((1024, 10, 1.0), [0.966, 0.972, 0.974], [None, None]),
-    known(
+const REFERENCES: [Reference; 9] = [
+    reference((1024, 10, 1.0), [0.966, 0.972, 0.974], [None, None]),
+    reference(
         (1024, 10, 5.0),
         [0.856, 0.886, 0.910],
         [Some(0.89), Some(0.905)],
     ),
-    known(
+    reference(
         (1024, 10, 10.0),
         [0.728, 0.791, 0.852],
         [Some(0.80), Some(0.845)],
     ),
-    known((4734, 10, 1.0), [0.940, 0.974, 0.976], [None, None]),
-    known((4734, 10, 5.0), [0.772, 0.880, 0.915], [Some(0.885), None]),
-    known((4734, 10, 10.0), [0.604, 0.772, 0.856], [Some(0.78), None]),
-    known((4734, 35, 1.0), [0.966, 0.978, 0.980], [None, None]),
-    known(
+    reference((4734, 10, 1.0), [0.940, 0.974, 0.976], [None, None]),
+    reference((4734, 10, 5.0), [0.772, 0.880, 0.915], [Some(0.885), None]),
+    reference((4734, 10, 10.0), [0.604, 0.772, 0.856], [Some(0.78), None]),
+    reference((4734, 35, 1.0), [0.966, 0.978, 0.980], [None, None]),
+    reference(
         (4734, 35, 5.0),
         [0.852, 0.903, 0.924],
         [Some(0.908), Some(0.918)],
     ),
-    known(
+    reference(
         (4734, 35, 10.0),
         [0.720, 0.821, 0.869],
         [Some(0.83), Some(0.86)],
     ),
 ];
 
-const fn known(
+const fn reference(
     (nodes, parallel, cost): (u32, u32, f64),
     [bftrainer, best, clairvoyant]: [f64; 3],
     [goal, goal_15m]: [Option<f64>; 2],
-) -> Known {
-    Known {
+) -> Reference {
+    Reference {
         nodes,
         parallel,
         cost,
@@ -79,17 +79,17 @@ const fn known(
 
 /// The pools and numbers of trainers of which something is known.
 pub(super) fn pairs() -> Vec<(u32, u32)> {
-    let mut pairs: Vec<(u32, u32)> = KNOWN.iter().map(|k| (k.nodes, k.parallel)).collect();
+    let mut pairs: Vec<(u32, u32)> = REFERENCES.iter().map(|k| (k.nodes, k.parallel)).collect();
     pairs.dedup();
     pairs
 }
 
 /// What is known of a case.
-pub(super) fn of(nodes: u32, parallel: u32, cost: f64) -> Option<&'static Known> {
-    let same = |known: &&Known| {
-        (known.nodes, known.parallel) == (nodes, parallel) && (known.cost - cost).abs() < 1e-9
+pub(super) fn of(nodes: u32, parallel: u32, cost: f64) -> Option<&'static Reference> {
+    let same = |reference: &&Reference| {
+        (reference.nodes, reference.parallel) == (nodes, parallel) && (reference.cost - cost).abs() < 1e-9
     };
-    KNOWN.iter().find(same)
+    REFERENCES.iter().find(same)
 }
 
 #[cfg(test)]
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn the_figures_are_in_the_order_of_what_is_known() {
         assert_eq!(pairs(), [(1024, 10), (4734, 10), (4734, 35)]);
-        for known in &KNOWN {
-            assert_eq!(of(known.nodes, known.parallel, known.cost), Some(known));
-            assert!(known.bftrainer < known.best && known.best < known.clairvoyant);
+        for reference in &REFERENCES {
+            assert_eq!(of(reference.nodes, reference.parallel, reference.cost), Some(reference));
+            assert!(reference.bftrainer < reference.best && reference.best < reference.clairvoyant);
             // Knowing more is worth more, and a goal is above what was reached.
-            let goal = known.goal.unwrap_or(known.best);
-            let ahead = known.goal_15m.unwrap_or(goal);
-            assert!(known.best <= goal && goal <= ahead && ahead < known.clairvoyant);
+            let goal = reference.goal.unwrap_or(reference.best);
+            let ahead = reference.goal_15m.unwrap_or(goal);
+            assert!(reference.best <= goal && goal <= ahead && ahead < reference.clairvoyant);
         }
         assert_eq!(of(1024, 35, 5.0), None);
     }

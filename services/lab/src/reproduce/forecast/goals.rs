@@ -1,8 +1,8 @@
 //! What is reached of what was aimed at.
 
 use super::column::{AHEAD_15M, BFTRAINER, CLAIRVOYANT, FORECAST};
-use super::known::Known;
 use super::measure::Measure;
+use super::reference::Reference;
 
 /// Which way a goal is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Goal {
 type Figures<'a> = dyn Fn(&str, Measure) -> Option<f64> + 'a;
 
 /// The goals of a case: `figure` gives the figures of its columns.
-pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
+pub(super) fn goals(reference: Option<&Reference>, figure: &Figures<'_>) -> Vec<Goal> {
     let share = |name| figure(name, Measure::Share);
     let mut goals = Vec::new();
     let mut least = |name, what, column, wanted: Option<f64>| {
@@ -60,30 +60,30 @@ pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
             });
         }
     };
-    let of = |field: fn(&Known) -> Option<f64>| known.and_then(field);
+    let of = |field: fn(&Reference) -> Option<f64>| reference.and_then(field);
     least(
         "best",
         "forecast: no less than the best that was measured without look-ahead",
         FORECAST,
-        of(|known| Some(known.best)),
+        of(|reference| Some(reference.best)),
     );
     least(
         "goal",
         "forecast: the goal",
         FORECAST,
-        of(|known| known.goal),
+        of(|reference| reference.goal),
     );
     least(
         "15 min",
         "15 minutes ahead: the goal",
         AHEAD_15M,
-        of(|known| known.goal_15m),
+        of(|reference| reference.goal_15m),
     );
     least(
         "bound",
         "clairvoyant: no less than was measured",
         CLAIRVOYANT,
-        of(|known| Some(known.clairvoyant)),
+        of(|reference| Some(reference.clairvoyant)),
     );
     least(
         "BFTrainer",
@@ -119,16 +119,16 @@ pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::known;
+    use super::super::reference;
     use super::*;
 
-    fn judged(known: Option<&Known>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
+    fn judged(reference: Option<&Reference>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
         let figure = |name: &str, measure| match measure {
             Measure::Share => Some(if name == FORECAST { share } else { 0.85 }),
             Measure::Interruptions => None,
             _ => Some(if name == FORECAST { rescales } else { 20.0 }),
         };
-        let goals = goals(known, &figure);
+        let goals = goals(reference, &figure);
         goals
             .iter()
             .map(|goal| (goal.name, goal.is_met()))
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_goal_is_judged_by_itself() {
-        let known = known::of(1024, 10, 5.0);
+        let reference = reference::of(1024, 10, 5.0);
         let expected = [
             ("best", true),
             ("goal", false),
@@ -146,9 +146,9 @@ mod tests {
             ("BFTrainer", true),
             ("stops", false),
         ];
-        assert_eq!(judged(known, 0.8894, 20.5), expected);
+        assert_eq!(judged(reference, 0.8894, 20.5), expected);
         // .8896 is .890 in three digits, as goals are given.
-        assert_eq!(judged(known, 0.8896, 20.0)[1], ("goal", true));
+        assert_eq!(judged(reference, 0.8896, 20.0)[1], ("goal", true));
         let expected = [("BFTrainer", false), ("stops", true)];
         assert_eq!(judged(None, 0.84, 20.0), expected);
     }

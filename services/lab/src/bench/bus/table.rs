@@ -3,7 +3,8 @@
 use lacuna_cli::output::latency as seconds;
 use lacuna_cli::table::{Side, key_values, render};
 
-use super::bus::{Outcome, Quantiles};
+use super::Outcome;
+use super::quantiles::Quantiles;
 use super::sustained::Account;
 
 /// All of it.

@@ -12,7 +12,7 @@ use lacuna_model::{
     TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_trainer::Now;
-use lacuna_trainer::agent::{Agent, Effect as Told};
+use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
 use lacuna_trainer::book::{
     Book, BookConfig, Effect, Input, LeaseResult, LeaseWrite, Note, TrainersView,
 };
@@ -52,7 +52,7 @@ struct Running {
     samples: f64,
 }
 
-pub(super) struct Play {
+pub(super) struct VirtualCluster {
     truth: Truth,
     rng: ChaCha8Rng,
     name: TrainerId,
@@ -72,7 +72,7 @@ pub(super) struct Play {
     pub(super) sizes: Vec<u32>,
 }
 
-impl Play {
+impl VirtualCluster {
     /// A trainer on all the nodes of its curve. None if a name is impossible.
     pub(super) fn new(truth: Truth, config: BookConfig, seed: u64) -> Option<Self> {
         let all = truth.rates.len() as u32;
@@ -82,7 +82,7 @@ impl Play {
         let (nodes, name) = (nodes?, TrainerId::new("profiled").ok()?);
         let dead_man = config.dead_man;
         let agent = |node: &NodeId| (node.clone(), Agent::new(node.clone(), dead_man));
-        let mut play = Self {
+        let mut cluster = Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             name: name.clone(),
             book: Book::new(config),
@@ -105,12 +105,12 @@ impl Play {
             priority: 0,
             weight: None,
             deadline: None,
-            submit: play.now().cluster,
+            submit: cluster.now().cluster,
             min_nodes: 1,
             max_nodes: all,
             throughput: ScalingCurve::linear(1.0, all).ok()?,
             objective: None,
-            rescale: play.truth.rescale,
+            rescale: cluster.truth.rescale,
             work: Work::UntilExit,
             launch: Launch::Command {
                 program: "train".to_owned(),
@@ -119,26 +119,26 @@ impl Play {
                 checkpoint_dir: None,
                 profile: true,
                 family: None,
-                elastic: play.truth.elastic,
+                elastic: cluster.truth.elastic,
             },
         };
-        play.input(Input::Submit {
+        cluster.input(Input::Submit {
             trainers: vec![spec],
             user: String::new(),
             test_only: false,
         });
-        let since = play.now().cluster;
+        let since = cluster.now().cluster;
         let hole = |node: &NodeId| Hole {
             node: node.clone(),
             since,
         };
-        let idle = play.nodes.iter().map(hole).collect();
-        play.input(Input::Snapshot {
+        let idle = cluster.nodes.iter().map(hole).collect();
+        cluster.input(Input::Snapshot {
             seq: 1,
             at: since,
             idle,
         });
-        Some(play)
+        Some(cluster)
     }
 
     fn now(&self) -> Now {
@@ -206,8 +206,8 @@ impl Play {
             .collect();
         for (node, run) in ready {
             self.starting.remove(&node);
-            let told = self.agents.get_mut(&node).map(|agent| agent.ready(run));
-            self.told(&node, told.unwrap_or_default());
+            let effects = self.agents.get_mut(&node).map(|agent| agent.ready(run));
+            self.apply_agent(&node, effects.unwrap_or_default());
         }
         let noise = self.noise();
         if let Some(running) = &mut self.running {
@@ -232,8 +232,8 @@ impl Play {
         let now = self.now();
         for lease in self.book.leases() {
             let agent = self.agents.get_mut(&lease.node);
-            let told = agent.map(|agent| agent.renewed(lease.epoch, now));
-            self.told(&lease.node, told.unwrap_or_default());
+            let effects = agent.map(|agent| agent.renewed(lease.epoch, now));
+            self.apply_agent(&lease.node, effects.unwrap_or_default());
         }
         let statuses = self.agents.values().map(Agent::status);
         self.inbox
@@ -269,19 +269,19 @@ impl Play {
         while let Some(input) = self.inbox.pop_front() {
             let now = self.now();
             for effect in self.book.step(input, now) {
-                self.carry_out(effect);
+                self.apply(effect);
             }
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::PublishTrainers(view) => self.view = Some(view),
             Effect::WriteLeases(writes) => {
                 let written = writes.into_iter().map(|write| self.write(write)).collect();
                 self.inbox.push_front(Input::LeasesWritten(written));
             }
-            Effect::Send(command) => self.obey(command),
+            Effect::Send(command) => self.handle_command(command),
             Effect::Note(Note::Run { after, .. }) => self.sizes.push(after),
             _ => {}
         }
@@ -298,33 +298,33 @@ impl Play {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle_command(&mut self, command: Command) {
         let (node, now) = (command.node.clone(), self.now());
         let agent = self.agents.get_mut(&node);
-        let told = agent.map(|agent| agent.command(command, now));
-        self.told(&node, told.unwrap_or_default());
+        let effects = agent.map(|agent| agent.command(command, now));
+        self.apply_agent(&node, effects.unwrap_or_default());
     }
 
-    fn told(&mut self, node: &NodeId, told: Vec<Told>) {
-        for what in told {
+    fn apply_agent(&mut self, node: &NodeId, effects: Vec<AgentEffect>) {
+        for what in effects {
             match what {
-                Told::Start(part) => self.begin(&part),
-                Told::Regroup { assignment, .. } => {
+                AgentEffect::Start(part) => self.begin(&part),
+                AgentEffect::Regroup { assignment, .. } => {
                     self.starting.remove(node);
                     self.begin(&assignment);
                 }
-                Told::Prepare(part) => {
+                AgentEffect::Prepare(part) => {
                     let ready = self.seconds as f64 + self.truth.start_s;
                     self.starting.insert(node.clone(), (part.run, ready));
                 }
-                Told::Stop { run, .. } => {
+                AgentEffect::Stop { run, .. } => {
                     self.starting.remove(node);
                     let agent = self.agents.get_mut(node);
                     let more = agent.map(|agent| agent.stopped(run));
-                    self.told(node, more.unwrap_or_default());
+                    self.apply_agent(node, more.unwrap_or_default());
                 }
-                Told::Report(status) => self.inbox.push_back(Input::Agents(vec![status])),
-                Told::Refused { .. } | Told::Contradicted { .. } => {}
+                AgentEffect::Report(status) => self.inbox.push_back(Input::Agents(vec![status])),
+                AgentEffect::Refused { .. } | AgentEffect::Contradicted { .. } => {}
             }
         }
     }

@@ -12,7 +12,8 @@ use lacuna_cli::client::{Client, from_bus};
 use lacuna_cli::error::{CliError, Result};
 use lacuna_runtime::clock::Stopwatch;
 
-use super::bus::{Quantiles, event};
+use super::cluster::event;
+use super::quantiles::Quantiles;
 use super::sustained::Load;
 
 const SUBJECT: &str = "lacuna.bench.plain";
@@ -70,7 +71,7 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
         client.nats()?.client.server_info().port
     );
     let other = async_nats::connect(address).await.map_err(bad)?;
-    let mut heard = other.subscribe(SUBJECT).await.map_err(bad)?;
+    let mut times = other.subscribe(SUBJECT).await.map_err(bad)?;
     other.flush().await.map_err(bad)?;
     let sender = &client.nats()?.client;
     let text = payload();
@@ -80,19 +81,19 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
             .publish(SUBJECT, text.clone().into())
             .await
             .map_err(bad)?;
-        let soon = tokio::time::timeout(Duration::from_millis(20), heard.next());
+        let soon = tokio::time::timeout(Duration::from_millis(20), times.next());
         if soon.await.is_ok() {
             break;
         }
     }
-    while tokio::time::timeout(Duration::from_millis(50), heard.next())
+    while tokio::time::timeout(Duration::from_millis(50), times.next())
         .await
         .is_ok()
     {}
     let watch = Stopwatch::start();
     let all = async {
         for _ in 0..burst {
-            heard.next().await;
+            times.next().await;
         }
     };
     let send = async {
@@ -110,7 +111,7 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
     let (clock, list) = (Stopwatch::start(), Arc::new(Mutex::new(Vec::new())));
     let seen = Arc::clone(&list);
     let listening = tokio::spawn(async move {
-        while let Some(message) = heard.next().await {
+        while let Some(message) = times.next().await {
             let now = clock.seconds();
             if let Some(sent) = message.payload.first_chunk::<8>() {
                 let mut list = seen.lock().unwrap_or_else(PoisonError::into_inner);

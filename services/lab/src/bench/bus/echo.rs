@@ -8,7 +8,7 @@ use lacuna_cli::client::Client;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_runtime::clock::Stopwatch;
 
-use super::bus::Quantiles;
+use super::quantiles::Quantiles;
 
 const SUBJECT: &str = "lacuna.bench.echo";
 
@@ -39,15 +39,15 @@ pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> 
     let payload = vec![0u8; 200];
     let ask = || nats.request(SUBJECT, payload.clone().into());
     // A flush does not say that the server has read the other connection's subscription.
-    let mut heard = ask().await;
+    let mut times = ask().await;
     for _ in 0..50 {
-        if heard.is_ok() {
+        if times.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        heard = ask().await;
+        times = ask().await;
     }
-    heard.map_err(|e| bad(e.to_string()))?;
+    times.map_err(|e| bad(e.to_string()))?;
     let mut list = Vec::with_capacity(samples as usize);
     for _ in 0..samples {
         let watch = Stopwatch::start();

@@ -13,12 +13,13 @@ use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, PoolState};
 use tokio::task::JoinSet;
 
-use super::bus::{Bench, Quantiles};
+use super::cluster::TestCluster;
+use super::quantiles::Quantiles;
 
 /// The books of all events; clones share them.
 #[derive(Clone)]
-pub(crate) struct Flow {
-    books: Arc<Mutex<Books>>,
+pub(crate) struct EventTracker {
+    records: Arc<Mutex<EventRecords>>,
     clock: Stopwatch,
 }
 
@@ -32,7 +33,7 @@ struct Sent {
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct EventRecords {
     /// Events that came out of ingest, snapshots apart.
     pub(crate) numbered: u64,
     /// Jumps in their numbers.
@@ -58,7 +59,7 @@ pub(crate) struct Books {
     /// Hits that no plan knows of yet.
     unplanned: VecDeque<(u64, f64)>,
     /// Nodes that were hit and not told to stop yet.
-    untold: HashMap<NodeId, f64>,
+    awaiting_stop: HashMap<NodeId, f64>,
     acked: Vec<f64>,
     to_number: Vec<f64>,
     to_pool: Vec<f64>,
@@ -66,7 +67,7 @@ pub(crate) struct Books {
     to_command: Vec<f64>,
 }
 
-impl Books {
+impl EventRecords {
     fn numbered(&mut self, event: &NodeEvent, now: f64) {
         let (EventKind::NodeIdle { node } | EventKind::NodeBusy { node }) = &event.kind else {
             return;
@@ -118,7 +119,7 @@ impl Books {
             self.training.insert(command.node.clone());
         } else if let Action::Release { .. } = command.action {
             self.training.remove(&command.node);
-            if let Some(at) = self.untold.remove(&command.node) {
+            if let Some(at) = self.awaiting_stop.remove(&command.node) {
                 self.to_command.push(now - at);
             }
         }
@@ -127,7 +128,7 @@ impl Books {
     /// Events that were sent and not numbered, hits that no plan and no command followed.
     pub(crate) fn open(&self) -> (usize, usize, usize) {
         let sent = self.sent.values().map(VecDeque::len).sum();
-        (sent, self.unplanned.len(), self.untold.len())
+        (sent, self.unplanned.len(), self.awaiting_stop.len())
     }
 
     /// All latencies since the start or the last call, which are forgotten with that.
@@ -151,14 +152,14 @@ fn pop_until(list: &mut VecDeque<(u64, f64)>, upto: u64) -> Vec<f64> {
     list.drain(..count).map(|(_, at)| at).collect()
 }
 
-impl Flow {
+impl EventTracker {
     /// Begins to listen.
     ///
     /// # Errors
     /// NATS does not answer.
-    pub(crate) async fn listen(bench: &Bench) -> Result<(Self, JoinSet<()>)> {
-        let flow = Self {
-            books: Arc::default(),
+    pub(crate) async fn listen(bench: &TestCluster) -> Result<(Self, JoinSet<()>)> {
+        let tracker = Self {
+            records: Arc::default(),
             clock: Stopwatch::start(),
         };
         let (bus, cluster) = (bench.client.bus(), bench.client.cluster());
@@ -171,35 +172,35 @@ impl Flow {
         // A task each: a pool of thousands of nodes takes long to read, and events must not wait for
         // it, else the server drops them.
         let mut tasks = JoinSet::new();
-        let (its, mut events) = (flow.clone(), events.map_err(failed)?);
+        let (its, mut events) = (tracker.clone(), events.map_err(failed)?);
         tasks.spawn(async move {
             while let Ok(event) = events.next().await {
                 let at = its.at(event.arrived);
-                its.books().numbered(&event.message, at);
+                its.records().numbered(&event.message, at);
             }
         });
-        let (its, mut commands) = (flow.clone(), commands.map_err(failed)?);
+        let (its, mut commands) = (tracker.clone(), commands.map_err(failed)?);
         tasks.spawn(async move {
             while let Ok(command) = commands.next().await {
                 let at = its.at(command.arrived);
-                its.books().commanded(&command.message, at);
+                its.records().commanded(&command.message, at);
             }
         });
-        let (its, mut plans) = (flow.clone(), plans.map_err(failed)?);
+        let (its, mut plans) = (tracker.clone(), plans.map_err(failed)?);
         tasks.spawn(async move {
             while let Ok(plan) = plans.next().await {
                 let at = its.at(plan.arrived);
-                its.books().planned(&plan.message, at);
+                its.records().planned(&plan.message, at);
             }
         });
-        let (its, mut pools) = (flow.clone(), pools.map_err(failed)?);
+        let (its, mut pools) = (tracker.clone(), pools.map_err(failed)?);
         tasks.spawn(async move {
             while let Ok(pool) = pools.next().await {
                 let at = its.at(pool.arrived);
-                its.books().pooled(pool.message, at);
+                its.records().pooled(pool.message, at);
             }
         });
-        Ok((flow, tasks))
+        Ok((tracker, tasks))
     }
 
     fn at(&self, arrived: Stopwatch) -> f64 {
@@ -207,26 +208,26 @@ impl Flow {
     }
 
     /// The books, for as long as the guard lives.
-    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn records(&self) -> MutexGuard<'_, EventRecords> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An event goes out now.
     pub(crate) fn sends(&self, node: &NodeId, idle: bool) {
         let at = self.clock.seconds();
-        let mut books = self.books();
-        let hits = !idle && books.training.contains(node);
+        let mut records = self.records();
+        let hits = !idle && records.training.contains(node);
         if hits {
-            books.hits += 1;
-            books.untold.insert(node.clone(), at);
+            records.hits += 1;
+            records.awaiting_stop.insert(node.clone(), at);
         }
-        let sent = books.sent.entry(node.clone()).or_default();
+        let sent = records.sent.entry(node.clone()).or_default();
         sent.push_back(Sent { at, hits });
     }
 
     /// The queue of ingest has kept an event that went out so many seconds ago.
     pub(crate) fn kept(&self, after_s: f64) {
-        self.books().acked.push(after_s);
+        self.records().acked.push(after_s);
     }
 }
 
@@ -236,9 +237,9 @@ mod tests {
 
     use super::*;
 
-    fn flow() -> Flow {
-        Flow {
-            books: Arc::default(),
+    fn tracker() -> EventTracker {
+        EventTracker {
+            records: Arc::default(),
             clock: Stopwatch::start(),
         }
     }
@@ -257,16 +258,16 @@ mod tests {
 
     #[test]
     fn an_event_that_nobody_numbers_or_follows_stays_open() {
-        let flow = flow();
-        flow.books().training.insert(node("a"));
+        let tracker = tracker();
+        tracker.records().training.insert(node("a"));
         for name in ["a", "b"] {
-            flow.sends(&node(name), false);
+            tracker.sends(&node(name), false);
         }
-        assert_eq!(flow.books().open(), (2, 0, 1));
-        flow.books().numbered(&busy(7, "a"), 1.0);
-        assert_eq!(flow.books().open(), (1, 1, 1), "only a is trained on");
+        assert_eq!(tracker.records().open(), (2, 0, 1));
+        tracker.records().numbered(&busy(7, "a"), 1.0);
+        assert_eq!(tracker.records().open(), (1, 1, 1), "only a is trained on");
         // Number 8 is lost.
-        flow.books().numbered(&busy(9, "b"), 1.0);
+        tracker.records().numbered(&busy(9, "b"), 1.0);
         let release = Command {
             node: node("a"),
             epoch: Epoch(1),
@@ -276,13 +277,13 @@ mod tests {
                 at: None,
             },
         };
-        flow.books().commanded(&release, 2.0);
-        let mut books = flow.books();
-        assert_eq!(books.open(), (0, 1, 0));
-        assert_eq!((books.numbered, books.gaps, books.hits), (2, 1, 1));
+        tracker.records().commanded(&release, 2.0);
+        let mut records = tracker.records();
+        assert_eq!(records.open(), (0, 1, 0));
+        assert_eq!((records.numbered, records.gaps, records.hits), (2, 1, 1));
         let of = |list: Vec<Quantiles>| -> Vec<usize> { list.iter().map(|q| q.samples).collect() };
-        assert_eq!(of(books.latencies()), [0, 2, 0, 0, 1]);
-        assert_eq!(of(books.latencies()), [0; 5]);
+        assert_eq!(of(records.latencies()), [0, 2, 0, 0, 1]);
+        assert_eq!(of(records.latencies()), [0; 5]);
     }
 
     #[test]
