@@ -1,4 +1,4 @@
-//! `lacuna-lab bench bus`: its own nats-server, real services, ten thousand nodes, a hundred trainers.
+//! `lacuna-lab bench bus`: a nats-server, real services, ten thousand nodes, a hundred trainers.
 
 mod churn;
 mod cluster;
@@ -33,7 +33,7 @@ use self::cluster::{TestCluster, event};
 use self::event_tracker::EventTracker;
 use self::quantiles::Quantiles;
 
-/// How long the comparison with plain NATS lasts at most, seconds a way.
+/// The longest comparison with plain NATS, seconds for each way.
 const PLAIN_S: u64 = 20;
 
 /// Arguments of `bench bus`.
@@ -44,66 +44,66 @@ Examples:
   lacuna-lab bench bus --together 10
   lacuna-lab bench bus --seconds 10 --nodes 1000 --burst 3000 --samples 20 --json
 
-It starts its own nats-server and services. Half of the nodes train, the others come and go. Measured
-are, one after the other:
-  quiet      from publishing node.idle to the command that starts training there; ingest,
-             forecast, planner and control are between (each is heard of in the lines below); from
-             node.busy to the first command to what is left of the trainer
-  bursts     --burst events at once: until the queue has kept them, until the pool knows of them
-  load       --rate events a second for --seconds: latencies of every event, and of those that take a
-             node in training (--hit-share) until a plan knows and until the node is told to stop
+The benchmark starts its own nats-server and services. Half of the nodes train, the others come and
+go. It measures one after the other:
+  quiet      from publishing node.idle to the command that starts training there, with the stages
+             ingest, forecast, planner and control in the lines below; from node.busy to the first
+             command to the rest of the trainer
+  bursts     --burst events at once: until the queue keeps them, until the pool includes them
+  load       --rate events a second for --seconds: latencies of all events, and of those that take a
+             node in training (--hit-share) until a plan includes them and until the stop command
   memory     of each process, once a second; the slope is that of the last two thirds of the load
   plain      the same sizes and rates by NATS alone: publish/subscribe, and into a stream
-Every event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes here: its
-memory is that of thousands. Rescaling costs nothing here, so that every hole is worth taking at once.")]
+Each event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes, so its
+memory is that of thousands. Rescaling costs nothing, so each hole is worth taking at once.")]
 pub(crate) struct BusArgs {
-    /// How long the steady load lasts
+    /// Duration of the steady load
     #[arg(long, default_value_t = 600)]
     seconds: u64,
     /// Events a second
     #[arg(long, default_value_t = 1000)]
     rate: u32,
-    /// Events of one message: schedulers and hooks may send lists
+    /// Events of one message; schedulers and hooks may send lists
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     together: u32,
-    /// Samples of each quiet latency
+    /// Number of samples of each quiet latency
     #[arg(long, default_value_t = 100)]
     samples: u32,
-    /// Nodes of the machine
+    /// Number of nodes of the machine
     #[arg(long, default_value_t = 10_000)]
     nodes: u32,
-    /// Trainers, on half of the nodes
+    /// Number of trainers, on half of the nodes
     #[arg(long, default_value_t = 100)]
     trainers: u32,
-    /// Bursts before the steady load
+    /// Number of bursts before the steady load
     #[arg(long, default_value_t = 3)]
     bursts: u32,
-    /// Events of a burst
+    /// Number of events of a burst
     #[arg(long, default_value_t = 30_000)]
     burst: u64,
     /// Share of the events that take a node in training
     #[arg(long, default_value_t = 0.002, value_name = "SHARE")]
     hit_share: f64,
-    /// Which nodes come and go
+    /// Seed of the choice of nodes that come and go
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep data and logs in this folder, instead of a temporary one
+    /// Keep data and logs in this folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data_dir: Option<std::path::PathBuf>,
     #[command(flatten)]
     json: JsonArg,
 }
 
-/// All that was measured.
+/// All results of the benchmark.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
-    /// Nodes of the machine.
+    /// Number of nodes of the machine.
     pub(crate) nodes: u32,
-    /// Nodes in training.
+    /// Number of nodes in training.
     pub(crate) training: u32,
-    /// Trainers.
+    /// Number of trainers.
     pub(crate) trainers: u32,
-    /// Which nodes came and went.
+    /// Seed of the choice of nodes.
     pub(crate) seed: u64,
     /// Events a second.
     pub(crate) rate: u32,
@@ -111,19 +111,19 @@ pub(crate) struct Outcome {
     pub(crate) together: u32,
     /// Seconds until all services answered.
     pub(crate) start_s: f64,
-    /// Seconds until every node that is to train had its lease.
+    /// Seconds until each node in training had its lease.
     pub(crate) fill_s: f64,
     /// Latencies without other load.
     pub(crate) quiet: Vec<Quantiles>,
-    /// The bursts.
+    /// The results of the bursts.
     pub(crate) bursts: Vec<sustained::Burst>,
-    /// The steady load.
+    /// The results of the steady load.
     pub(crate) sustained: sustained::Sustained,
-    /// Where all events have gone.
+    /// The account of all events.
     pub(crate) account: sustained::Account,
-    /// The same by NATS alone.
+    /// The results of NATS alone.
     pub(crate) plain: Vec<plain_nats::Plain>,
-    /// Times that a service died.
+    /// Number of times that a service died.
     pub(crate) deaths: u32,
 }
 
@@ -150,7 +150,7 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
     })
 }
 
-/// All but what only the family knows.
+/// Runs all measurements; the number of deaths is added by the caller.
 async fn measure(args: &BusArgs, bench: &TestCluster, start_s: f64) -> Result<Outcome> {
     let template = "{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}";
     let bar = progress_bar(args.json.json, args.seconds, template);
@@ -221,7 +221,7 @@ fn names(prefix: &str, count: u32) -> Result<Vec<NodeId>> {
 /// Runs `bench bus`.
 ///
 /// # Errors
-/// A program is missing or a service does not answer, or an event is not accounted for.
+/// A program is missing, a service does not answer, or an event is not accounted for.
 pub(crate) async fn run(args: BusArgs) -> Result<()> {
     let stop = stop_token();
     let temporary = tempfile::Builder::new()

@@ -1,9 +1,9 @@
-//! Where recordings lie, if there are any.
+//! The folder of recorded data.
 
 use std::path::PathBuf;
 
-/// A file of the recordings' folder: `LACUNA_DATA`, else `../shared/data` as seen from the
-/// working directory. Nothing if there is no such file.
+/// A file in the folder of recorded data: `LACUNA_DATA`, else `../shared/data` relative to the
+/// working directory. None if there is no such file.
 #[must_use]
 pub(crate) fn file(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("LACUNA_DATA")

@@ -1,4 +1,4 @@
-//! Events of a made-up machine: nodes that come and go, and now and then one that trains.
+//! Events of a synthetic machine: nodes come and go, and some events take a node in training.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,14 +7,14 @@ use rand_chacha::ChaCha8Rng;
 
 use lacuna_model::NodeId;
 
-/// A node that was taken from a trainer comes back so many seconds later.
+/// The seconds after which a node that was taken from a trainer comes back.
 const BACK_S: f64 = 3.0;
 
-/// Nodes that come and go.
+/// The nodes that come and go.
 pub(crate) struct Churn {
     spare: Vec<(NodeId, bool)>,
     training: Vec<(NodeId, bool)>,
-    /// Nodes in training that were taken, and when they come back.
+    /// Nodes in training that were taken, with the times of their return.
     taken: VecDeque<(f64, usize)>,
     rng: ChaCha8Rng,
     hit_share: f64,
@@ -22,8 +22,8 @@ pub(crate) struct Churn {
 }
 
 impl Churn {
-    /// The `spare` nodes are all away, those in training all idle. This share of events takes a
-    /// node in training.
+    /// At the start all `spare` nodes are busy and all nodes in training are idle. `hit_share` is
+    /// the share of events that take a node in training.
     pub(crate) fn new(spare: &[NodeId], training: &[NodeId], hit_share: f64, seed: u64) -> Self {
         Self {
             spare: spare.iter().map(|node| (node.clone(), false)).collect(),
@@ -35,7 +35,7 @@ impl Churn {
         }
     }
 
-    /// The next event at so many seconds: which node, and whether it is idle from now on.
+    /// The next event, at `now_s`: its node, and whether the node is idle from then on.
     pub(crate) fn next(&mut self, now_s: f64) -> Option<(NodeId, bool)> {
         let back = self.taken.front().filter(|(due, _)| *due <= now_s);
         if let Some(&(_, place)) = back {
@@ -54,7 +54,7 @@ impl Churn {
         turn(&mut self.spare, (self.next - 1) % count)
     }
 
-    /// The nodes that are idle now: what every pool must come to.
+    /// The nodes that are idle now, which the pool must contain in the end.
     pub(crate) fn idle(&self) -> BTreeSet<NodeId> {
         let all = self.spare.iter().chain(&self.training);
         all.filter(|(_, idle)| *idle)

@@ -10,12 +10,12 @@ use lacuna_model::NodeId;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::msg::{Reply, Request};
 
-/// Events that are published at once while all comes up.
+/// The most events of one message while the nodes are filled.
 const TOGETHER: usize = 1000;
 
-/// What all measurements work on.
+/// The cluster under test.
 pub(crate) struct TestCluster {
-    /// The bus.
+    /// The client of its bus.
     pub(crate) client: Client,
     /// The nodes in training.
     pub(crate) nodes: Vec<NodeId>,
@@ -23,18 +23,18 @@ pub(crate) struct TestCluster {
     pub(crate) spare: Vec<NodeId>,
     /// Addresses of /metrics, by service.
     pub(crate) http: BTreeMap<String, String>,
-    /// Where up.json is.
+    /// The folder of up.json.
     pub(crate) data_dir: PathBuf,
 }
 
-/// One event of this kind.
+/// An event of this type on a node, as JSON.
 #[must_use]
 pub(crate) fn event(kind: &str, node: &NodeId) -> serde_json::Value {
     serde_json::json!({ "type": kind, "node": node.as_str() })
 }
 
 impl TestCluster {
-    /// Publishes events and waits for every acknowledgement.
+    /// Publishes events and waits for all acknowledgements.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -54,7 +54,7 @@ impl TestCluster {
     /// Waits until control has this many nodes in the pool and under leases.
     ///
     /// # Errors
-    /// It does not come to that in time: half a minute, and longer with many nodes.
+    /// The numbers are not reached in time: half a minute, and longer with many nodes.
     pub(crate) async fn settle(&self, pool: u32, leased: u32) -> Result<()> {
         let watch = Stopwatch::start();
         let limit_s = 30.0 + f64::from(leased) / 50.0;
@@ -62,7 +62,7 @@ impl TestCluster {
             let totals = match self.client.ask(Request::Totals).await {
                 Ok(Reply::Totals(totals)) => totals,
                 Ok(other) => return Err(unexpected(other)),
-                // It has much to do while thousands of nodes come at once.
+                // Control may be too busy to answer while thousands of nodes come at once.
                 Err(busy) if busy.code.as_deref() == Some("L0002") && watch.seconds() < limit_s => {
                     continue;
                 }

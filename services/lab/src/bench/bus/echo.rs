@@ -1,4 +1,4 @@
-//! Plain NATS on this machine: publish, an echo by another connection, the answer.
+//! Round trips by plain NATS on this machine: publish, echo by another connection, answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::quantiles::Quantiles;
 
 const SUBJECT: &str = "lacuna.bench.echo";
 
-/// Round trips of a small message, one at a time, between two connections.
+/// Measures round trips of a small message, one at a time, between two connections.
 ///
 /// # Errors
 /// NATS does not answer.
@@ -38,7 +38,7 @@ pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> 
     });
     let payload = vec![0u8; 200];
     let ask = || nats.request(SUBJECT, payload.clone().into());
-    // A flush does not say that the server has read the other connection's subscription.
+    // A flush does not prove that the server has read the other connection's subscription.
     let mut times = ask().await;
     for _ in 0..50 {
         if times.is_ok() {

@@ -1,5 +1,5 @@
-//! What becomes of every event: when it was numbered, when the pool and a plan knew of it, and when
-//! the node that it takes was told to stop.
+//! The stages of each event: its number, the pool and the plan that include it, and the stop
+//! command of the node that it takes.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,49 +16,49 @@ use tokio::task::JoinSet;
 use super::cluster::TestCluster;
 use super::quantiles::Quantiles;
 
-/// The books of all events; clones share them.
+/// The records of all events; clones share them.
 #[derive(Clone)]
 pub(crate) struct EventTracker {
     records: Arc<Mutex<EventRecords>>,
     clock: Stopwatch,
 }
 
-/// An event on its way.
+/// An event under way.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     at: f64,
-    /// It takes a node on which somebody trains.
+    /// Whether it takes a node in training.
     hits: bool,
 }
 
-/// What was seen.
+/// The observed stages of all events.
 #[derive(Debug, Default)]
 pub(crate) struct EventRecords {
-    /// Events that came out of ingest, snapshots apart.
+    /// Number of events of ingest, without snapshots.
     pub(crate) numbered: u64,
-    /// Jumps in their numbers.
+    /// Number of gaps in their sequence.
     pub(crate) gaps: u64,
-    /// The number of the last.
+    /// Sequence number of the last event.
     pub(crate) last: u64,
-    /// The last event in the newest pool.
+    /// Sequence number of the last event in the newest pool.
     pub(crate) pool: u64,
-    /// The last event in the newest plan.
+    /// Sequence number of the last event in the newest plan.
     pub(crate) plan: u64,
-    /// Plans published.
+    /// Number of plans published.
     pub(crate) plans: u64,
-    /// Commands sent.
+    /// Number of commands sent.
     pub(crate) commands: u64,
-    /// Events that took a node on which somebody trained.
+    /// Number of events that took a node in training.
     pub(crate) hits: u64,
     newest: Option<PoolState>,
-    /// Nodes on which somebody trains, as commands say.
+    /// Nodes in training, by the commands.
     training: HashSet<NodeId>,
     sent: HashMap<NodeId, VecDeque<Sent>>,
-    /// Numbered, and not in a pool yet.
+    /// Events that are numbered, but not in a pool yet.
     unpooled: VecDeque<(u64, f64)>,
-    /// Hits that no plan knows of yet.
+    /// Hits that no plan includes yet.
     unplanned: VecDeque<(u64, f64)>,
-    /// Nodes that were hit and not told to stop yet.
+    /// Nodes that were hit and have no stop command yet.
     awaiting_stop: HashMap<NodeId, f64>,
     acked: Vec<f64>,
     to_number: Vec<f64>,
@@ -100,7 +100,7 @@ impl EventRecords {
         self.newest = Some(state);
     }
 
-    /// Nodes of the newest pool.
+    /// The nodes of the newest pool.
     pub(crate) fn idle(&self) -> BTreeSet<NodeId> {
         let holes = self.newest.iter().flat_map(|state| &state.pool.holes);
         holes.map(|pooled| pooled.hole.node.clone()).collect()
@@ -125,13 +125,14 @@ impl EventRecords {
         }
     }
 
-    /// Events that were sent and not numbered, hits that no plan and no command followed.
+    /// The numbers of events without a sequence number, of hits without a plan, and of hits
+    /// without a stop command.
     pub(crate) fn open(&self) -> (usize, usize, usize) {
         let sent = self.sent.values().map(VecDeque::len).sum();
         (sent, self.unplanned.len(), self.awaiting_stop.len())
     }
 
-    /// All latencies since the start or the last call, which are forgotten with that.
+    /// The latencies since the last call, which clears them.
     pub(crate) fn latencies(&mut self) -> Vec<Quantiles> {
         let mut take = |what, of: fn(&mut Self) -> &mut Vec<f64>| {
             Quantiles::of(what, std::mem::take(of(self)))
@@ -146,14 +147,14 @@ impl EventRecords {
     }
 }
 
-/// Takes what is numbered up to `upto`.
+/// Removes and returns the entries with sequence numbers up to `upto`.
 fn pop_until(list: &mut VecDeque<(u64, f64)>, upto: u64) -> Vec<f64> {
     let count = list.partition_point(|(seq, _)| *seq <= upto);
     list.drain(..count).map(|(_, at)| at).collect()
 }
 
 impl EventTracker {
-    /// Begins to listen.
+    /// Subscribes to the messages of all stages.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -164,13 +165,13 @@ impl EventTracker {
         };
         let (bus, cluster) = (bench.client.bus(), bench.client.cluster());
         let failed = |e| from_bus(&e);
-        // Followed, since a burst is more than a subscription holds.
+        // Events are followed, since a burst is larger than the buffer of a subscription.
         let events = bus.follow(&address::event(cluster), Start::New).await;
         let commands = bus.subscribe(&address::commands(cluster)).await;
         let pools = bus.subscribe(&address::pool(cluster)).await;
         let plans = bus.subscribe(&address::plan(cluster)).await;
-        // A task each: a pool of thousands of nodes takes long to read, and events must not wait for
-        // it, else the server drops them.
+        // Each subject has its own task. Decoding a pool of thousands of nodes is slow, and events
+        // must not wait for it: the server would drop them.
         let mut tasks = JoinSet::new();
         let (its, mut events) = (tracker.clone(), events.map_err(failed)?);
         tasks.spawn(async move {
@@ -207,12 +208,12 @@ impl EventTracker {
         self.clock.seconds() - arrived.seconds()
     }
 
-    /// The books, for as long as the guard lives.
+    /// The locked records.
     pub(crate) fn records(&self) -> MutexGuard<'_, EventRecords> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An event goes out now.
+    /// Records an event that is sent now.
     pub(crate) fn sends(&self, node: &NodeId, idle: bool) {
         let at = self.clock.seconds();
         let mut records = self.records();
@@ -225,7 +226,7 @@ impl EventTracker {
         sent.push_back(Sent { at, hits });
     }
 
-    /// The queue of ingest has kept an event that went out so many seconds ago.
+    /// Records that the queue of ingest has kept an event that was sent `after_s` seconds ago.
     pub(crate) fn kept(&self, after_s: f64) {
         self.records().acked.push(after_s);
     }
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_nobody_numbers_or_follows_stays_open() {
+    fn an_event_without_number_plan_or_command_stays_open() {
         let tracker = tracker();
         tracker.records().training.insert(node("a"));
         for name in ["a", "b"] {
@@ -265,7 +266,7 @@ mod tests {
         }
         assert_eq!(tracker.records().open(), (2, 0, 1));
         tracker.records().numbered(&busy(7, "a"), 1.0);
-        assert_eq!(tracker.records().open(), (1, 1, 1), "only a is trained on");
+        assert_eq!(tracker.records().open(), (1, 1, 1), "only a is in training");
         // Number 8 is lost.
         tracker.records().numbered(&busy(9, "b"), 1.0);
         let release = Command {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pool_knows_of_is_taken_in_order() {
+    fn entries_up_to_a_number_are_removed_in_order() {
         let mut list = VecDeque::from([(3, 0.1), (4, 0.2), (6, 0.3)]);
         assert_eq!(pop_until(&mut list, 5), [0.1, 0.2]);
         assert_eq!(list, [(6, 0.3)]);

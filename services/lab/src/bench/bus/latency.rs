@@ -1,4 +1,4 @@
-//! From event to command.
+//! Latencies from event to command, without other load.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use lacuna_wire::msg::{PlanState, PoolState};
 use super::cluster::{TestCluster, event};
 use super::quantiles::Quantiles;
 
-/// Nothing is under way when no command has come for this long.
+/// The system is quiet when no command has come for this long.
 const QUIET: Duration = Duration::from_millis(150);
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is heard at each stage.
+/// Subscriptions to the messages of all stages.
 struct Subscriptions {
     events: Subscription<NodeEvent>,
     pools: Subscription<PoolState>,
@@ -25,7 +25,7 @@ struct Subscriptions {
     commands: Subscription<Command>,
 }
 
-/// Seconds from publishing until each stage was heard of it.
+/// Seconds from publishing an event to its message at each stage.
 #[derive(Default)]
 struct StageTimes {
     event: Option<(f64, u64)>,
@@ -59,7 +59,7 @@ impl Subscriptions {
         })
     }
 
-    /// Waits until no command has come for a while, and forgets what was said before.
+    /// Waits until no command has come for a while, and discards earlier messages.
     async fn until_quiet(&mut self) {
         loop {
             tokio::select! {
@@ -72,7 +72,7 @@ impl Subscriptions {
         }
     }
 
-    /// Listens until the node has its own command, or, where none is wanted, until the first.
+    /// Waits for the node's own command, or, unless it should run, for the first command.
     async fn listen(&mut self, node: &NodeId, run: bool, watch: Stopwatch) -> Result<StageTimes> {
         let mut times = StageTimes::default();
         loop {
@@ -135,7 +135,7 @@ pub(crate) async fn measure(bench: &TestCluster, samples: u32) -> Result<Vec<Qua
     let mut subscriptions = Subscriptions::open(bench).await?;
     let (mut down, mut up) = (Vec::new(), Vec::new());
     let all = bench.nodes.len() as u32;
-    // A stride that is prime to most counts visits nodes of all trainers.
+    // The stride is prime to most node counts, so it visits nodes of all trainers.
     for node in bench
         .nodes
         .iter()

@@ -1,4 +1,4 @@
-//! The memory of processes over time: is it flat?
+//! The memory of processes over time, and its slope.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,30 +9,30 @@ use lacuna_cli::up::RuntimeFile;
 
 use super::scrape::status_mib;
 
-/// Parts into which what was read is divided for the uncertainty of a slope: neighbouring readings
-/// are no independent ones, means of parts nearly are.
+/// The number of parts for the uncertainty of a slope. Neighbouring readings are dependent, means
+/// of parts nearly independent.
 const PARTS: usize = 12;
 /// Student's t for ten degrees of freedom, 95 % on both sides.
 const STUDENT: f64 = 2.228;
-/// The share of the time that counts as warming up, and is not in the slope.
+/// The warm-up share of the time, which is not in the slope.
 const WARMING: f64 = 1.0 / 3.0;
-/// Characters of a sparkline.
+/// The width of a sparkline in characters.
 const WIDE: usize = 32;
 
-/// One process.
+/// The memory of one process.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Memory {
     /// Resident at the first reading, MiB.
     pub(crate) first_mib: f64,
     /// Resident at the last reading, MiB.
     pub(crate) last_mib: f64,
-    /// The most that it ever had, as the kernel says (`VmHWM`), MiB.
+    /// The peak by the kernel (`VmHWM`), MiB.
     pub(crate) peak_mib: f64,
-    /// Growth over the last two thirds of the load, MB an hour; nothing if that was too short.
+    /// Growth over the last two thirds of the load, MB an hour; none if that was too short.
     pub(crate) slope_mb_h: Option<f64>,
-    /// Half the width of its 95 % confidence interval.
+    /// Half the width of the 95 % confidence interval of the growth.
     pub(crate) slope_error_mb_h: Option<f64>,
-    /// Readings of the load, drawn from its lowest to its highest.
+    /// The readings under load as a sparkline, from the lowest to the highest.
     pub(crate) line: String,
 }
 
@@ -42,14 +42,14 @@ struct Readings {
     peak: f64,
 }
 
-/// Reads the memory of all children of an `up`.
+/// Reads the memory of all children of a running `lacuna up`.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     all: BTreeMap<String, Readings>,
 }
 
 impl Watch {
-    /// Reads all of them, at so many seconds of the load.
+    /// Reads all processes, at `at_s` seconds of the load.
     pub(crate) fn read(&mut self, data_dir: &Path, at_s: f64) {
         let children = RuntimeFile::read(data_dir).map(|file| file.children);
         for (name, pid) in children.into_iter().flatten() {
@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// What came of it, by process.
+    /// The results by process.
     pub(crate) fn end(self) -> BTreeMap<String, Memory> {
         let each = self.all.into_iter();
         each.filter_map(|(name, readings)| Some((name, memory(&readings)?)))
@@ -76,7 +76,7 @@ fn memory(readings: &Readings) -> Option<Memory> {
     let from = first.0 + (last.0 - first.0) * WARMING;
     let steady = points.partition_point(|point| point.0 < from);
     let slope = slope(points.get(steady..)?);
-    // MiB a second into MB an hour.
+    // MiB a second to MB an hour.
     let scaled = |value: f64| value * 1.048_576 * 3600.0;
     Some(Memory {
         first_mib: first.1,
@@ -89,7 +89,7 @@ fn memory(readings: &Readings) -> Option<Memory> {
 }
 
 /// The slope of a straight line through the means of [`PARTS`] parts, and half the width of its
-/// confidence interval. Nothing of too few points.
+/// confidence interval. None for too few points.
 fn slope(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let means = means(points, PARTS);
     if means.len() < PARTS {
@@ -107,7 +107,7 @@ fn slope(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     (slope.is_finite() && error.is_finite()).then_some((slope, error))
 }
 
-/// Means of so many parts of equal length; as many as there are points, if those are fewer.
+/// The means of `parts` parts of equal length, or all points if those are fewer.
 fn means(points: &[(f64, f64)], parts: usize) -> Vec<(f64, f64)> {
     let parts = parts.min(points.len());
     (0..parts)
@@ -124,7 +124,8 @@ fn means(points: &[(f64, f64)], parts: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Eight heights between the lowest and the highest, at least 4 MiB apart: noise looks flat.
+/// Eight heights between the lowest and the highest reading, at least 4 MiB apart, so that noise
+/// looks flat.
 fn sparkline(points: &[(f64, f64)]) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let means = means(points, WIDE);

@@ -1,5 +1,5 @@
-//! The same messages by NATS alone, on the same server at the same time of day: what Lacuna is
-//! measured against.
+//! The same messages by NATS alone, on the same server and in the same run: the yardstick of
+//! Lacuna.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,12 +19,12 @@ use super::sustained::Load;
 const SUBJECT: &str = "lacuna.bench.plain";
 const STREAM: &str = "lacuna_bench_plain";
 
-/// What a way of sending achieves.
+/// The result of one way of sending.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Plain {
-    /// Which way.
+    /// The way of sending.
     pub(crate) what: &'static str,
-    /// Messages a second, of a burst.
+    /// Messages a second in a burst.
     pub(crate) per_s: f64,
     /// Latency at the steady rate.
     pub(crate) latency: Quantiles,
@@ -34,7 +34,7 @@ fn bad(error: impl std::fmt::Display) -> CliError {
     CliError::failed(format!("plain NATS: {error}"))
 }
 
-/// As many bytes as an event has, with its headers.
+/// A payload of the size of an event with its headers.
 fn payload() -> Vec<u8> {
     const HEADERS: usize = 190;
     let node = lacuna_model::NodeId::new("n00000");
@@ -75,7 +75,7 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
     other.flush().await.map_err(bad)?;
     let sender = &client.nats()?.client;
     let text = payload();
-    // The server knows of the subscription when the first message comes.
+    // The server knows the subscription before the first message comes.
     loop {
         sender
             .publish(SUBJECT, text.clone().into())
@@ -132,11 +132,11 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
     Ok(Plain {
         what: "publish/subscribe",
         per_s,
-        latency: Quantiles::of("publish/subscribe: publish -> heard", list),
+        latency: Quantiles::of("publish/subscribe: publish -> received", list),
     })
 }
 
-/// Publishing into a stream, until it is acknowledged.
+/// Publishes into a stream, up to the acknowledgement.
 async fn into_stream(
     client: &Client,
     burst: u64,
@@ -191,7 +191,7 @@ async fn into_stream(
     })
 }
 
-/// All three ways, one after the other.
+/// Measures all three ways, one after the other.
 ///
 /// # Errors
 /// NATS does not answer.

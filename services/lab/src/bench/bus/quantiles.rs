@@ -7,20 +7,20 @@ use lacuna_cli::output::quantile;
 /// Quantiles of one latency, seconds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Quantiles {
-    /// What was measured.
+    /// The measured latency.
     pub(crate) what: &'static str,
-    /// How often.
+    /// The number of samples.
     pub(crate) samples: usize,
-    /// Median.
+    /// Median, seconds.
     pub(crate) p50_s: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile, seconds.
     pub(crate) p99_s: Option<f64>,
-    /// Longest.
+    /// Longest, seconds.
     pub(crate) max_s: Option<f64>,
 }
 
 impl Quantiles {
-    /// Of a list in any order.
+    /// The quantiles of a list in any order.
     #[must_use]
     pub(crate) fn of(what: &'static str, mut list: Vec<f64>) -> Self {
         list.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-//! Reads what a service exposes at /metrics.
+//! Reads the metrics of a service at /metrics.
 
 use std::collections::BTreeMap;
 
 use lacuna_cli::up::get;
 
-/// The value of a metric, summed over its labels; nothing if the service has none of it.
+/// The value of a metric, summed over its labels; none if the service does not have it.
 #[must_use]
 pub(crate) fn value(exposition: &str, name: &str) -> Option<f64> {
     let mut sum = None;
@@ -41,7 +41,7 @@ pub(crate) fn by_label(exposition: &str, name: &str, label: &str) -> BTreeMap<St
     lines.collect()
 }
 
-/// Resident memory of a process now, and the most that it ever had, MiB.
+/// Resident memory of a process now, and its peak, MiB.
 #[must_use]
 pub(crate) fn status_mib(pid: u32) -> Option<(f64, f64)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -1,4 +1,4 @@
-//! Bursts, then a steady load, counted at every stage.
+//! Bursts and a steady load, with each event counted at each stage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,32 +21,32 @@ use super::memory::{Memory, Watch};
 use super::quantiles::Quantiles;
 use super::scrape::{by_label, exposition, value};
 
-/// The pool must know of all events so long after the last one.
+/// The time limit, after the last event, for a pool with all events.
 const CATCH_UP_S: f64 = 60.0;
-/// And nobody waits longer than this for the last plan and the last command.
+/// The time limit for the last plan and the last command.
 const SETTLE_S: f64 = 20.0;
 
-/// The load.
+/// The steady load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// For how long.
+    /// Its duration, seconds.
     pub(crate) seconds: u64,
     /// Events a second.
     pub(crate) rate: u32,
 }
 
-/// What became of a burst.
+/// The result of a burst.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Burst {
     /// Events published at once.
     pub(crate) events: u64,
-    /// Seconds until the queue had kept them all.
+    /// Seconds until the queue kept them all.
     pub(crate) kept_s: f64,
-    /// Seconds until all had been numbered and the pool knew of them; nothing if it never did.
+    /// Seconds until all were numbered and in the pool; none if that never happened.
     pub(crate) pooled_s: Option<f64>,
 }
 
-/// What became of the steady load.
+/// The result of the steady load.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Sustained {
     /// Wall-clock seconds of publishing.
@@ -55,42 +55,42 @@ pub(crate) struct Sustained {
     pub(crate) published: u64,
     /// Seconds from the last publish until the pool includes it; none if it never does.
     pub(crate) catch_up_s: Option<f64>,
-    /// Most messages that waited for ingest at a reading.
+    /// Largest number of messages that waited for ingest at a reading.
     pub(crate) queue_max: u64,
-    /// Most events that the pool was behind at a reading.
+    /// Largest number of events that the pool lagged behind at a reading.
     pub(crate) pool_lag_max: u64,
-    /// Commands sent meanwhile.
+    /// Commands sent under the load.
     pub(crate) commands: u64,
-    /// Plans published meanwhile.
+    /// Plans published under the load.
     pub(crate) plans: u64,
     /// Latencies under this load.
     pub(crate) latencies: Vec<Quantiles>,
     /// Memory of each process.
     pub(crate) memory: BTreeMap<String, Memory>,
-    /// What the services counted meanwhile: difference of their metrics.
+    /// Counts of the services under the load: differences of their metrics.
     pub(crate) metrics: BTreeMap<String, f64>,
 }
 
-/// Where every event has gone, bursts and steady load together.
+/// The account of all events, of bursts and steady load.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Account {
     /// Events published.
     pub(crate) published: u64,
-    /// Those that the queue has acknowledged.
+    /// Events that the queue has acknowledged.
     pub(crate) acknowledged: u64,
-    /// What ingest made of them, by outcome.
+    /// Events at ingest, by outcome.
     pub(crate) ingest: BTreeMap<String, u64>,
-    /// Numbered events that were heard.
+    /// Numbered events that were received.
     pub(crate) numbered: u64,
-    /// Jumps in their numbers.
+    /// Gaps in their sequence.
     pub(crate) gaps: u64,
-    /// Published, and never numbered.
+    /// Events that were published and never numbered.
     pub(crate) lost: u64,
-    /// By how much the stream of events has grown.
+    /// Growth of the stream of events.
     pub(crate) stream: u64,
-    /// Number of the last event, and of the last in the newest pool.
+    /// Sequence number of the last event.
     pub(crate) last_seq: u64,
-    /// The last event in the newest pool.
+    /// Sequence number of the last event in the newest pool.
     pub(crate) pool_seq: u64,
     /// Messages left in the queue.
     pub(crate) queue: u64,
@@ -100,16 +100,16 @@ pub(crate) struct Account {
     pub(crate) pool_lacks: usize,
     /// Nodes in the pool that are not idle.
     pub(crate) pool_wrong: usize,
-    /// Events that took a node on which somebody trained.
+    /// Events that took a node in training.
     pub(crate) hits: u64,
-    /// Of these, those that no plan followed, and no command.
+    /// Of these, hits without a plan.
     pub(crate) unplanned: usize,
-    /// Of these, nodes that were not told to stop.
+    /// Of these, nodes without a stop command.
     pub(crate) untold: usize,
 }
 
 impl Account {
-    /// Whether every event is accounted for.
+    /// Whether each event is accounted for.
     pub(crate) fn holds(&self) -> bool {
         let taken = self.ingest.get("taken").copied().unwrap_or_default();
         let all = self.published;
@@ -156,7 +156,7 @@ async fn ingested(bench: &TestCluster) -> BTreeMap<String, u64> {
     counts.map(|(what, count)| (what, count as u64)).collect()
 }
 
-/// Messages that a stream holds, and the number of its last.
+/// The number of messages in a stream, and the sequence number of its last.
 async fn stream(bench: &TestCluster, name: Option<&str>) -> (u64, u64) {
     let Some(name) = name else {
         return (0, 0);
@@ -178,7 +178,7 @@ async fn queue(bench: &TestCluster) -> u64 {
     stream(bench, subject.stream()).await.0
 }
 
-/// Messages left in the queue, once nats-server has taken out those that are done with.
+/// The number of messages left in the queue, after nats-server has removed acknowledged ones.
 async fn left(bench: &TestCluster) -> u64 {
     let waiting = Stopwatch::start();
     loop {
@@ -195,7 +195,7 @@ async fn kept(bench: &TestCluster) -> u64 {
     stream(bench, subject.stream()).await.1
 }
 
-/// Puts the load on, and keeps the account.
+/// Generates the load and keeps the account.
 pub(crate) struct LoadGenerator<'a> {
     bench: &'a TestCluster,
     tracker: EventTracker,
@@ -205,14 +205,14 @@ pub(crate) struct LoadGenerator<'a> {
     acks: JoinSet<()>,
     acknowledged: Arc<AtomicU64>,
     published: u64,
-    /// Events of one message at most.
+    /// The most events of one message.
     together: usize,
-    /// What had been counted before: events numbered, gaps, the stream's last number, ingest's.
+    /// Counts before the load: events numbered, gaps, end of the stream, outcomes at ingest.
     before: (u64, u64, u64, BTreeMap<String, u64>),
 }
 
 impl<'a> LoadGenerator<'a> {
-    /// Nothing is published yet.
+    /// A generator that has published no event yet.
     pub(crate) async fn new(
         bench: &'a TestCluster,
         tracker: &EventTracker,
@@ -222,7 +222,7 @@ impl<'a> LoadGenerator<'a> {
     ) -> Self {
         let (numbered, gaps) = {
             let mut records = tracker.records();
-            // What was measured while all came up is no latency under load.
+            // Latencies of the start are no latencies under load.
             records.latencies();
             (records.numbered, records.gaps)
         };
@@ -240,7 +240,7 @@ impl<'a> LoadGenerator<'a> {
         }
     }
 
-    /// Publishes so many events, those of one message together.
+    /// Publishes `count` events, those of one message together.
     async fn publish(&mut self, count: u64) -> Result<()> {
         let mut left = count;
         while left > 0 {
@@ -276,7 +276,7 @@ impl<'a> LoadGenerator<'a> {
         Ok(())
     }
 
-    /// Waits until the pool knows of all that was published; after how many seconds it did.
+    /// Waits until the pool includes all published events; returns the seconds until then.
     async fn pooled(&mut self, watch: Stopwatch) -> Option<f64> {
         while self.acks.join_next().await.is_some() {}
         while watch.seconds() < CATCH_UP_S {
@@ -292,7 +292,7 @@ impl<'a> LoadGenerator<'a> {
         None
     }
 
-    /// So many events as fast as they can be published.
+    /// Publishes `events` events as fast as possible.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -309,7 +309,7 @@ impl<'a> LoadGenerator<'a> {
         })
     }
 
-    /// Waits until hits have been followed by plans and commands, or long enough.
+    /// Waits until plans and commands have followed all hits, within a time limit.
     async fn settle(&self) {
         let watch = Stopwatch::start();
         while watch.seconds() < SETTLE_S && self.tracker.records().open() != (0, 0, 0) {
@@ -317,7 +317,7 @@ impl<'a> LoadGenerator<'a> {
         }
     }
 
-    /// A steady load.
+    /// Publishes a steady load.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -367,7 +367,7 @@ impl<'a> LoadGenerator<'a> {
         Ok(result)
     }
 
-    /// Where all has gone.
+    /// The account of all events.
     pub(crate) async fn account(self) -> Account {
         self.settle().await;
         let stream = kept(self.bench).await - self.before.2;

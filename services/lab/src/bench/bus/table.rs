@@ -1,4 +1,4 @@
-//! What `lacuna-lab bench bus` prints for people.
+//! The results of `lacuna-lab bench bus` as tables.
 
 use lacuna_cli::output::latency as seconds;
 use lacuna_cli::table::{Side, key_values, render};
@@ -7,7 +7,7 @@ use super::Outcome;
 use super::quantiles::Quantiles;
 use super::sustained::Account;
 
-/// All of it.
+/// All tables.
 #[must_use]
 pub(crate) fn table(outcome: &Outcome) -> String {
     let heading = format!(
@@ -54,7 +54,7 @@ fn latencies(heading: &str, list: &[Quantiles]) -> String {
     render(&columns, &list.iter().map(row).collect::<Vec<_>>())
 }
 
-/// How many times as long or as much; a dash where one is missing.
+/// The ratio of two values; a dash if one is missing.
 fn times(ours: Option<f64>, theirs: Option<f64>) -> String {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if theirs > 0.0 => format!("{:.2} x", ours / theirs),
@@ -62,7 +62,7 @@ fn times(ours: Option<f64>, theirs: Option<f64>) -> String {
     }
 }
 
-/// Events a second that the queue keeps, and that come to be in the pool, in the median burst.
+/// Events a second of the median burst that the queue keeps, and that reach the pool.
 fn burst_rates(outcome: &Outcome) -> (Option<f64>, Option<f64>) {
     let median = |mut list: Vec<f64>| {
         list.sort_by(f64::total_cmp);
@@ -74,7 +74,7 @@ fn burst_rates(outcome: &Outcome) -> (Option<f64>, Option<f64>) {
     (median(kept.collect()), median(pooled.collect()))
 }
 
-/// Lacuna beside NATS alone.
+/// The comparison with NATS alone.
 fn beside(outcome: &Outcome) -> String {
     let (kept, pooled) = burst_rates(outcome);
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), |r| format!("{r:.0}/s"));
@@ -257,14 +257,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_of_what_is_there() {
+    fn ratios_need_both_values() {
         assert_eq!(times(Some(3.0), Some(2.0)), "1.50 x");
         assert_eq!(times(None, Some(2.0)), "-");
         assert_eq!(times(Some(3.0), Some(0.0)), "-");
     }
 
     #[test]
-    fn one_missing_event_spoils_the_account() {
+    fn one_missing_event_fails_the_account() {
         let mut account = Account {
             published: 3,
             acknowledged: 3,

@@ -1,5 +1,5 @@
-//! A cluster with one trainer in virtual time: the real books and the real agents' machines, and
-//! a program that trains as fast as its true curve says, give or take noise.
+//! A cluster with one trainer in virtual time: the real controller and the real agents, and a
+//! program whose rate follows its true curve, with noise.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,21 +17,21 @@ use lacuna_trainer::book::{
     Book, BookConfig, Effect, Input, LeaseResult, LeaseWrite, Note, TrainersView,
 };
 
-/// Seconds between two reports, as `agent.report_every` has them by default.
+/// Seconds between two reports, the default of `agent.report_every`.
 const REPORT_S: i64 = 5;
 
-/// What the program really does.
+/// The true behaviour of the program.
 #[derive(Debug, Clone)]
 pub(super) struct Truth {
     /// Samples/s at 1, 2, ... nodes.
     pub(super) rates: Vec<f64>,
-    /// Standard deviation of what one report shows of it, relative.
+    /// Relative standard deviation of the rate in one report.
     pub(super) noise: f64,
     /// Seconds of training that growing and shrinking cost.
     pub(super) rescale: RescaleCost,
     /// Seconds that a program takes to start.
     pub(super) start_s: f64,
-    /// How it takes a change of its nodes.
+    /// How the program takes a change of its nodes.
     pub(super) elastic: Elastic,
 }
 
@@ -42,7 +42,7 @@ impl Truth {
     }
 }
 
-/// The present run of the program.
+/// The present incarnation of the program.
 #[derive(Debug, Clone)]
 struct Running {
     run: RunId,
@@ -60,7 +60,7 @@ pub(super) struct VirtualCluster {
     nodes: Vec<NodeId>,
     agents: BTreeMap<NodeId, Agent>,
     leases: BTreeMap<NodeId, (Option<TrainerId>, Epoch)>,
-    /// Programs that start, to be taken in later: under which run, and when they are ready.
+    /// Programs that start in the background: their incarnation, and the second of readiness.
     starting: BTreeMap<NodeId, (RunId, f64)>,
     running: Option<Running>,
     inbox: VecDeque<Input>,
@@ -68,12 +68,12 @@ pub(super) struct VirtualCluster {
     seconds: i64,
     writes: u64,
     generation: u64,
-    /// Sizes of the runs.
+    /// Sizes of the incarnations.
     pub(super) sizes: Vec<u32>,
 }
 
 impl VirtualCluster {
-    /// A trainer on all the nodes of its curve. None if a name is impossible.
+    /// A trainer on all the nodes of its curve. None if a name is invalid.
     pub(super) fn new(truth: Truth, config: BookConfig, seed: u64) -> Option<Self> {
         let all = truth.rates.len() as u32;
         let nodes: Option<Vec<NodeId>> = (0..all)
@@ -149,12 +149,12 @@ impl VirtualCluster {
         }
     }
 
-    /// What control knows of the trainer.
+    /// Control's record of the trainer.
     pub(super) fn record(&self) -> Option<&TrainerRecord> {
         self.book.record(&self.name)
     }
 
-    /// A plan gives the trainer so many nodes, the first ones.
+    /// Publishes a plan that gives the trainer the first `nodes` nodes.
     pub(super) fn give(&mut self, nodes: usize) {
         self.generation += 1;
         let (version, runs) = match &self.view {
@@ -193,7 +193,7 @@ impl VirtualCluster {
         });
     }
 
-    /// A second passes.
+    /// Advances the time by a second.
     pub(super) fn second(&mut self) {
         let before = self.seconds as f64;
         self.seconds += 1;
@@ -220,14 +220,14 @@ impl VirtualCluster {
         self.deliver();
     }
 
-    /// What one second shows: its deviations add up to that of a report.
+    /// The factor on the rate in one second: its deviations add up to that of a report.
     fn noise(&mut self) -> f64 {
-        // The sum of twelve uniform numbers is normal enough, and bounded.
+        // A sum of twelve uniform numbers is nearly normal, and bounded.
         let sum: f64 = (0..12).map(|_| self.rng.random_range(-0.5..0.5)).sum();
         (1.0 + sum * self.truth.noise * (REPORT_S as f64).sqrt()).max(0.0)
     }
 
-    /// Agents speak, leases are renewed, the program reports, the timer beats.
+    /// The agents report, leases are renewed, the program reports, the timer fires.
     fn report(&mut self) {
         let now = self.now();
         for lease in self.book.leases() {
@@ -348,7 +348,7 @@ impl VirtualCluster {
         });
     }
 
-    /// Seconds since the beginning of the cluster.
+    /// Seconds since the start of the cluster.
     pub(super) fn age(&self) -> Span {
         Timestamp::from_unix(self.seconds).since(Timestamp::from_unix(1_000_000))
     }
