@@ -136,8 +136,8 @@ impl Supervisor {
         Self::begin(settings, false).await
     }
 
-    /// Like [`Supervisor::start`], but each service has its own key with only the permissions that it
-    /// needs, and all connections are encrypted.
+    /// Like [`Supervisor::start`], but each service has its own key with only the permissions that
+    /// it needs, and all connections are encrypted.
     ///
     /// # Errors
     /// As [`Supervisor::start`]; the keys cannot be written.

@@ -1,4 +1,4 @@
-//! `lacuna-lab forecast eval`: how good forecasts of a log's holes would have been.
+//! `lacuna-lab forecast eval`: the quality of forecasts of a log's holes.
 
 use lacuna_cli::Target;
 use lacuna_cli::error::{CliError, Result};
@@ -15,11 +15,11 @@ use super::output;
 /// Runs `forecast eval`.
 ///
 /// # Errors
-/// The log cannot be read, what is asked for makes no sense, nothing could be scored, or a file
-/// cannot be written.
+/// The log cannot be read, an argument is invalid, no question could be scored, or a file cannot be
+/// written.
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let watch = Stopwatch::start();
-    // A report that cannot be written is better known before a long run than after it.
+    // An unwritable report is found before a long run instead of after it.
     let report = args.report.as_deref().map(Target::open).transpose()?;
     let mut options = args.options()?;
     let mut bar = Bar::new(args.json.json);
@@ -29,7 +29,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let Input { summary: log_summary, recording } = load(&log, None, &mut bar)?;
     if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
-            "--hints: {} says what became of its nodes, not what a scheduler expected of them",
+            "--hints: {} has the history of its nodes, but no planned starts",
             args.log.log.display()
         ))
         .remedy("name its planned starts with --planned, or leave --hints out"));
@@ -63,7 +63,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     output::table(&evaluation, &log_summary, &span, watch.seconds())
 }
 
-/// Whether there is anything to say at all.
+/// Refuses an evaluation without a scored question, with the reason.
 fn scored(args: &EvalArgs, options: &SkillOptions, evaluation: &Evaluation) -> Result<()> {
     if evaluation.holes > 0 {
         return Ok(());

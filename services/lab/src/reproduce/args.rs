@@ -15,12 +15,12 @@ use super::row::Row;
 use super::run::{Runner, bar, default_jobs, program, seeds, seeds_note};
 use super::table;
 
-/// Which publication.
+/// The evaluation to repeat.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReproduceCommand {
     /// The evaluation of BFTrainer (arXiv 2106.12091)
     Bftrainer(BftrainerArgs),
-    /// What forecasts of holes are worth, beside BFTrainer's policy and knowing the future
+    /// The value of forecasts of holes, beside BFTrainer's policy and an oracle
     Forecast(ForecastTableArgs),
 }
 
@@ -32,34 +32,33 @@ Examples:
   lacuna-lab reproduce bftrainer --data ~/recordings --out table.md --report table.html
   lacuna-lab reproduce bftrainer --only horizon --only costs --json
 
-Each row is a `lacuna replay` of the recording that the paper was made with, in a process of its
-own; --json names its command. Which of several equal nodes, or equally good sizes, are chosen is
-left open by the model and drawn by seed, so the median of several seeds is shown. The table is
-Markdown. The exit code is 1 if a row failed, or does not agree with what was published (hours
-within 1 %, efficiency within .01).")]
+Each row is a `lacuna replay` of the paper's trace, in a process of its own; --json prints its command.
+The model leaves open which of several equal nodes, or equally good sizes, are chosen. They are drawn
+by seed, so the median of several seeds is shown. The table is Markdown. The exit code is 1 if a row
+failed, or does not agree with the published figures (hours within 1 %, efficiency within .01).")]
 pub(crate) struct BftrainerArgs {
-    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// How many rows at a time [default: the cores of this machine]
+    /// Number of rows at a time [default: the cores of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// One row of each group only
+    /// Run only one row of each group
     #[arg(long)]
     quick: bool,
-    /// Only this group of rows; may be given again
+    /// Only this group of rows; may be repeated
     #[arg(long, value_name = "GROUP", value_parser = group_names())]
     only: Vec<String>,
     /// First seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds each row is run with; the median counts [default: 5; with --quick 1]
+    /// Number of seeds of each row; the median counts [default: 5; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     seeds: Option<u16>,
     /// Write the table (Markdown) to a file instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the table as an HTML page with plots, which stands alone
+    /// Write the table as a self-contained HTML page with plots
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -73,7 +72,7 @@ fn group_names() -> Vec<&'static str> {
 /// Runs `reproduce`.
 ///
 /// # Errors
-/// The recording is not at hand, a file cannot be written, a row failed or does not agree.
+/// The trace is missing, a file cannot be written, a row failed or does not agree.
 pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
     match command {
         ReproduceCommand::Bftrainer(args) => bftrainer(args),

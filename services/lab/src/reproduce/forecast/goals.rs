@@ -1,37 +1,37 @@
-//! What is reached of what was aimed at.
+//! The goals of a case, and whether they are met.
 
 use super::column::{AHEAD_15M, BFTRAINER, CLAIRVOYANT, FORECAST};
 use super::measure::Measure;
 use super::reference::Reference;
 
-/// Which way a goal is met.
+/// The direction of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By at least so much, at the three digits in which shares are given.
+    /// At least the aim, in the three digits of shares.
     AtLeast,
-    /// By at most so much.
+    /// At most the aim.
     AtMost,
 }
 
 /// One goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Goal {
-    /// Its name, short.
+    /// Its short name.
     pub(super) name: &'static str,
-    /// What is aimed at, in words.
+    /// The goal in words.
     pub(super) what: &'static str,
-    /// Whose figure it is of.
+    /// The column of its figure.
     pub(super) column: &'static str,
-    /// What came out; nothing if that failed.
+    /// The measured figure; none if its run failed.
     pub(super) ours: Option<f64>,
-    /// What is aimed at.
+    /// The aim.
     pub(super) wanted: f64,
-    /// Which way.
+    /// The direction.
     pub(super) way: Way,
 }
 
 impl Goal {
-    /// Whether it is met. What failed does not meet it.
+    /// Whether the goal is met; a failed run does not meet it.
     pub(super) fn is_met(&self) -> bool {
         let digits = |share: f64| (share * 1000.0).round();
         self.ours.is_some_and(|ours| match self.way {
@@ -44,7 +44,7 @@ impl Goal {
 /// A figure of one column of the case.
 type Figures<'a> = dyn Fn(&str, Measure) -> Option<f64> + 'a;
 
-/// The goals of a case: `figure` gives the figures of its columns.
+/// The goals of a case; `figure` returns the figures of its columns.
 pub(super) fn goals(reference: Option<&Reference>, figure: &Figures<'_>) -> Vec<Goal> {
     let share = |name| figure(name, Measure::Share);
     let mut goals = Vec::new();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_goal_is_judged_by_itself() {
+    fn each_goal_is_checked_by_itself() {
         let reference = reference::of(1024, 10, 5.0);
         let expected = [
             ("best", true),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_meets_no_goal() {
+    fn a_failed_run_meets_no_goal() {
         let figure = |name: &str, _| (name == BFTRAINER).then_some(0.5);
         let goals = goals(None, &figure);
         assert_eq!(goals.len(), 3);

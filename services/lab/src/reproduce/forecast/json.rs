@@ -1,4 +1,4 @@
-//! What came of it as one JSON value.
+//! The results as one JSON value.
 
 use serde_json::{Map, Value, json};
 
@@ -7,8 +7,8 @@ use super::measure::{Measure, median, spread};
 use super::reference::SOURCE;
 use super::results::Results;
 
-/// One object: `cases` with their columns, goals and what is known of them. A column that failed
-/// has `failed` and no figures.
+/// One object: `cases` with their columns, goals and reference figures. A failed column has
+/// `failed` and no figures.
 #[must_use]
 pub(super) fn json(results: &Results) -> Value {
     let cases = 0..results.cases.len();
@@ -78,7 +78,7 @@ mod tests {
     use crate::reproduce::row::Outcome;
 
     #[test]
-    fn every_column_has_all_figures_or_says_why_not() {
+    fn every_column_has_all_figures_or_its_failure() {
         let mut results = alike();
         results.cells[1].outcome = Outcome::Failed("no room".to_owned());
         let value = json(&results);

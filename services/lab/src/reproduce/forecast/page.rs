@@ -1,4 +1,4 @@
-//! What came of it as a page with plots.
+//! The results as a page with plots.
 
 use lacuna_sim::report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 
@@ -8,7 +8,7 @@ use super::reference::Reference;
 use super::results::Results;
 use super::table;
 
-/// The page that stands alone.
+/// The self-contained page.
 #[must_use]
 pub(super) fn page(results: &Results) -> String {
     render_comparison(&comparison(results))
@@ -44,7 +44,7 @@ fn comparison(results: &Results) -> Comparison {
     }
 }
 
-/// What a column is to be compared with: the goal if there is one.
+/// The reference of a column: the goal if there is one.
 fn aim(name: &str, reference: &Reference) -> Option<f64> {
     match name {
         BFTRAINER => Some(reference.bftrainer),
@@ -85,7 +85,7 @@ mod tests {
     use crate::reproduce::row::Outcome;
 
     #[test]
-    fn every_case_is_drawn_and_what_is_missed_is_said() {
+    fn every_case_is_drawn_and_missed_goals_are_named() {
         let mut results = alike();
         results.cells[3].outcome = Outcome::Failed("no <room>".to_owned());
         let comparison = comparison(&results);

@@ -1,16 +1,16 @@
-//! What was measured before on the Summit recording, and what was aimed at. All of it are constants: no
-//! command makes them.
+//! Reference figures on the Summit trace, and the goals after them. They are constants: no command
+//! makes them.
 //!
-//! Source: an independent replayer, not part of Lacuna, on the same recording (from Unix 1613347732, endless `hpo-1000`,
-//! exact dynamic programme for the sizes); shares of the zero-cost bound. `best` is the best of
-//! three ways without look-ahead: the scheduler's order; the order with re-pooling; a risk
-//! model. Its clairvoyant column is the best heuristic that was found and no proven optimum. The
-//! figures hold in the published accounting, in which starts are free.
+//! Source: an independent replayer, not part of Lacuna, on the same trace (from Unix 1613347732,
+//! endless `hpo-1000`, exact dynamic program for the sizes); shares of the zero-cost bound. `best`
+//! is the best of three ways without look-ahead: the scheduler's order; the order with
+//! re-placement; a risk model. Its clairvoyant column is the best heuristic found and no proven
+//! optimum. The figures hold in the published accounting, in which starts are free.
 
-/// The figures of one case.
+/// The reference figures of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reference {
-    /// The first so many nodes.
+    /// Number of nodes: the first ones of the machine.
     pub(super) nodes: u32,
     /// Trainers in parallel.
     pub(super) parallel: u32,
@@ -18,17 +18,17 @@ pub(super) struct Reference {
     pub(super) cost: f64,
     /// BFTrainer's policy, T = 120 s, nodes at random.
     pub(super) bftrainer: f64,
-    /// The best that was reached without look-ahead.
+    /// The best figure without look-ahead.
     pub(super) best: f64,
-    /// Knowing every hole's end.
+    /// The figure with all true ends.
     pub(super) clairvoyant: f64,
-    /// What was aimed at without look-ahead.
+    /// The goal without look-ahead.
     pub(super) goal: Option<f64>,
-    /// What was aimed at with 15 minutes of it.
+    /// The goal with 15 minutes of look-ahead.
     pub(super) goal_15m: Option<f64>,
 }
 
-/// Where the figures come from, in words.
+/// The source of the figures in words.
 pub(super) const SOURCE: &str = "a constant, measured earlier on the same \
      recording by a replayer that is not part of Lacuna, which no command reproduces";
 
@@ -77,14 +77,14 @@ const fn reference(
     }
 }
 
-/// The pools and numbers of trainers of which something is known.
+/// The pools and numbers of trainers with reference figures.
 pub(super) fn pairs() -> Vec<(u32, u32)> {
     let mut pairs: Vec<(u32, u32)> = REFERENCES.iter().map(|k| (k.nodes, k.parallel)).collect();
     pairs.dedup();
     pairs
 }
 
-/// What is known of a case.
+/// The reference figures of a case.
 pub(super) fn of(nodes: u32, parallel: u32, cost: f64) -> Option<&'static Reference> {
     let same = |reference: &&Reference| {
         (reference.nodes, reference.parallel) == (nodes, parallel) && (reference.cost - cost).abs() < 1e-9
@@ -97,12 +97,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_are_in_the_order_of_what_is_known() {
+    fn figures_grow_with_the_revealed_future() {
         assert_eq!(pairs(), [(1024, 10), (4734, 10), (4734, 35)]);
         for reference in &REFERENCES {
             assert_eq!(of(reference.nodes, reference.parallel, reference.cost), Some(reference));
             assert!(reference.bftrainer < reference.best && reference.best < reference.clairvoyant);
-            // Knowing more is worth more, and a goal is above what was reached.
+            // More revealed future gives a higher figure, and a goal is above the measured one.
             let goal = reference.goal.unwrap_or(reference.best);
             let ahead = reference.goal_15m.unwrap_or(goal);
             assert!(reference.best <= goal && goal <= ahead && ahead < reference.clairvoyant);

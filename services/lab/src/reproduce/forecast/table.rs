@@ -1,4 +1,4 @@
-//! What came of it as Markdown, good to read as it is.
+//! The results as Markdown that is readable as plain text.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub(super) fn markdown(results: &Results) -> String {
     text
 }
 
-/// What the figures are, one remark each.
+/// Notes on the figures.
 #[must_use]
 pub(super) fn about(results: &Results) -> Vec<String> {
     let mut lines = vec![
@@ -72,7 +72,7 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     lines
 }
 
-/// What a case missed, in short.
+/// The missed goals of a case, in short.
 #[must_use]
 pub(super) fn judged(results: &Results, case: usize) -> String {
     let goals = results.goals(case);
@@ -104,10 +104,10 @@ fn hourly(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
 }
 
-/// A heading, and what is known under it.
+/// A heading, and the reference figure below it.
 type ReferenceColumn = (&'static str, fn(&Reference) -> Option<f64>);
 
-/// What is known beside a column.
+/// The reference figures beside a column.
 fn reference(column: &str) -> &'static [ReferenceColumn] {
     match column {
         BFTRAINER => &[("before", |reference| Some(reference.bftrainer))],
@@ -121,7 +121,7 @@ fn reference(column: &str) -> &'static [ReferenceColumn] {
     }
 }
 
-/// What was run and what is known, side by side.
+/// The measured shares beside the reference figures.
 fn shares(results: &Results) -> Vec<Vec<String>> {
     let any_reference = results.cases.iter().any(|case| case.reference.is_some());
     let shown = |column: &&Column| {
@@ -129,7 +129,7 @@ fn shares(results: &Results) -> Vec<Vec<String>> {
             column.purpose,
             Purpose::Without | Purpose::Solver | Purpose::Charged
         );
-        // Where nothing is switched off one by one, the order stands here.
+        // Without a table of ingredients, the column without the order is here.
         !own || (!any_reference && column.purpose == Purpose::Without)
     };
     let columns: Vec<&Column> = results.columns.iter().filter(shown).collect();
@@ -174,7 +174,7 @@ fn without(results: &Results) -> Option<Vec<Vec<String>>> {
     }
     let mut first = heading(["case", "forecast"]);
     first.extend(columns.iter().map(|column| column.title.to_owned()));
-    // The last column is set to the left, as words are.
+    // The last column is aligned left, as words are.
     first.push("worth most".to_owned());
     let mut lines = vec![first];
     for (at, case) in results.cases.iter().enumerate() {
@@ -290,7 +290,7 @@ fn seeds(results: &Results) -> Option<Vec<Vec<String>>> {
     any.then_some(lines)
 }
 
-/// What is said of the order, once for cases of which the same is said.
+/// The order of each case; cases with the same order share a line.
 #[must_use]
 pub(super) fn orders(results: &Results) -> Vec<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -310,7 +310,7 @@ pub(super) fn orders(results: &Results) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-/// The goals that are not met, each with its figures.
+/// The missed goals, each with its figures.
 #[must_use]
 pub(super) fn missed(results: &Results) -> Vec<String> {
     let missed = results.all_goals().filter(|(_, goal)| !goal.is_met());
@@ -327,7 +327,7 @@ pub(super) fn missed(results: &Results) -> Vec<String> {
         .collect()
 }
 
-/// What failed, and what cannot be compared.
+/// The failed cells, and cells that cannot be compared.
 #[must_use]
 pub(super) fn failures(results: &Results) -> Vec<String> {
     let failed = results.failures();
@@ -342,7 +342,7 @@ pub(super) fn failures(results: &Results) -> Vec<String> {
     lines
 }
 
-/// Remarks as text of lines of a hundred characters.
+/// Notes as text of lines of a hundred characters.
 fn wrapped(lines: &[String]) -> String {
     let mut text = String::new();
     let mut length = 0;
@@ -368,7 +368,7 @@ mod tests {
     use crate::reproduce::row::Outcome;
 
     #[test]
-    fn the_tables_say_what_is_reached_and_what_is_not() {
+    fn the_tables_name_met_and_missed_goals() {
         let text = markdown(&alike());
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
         // .9 is below .972, and above the goal of .89.
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_said_and_several_seeds_have_a_spread() {
+    fn failures_are_named_and_several_seeds_have_a_spread() {
         let mut results = alike();
         results.cells[1].outcome = Outcome::Failed("no room".to_owned());
         if let Outcome::Done(runs) = &mut results.cells[0].outcome {
