@@ -383,7 +383,7 @@ impl Context<'_> {
         }
     }
 
-    /// How the launcher's program takes a change of its nodes.
+    /// The reaction of the launcher's program to a change of its nodes.
     fn elastic(&self, raw: &Raw) -> Result<Elastic, SubmitError> {
         let launcher = raw.launcher.get_ref().as_str();
         match (launcher, &raw.workers_per_node) {

@@ -12,16 +12,16 @@ use super::play::Played;
 use crate::output::{iso, latency, quantile, short};
 use crate::table::key_values;
 
-/// Where the time went, wall-clock seconds.
+/// Wall-clock time by stage, seconds.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct TimeSpent {
-    /// Finding or making the machine and its trainers.
+    /// Preparation of the machine and its trainers.
     pub(crate) prepare_s: f64,
     /// From the first process to the last service that answers.
     pub(crate) start_s: f64,
-    /// Playing the recording.
+    /// Playing the trace.
     pub(crate) play_s: f64,
-    /// Summing up and ending everything.
+    /// The summary, and the end of all processes.
     pub(crate) end_s: f64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
     pub(crate) rescale_cost_fraction: f64,
     /// Share lost to preemption: samples lost over samples done.
     pub(crate) preempt_cost_fraction: f64,
-    /// Number of times that a trainer lost nodes to batch jobs.
+    /// Number of preemptions: losses of nodes that no plan asked for.
     pub(crate) preemptions: u64,
     /// Number of size changes by the planner.
     pub(crate) rescales: u64,

@@ -74,10 +74,10 @@ pub(super) struct MachineArgs {
     /// Which free nodes a job gets
     #[arg(long, value_enum, default_value_t = LayoutArg::FirstFit)]
     layout: LayoutArg,
-    /// What sets the start of a job: the simulated scheduler, or the log
+    /// Starts of jobs: by the simulated scheduler, or as recorded in the log
     #[arg(long, value_enum, default_value_t = StartsArg::Simulated)]
     starts: StartsArg,
-    /// What happens to a job that runs longer than its walltime
+    /// The end of a job that runs longer than its walltime
     #[arg(long, value_enum, default_value_t = OverrunArg::Extend)]
     overrun: OverrunArg,
     /// Drained nodes: a CSV file, nodes,from,until
@@ -160,9 +160,9 @@ enum StartsArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OverrunArg {
-    /// It runs on, and is expected to end any second
+    /// The job runs on, and is expected to end any second
     Extend,
-    /// It ends
+    /// The job ends
     Kill,
 }
 

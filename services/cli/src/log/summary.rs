@@ -179,8 +179,8 @@ impl LogSummary {
     #[must_use]
     pub(crate) fn certainty(&self) -> String {
         let source = match self.kind {
-            HoleSource::Holes => "the log tells which nodes were idle",
-            HoleSource::Placed => "the log tells where batch jobs ran",
+            HoleSource::Holes => "the log states which nodes were idle",
+            HoleSource::Placed => "the log states where batch jobs ran",
             HoleSource::Simulated => "an estimate: a simulated scheduler placed the batch jobs",
         };
         match self.notes.len() {

@@ -88,8 +88,8 @@ pub(crate) struct ReplayArgs {
     /// Repeat the list of trainers, and run to the end of the trace
     #[arg(long, help_heading = TRAINERS)]
     endless: bool,
-    /// When a finished trainer gives its nodes to others; with --endless or without --trainers it
-    /// trains until then
+    /// The time at which a finished trainer gives its nodes to others; with --endless or without
+    /// --trainers it trains until then
     #[arg(long, help_heading = TRAINERS, value_enum, default_value_t = TrainerEndArg::NextEvent)]
     trainer_end: TrainerEndArg,
     /// Charge a trainer for a start from no nodes, too; as published a start is free
@@ -124,7 +124,7 @@ pub(crate) struct ReplayArgs {
     /// Seed of all random choices
     #[arg(long, help_heading = DECIDES, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How the work of dedicated nodes, the base of the efficiency, is found
+    /// Method for the work of dedicated nodes, the base of the efficiency
     #[arg(long, help_heading = SHOWS, value_enum, default_value_t = DedicatedArg::ByKind)]
     dedicated: DedicatedArg,
     /// Solve each decision a second time, and fail (exit code 1) if that shows a wrong one. Without
@@ -191,7 +191,7 @@ fn policy() -> impl TypedValueParser<Value = Policy> {
     PossibleValuesParser::new(Policy::ALL.map(value)).try_map(named)
 }
 
-/// How far ahead ends are revealed: a length of time, or `all`.
+/// The look-ahead: a length of time, or `all`.
 fn lookahead(text: &str) -> std::result::Result<Lookahead, String> {
     if text == "all" {
         return Ok(Lookahead::All);
@@ -283,7 +283,7 @@ impl ReplayArgs {
     /// The part that is shown node by node: the requested one, else the first day.
     ///
     /// # Errors
-    /// It ends before it begins.
+    /// The part ends before it begins.
     pub(super) fn gantt(&self, start: Timestamp) -> Result<GanttWindow> {
         let (from_s, until_s) = match self.gantt {
             Some(part) => part.seconds(start).map_err(CliError::failed)?,

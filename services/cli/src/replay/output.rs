@@ -85,7 +85,7 @@ pub(super) fn table(
     if summary.unfinished {
         rows.push((
             "unfinished",
-            "the recording ended before the trainers did".to_owned(),
+            "the trace ended before the trainers did".to_owned(),
         ));
     }
     let solve = &summary.solve_seconds;

@@ -34,7 +34,7 @@ impl Part {
     /// The part in seconds since the start of the replay.
     ///
     /// # Errors
-    /// It ends before it begins.
+    /// The part ends before it begins.
     pub(super) fn seconds(self, start: Timestamp) -> Result<(f64, f64), String> {
         let (from, until) = (self.from.since(start).max(0.0), self.until.since(start));
         if until > from {

@@ -37,21 +37,21 @@ pub(crate) struct ChildSpec {
 /// An event of a child, for its supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ChildEvent {
-    /// It has started, with this process id.
+    /// The child has started, with this process id.
     Started {
         /// Which child.
         name: &'static str,
         /// Its process id.
         pid: u32,
     },
-    /// It has written a line.
+    /// The child has written a line.
     Line {
         /// Which child.
         name: &'static str,
         /// The line.
         line: String,
     },
-    /// It has died and will be restarted.
+    /// The child has died and will be restarted.
     Died {
         /// Which child.
         name: &'static str,

@@ -51,7 +51,7 @@ pub(crate) struct TrainerRow {
     pub(crate) started: Option<String>,
     /// Time at which it reached a final phase.
     pub(crate) ended: Option<String>,
-    /// Number of times that it lost nodes to batch jobs.
+    /// Number of preemptions: losses of nodes that no plan asked for.
     pub(crate) preemptions: u64,
     /// Number of size changes by the planner.
     pub(crate) rescales: u64,

@@ -346,7 +346,7 @@ fn the_pool_without_outages_comes_first() {
     let second = lines.next().unwrap();
     assert!(second.starts_with("how sure"), "{table}");
     assert!(
-        second.contains("the log tells which nodes were idle"),
+        second.contains("the log states which nodes were idle"),
         "{table}"
     );
     assert!(table.contains(" on average (10.45 %), median 1"), "{table}");

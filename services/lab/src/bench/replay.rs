@@ -39,7 +39,7 @@ that keeps its work, and by one that starts afresh each time. Their answers are 
 pub(crate) struct ReplayBenchArgs {
     /// A log of any format
     log: Option<PathBuf>,
-    /// How to read the log: the switches of `lacuna holes`
+    /// Switches of `lacuna holes` for reading the log
     #[arg(last = true, value_name = "SWITCH")]
     reading: Vec<OsString>,
     /// Trainers (JSON lines, plain or gzip)

@@ -36,7 +36,7 @@ pub(crate) struct SolveBenchArgs {
     /// Sizes, TRAINERSxNODES
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     instances: Vec<Size>,
-    /// Solvers
+    /// Names of the solvers
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     solvers: Vec<Solver>,
     /// Time limit of a solve
@@ -45,7 +45,7 @@ pub(crate) struct SolveBenchArgs {
     /// Seed of the instances
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How often dp solves each instance from scratch; its time is the median
+    /// Number of solves of dp from scratch for each instance; its time is the median
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
     /// The constant of node-binary

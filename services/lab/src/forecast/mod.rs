@@ -19,7 +19,7 @@ pub(crate) enum ForecastCommand {
 /// Runs `forecast`.
 ///
 /// # Errors
-/// As the command.
+/// The error of the command.
 pub(crate) fn run(command: &ForecastCommand) -> Result<()> {
     match command {
         ForecastCommand::Eval(args) => eval::run(args),

@@ -185,7 +185,7 @@ pub(super) async fn run(args: MachineArgs) -> Result<()> {
         return Err(CliError::new(
             "L0011",
             Exit::Failed,
-            "there is no hole in the recording",
+            "there is no hole in the trace",
         ));
     };
     let client = Client::connect(&args.connect).await?;

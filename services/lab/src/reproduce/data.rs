@@ -49,7 +49,7 @@ pub(super) fn folder(asked: Option<&Path>, variable: Option<PathBuf>) -> Result<
     Err(CliError::new(
         "L0017",
         Exit::Failed,
-        format!("the recording is not available: {what} ({source})"),
+        format!("the trace is not available: {what} ({source})"),
     )
     .remedy(format!(
         "name the folder that holds {FOLDER}/ with --data or LACUNA_DATA"

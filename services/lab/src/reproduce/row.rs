@@ -91,7 +91,7 @@ pub(super) enum Outcome {
 pub(super) struct Done {
     /// The row.
     pub(super) row: Row,
-    /// What came of it.
+    /// Its result.
     pub(super) outcome: Outcome,
 }
 

@@ -167,7 +167,7 @@ fn outcome(output: &Output) -> Run {
             if value.get("unfinished") == Some(&Value::Bool(true))
                 && value.pointer("/settings/endless") == Some(&Value::Bool(false))
             {
-                return Err("the recording ended before the trainers did".to_owned());
+                return Err("the trace ended before the trainers did".to_owned());
             }
             Ok(value)
         }

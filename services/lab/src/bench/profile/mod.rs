@@ -36,7 +36,7 @@ pub(crate) struct ProfileArgs {
     /// Number of nodes of the trainer
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
     nodes: u32,
-    /// How the trainer takes a change of its nodes
+    /// Launchers, which differ in the cost of a change of nodes
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_values_t = [LauncherArg::Regroup, LauncherArg::Torchrun])]
     launchers: Vec<LauncherArg>,
     /// Number of seeds
@@ -296,7 +296,7 @@ fn table(args: &ProfileArgs, rows: &[Row]) -> String {
 /// Runs `bench profile`.
 ///
 /// # Errors
-/// The recording cannot be read, or a figure makes no sense.
+/// The file of the networks cannot be read, or an argument is invalid.
 pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
     for (name, value) in [("--noise", args.noise), ("--share", args.share)] {
         if !(0.0..=1.0).contains(&value) {

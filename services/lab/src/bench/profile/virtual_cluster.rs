@@ -31,7 +31,7 @@ pub(super) struct Truth {
     pub(super) rescale: RescaleCost,
     /// Seconds that a program takes to start.
     pub(super) start_s: f64,
-    /// How the program takes a change of its nodes.
+    /// The reaction of the program to a change of its nodes.
     pub(super) elastic: Elastic,
 }
 
@@ -47,7 +47,7 @@ impl Truth {
 struct Running {
     run: RunId,
     nodes: u32,
-    /// When it trains.
+    /// The second from which on it trains.
     from: f64,
     samples: f64,
 }

@@ -30,7 +30,7 @@ pub(super) struct Reference {
 
 /// The source of the figures in words.
 pub(super) const SOURCE: &str = "a constant, measured earlier on the same \
-     recording by a replayer that is not part of Lacuna, which no command reproduces";
+     trace by a replayer that is not part of Lacuna, which no command reproduces";
 
 const REFERENCES: [Reference; 9] = [
     reference((1024, 10, 1.0), [0.966, 0.972, 0.974], [None, None]),
