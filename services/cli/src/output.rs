@@ -35,7 +35,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.replace(odd, "\u{fffd}")
 }
 
-/// Writes text to standard output, filtered as by [`plain`]. A reader that has closed the pipe
+/// Writes text to standard output, without control characters. A reader that has closed the pipe
 /// (`| head`) is no error.
 ///
 /// # Errors

@@ -200,8 +200,8 @@ fn disagreement(replayed: &Replayed, settings: &Settings) -> Result<()> {
     Err(CliError::failed(if settings.policy.forecasts() {
         format!(
             "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth \
-             less than keeping all, or short of the program over patterns by more than {}; in sum plans \
-             fall short by {}, allowed {}; {unproven}",
+             less than keeping all, or short of the program over patterns by more than {}; in sum \
+             plans fall short by {}, allowed {}; {unproven}",
             verified.disagreements,
             verified.decisions,
             percent(Verified::SHORT_OF_ONE),

@@ -54,11 +54,11 @@ Examples:
   lacuna completions fish > ~/.config/fish/completions/lacuna.fish
   lacuna completions bash > /etc/bash_completion.d/lacuna       for all users
 
-In bash, zsh and fish, names of trainers and nodes are completed as well, where a command takes them.
-The running cluster is asked for at most half a second; without an answer no name is offered. The
-cluster is that of --nats, --cluster and the like on the line, else that of the environment or of a
-running `lacuna up`. Ended trainers are offered only if no other name fits. Write the script again
-after an upgrade.")]
+In bash, zsh and fish, names of trainers and nodes are completed as well, where a command takes
+them. The running cluster is asked for at most half a second; without an answer no name is
+offered. The cluster is that of --nats, --cluster and the like on the line, else that of the
+environment or of a running `lacuna up`. Ended trainers are offered only if no other name fits.
+Write the script again after an upgrade.")]
 pub(crate) struct CompletionsArgs {
     /// The shell
     shell: Shell,

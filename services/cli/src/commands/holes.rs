@@ -25,8 +25,8 @@ Examples:
   lacuna holes sinfo.txt.gz --time-zone Europe/Warsaw --report holes.html --svg holes.svg
   lacuna holes accounting.log --out holes.csv.gz
 
-Takes any log that `lacuna replay` takes. A simulated batch scheduler places jobs that name no nodes.
-The list of holes that --out writes can be replayed.")]
+Takes any log that `lacuna replay` takes. A simulated batch scheduler places jobs that name no
+nodes. The list of holes that --out writes can be replayed.")]
 pub(crate) struct HolesArgs {
     /// More idle nodes than this make an outage [default: 1000, or half of the machine if that is
     /// less; none on machines of fewer than 100 nodes]

@@ -36,11 +36,11 @@ Examples:
   lacuna observe report --since 30d --json
 
 Control counts this while control.pilots.mode is observe, the default: it starts no pilot and
-evaluates plans. HARVEST is node-hours in which pilots would have trained, after the time that each
-would have taken to start (control.pilots.assumed.start). RESTARTS is the cost of changes of
+evaluates plans. HARVEST is node-hours in which pilots would have trained, after the time that
+each would have taken to start (control.pilots.assumed.start). RESTARTS is the cost of changes of
 trainers' nodes, by the costs that the trainers state. WANTED is nodes that batch jobs took while
-plans would have used them. DELAY assumes that a batch job waits once for all nodes that it takes at
-a moment (control.pilots.assumed.delay).")]
+plans would have used them. DELAY assumes that a batch job waits once for all nodes that it takes
+at a moment (control.pilots.assumed.delay).")]
 pub(crate) struct ReportArgs {
     /// Length of the report, back from the newest observed hour
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]

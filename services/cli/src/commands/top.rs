@@ -17,8 +17,8 @@ Examples:
   lacuna top
   lacuna top | tee top.log          one line a second
 
-Efficiency is samples done over those of the same trainers on as many dedicated nodes as were idle on
-average, in the same time. Where it is unknown, the reason is shown.")]
+Efficiency is samples done over those of the same trainers on as many dedicated nodes as were idle
+on average, in the same time. Where it is unknown, the reason is shown.")]
 pub(crate) struct TopArgs {
     /// End after this many redraws
     #[arg(long, short = 'n')]

@@ -64,8 +64,8 @@ pub(crate) struct CancelArgs {
 Example:
   lacuna logs hpo-12 --lines 50
 
-Prints output of the program of rank 0. For a trainer without nodes, ended ones included, it prints the
-output that agents still have, with a heading for each node if there are several.")]
+Prints output of the program of rank 0. For a trainer without nodes, ended ones included, it
+prints the output that agents still have, with a heading for each node if there are several.")]
 pub(crate) struct LogsArgs {
     /// The trainer
     #[arg(value_name = "TRAINER")]

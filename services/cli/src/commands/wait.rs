@@ -37,7 +37,8 @@ Examples:
   lacuna wait hpo-1 hpo-2 hpo-3 --any                  the first of several
   lacuna wait $(lacuna submit --parsable grid.jsonl)   all submitted trainers
 
-A wait changes nothing: Ctrl-C ends the wait, and trainers continue. It survives restarts of services.
+A wait changes nothing: Ctrl-C ends the wait, and trainers continue. It survives restarts of
+services.
 
 Exit codes:
   0    the awaited state was reached (ended: all are done)

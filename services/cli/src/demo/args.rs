@@ -26,10 +26,11 @@ Examples:
   lacuna demo --wall 30s --report /tmp/demo.html
   lacuna demo --nodes 256 --data none            a generated machine
 
-The demonstration starts a nats-server and all services in a temporary folder, on free ports. It plays
-the first --nodes nodes of the recorded machine in --data (or, without one, of a generated machine)
-at --rate times its speed. It trains 1,000 equal trainers in its holes, ten at a time, and draws the
-cluster. On a terminal it redraws in place; elsewhere it prints a line every five seconds.
+The demonstration starts a nats-server and all services in a temporary folder, on free ports. It
+plays the first --nodes nodes of the recorded machine in --data (or, without one, of a generated
+machine) at --rate times its speed. It trains 1,000 equal trainers in its holes, ten at a time,
+and draws the cluster. On a terminal it redraws in place; elsewhere it prints a line every five
+seconds.
 
 How to read it:
   pool           nodes idle now, and how many of them train

@@ -28,13 +28,13 @@ Examples:
   lacuna up --secure                            with keys, permissions and TLS
   lacuna up --holes holes.csv.gz --first-nodes 1024 --rate 600
 
-Addresses of [http] in the configuration are kept; a default one becomes a free port. Other commands
-find the cluster through up.json in the data directory. A service that dies is restarted after 0.2 s,
-then after twice as long each time, up to 5 s. After ten deaths without half a minute of calm
-everything ends (L0014). It ends at once if a service reports a wrong configuration (exit code 64),
-unless the fault is an address that another program has taken. A trace is read whole before anything
-starts. Ctrl-C or SIGTERM ends everything in order; a second one ends it at once. Logs are in the
-data directory under logs/.")]
+Addresses of [http] in the configuration are kept; a default one becomes a free port. Other
+commands find the cluster through up.json in the data directory. A service that dies is restarted
+after 0.2 s, then after twice as long each time, up to 5 s. After ten deaths without half a minute
+of calm everything ends (L0014). It ends at once if a service reports a wrong configuration (exit
+code 64), unless the fault is an address that another program has taken. A trace is read whole
+before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one ends it at once.
+Logs are in the data directory under logs/.")]
 pub(crate) struct UpArgs {
     /// Folder for data, logs and up.json
     #[arg(long, value_name = "DIR", env = "LACUNA_DATA_DIR")]
@@ -139,7 +139,9 @@ fn describe(file: &RuntimeFile, seconds: f64) -> String {
 
 fn show(event: &ChildEvent, verbose: bool) {
     match event {
-        ChildEvent::Line { name, line } if verbose => output::print_error(&format!("{name:>8} | {line}")),
+        ChildEvent::Line { name, line } if verbose => {
+            output::print_error(&format!("{name:>8} | {line}"));
+        }
         ChildEvent::Died { name, how, pause } => output::print_error(&format!(
             "lacuna: {name} died ({how}); starting it again in {:.1} s",
             pause.as_secs_f64()

@@ -54,8 +54,8 @@ go. It measures one after the other:
              node in training (--hit-share) until a plan includes them and until the stop command
   memory     of each process, once a second; the slope is that of the last two thirds of the load
   plain      the same sizes and rates by NATS alone: publish/subscribe, and into a stream
-Each event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes, so its
-memory is that of thousands. Rescaling costs nothing, so each hole is worth taking at once.")]
+Each event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes, so
+its memory is that of thousands. Rescaling costs nothing, so each hole is worth taking at once.")]
 pub(crate) struct BusArgs {
     /// Duration of the steady load
     #[arg(long, default_value_t = 600)]

@@ -25,9 +25,9 @@ Examples:
   lacuna-lab bench forecast-plan --instances 35x4734,100x10000 --solves 200 --json
   lacuna-lab bench forecast-plan --classes 64 --situations event,storm,start
 
-Instances are made from seeds. Nodes are in classes of like nodes; classes in front leave first, and
-neighbours often leave together. At an event the front has left and hit trainers, and 2 to 8 % of
-the pool is new; at a storm a quarter has left and 20 to 40 % is new; at a start nothing runs.
+Instances are made from seeds. Nodes are in classes of like nodes; classes in front leave first,
+and neighbours often leave together. At an event the front has left and hit trainers, and 2 to 8 %
+of the pool is new; at a storm a quarter has left and 20 to 40 % is new; at a start nothing runs.
 forecast is the dynamic program. milp-patterns is solved by HiGHS from its plan, whose time is not
 counted. Times are processor times where the system reports them, so that other processes do not
 count. The gap is the distance to the bound that the program over patterns proves.")]

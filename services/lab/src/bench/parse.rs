@@ -24,10 +24,10 @@ Examples:
   lacuna-lab bench parse theta_2022.swf.gz --json
   lacuna-lab bench parse jobs.txt --format sacct --columns jobid,start,end,nnodes,nodelist
 
-A file is read and unpacked once, outside the measurement. The plain text is then parsed from memory
-repeatedly, with all fields of each record, on one core. A count of line ends in the same bytes is
-the yardstick. Without a file, an SWF log and a sacct table are generated from the seed. MB are 10^6
-bytes of plain text.")]
+A file is read and unpacked once, outside the measurement. The plain text is then parsed from
+memory repeatedly, with all fields of each record, on one core. A count of line ends in the same
+bytes is the yardstick. Without a file, an SWF log and a sacct table are generated from the seed.
+MB are 10^6 bytes of plain text.")]
 pub(crate) struct ParseBenchArgs {
     /// Logs, plain, gzip or zstd; generated ones if absent
     files: Vec<PathBuf>,

@@ -28,14 +28,14 @@ Examples:
   lacuna-lab bench replay holes.csv.gz --trainers trainers.jsonl.gz --parallel 20
   lacuna-lab bench replay theta_2022.swf.gz --json -- --machine-nodes 4392
 
-Without a log it replays the trace of Summit, if its files exist (LACUNA_DATA), at the paper's scale
-(its first 1,024 nodes, a thousand trainers, 10 in parallel, to their end) and whole (4,734 nodes, 35
-in parallel, all events); else generated machines of these sizes. The policy is dp.
+Without a log it replays the trace of Summit, if its files exist (LACUNA_DATA), at the paper's
+scale (its first 1,024 nodes, a thousand trainers, 10 in parallel, to their end) and whole (4,734
+nodes, 35 in parallel, all events); else generated machines of these sizes. The policy is dp.
 
 TIME is that of the replay with the runs that it is measured by (the same trainers on dedicated
-nodes). Reading the log is not included, but simulating its batch scheduler is. SOLVE and AFRESH are
-the mean times of an allocation along the same events with trainers that never end: by the solver
-that keeps its work, and by one that starts afresh each time. Their answers are compared.")]
+nodes). Reading the log is not included, but simulating its batch scheduler is. SOLVE and AFRESH
+are the mean times of an allocation along the same events with trainers that never end: by the
+solver that keeps its work, and by one that starts afresh each time. Their answers are compared.")]
 pub(crate) struct ReplayBenchArgs {
     /// A log of any format
     log: Option<PathBuf>,

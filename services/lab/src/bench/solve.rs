@@ -26,12 +26,12 @@ Examples:
   lacuna-lab bench solve --instances 10x200,35x4734 --solvers dp,highs
   lacuna-lab bench solve --seed 7 --time-limit 10s --json
 
-The instances are made from the seed. The pool is scarce: trainers could use half as many nodes again
-as there are, and 95 % of it is held. Trainers take turns through the seven networks of the paper, as
-recorded, or through synthetic ones if their file is missing. highs has no short cuts. node-binary is
-the published formulation with its big-M of N + 1; it is not run beyond 35x1024. Times are those of
-the solve with building its program, measured in the child. A child that has not ended ten seconds
-after the time limit is killed and reported as such.")]
+The instances are made from the seed. The pool is scarce: trainers could use half as many nodes
+again as there are, and 95 % of it is held. Trainers take turns through the seven networks of the
+paper, as recorded, or through synthetic ones if their file is missing. highs has no short cuts.
+node-binary is the published formulation with its big-M of N + 1; it is not run beyond 35x1024.
+Times are those of the solve with building its program, measured in the child. A child that has
+not ended ten seconds after the time limit is killed and reported as such.")]
 pub(crate) struct SolveBenchArgs {
     /// Sizes, TRAINERSxNODES
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

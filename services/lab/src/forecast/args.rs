@@ -32,23 +32,23 @@ Examples:
 
 Takes any log that `lacuna holes` takes. At events of the log, each predictor forecasts how long a
 sample of the idle nodes will stay idle, from what was known then. The figures are:
-  C          Harrell's concordance: how often, of two nodes, the one forecast to stay idle for longer
-             did so; .5 is chance, 1 is perfect; over all questions, and over nodes that were idle at
-             the same event
+  C          Harrell's concordance: how often, of two nodes, the one forecast to stay idle longer
+             did so; .5 is chance, 1 is perfect; over all questions, and over nodes that were idle
+             at the same event
   skill      one less the ratio of the Brier score to that of the best constant, which is known only
              afterwards; a constant share of nodes that stay idle has skill 0
-  by event   the same with equal weight for each event, however many nodes were asked about: nodes of
-             one event are mostly taken together
+  by event   the same with equal weight for each event, however many nodes were asked about:
+             nodes of one event are mostly taken together
   over constant  the skill over the constant of the time before --train-until: the share of nodes
              that stayed idle then, as far as it was known when that time ended
-  off        expected calibration error: the distance of probabilities from the shares that stay idle,
-             over tenths of probability; in brackets, mean probability less share
+  off        expected calibration error: the distance of probabilities from the shares that stay
+             idle, over tenths of probability; in brackets, mean probability less share
   pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds
   neighbours in the order in which nodes are taken: when the first of two leaves, does the other?
 Standard errors take events for independent; events that follow each other closely are not quite.
 Persistence (as long again as its age), age (Kaplan-Meier) and a constant are always included for
-comparison. A question near the end of the log counts only for the horizons that the log still covers.
-The seed is printed with the result.")]
+comparison. A question near the end of the log counts only for the horizons that the log still
+covers. The seed is printed with the result.")]
 pub(crate) struct EvalArgs {
     /// Time up to which predictors only learn: Unix seconds, ISO-8601, or a share of the log's time
     /// such as 50% [default: they are scored as soon as no predictor is too young]

@@ -22,9 +22,9 @@ Examples:
   lacuna-lab play trainers
   lacuna-lab play trainers --at-a-time 8 --rate 60 --count 100
 
-Simulated trainers follow the curve of ShuffleNet on ImageNet of arXiv 2106.12091; they learn nothing and
-need no GPU. With --rate 60 their restarts cost a sixtieth of the published costs, to fit a machine
-that is played at that speed.")]
+Simulated trainers follow the curve of ShuffleNet on ImageNet of arXiv 2106.12091; they learn
+nothing and need no GPU. With --rate 60 their restarts cost a sixtieth of the published costs, to
+fit a machine that is played at that speed.")]
 pub(crate) struct TrainersArgs {
     /// Number of trainers that wait or train at any time
     #[arg(long, default_value_t = 10)]

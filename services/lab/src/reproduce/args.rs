@@ -32,10 +32,11 @@ Examples:
   lacuna-lab reproduce bftrainer --data ~/recordings --out table.md --report table.html
   lacuna-lab reproduce bftrainer --only horizon --only costs --json
 
-Each row is a `lacuna replay` of the paper's trace, in a process of its own; --json prints its command.
-The model leaves open which of several equal nodes, or equally good sizes, are chosen. They are drawn
-by seed, so the median of several seeds is shown. The table is Markdown. The exit code is 1 if a row
-failed, or does not agree with the published figures (hours within 1 %, efficiency within .01).")]
+Each row is a `lacuna replay` of the paper's trace, in a process of its own; --json prints its
+command. The model leaves open which of several equal nodes, or equally good sizes, are chosen.
+They are drawn by seed, so the median of several seeds is shown. The table is Markdown. The exit
+code is 1 if a row failed, or does not agree with the published figures (hours within 1 %,
+efficiency within .01).")]
 pub(crate) struct BftrainerArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]

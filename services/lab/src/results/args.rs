@@ -29,10 +29,10 @@ Examples:
   lacuna-lab results --dry-run theta        only show what would be run
   lacuna-lab results --check                compare README.md with RESULTS.md
 
-Each table is a section of RESULTS.md, with its command, policy, objective, seed, machine, date and
-commit. Sections of other tables stay unchanged. A table is written as soon as it is made, so that
-Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; a table with a
-missed row or goal is written, and named.")]
+Each table is a section of RESULTS.md, with its command, policy, objective, seed, machine, date
+and commit. Sections of other tables stay unchanged. A table is written as soon as it is made, so
+that Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; a table
+with a missed row or goal is written, and named.")]
 pub(crate) struct ResultsArgs {
     /// Only these tables
     #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(Table::names()), hide_possible_values = true)]

@@ -69,11 +69,12 @@ Examples:
   lacuna events publish --json-file events.jsonl --dry-run
 
 Events are checked before they are sent. They count as published once the stream has acknowledged
-them; up to 200 of them go as one message. Without --at, the time of arrival counts. An event dated
-more than a day ahead of this machine's clock is refused here; ingest refuses one more than 5s
-ahead, unless ingest.max_ahead is larger. A JSON file has one event a line, one event over several
-lines, or a list: bare events ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or
-CloudEvents in structured mode. `lacuna events schema` shows the fields of an event.")]
+them; up to 200 of them go as one message. Without --at, the time of arrival counts. An event
+dated more than a day ahead of this machine's clock is refused here; ingest refuses one more than
+5s ahead, unless ingest.max_ahead is larger. A JSON file has one event a line, one event over
+several lines, or a list: bare events
+({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475})
+or CloudEvents in structured mode. `lacuna events schema` shows the fields of an event.")]
 pub(crate) struct PublishArgs {
     /// The type of the event
     #[arg(required_unless_present = "json_file")]

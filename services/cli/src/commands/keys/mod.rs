@@ -38,8 +38,8 @@ Examples:
   lacuna keys init keys --cluster main --agent a01n01 --agent a01n02
   lacuna keys init keys --cluster a --cluster b --host bus
 
-Makes missing files and leaves existing ones unchanged. --host adds names to the server's certificate
-and renews it. To remove a name, list those that stay:
+Makes missing files and leaves existing ones unchanged. --host adds names to the server's
+certificate and renews it. To remove a name, list those that stay:
 lacuna keys renew-tls DIR --host NAME...
 
 Agents verify commands by control's key, which their identities name. If that key changes, the
@@ -47,8 +47,8 @@ identities of agents are written again with their own keys; hand them over again
 agents.
 
 --force makes all keys and certificates again, also control's key and the authority, with only the
-names given here. Earlier identities are then worthless: users whose keys are not made again (people,
-nodes, clusters that are not named) are revoked and listed.
+names given here. Earlier identities are then worthless: users whose keys are not made again
+(people, nodes, clusters that are not named) are revoked and listed.
 
 With --agent each node has its own key, which speaks for that node alone; without it all agents
 share one key.
@@ -56,8 +56,8 @@ share one key.
 In the configuration of nats-server:
   include \"keys/server/lacuna-accounts.conf\"
   tls { cert_file: \"keys/server/server.pem\", key_file: \"keys/server/server-key.pem\" }
-The folder server has all files that nats-server reads, and no private key of a user. Keep the folder
-ca where no other user can read it.
+The folder server has all files that nats-server reads, and no private key of a user. Keep the
+folder ca where no other user can read it.
 
 A service takes its identity by --identity FILE, LACUNA_IDENTITY or [bus] identity.")]
     Init(InitArgs),

@@ -39,15 +39,15 @@ pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> 
     let payload = vec![0u8; 200];
     let ask = || nats.request(SUBJECT, payload.clone().into());
     // A flush does not prove that the server has read the other connection's subscription.
-    let mut times = ask().await;
+    let mut answer = ask().await;
     for _ in 0..50 {
-        if times.is_ok() {
+        if answer.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        times = ask().await;
+        answer = ask().await;
     }
-    times.map_err(|e| bad(e.to_string()))?;
+    answer.map_err(|e| bad(e.to_string()))?;
     let mut list = Vec::with_capacity(samples as usize);
     for _ in 0..samples {
         let watch = Stopwatch::start();

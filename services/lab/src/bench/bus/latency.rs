@@ -112,7 +112,12 @@ impl Subscriptions {
     }
 }
 
-async fn time_to_command(bench: &TestCluster, subscriptions: &mut Subscriptions, kind: &str, node: &NodeId) -> Result<StageTimes> {
+async fn time_to_command(
+    bench: &TestCluster,
+    subscriptions: &mut Subscriptions,
+    kind: &str,
+    node: &NodeId,
+) -> Result<StageTimes> {
     let watch = Stopwatch::start();
     let (_, ack) = bench
         .client
@@ -150,8 +155,9 @@ pub(crate) async fn measure(bench: &TestCluster, samples: u32) -> Result<Vec<Qua
         up.push(time_to_command(bench, &mut subscriptions, "node.idle", node).await?);
         bench.settle(all, all).await?;
     }
-    let of =
-        |list: &[StageTimes], pick: fn(&StageTimes) -> Option<f64>| list.iter().filter_map(pick).collect();
+    let of = |list: &[StageTimes], pick: fn(&StageTimes) -> Option<f64>| {
+        list.iter().filter_map(pick).collect()
+    };
     Ok(vec![
         Quantiles::of("idle -> run", of(&up, |h| h.own)),
         Quantiles::of("  to its number", of(&up, |h| h.event.map(|e| e.0))),

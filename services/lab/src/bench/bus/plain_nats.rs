@@ -71,7 +71,7 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
         client.nats()?.client.server_info().port
     );
     let other = async_nats::connect(address).await.map_err(bad)?;
-    let mut times = other.subscribe(SUBJECT).await.map_err(bad)?;
+    let mut received = other.subscribe(SUBJECT).await.map_err(bad)?;
     other.flush().await.map_err(bad)?;
     let sender = &client.nats()?.client;
     let text = payload();
@@ -81,19 +81,19 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
             .publish(SUBJECT, text.clone().into())
             .await
             .map_err(bad)?;
-        let soon = tokio::time::timeout(Duration::from_millis(20), times.next());
+        let soon = tokio::time::timeout(Duration::from_millis(20), received.next());
         if soon.await.is_ok() {
             break;
         }
     }
-    while tokio::time::timeout(Duration::from_millis(50), times.next())
+    while tokio::time::timeout(Duration::from_millis(50), received.next())
         .await
         .is_ok()
     {}
     let watch = Stopwatch::start();
     let all = async {
         for _ in 0..burst {
-            times.next().await;
+            received.next().await;
         }
     };
     let send = async {
@@ -111,7 +111,7 @@ async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Pl
     let (clock, list) = (Stopwatch::start(), Arc::new(Mutex::new(Vec::new())));
     let seen = Arc::clone(&list);
     let listening = tokio::spawn(async move {
-        while let Some(message) = times.next().await {
+        while let Some(message) = received.next().await {
             let now = clock.seconds();
             if let Some(sent) = message.payload.first_chunk::<8>() {
                 let mut list = seen.lock().unwrap_or_else(PoisonError::into_inner);

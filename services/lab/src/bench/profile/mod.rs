@@ -23,15 +23,15 @@ Examples:
   lacuna-lab bench profile
   lacuna-lab bench profile --nodes 64 --launchers regroup --json
 
-A trainer without a curve trains in virtual time, under the controller of control, as fast as a true
-curve allows, with noise. Curves are laws of growth, and the published networks if their file exists
-(LACUNA_DATA). Sizes are probed from large to small and from small to large. For comparison each node
-count is measured for --exhaustive seconds, from all nodes down. The error is that of the final curve
-to the exhaustively measured one, at each count: its mean and its worst. The published curves are
-lines between powers of two, the probed sizes: that flatters them; the laws are not. Node-seconds are
-those idle or stalled. Figures are medians over seeds; the worst error is the largest. Costs of a
-change: for torchrun the assumption of the published evaluation; for regroup measurements (with
-programs that take 10 s to start in the background).")]
+A trainer without a curve trains in virtual time, under the controller of control, as fast as a
+true curve allows, with noise. Curves are laws of growth, and the published networks if their file
+exists (LACUNA_DATA). Sizes are probed from large to small and from small to large. For comparison
+each node count is measured for --exhaustive seconds, from all nodes down. The error is that of
+the final curve to the exhaustively measured one, at each count: its mean and its worst. The
+published curves are lines between powers of two, the probed sizes: that flatters them; the laws
+are not. Node-seconds are those idle or stalled. Figures are medians over seeds; the worst error
+is the largest. Costs of a change: for torchrun the assumption of the published evaluation; for
+regroup measurements (with programs that take 10 s to start in the background).")]
 pub(crate) struct ProfileArgs {
     /// Number of nodes of the trainer
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]

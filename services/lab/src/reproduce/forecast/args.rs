@@ -27,13 +27,13 @@ Examples:
   lacuna-lab reproduce forecast --log theta.swf.gz -- --machine-nodes 4392
   lacuna-lab reproduce forecast --log sinfo.txt.gz --charge-starts -- --from 1647514797
 
-Each cell is a `lacuna replay` in a process of its own; --json prints its command. Without --log, the
-cells are of the paper's trace, beside reference figures and goals: constants, from a replayer that
-is not part of Lacuna, which no command reproduces. With --log, the cells are of any log that `lacuna
-replay` takes, and the arguments after -- go to each replay. Look-ahead reveals the true ends of
-holes, and clairvoyance all of them: both bound the value of better forecasts. --order none and the
-like switch off one ingredient each. The table is Markdown. The exit code is 1 if a replay failed, or
-a goal is not met.")]
+Each cell is a `lacuna replay` in a process of its own; --json prints its command. Without --log,
+the cells are of the paper's trace, beside reference figures and goals: constants, from a replayer
+that is not part of Lacuna, which no command reproduces. With --log, the cells are of any log that
+`lacuna replay` takes, and the arguments after -- go to each replay. Look-ahead reveals the true
+ends of holes, and clairvoyance all of them: both bound the value of better forecasts. --order
+none and the like switch off one ingredient each. The table is Markdown. The exit code is 1 if a
+replay failed, or a goal is not met.")]
 pub(crate) struct ForecastTableArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR", conflicts_with = "log")]

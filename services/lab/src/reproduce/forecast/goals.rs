@@ -122,7 +122,7 @@ mod tests {
     use super::super::reference;
     use super::*;
 
-    fn judged(reference: Option<&Reference>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
+    fn checked(reference: Option<&Reference>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
         let figure = |name: &str, measure| match measure {
             Measure::Share => Some(if name == FORECAST { share } else { 0.85 }),
             Measure::Interruptions => None,
@@ -146,11 +146,11 @@ mod tests {
             ("BFTrainer", true),
             ("stops", false),
         ];
-        assert_eq!(judged(reference, 0.8894, 20.5), expected);
+        assert_eq!(checked(reference, 0.8894, 20.5), expected);
         // .8896 is .890 in three digits, as goals are given.
-        assert_eq!(judged(reference, 0.8896, 20.0)[1], ("goal", true));
+        assert_eq!(checked(reference, 0.8896, 20.0)[1], ("goal", true));
         let expected = [("BFTrainer", false), ("stops", true)];
-        assert_eq!(judged(None, 0.84, 20.0), expected);
+        assert_eq!(checked(None, 0.84, 20.0), expected);
     }
 
     #[test]

@@ -87,7 +87,8 @@ pub(super) fn pairs() -> Vec<(u32, u32)> {
 /// The reference figures of a case.
 pub(super) fn of(nodes: u32, parallel: u32, cost: f64) -> Option<&'static Reference> {
     let same = |reference: &&Reference| {
-        (reference.nodes, reference.parallel) == (nodes, parallel) && (reference.cost - cost).abs() < 1e-9
+        (reference.nodes, reference.parallel) == (nodes, parallel)
+            && (reference.cost - cost).abs() < 1e-9
     };
     REFERENCES.iter().find(same)
 }

@@ -57,15 +57,17 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     ];
     if results.cases.iter().any(|case| case.reference.is_some()) {
         lines.push(format!(
-            "\"before\" is the reference figure of a column, for forecast the best one without look-ahead: \
-             {SOURCE}. \"goal\" is the aim set after it. Shares are compared in the three digits shown."
+            "\"before\" is the reference figure of a column, for forecast the best one without \
+             look-ahead: {SOURCE}. \"goal\" is the aim set after it. Shares are compared in the \
+             three digits shown."
         ));
     }
     lines.push(
-        "Look-ahead reveals true ends of holes, clairvoyant all of them; neither is a forecast. A rescale \
-         changes the size of a trainer that has nodes. It stops a trainer that would have run on, unless \
-         the trainer lost nodes at the same event and restarts in any case. Goals on churn therefore count \
-         rescales that stop, and all interruptions. A trainer that is hit and resized at once counts once."
+        "Look-ahead reveals true ends of holes, clairvoyant all of them; neither is a forecast. A \
+         rescale changes the size of a trainer that has nodes. It stops a trainer that would have \
+         run on, unless the trainer lost nodes at the same event and restarts in any case. Goals on \
+         churn therefore count rescales that stop, and all interruptions. A trainer that is hit and \
+         resized at once counts once."
             .to_owned(),
     );
     lines.push(results.seeds.clone());
