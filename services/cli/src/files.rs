@@ -36,6 +36,9 @@ pub(crate) fn write_list(
 }
 
 /// Writes a whole file; it is compressed if its name ends in `.gz`.
+///
+/// # Errors
+/// As [`replace`].
 pub fn write_whole(
     path: &Path,
     fill: impl FnOnce(BufWriter<File>, Compression) -> std::io::Result<BufWriter<File>>,
@@ -46,17 +49,24 @@ pub fn write_whole(
     } else {
         Compression::Plain
     };
-    let half = beside(path);
-    let write = || {
-        let file = BufWriter::new(File::create(&half)?);
+    replace(path, |half| {
+        let file = BufWriter::new(File::create(half)?);
         fill(file, compression)?
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?
             .sync_all()
-            .or_else(not_a_file)?;
-        settle(&half, path)
-    };
-    write().map_err(|e| {
+            .or_else(not_a_file)
+    })
+}
+
+/// Writes a file: `fill` writes a temporary one, which is then renamed. A failure leaves none.
+///
+/// # Errors
+/// `L0011` with the error of `fill` or of the rename.
+pub fn replace(path: &Path, fill: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
+    let half = beside(path);
+    let written = fill(&half).and_then(|()| settle(&half, path));
+    written.map_err(|e| {
         discard(&half, path);
         file_error("write", path, &e)
     })
@@ -64,7 +74,7 @@ pub fn write_whole(
 
 /// The temporary path of a file, in the same folder. A device or a pipe is its own path: a rename
 /// would replace it.
-pub fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     if path.exists() && !path.is_file() {
         return path.to_owned();
     }
@@ -74,7 +84,7 @@ pub fn beside(path: &Path) -> PathBuf {
 }
 
 /// Renames a complete temporary file to its final place.
-pub fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
+fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
     if half == path {
         return Ok(());
     }
@@ -82,7 +92,7 @@ pub fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
 }
 
 /// Removes a partial temporary file.
-pub fn discard(half: &Path, path: &Path) {
+pub(crate) fn discard(half: &Path, path: &Path) {
     if half != path {
         let _ = std::fs::remove_file(half);
     }

@@ -7,9 +7,10 @@
     reason = "helpers of tests may panic"
 )]
 
+mod common;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Missing, Need, or_skip};
+use lacuna_testkit::or_skip;
+
+use common::all_built;
 
 fn lacuna(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
@@ -218,16 +221,6 @@ fn a_child_ends_when_its_parent_is_killed() {
 fn a_child_without_its_parent_does_not_start() {
     let output = run(&["child-of", "1", "--", "sleep", "600"]);
     assert!(!output.status.success());
-}
-
-/// Checks that all programs of `lacuna up` are built.
-fn all_built() -> Result<(), Missing> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
-    for service in ["ingest", "forecast", "planner", "control", "agent"] {
-        let built = beside.join(format!("lacuna-{service}")).is_file();
-        Need::Services.given(built, format!("lacuna-{service} is not built"))?;
-    }
-    Ok(())
 }
 
 /// A running `lacuna up --json`, ended with the test.

@@ -8,9 +8,10 @@
     reason = "helpers of tests may panic"
 )]
 
+mod common;
+
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -18,19 +19,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Missing, Need, or_skip};
+use lacuna_testkit::or_skip;
+
+use common::all_built;
 
 const NODES: [&str; 6] = ["a01", "a02", "a03", "a04", "a05", "a06"];
-
-/// Checks that all programs of `lacuna up` are built.
-fn all_built() -> Result<(), Missing> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
-    for service in ["ingest", "forecast", "planner", "control", "agent"] {
-        let built = beside.join(format!("lacuna-{service}")).is_file();
-        Need::Services.given(built, format!("lacuna-{service} is not built"))?;
-    }
-    Ok(())
-}
 
 /// A running `lacuna up`, ended with the test.
 struct Up {

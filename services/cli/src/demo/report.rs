@@ -10,7 +10,7 @@ use super::input::Input;
 use super::outcome::Outcome;
 use super::play::Played;
 use crate::error::{CliError, Exit, Result, file_error};
-use crate::files::{beside, discard, not_a_file, settle};
+use crate::files::{beside, discard, not_a_file, replace};
 
 /// Below this recorded time, seconds, an efficiency is noise.
 const FIRST_EFFICIENCY_S: f64 = 600.0;
@@ -120,17 +120,11 @@ pub(crate) fn require_writable(path: &Path) -> Result<()> {
 /// # Errors
 /// `L0011`, with the error of the system.
 pub(crate) fn write(path: &Path, report: &Report) -> Result<()> {
-    let half = beside(path);
-    let write = || {
+    replace(path, |half| {
         use std::io::Write as _;
-        let mut file = std::fs::File::create(&half)?;
+        let mut file = std::fs::File::create(half)?;
         file.write_all(render(report).as_bytes())?;
-        file.sync_all().or_else(not_a_file)?;
-        settle(&half, path)
-    };
-    write().map_err(|e| {
-        discard(&half, path);
-        file_error("write", path, &e)
+        file.sync_all().or_else(not_a_file)
     })
 }
 

@@ -65,8 +65,9 @@ trainers trains ShuffleNet on ImageNet, with the curve and the costs of the pape
 be compressed. The defaults are the published model of BFTrainer (arXiv 2106.12091). The paper
 leaves open which of several equal nodes a trainer gets: here they are drawn at random.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup,
-weight, priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
-comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
+weight, priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with
++ - * / ^, comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and
+if(condition, then, else).
 Shares lost are samples lost over samples done. The seed is printed with the result."
 )]
 pub(crate) struct ReplayArgs {

@@ -10,11 +10,13 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use lacuna_cli::error::{CliError, Exit, Result, file_error};
+use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_schedlog::{Format, JobRecord, Log, ReadError, Reading};
+use lacuna_schedlog::{Format, JobRecord, Log, Reading};
+
+use super::data::unreadable;
 
 /// Arguments of `bench parse`.
 #[derive(Debug, Args)]
@@ -79,10 +81,6 @@ fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
         .ok()
         .filter(|s| (0.0..=600.0).contains(s))
         .ok_or_else(|| format!("{text} is no time from 0 to 600 seconds"))
-}
-
-fn unreadable(error: ReadError) -> CliError {
-    CliError::new("L0011", Exit::Failed, error.to_string())
 }
 
 /// The records found by parsing.

@@ -7,8 +7,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use lacuna_cli::error::{CliError, Result, file_error};
-use lacuna_cli::files::{beside, discard, not_a_file, settle};
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::files::{not_a_file, replace};
 use lacuna_cli::log::Bar;
 use lacuna_timeline::batch::BatchJob;
 use lacuna_timeline::workload::{Workload, jobs};
@@ -27,7 +27,7 @@ pub(super) struct Written {
 }
 
 /// Writes the workload in Standard Workload Format, compressed if the name ends in .gz. It has
-/// `jobs` jobs, or those of the workload's days. A temporary file is written, then renamed.
+/// `count` jobs, or those of the workload's days. A temporary file is written, then renamed.
 ///
 /// # Errors
 /// The machine is invalid, or the file cannot be written.
@@ -42,13 +42,12 @@ pub(super) fn write(
     let wanted = drawn
         .take(count.map_or(usize::MAX, |count| count as usize))
         .take_while(|job| count.is_some() || job.submit < end);
-    let half = beside(path);
     let mut written = Written {
         jobs: 0,
         last_s: ORIGIN_S,
     };
-    let write = || {
-        let file = BufWriter::with_capacity(1 << 20, File::create(&half)?);
+    replace(path, |half| {
+        let file = BufWriter::with_capacity(1 << 20, File::create(half)?);
         let zipped = path.extension().is_some_and(|e| e == "gz");
         let file = if zipped {
             let mut stream = GzEncoder::new(file, Compression::fast());
@@ -60,12 +59,7 @@ pub(super) fn write(
             stream
         };
         let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all().or_else(not_a_file)?;
-        settle(&half, path)
-    };
-    write().map_err(|e| {
-        discard(&half, path);
-        file_error("write", path, &e)
+        file.sync_all().or_else(not_a_file)
     })?;
     Ok(written)
 }

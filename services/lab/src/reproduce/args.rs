@@ -12,7 +12,7 @@ use super::forecast::{self, ForecastTableArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
-use super::run::{Runner, bar, default_jobs, program, seeds, seeds_note};
+use super::run::{Runner, default_jobs, program, seeds, seeds_note};
 use super::table;
 
 /// The evaluation to repeat.
@@ -97,12 +97,7 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
         seeds,
     };
-    let bar = bar(args.json.json);
-    let done = runner.run(chosen, &mut |ended, all| {
-        bar.set_length(all as u64);
-        bar.set_position(ended as u64);
-    })?;
-    bar.finish_and_clear();
+    let done = runner.run_with_bar(chosen, args.json.json)?;
     let text = table::markdown(&done, &seeds_note);
     if let Some(path) = &args.out {
         std::fs::write(path, &text).map_err(|e| file_error("write the table to", path, &e))?;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
-use indicatif::ProgressBar;
 use serde_json::Value;
 
 use lacuna_cli::error::{CliError, Result};
@@ -26,12 +25,26 @@ pub(super) struct Runner {
 }
 
 impl Runner {
+    /// Runs all rows with all seeds, with a progress bar on a terminal unless `hidden`.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub(super) fn run_with_bar(&self, rows: Vec<Row>, hidden: bool) -> Result<Vec<Done>> {
+        let bar = progress_bar(hidden, 0, "{wide_bar} {pos}/{len} runs, {elapsed}");
+        let done = self.run(rows, &mut |ended, all| {
+            bar.set_length(all as u64);
+            bar.set_position(ended as u64);
+        })?;
+        bar.finish_and_clear();
+        Ok(done)
+    }
+
     /// Runs all rows with all seeds. After each run it calls `each` with the number of finished
     /// runs and the number of all runs. Rows of the same command are run once.
     ///
     /// # Errors
     /// The end of a process could not be awaited.
-    pub(super) fn run(
+    fn run(
         &self,
         rows: Vec<Row>,
         each: &mut dyn FnMut(usize, usize),
@@ -214,11 +227,6 @@ pub(super) fn seeds_note(seeds: &[u64]) -> String {
         ),
         _ => format!("Seed {}.", seeds.first().copied().unwrap_or_default()),
     }
-}
-
-/// A progress bar over the runs; hidden under `--json` and without a terminal.
-pub(super) fn bar(json: bool) -> ProgressBar {
-    progress_bar(json, 0, "{wide_bar} {pos}/{len} runs, {elapsed}")
 }
 
 #[cfg(test)]

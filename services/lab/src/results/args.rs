@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use lacuna_cli::error::{CliError, Result, file_error};
-use lacuna_cli::files::{beside, discard, settle};
+use lacuna_cli::files::replace;
 use lacuna_cli::output::{iso, print};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::Span;
@@ -83,12 +83,7 @@ fn read(path: &Path) -> Result<Page> {
 
 /// Writes the page whole or not at all.
 fn write(path: &Path, page: &Page) -> Result<()> {
-    let half = beside(path);
-    let written = std::fs::write(&half, page.text()).and_then(|()| settle(&half, path));
-    written.map_err(|e| {
-        discard(&half, path);
-        file_error("write", path, &e)
-    })
+    replace(path, |half| std::fs::write(half, page.text()))
 }
 
 fn list(chosen: &[&Table], page: &Page) -> String {

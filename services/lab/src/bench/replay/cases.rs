@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use lacuna_cli::error::{CliError, Exit, Result};
+use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, LogArgs, load};
 use lacuna_model::{Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
-use lacuna_schedlog::{ReadError, first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_schedlog::{first_nodes, read_holes, read_nodes, read_trainers};
 use lacuna_sim::{Recording, Trace};
 use lacuna_timeline::workload::generated_machine;
 
-use crate::bench::data;
+use crate::bench::data::{self, unreadable};
 
 /// A replay to be measured.
 pub(super) struct Case {
@@ -35,10 +35,6 @@ const ROUNDS: usize = 20;
 const GENERATED: [(u32, u32); 2] = [(1_024, 14), (4_734, 12)];
 /// Number of synthetic trainers.
 const TRAINERS: usize = 1_000;
-
-fn unreadable(error: ReadError) -> CliError {
-    CliError::new("L0011", Exit::Failed, error.to_string())
-}
 
 /// The given log, or the trace of Summit, or generated machines.
 ///

@@ -14,7 +14,7 @@ use super::page::page;
 use super::results::Results;
 use super::table::markdown;
 use crate::reproduce::data::folder;
-use crate::reproduce::run::{Runner, bar, default_jobs, program, seeds, seeds_note};
+use crate::reproduce::run::{Runner, default_jobs, program, seeds, seeds_note};
 
 /// Arguments of `reproduce forecast`.
 #[derive(Debug, Args)]
@@ -147,12 +147,7 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
             .collect::<Vec<_>>()
     };
     let rows = cases.iter().flat_map(of).collect();
-    let bar = bar(args.json.json);
-    let cells = runner.run(rows, &mut |ended, all| {
-        bar.set_length(all as u64);
-        bar.set_position(ended as u64);
-    })?;
-    bar.finish_and_clear();
+    let cells = runner.run_with_bar(rows, args.json.json)?;
     let results = Results {
         cases,
         columns,
