@@ -91,9 +91,9 @@ enum Command {
     Pause(controls::PauseArgs),
     /// Lift the pause
     Resume(controls::ResumeArgs),
-    /// Allow drained nodes to be used again
+    /// Give nodes back and stop using them
     Drain(controls::DrainArgs),
-    /// Let drained nodes be used again
+    /// Allow drained nodes to be used again
     Undrain(controls::UndrainArgs),
     /// Show or change the limits on the use of nodes
     Limits(controls::LimitsArgs),
