@@ -229,7 +229,7 @@ impl KeyFolder {
             .sort_by(|a, b| (&a.cluster, a.role, &a.name).cmp(&(&b.cluster, b.role, &b.name)));
         let text =
             toml::to_string_pretty(&self.ring).map_err(|e| CliError::failed(e.to_string()))?;
-        let head = "# Made by `lacuna keys`: who has a key. Nothing in it is secret.\n";
+        let head = "# Made by `lacuna keys`: the users and their public keys. It holds no secret.\n";
         let all = files::Readers::All;
         let accounts = files::Staged::new(
             &self.dir.join(accounts::SERVER).join(accounts::FILE),
