@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and how it ends.
+//! The command line of `lacuna`: its commands and exit codes.
 
 use std::process::ExitCode;
 
@@ -15,11 +15,11 @@ const AFTER: &str = "\
 Examples:
   lacuna up                                    everything on this machine
   lacuna submit trainer.toml                   queue a trainer
-  lacuna trainers --watch                      see how they come on
+  lacuna trainers --watch                      watch their progress
   lacuna wait hpo-12 && ./evaluate.sh          go on when its work is done
   lacuna explain hpo-12                        why it has these nodes, or none
   lacuna replay sacct.log --report out.html    what idle nodes would have trained
-  lacuna demo                                  two minutes of it all
+  lacuna demo                                  the whole system for two minutes
 
 Exit codes:
   0   done
@@ -28,7 +28,7 @@ Exit codes:
   64  a configuration is wrong
   69  NATS or a service does not answer
   70  a fault of lacuna's own
-  124 it has not happened in time (lacuna wait)
+  124 the awaited state was not reached in time (lacuna wait)
   130 ended by Ctrl-C
 
 Error codes have pages: lacuna help L0001";
@@ -43,18 +43,18 @@ Error codes have pages: lacuna help L0001";
     max_term_width = 100
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start all services and a nats-server of their own on this machine
+    /// Start all services and a nats-server on this machine
     Up(up::UpArgs),
     /// Queue trainers
     Submit(submit::SubmitArgs),
-    /// Wait until trainers are over, or train
+    /// Wait until trainers have ended, or train
     Wait(wait::WaitArgs),
     /// List trainers
     Trainers(trainers::TrainersArgs),
@@ -62,7 +62,7 @@ enum Command {
     Nodes(nodes::NodesArgs),
     /// Show the newest plan
     Plan(plan::PlanArgs),
-    /// Say why a trainer or a node is as it is
+    /// Explain the state of a trainer or a node
     Explain(explain::ExplainArgs),
     /// End a trainer
     Cancel(trainers::CancelArgs),
@@ -71,17 +71,17 @@ enum Command {
     /// Publish events of the main scheduler, or watch them
     #[command(subcommand)]
     Events(events::EventsCommand),
-    /// Watch everything live
+    /// Watch the cluster live
     #[command(visible_alias = "watch")]
     Top(top::TopArgs),
     /// Run any scheduler's log in virtual time, without NATS
     Replay(Box<replay::ReplayArgs>),
-    /// Say what the idle nodes of a machine amount to
+    /// Report how much idle time the nodes of a machine have
     Holes(holes::HolesArgs),
-    /// Prove or refute that a main scheduler lets pilots run without harm
+    /// Check whether a main scheduler lets pilots run without harm
     #[command(subcommand)]
     Check(check::CheckCommand),
-    /// Say what would have been harvested where nothing is started yet
+    /// Report what pilots would have harvested, before any is started
     #[command(subcommand)]
     Observe(observe::ObserveCommand),
     /// Stop all pilots, or let them start again
@@ -91,27 +91,27 @@ enum Command {
     Pause(controls::PauseArgs),
     /// Lift the pause
     Resume(controls::ResumeArgs),
-    /// Give nodes back and use them no more
+    /// Give nodes back and stop using them
     Drain(controls::DrainArgs),
-    /// Let drained nodes be used again
+    /// Allow drained nodes to be used again
     Undrain(controls::UndrainArgs),
-    /// Show what limits the use of nodes, or change it
+    /// Show or change the limits on the use of nodes
     Limits(controls::LimitsArgs),
-    /// Show who asked for what, and what came of it
+    /// Show requests: who made them, and their outcome
     Audit(audit::AuditArgs),
     /// Check, print or explain configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Make keys: who may speak on the bus, and proof of who nats-server is
+    /// Make keys, which say who may use the bus, and certificates of nats-server
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// See it all at work: start, replay a machine, show, sum up, stop
+    /// Show the whole system at work: start it, replay a machine, report, stop
     Demo(demo::DemoArgs),
     /// Write completions for a shell
     Completions(help::CompletionsArgs),
     /// Explain an error code or a command
     Help(help::HelpArgs),
-    /// Print names that a word of the line may become
+    /// Print the names that complete the last word of a command line
     #[command(hide = true)]
     Complete(complete::CompleteArgs),
     /// Become a program that ends when its parent does
@@ -126,8 +126,8 @@ impl Command {
             Self::Holes(args) => holes::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Keys(command) => keys::run(&command),
-            Self::Completions(args) => help::completions(&args),
-            Self::Help(args) => help::help(&args),
+            Self::Completions(args) => help::completions(&args, definition()),
+            Self::Help(args) => help::help(&args, definition()),
             Self::ChildOf(args) => up::child_of(&args),
             other => on_the_bus(other),
         }
@@ -157,14 +157,14 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Drain(args) => controls::drain(args).await,
             Command::Undrain(args) => controls::undrain(args).await,
             Command::Limits(args) => controls::limits(args).await,
-            Command::Complete(args) => complete::run(args).await,
+            Command::Complete(args) => complete::run(args, &definition()).await,
             Command::Audit(args) => audit::run(args).await,
-            _ => Err(CliError::failed("not a command of the bus")),
+            _ => Err(CliError::failed("this command does not use the bus")),
         }
     })
 }
 
-/// Parses the arguments, runs the command, reports an error in the form that was asked for.
+/// Parses the arguments, runs the command and reports an error in the requested form.
 #[must_use]
 pub fn main() -> ExitCode {
     entry::main(definition(), |cli: Cli| cli.command.run())
@@ -182,13 +182,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_every_command_has_examples() {
+    fn the_command_line_is_valid_and_every_command_has_examples() {
         definition().debug_assert();
         assert_eq!(entry::without_examples(&definition()), [""; 0]);
     }
 
     #[test]
-    fn commands_parse_as_the_guide_says() {
+    fn the_commands_of_the_guide_parse() {
         for line in [
             "lacuna up --data-dir /tmp/x --nats-port 4222",
             "lacuna submit --test-only --json a.toml",

@@ -1,4 +1,4 @@
-//! The bus as commands see it.
+//! The client of the bus that commands use.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use lacuna_wire::{Message, Subject, address};
 use crate::error::{CliError, Exit, Result};
 use crate::up::{RuntimeFile, default_data_dir};
 
-/// How a command finds the cluster.
+/// The switches that select the cluster.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectArgs {
     /// Address of nats-server [default: that of a running `lacuna up`, else nats://127.0.0.1:4222]
     #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
     pub(crate) nats: Option<String>,
-    /// Identity: a file of `lacuna keys` that says who you are [default: that of a running
+    /// Identity file of `lacuna keys`: who you are [default: that of a running
     /// `lacuna up --secure`]
     #[arg(long, value_name = "FILE", env = "LACUNA_IDENTITY")]
     pub(crate) identity: Option<PathBuf>,
@@ -37,7 +37,8 @@ pub struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// Which cluster is meant.
+    /// The selected cluster: the argument, else that of the identity, else that of a running
+    /// `lacuna up`, else the default of the configuration.
     #[must_use]
     pub(crate) fn cluster_id(&self) -> ClusterId {
         let running = || {
@@ -50,10 +51,11 @@ impl ConnectArgs {
     }
 }
 
-/// How long to wait for NATS, and for an answer.
+/// The time limits for the connection to NATS and for an answer.
 const CONNECT: Span = Span::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(10);
-/// Between attempts of who asks too fast, and how many there are before the refusal is shown.
+/// After a refusal for too many requests (`L0026`), the pause before the next attempt, and the
+/// number of attempts.
 const TOO_FAST: Duration = Duration::from_millis(250);
 const PATIENCE: usize = 40;
 
@@ -63,7 +65,7 @@ pub struct Client {
     bus: Bus,
 }
 
-/// Messages of a subject, as they come.
+/// The messages of one subject, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Messages<M>(Kind<M>);
 
@@ -74,7 +76,7 @@ enum Kind<M> {
 }
 
 impl<M: Message> Messages<M> {
-    /// The next one; nothing when the connection has been closed.
+    /// The next message; none after the connection has been closed.
     pub(crate) async fn next(&mut self) -> Option<M> {
         let received = match &mut self.0 {
             Kind::Live(messages) => messages.next().await,
@@ -89,13 +91,13 @@ impl Client {
     /// name.
     ///
     /// # Errors
-    /// `L0001` with where it was looked for and what to do.
+    /// `L0001`, with the address that was tried and a remedy.
     pub async fn connect(args: &ConnectArgs) -> Result<Self> {
         let data_dir = args.data_dir.clone().unwrap_or_else(default_data_dir);
         let running = RuntimeFile::read(&data_dir);
         let own = args.identity.as_deref().map(Identity::load).transpose();
         let own = own.map_err(|e| unproven(&e))?;
-        // The identity of a running `lacuna up` is no business of another server's.
+        // The identity of a running `lacuna up` must not be shown to another server.
         let of_running = running
             .as_ref()
             .filter(|r| args.nats.as_ref().is_none_or(|nats| *nats == r.nats));
@@ -112,7 +114,7 @@ impl Client {
         Self::open(url, args.cluster_id(), identity).await
     }
 
-    /// Connects to this cluster at this address.
+    /// Connects to this cluster at this address, without an identity.
     ///
     /// # Errors
     /// As [`Client::connect`].
@@ -143,27 +145,27 @@ impl Client {
         Ok(Self { bus })
     }
 
-    /// Which cluster.
+    /// The id of the cluster.
     #[must_use]
     pub fn cluster(&self) -> &ClusterId {
         self.bus.cluster()
     }
 
-    /// The bus itself.
+    /// The bus connection.
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
-    /// The client of NATS below it.
+    /// The NATS client below the bus.
     ///
     /// # Errors
-    /// The server is simulated.
+    /// The server is simulated, so there is no NATS client.
     pub fn nats(&self) -> Result<&Nats> {
         self.bus.nats().map_err(|e| from_bus(&e))
     }
 
-    /// Asks control. A refusal is an answer here; see [`unexpected`].
+    /// Sends a request to control. A refusal is an answer here; see [`unexpected`].
     ///
     /// # Errors
     /// `L0002` when control does not answer.
@@ -192,7 +194,7 @@ impl Client {
                     self.cluster()
                 ),
             )
-            .remedy("is it running? `lacuna up` starts it and keeps it running"),
+            .remedy("check that it runs; `lacuna up` starts it and restarts it"),
             other => from_bus(&other),
         })
     }
@@ -206,7 +208,7 @@ impl Client {
         Ok(found.map(|r| r.message))
     }
 
-    /// What is published from now on.
+    /// The messages that are published from now on.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -219,7 +221,7 @@ impl Client {
         Ok(Messages(Kind::Live(messages)))
     }
 
-    /// The newest message of a subject that a stream keeps, then all that come.
+    /// The newest message of a subject that a stream keeps, then all later ones.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -235,9 +237,9 @@ impl Client {
         Ok(Messages(Kind::Kept(messages)))
     }
 
-    /// Sends an event as another program would, as JSON: a bare one with CloudEvents attributes in
-    /// headers, a CloudEvent in structured mode as it is. Gives its id and its acknowledgement to
-    /// wait for.
+    /// Sends an event as an external program does, as JSON. A bare event carries its CloudEvents
+    /// attributes in headers; a CloudEvent in structured mode is sent unchanged. Returns the id of
+    /// the event and the pending acknowledgement.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -263,8 +265,8 @@ impl Client {
         Ok((id, ack))
     }
 
-    /// Sends several events of another program as one message, as CloudEvents in a list: the
-    /// server syncs a message once, whatever it holds.
+    /// Sends several external events as one message, a CloudEvents batch. The server syncs each
+    /// message once, whatever its size.
     ///
     /// # Errors
     /// The connection is closed.
@@ -297,13 +299,13 @@ impl Client {
         sent.await.map_err(|e| from_bus(&e))
     }
 
-    /// Sends what is still buffered and closes the connection.
+    /// Flushes the send buffer and closes the connection.
     pub async fn close(&self) {
         self.bus.close().await;
     }
 }
 
-/// An answer that is not the one that was hoped for.
+/// The error for an answer of the wrong kind; a refusal keeps its reason and code.
 #[must_use]
 pub fn unexpected(reply: Reply) -> CliError {
     match reply {
@@ -316,12 +318,12 @@ pub fn unexpected(reply: Reply) -> CliError {
         other => CliError::new(
             "L0013",
             Exit::Internal,
-            format!("lacuna-control gave an answer that does not fit: {other:?}"),
+            format!("lacuna-control gave an unexpected answer: {other:?}"),
         ),
     }
 }
 
-/// The connection is gone.
+/// The error of a closed connection.
 #[must_use]
 pub(crate) fn lost() -> CliError {
     CliError::new(
@@ -331,12 +333,12 @@ pub(crate) fn lost() -> CliError {
     )
 }
 
-/// Who asks, or who answers, cannot be proven.
+/// The error of an identity that cannot be loaded or proven.
 fn unproven(error: &dyn std::error::Error) -> CliError {
     CliError::new("L0044", Exit::Unavailable, error.to_string())
 }
 
-/// A failure of the bus.
+/// The error of the command line for an error of the bus.
 #[must_use]
 pub fn from_bus(error: &BusError) -> CliError {
     match error {
@@ -354,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_keeps_its_reason_and_its_page() {
+    fn a_refusal_keeps_its_reason_and_its_code() {
         let error = unexpected(Reply::Refused {
             code: "L0009".into(),
             reason: "no trainer x".into(),

@@ -1,22 +1,22 @@
-//! The pages behind error codes: `lacuna help L0007`.
+//! The pages of error codes: `lacuna help L0007`.
 
-/// The pages, by headings of the second order.
+/// The text of all pages, split by headings of level two.
 const ERRORS: &str = include_str!("../../../deploy/errors.md");
 
-/// One code.
+/// The page of one error code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Page {
-    /// `L` and four digits; never used again for something else.
+    /// `L` and four digits; a code is never reused for another error.
     pub(crate) code: &'static str,
-    /// The fact, in a line.
+    /// The error in one line.
     pub(crate) title: &'static str,
-    /// What it means and what to do.
+    /// The meaning, and what to do.
     pub(crate) text: &'static str,
 }
 
-/// All pages, by code.
+/// All pages, in order of code.
 pub(crate) fn pages() -> impl Iterator<Item = Page> {
-    // What stands before the first heading is the introduction.
+    // The text before the first heading is the introduction.
     ERRORS.split("\n## ").skip(1).filter_map(|part| {
         let (code, part) = part.split_once("\n\n")?;
         let (title, part) = part.split_once("\n\n```text\n")?;
@@ -25,7 +25,7 @@ pub(crate) fn pages() -> impl Iterator<Item = Page> {
     })
 }
 
-/// The page of a code, in any case of letters.
+/// The page of a code, whose letters may be upper or lower case.
 pub(crate) fn page(code: &str) -> Option<Page> {
     pages().find(|page| page.code.eq_ignore_ascii_case(code))
 }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_formats_names_each() {
+    fn the_page_of_formats_names_every_format() {
         let text = page("L0018").unwrap().text;
         for format in lacuna_schedlog::Format::ALL {
             let option = format!("--format {} ", format.name());
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// The sources of all services name the codes that have pages, and no others.
+    /// The sources of all services use exactly the codes that have pages.
     #[test]
     fn every_code_used_has_a_page_and_every_page_its_code() {
         let services = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -69,7 +69,7 @@ mod tests {
             for entry in std::fs::read_dir(dir).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
-                    // Tests name codes that a service may say no more.
+                    // Tests may name codes that no service uses any more.
                     if !path.ends_with("tests") {
                         stack.push(path);
                     }

@@ -1,4 +1,4 @@
-//! How a command line begins and ends, for every program that has one.
+//! The start and the end of a command line, for each program that has one.
 
 use std::process::ExitCode;
 
@@ -8,8 +8,8 @@ use clap::error::ErrorKind;
 use crate::error::{CliError, Exit, Result};
 use crate::output;
 
-/// Parses the process's arguments as `definition` says, runs the command, reports an error in the
-/// form that was asked for. The exit codes are those of [`Exit`], and 2 if the command line is wrong.
+/// Parses the arguments of the process by `definition`, runs the command and reports an error in
+/// the requested form. The exit codes are those of [`Exit`], and 2 for a wrong command line.
 #[must_use]
 pub fn main<C: FromArgMatches>(
     definition: clap::Command,
@@ -30,11 +30,11 @@ pub fn main<C: FromArgMatches>(
     }
 }
 
-/// One thread for all that waits. It is the main thread: the kernel ties a child's life to
-/// the thread that started it, and this one lives as long as the process.
+/// Runs a command on one thread, the main thread. The kernel ties the life of a child process to
+/// the thread that started it, and the main thread lives as long as the process.
 ///
 /// # Errors
-/// What `command` says, or that the runtime cannot start.
+/// The error of `command`, or the runtime cannot start.
 pub fn wait_for(command: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -52,7 +52,7 @@ fn usage(name: &str, error: &clap::Error, json: bool) -> ExitCode {
         let text = error.render().to_string();
         return report(name, &CliError::failed(text.trim_end()), true);
     }
-    // Help goes to standard output, mistakes to standard error; clap knows which.
+    // clap sends help to standard output and errors to standard error.
     let _ = error.print();
     if asked {
         ExitCode::SUCCESS
@@ -66,9 +66,9 @@ fn report(name: &str, error: &CliError, json: bool) -> ExitCode {
         return error.exit.into();
     }
     if json {
-        // Operators' scripts look at the value, so the code is always the same.
+        // Scripts of operators read the value, so its exit code is always the same.
         if let Err(unsaid) = output::print_json(&error.to_json()) {
-            // Nobody can read the value, so people are told in the other place.
+            // The value cannot be written, so the error goes to standard error as well.
             eprintln!("{name}: {error}");
             if unsaid.message != error.message {
                 eprintln!("{name}: {unsaid}");
@@ -80,7 +80,7 @@ fn report(name: &str, error: &CliError, json: bool) -> ExitCode {
     error.exit.into()
 }
 
-/// Commands that are shown and whose help has no example, each with the one above it. For tests.
+/// Visible commands whose help has no example, each with its parent. For tests.
 #[must_use]
 pub fn without_examples(command: &clap::Command) -> Vec<String> {
     let mut lacking = Vec::new();

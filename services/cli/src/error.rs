@@ -1,27 +1,27 @@
-//! What can go wrong on the command line: a code with a page, a text, a remedy, an exit code.
+//! Errors of the command line: code with a page, text, remedy and exit code.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// How a command ends. The numbers are part of the interface and stand in `lacuna --help`.
+/// The end of a command. The numbers are part of the interface; `lacuna --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Refused, not found, or failed.
     Failed,
-    /// The configuration or a file that was given is wrong (`EX_USAGE`).
+    /// The configuration or a given file is wrong (`EX_USAGE`).
     Config,
     /// NATS or a service does not answer (`EX_UNAVAILABLE`).
     Unavailable,
     /// A fault of Lacuna's own (`EX_SOFTWARE`).
     Internal,
-    /// What was waited for has not happened in time; the number is that of `timeout`.
+    /// The awaited state was not reached in time; the number is that of `timeout`.
     TimedOut,
-    /// Ended by a signal before it was done.
+    /// Ended early by a signal.
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the process ends with.
+    /// The exit code of the process.
     #[must_use]
     pub(crate) const fn number(self) -> u8 {
         match self {
@@ -41,20 +41,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error for people: what happened, what to do, and where to read on.
+/// An error for people: its message, its remedy and its page.
 #[derive(Debug)]
 pub struct CliError {
     /// Code with a page (`lacuna help L0001`), where there is one.
     pub code: Option<String>,
-    /// What happened.
+    /// The message.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: Option<String>,
-    /// How the process ends.
+    /// The exit code of the process.
     pub exit: Exit,
 }
 
-/// What commands return.
+/// The result of a command.
 pub type Result<T> = std::result::Result<T, CliError>;
 
 impl CliError {
@@ -69,7 +69,7 @@ impl CliError {
         }
     }
 
-    /// An error that needs no page of its own.
+    /// An error without a page.
     #[must_use]
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
@@ -80,20 +80,20 @@ impl CliError {
         }
     }
 
-    /// A failure that the output has said already: only the exit code tells of it.
+    /// A failure that the output has shown already; only the exit code reports it.
     #[must_use]
-    pub fn said() -> Self {
+    pub fn already_printed() -> Self {
         Self::failed("")
     }
 
-    /// The same error with what to do about it.
+    /// The same error with a remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// The error as the one JSON value that `--json` promises.
+    /// The error as the JSON value of `--json`.
     #[must_use]
     pub(crate) fn to_json(&self) -> serde_json::Value {
         serde_json::json!({
@@ -121,7 +121,7 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// A file that could not be read or written, with its name.
+/// The error of a file that could not be read or written, with its name (`L0011`).
 #[must_use]
 pub fn file_error(doing: &str, path: &std::path::Path, source: &std::io::Error) -> CliError {
     CliError::new(

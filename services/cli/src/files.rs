@@ -1,4 +1,4 @@
-//! Files that are written whole or not at all: beside their place, then renamed.
+//! Files that are written whole or not at all: to a temporary file, then renamed.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -9,10 +9,10 @@ use lacuna_schedlog::{Compression, HoleWriter};
 
 use crate::error::{Result, file_error};
 
-/// Writes one hole.
+/// A function that writes one hole.
 type WriteHole<'a> = &'a mut dyn FnMut(&HoleRecord) -> std::io::Result<()>;
 
-/// Writes a hole list beside its place and renames it, so that no half of one is left.
+/// Writes a hole list to a temporary file and renames it, so that no partial list is left.
 ///
 /// # Errors
 /// The disk is full or the directory cannot be written.
@@ -20,10 +20,10 @@ pub fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
     write_list(path, &mut |write| holes.iter().try_for_each(&mut *write))
 }
 
-/// As [`write_holes`], of holes that are handed out one by one.
+/// As [`write_holes`], for holes that are handed out one by one.
 ///
 /// # Errors
-/// As [`write_holes`], and what `holes` says.
+/// As [`write_holes`], or an error of `holes`.
 pub(crate) fn write_list(
     path: &Path,
     holes: &mut dyn FnMut(WriteHole<'_>) -> std::io::Result<()>,
@@ -35,7 +35,10 @@ pub(crate) fn write_list(
     })
 }
 
-/// Fills a file that is compressed if its name says so.
+/// Writes a whole file; it is compressed if its name ends in `.gz`.
+///
+/// # Errors
+/// As [`replace`].
 pub fn write_whole(
     path: &Path,
     fill: impl FnOnce(BufWriter<File>, Compression) -> std::io::Result<BufWriter<File>>,
@@ -46,25 +49,32 @@ pub fn write_whole(
     } else {
         Compression::Plain
     };
-    let half = beside(path);
-    let write = || {
-        let file = BufWriter::new(File::create(&half)?);
+    replace(path, |half| {
+        let file = BufWriter::new(File::create(half)?);
         fill(file, compression)?
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?
             .sync_all()
-            .or_else(not_a_file)?;
-        settle(&half, path)
-    };
-    write().map_err(|e| {
+            .or_else(not_a_file)
+    })
+}
+
+/// Writes a file: `fill` writes a temporary one, which is then renamed. A failure leaves none.
+///
+/// # Errors
+/// `L0011` with the error of `fill` or of the rename.
+pub fn replace(path: &Path, fill: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<()> {
+    let half = beside(path);
+    let written = fill(&half).and_then(|()| settle(&half, path));
+    written.map_err(|e| {
         discard(&half, path);
         file_error("write", path, &e)
     })
 }
 
-/// Where a file is written until it is whole: beside its place. A device or a pipe is written
-/// itself: renaming onto it would take its place.
-pub fn beside(path: &Path) -> PathBuf {
+/// The temporary path of a file, in the same folder. A device or a pipe is its own path: a rename
+/// would replace it.
+pub(crate) fn beside(path: &Path) -> PathBuf {
     if path.exists() && !path.is_file() {
         return path.to_owned();
     }
@@ -73,22 +83,22 @@ pub fn beside(path: &Path) -> PathBuf {
     PathBuf::from(half)
 }
 
-/// Puts a whole file into its place.
-pub fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
+/// Renames a complete temporary file to its final place.
+fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
     if half == path {
         return Ok(());
     }
     std::fs::rename(half, path)
 }
 
-/// Takes half a file away.
-pub fn discard(half: &Path, path: &Path) {
+/// Removes a partial temporary file.
+pub(crate) fn discard(half: &Path, path: &Path) {
     if half != path {
         let _ = std::fs::remove_file(half);
     }
 }
 
-/// A pipe cannot be synced, and need not be.
+/// Ignores the error of syncing a pipe or a device, which need no sync.
 pub fn not_a_file(error: std::io::Error) -> std::io::Result<()> {
     match error.kind() {
         std::io::ErrorKind::InvalidInput => Ok(()),

@@ -1,9 +1,9 @@
-//! The command `lacuna`: start everything on one machine, submit trainers, look at what
-//! happens and why, replay a recording.
+//! The command `lacuna`: starts a cluster on one machine, submits trainers, shows and explains
+//! their state, replays a trace.
 //!
-//! Commands read through `client`; what they print is made by `view` and `live`, plain
-//! functions of data. `up` starts the services as child processes. What is public is for the
-//! command `lacuna-lab`, which reads the same logs, speaks to the same bus and prints alike.
+//! Commands read the cluster through `client`. Their output is made by `view` and `live`, plain
+//! functions of data. `up` starts the services as child processes. The public modules serve the
+//! command `lacuna-lab`, which reads the same logs, uses the same bus and prints alike.
 
 mod args;
 pub mod client;

@@ -1,16 +1,18 @@
-//! How results leave: one JSON value, a table, or lines for programs. Also how times, counts
-//! and rates are written.
+//! Output of results: one JSON value, a table, or lines for programs. Also the formats of times,
+//! counts and rates.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use lacuna_model::{Span, Timestamp};
 
 use crate::error::{CliError, Result};
 
-/// The switch that every command with a result has.
+/// The switch of all commands with a result.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct JsonArg {
     /// Print exactly one JSON value (times ISO-8601 UTC, durations in seconds); errors as
@@ -19,8 +21,8 @@ pub struct JsonArg {
     pub json: bool,
 }
 
-/// Without characters that command a terminal, or turn the direction of what follows: a result may
-/// hold what anybody has said. Lines and tabs stay.
+/// The text without control characters of terminals and without marks of text direction: a result
+/// may hold text of any user. Line ends and tabs stay.
 #[must_use]
 pub(crate) fn plain(text: &str) -> String {
     let odd = |c: char| {
@@ -33,8 +35,8 @@ pub(crate) fn plain(text: &str) -> String {
     text.replace(odd, "\u{fffd}")
 }
 
-/// Writes text to standard output, without characters that command a terminal or turn the direction
-/// of what follows. A reader that has gone away (`| head`) is no error.
+/// Writes text to standard output, without control characters. A reader that has closed the pipe
+/// (`| head`) is no error.
 ///
 /// # Errors
 /// Any other failure to write, such as a full disk behind a redirection.
@@ -42,7 +44,7 @@ pub fn print(text: &str) -> Result<()> {
     print_raw(&plain(text))
 }
 
-/// Writes text to standard output as it is.
+/// Writes text to standard output unchanged.
 ///
 /// # Errors
 /// As [`print()`].
@@ -66,9 +68,9 @@ pub(crate) fn print_raw(text: &str) -> Result<()> {
     }
 }
 
-/// Says something on standard error, for what must go on where nobody can be told: a closed standard
-/// error, or a full disk behind a redirection.
-pub(crate) fn tell(text: &str) {
+/// Writes a line to standard error and ignores failures, such as a closed standard error or a full
+/// disk behind a redirection: the caller must continue.
+pub(crate) fn print_error(text: &str) {
     let _ = std::io::stderr().write_all(format!("{}\n", plain(text)).as_bytes());
 }
 
@@ -82,14 +84,29 @@ pub fn print_json<T: Serialize>(value: &T) -> Result<()> {
     print(&text)
 }
 
-/// ISO-8601 in UTC, to the second, or to the millisecond where there is one.
+/// A progress bar of this length and template on standard error; hidden if `hidden`, or without a
+/// terminal.
+#[must_use]
+pub fn progress_bar(hidden: bool, length: u64, template: &str) -> ProgressBar {
+    if hidden || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+/// ISO-8601 in UTC, with milliseconds only if they are not zero.
 #[must_use]
 pub fn iso(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.unix_ms())
         .map_or_else(|_| format!("@{}", at.unix_seconds()), |t| t.to_string())
 }
 
-/// ISO-8601 without seconds' fractions, for tables.
+/// ISO-8601 without fractions of seconds, for tables.
 #[must_use]
 pub fn iso_short(at: Timestamp) -> String {
     iso(Timestamp::from_unix_ms(
@@ -100,7 +117,7 @@ pub fn iso_short(at: Timestamp) -> String {
 /// Reads a time: ISO-8601 with an offset or `Z`, or Unix seconds.
 ///
 /// # Errors
-/// What was expected.
+/// The text is no time; the error names the accepted forms.
 pub fn parse_time(text: &str) -> std::result::Result<Timestamp, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         if seconds.is_finite() && seconds.abs() < 1e13 {
@@ -115,10 +132,10 @@ pub fn parse_time(text: &str) -> std::result::Result<Timestamp, String> {
         })
 }
 
-/// Reads a length of time, for arguments.
+/// Parses a length of time.
 ///
 /// # Errors
-/// What was expected.
+/// The text is no length of time; the error names the accepted forms.
 pub fn parse_span(text: &str) -> std::result::Result<Span, String> {
     text.parse::<Span>().map_err(|e| e.to_string())
 }
@@ -143,7 +160,7 @@ pub fn short(value: f64) -> String {
     format!("{scaled:.digits$}{unit}")
 }
 
-/// Seconds as milliseconds or seconds, whichever reads better; `-` for none.
+/// Seconds in the most readable of us, ms and s; `-` for none.
 #[must_use]
 pub fn latency(seconds: Option<f64>) -> String {
     match seconds {
@@ -155,7 +172,7 @@ pub fn latency(seconds: Option<f64>) -> String {
     }
 }
 
-/// The value below which a share of a sorted list lies (nearest rank).
+/// The value at a quantile of a sorted list (nearest rank).
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
@@ -167,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_have_said_commands_no_terminal() {
+    fn output_has_no_control_characters_of_terminals() {
         let said = "done\u{1b}]0;x\u{7}\t\u{9b}2J\u{202e}\r\nnext";
         let kept = "done\u{fffd}]0;x\u{fffd}\t\u{fffd}2J\u{fffd}\u{fffd}\nnext";
         assert_eq!(plain(said), kept);

@@ -1,4 +1,4 @@
-//! `lacuna replay`: a log through the same cores in virtual time, without services.
+//! `lacuna replay`: runs a log through the cores of the services in virtual time.
 
 mod args;
 mod builtin;
@@ -6,7 +6,7 @@ mod forecast;
 mod order;
 mod output;
 mod report;
-mod saved;
+mod problem;
 mod window;
 
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ use lacuna_sim::{
 };
 
 use crate::error::{CliError, Result};
-use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
+use crate::log::{Bar, HoleSource, Input, LogSummary, load, unreadable};
 
 pub(crate) use args::{ReplayArgs, USUAL};
 pub use order::order;
 pub use report::Target;
 
-/// Replays as asked, prints what came of it and writes the report.
+/// Replays the log, prints the results and writes the report.
 ///
 /// # Errors
-/// A file cannot be read or written, a setting makes no sense, or verification failed.
+/// A file cannot be read or written, a setting is invalid, or verification failed.
 pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let watch = Stopwatch::start();
-    // A report that cannot be written is better known before a long run than after it.
+    // An unwritable report is found before a long run instead of after it.
     let open = |path: &Option<PathBuf>| path.as_deref().map(Target::open).transpose();
     let (page, picture) = (open(&args.report)?, open(&args.svg)?);
     let shown = page.is_some() || picture.is_some();
@@ -44,13 +44,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let submitted = given.iter().flatten().map(|trainer| trainer.submit).min();
     let mut bar = Bar::new(args.json);
     let mut log = args.log.clone();
-    // Who knows all ends needs nobody's beliefs.
+    // A policy that knows all ends of holes needs no planned starts.
     log.planned.clone_from(&args.planned);
     log.outlook = settings.policy.forecasts()
         && settings.forecast.hints
         && settings.lookahead != Lookahead::All;
     let Input {
-        mut facts,
+        summary: mut log_summary,
         recording,
     } = load(&log, submitted, &mut bar)?;
     let recording = recording.as_ref();
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             if args.max_parallel.is_none() {
                 settings.max_parallel = builtin::parallel(recording.nodes());
             }
-            facts.notes.push(format!(
+            log_summary.notes.push(format!(
                 "no --trainers: {}, {} at a time",
                 builtin::WHAT,
                 settings.max_parallel
@@ -72,9 +72,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     check_names(args, &settings, &trainers)?;
     let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
     if !settings.policy.maximises() && !own {
-        facts.notes.push(format!(
-            "{} heeds no objective but fair: only what it is measured by, the same trainers on \
-             dedicated nodes, does",
+        log_summary.notes.push(format!(
+            "{} ignores all objectives but fair: only the runs that it is measured by, the same \
+             trainers on dedicated nodes, use it",
             settings.policy.name().replace('-', " ")
         ));
     }
@@ -88,13 +88,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         }
         settings.gantt = Some(part);
     }
-    let mut keeper = args
+    let mut recorder = args
         .save_problem
         .as_ref()
-        .map(|wanted| saved::Keeper::new(wanted, &trainers));
+        .map(|wanted| problem::ProblemRecorder::new(wanted, &trainers));
     let mut save = |decision: &Decision<'_>| {
-        if let Some(keeper) = &mut keeper {
-            keeper.look(decision);
+        if let Some(recorder) = &mut recorder {
+            recorder.observe(decision);
         }
     };
     let mut hooks = Hooks {
@@ -105,14 +105,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let history = shown.then(History::default);
     let mut replayed =
         replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
-    if let Some(keeper) = keeper {
+    if let Some(recorder) = recorder {
         let policy = serde_json::json!(settings.policy);
         let policy = policy.as_str().unwrap_or_default();
         let how = format!("{policy}, objective {}", settings.objective);
-        keeper.write(&facts.file, &how)?;
+        recorder.write(&log_summary.file, &how)?;
     }
     if shown {
-        let report = report_of(args, &facts, recording, &trainers, &replayed)?;
+        let report = report_of(args, &log_summary, recording, &trainers, &replayed)?;
         if let Some(target) = page {
             target.write(&render(&report))?;
         }
@@ -120,26 +120,26 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             target.write(&drawing(&report))?;
         }
     }
-    let pool = pool_stats(recording, pool_options(args, &facts, recording)).map_err(failed)?;
+    let pool = pool_stats(recording, pool_options(args, &log_summary, recording)).map_err(failed)?;
     bar.done();
     replayed.summary.wall_seconds = watch.seconds();
     replayed.summary.peak_rss_bytes = peak_rss_bytes();
     let disagreement = disagreement(&replayed, &settings);
     if args.json {
-        // Exactly one JSON value leaves: with a disagreement it is the error.
+        // The output is exactly one JSON value: with a disagreement it is the error.
         disagreement?;
-        return output::json(&replayed.summary, &pool, &facts);
+        return output::json(&replayed.summary, &pool, &log_summary);
     }
-    if let Some(warning) = facts.warning() {
+    if let Some(warning) = log_summary.warning() {
         eprintln!("{warning}");
     }
     let written = [("report", &args.report), ("drawing", &args.svg)];
-    output::table(&replayed.summary, &pool, &facts, &written)?;
+    output::table(&replayed.summary, &pool, &log_summary, &written)?;
     disagreement
 }
 
-/// An objective for a trainer that is not there is a slip: without a word the replay would
-/// answer another question.
+/// Refuses an objective for an unknown trainer. Without an error the replay would silently ignore
+/// it.
 fn check_names(args: &ReplayArgs, settings: &Settings, trainers: &[TrainerSpec]) -> Result<()> {
     let names = trainers.iter().map(|trainer| &trainer.id);
     let Some(name) = settings.objectives.unmatched(names).next() else {
@@ -161,29 +161,29 @@ fn failed(error: SimError) -> CliError {
     }
 }
 
-/// The report.
+/// The report of the replay.
 fn report_of(
     args: &ReplayArgs,
-    facts: &Facts,
+    log_summary: &LogSummary,
     recording: &dyn Recording,
     trainers: &[TrainerSpec],
     replayed: &Replayed,
 ) -> Result<Report> {
-    let (machine, notes) = facts.about();
+    let (machine, notes) = log_summary.about();
     let source = Source {
-        pool: pool_options(args, facts, recording),
-        simulated: facts.kind == Kind::Simulated,
+        pool: pool_options(args, log_summary, recording),
+        simulated: log_summary.kind == HoleSource::Simulated,
         machine: &machine,
         notes: &notes,
-        ..Source::new(&facts.file, recording, trainers)
+        ..Source::new(&log_summary.file, recording, trainers)
     };
     from_replay(&source, replayed).map_err(failed)
 }
 
-/// How the pool's statistics are taken.
-fn pool_options(args: &ReplayArgs, facts: &Facts, recording: &dyn Recording) -> PoolOptions {
+/// The options for the statistics of the pool.
+fn pool_options(args: &ReplayArgs, log_summary: &LogSummary, recording: &dyn Recording) -> PoolOptions {
     PoolOptions {
-        machine_nodes: facts.machine_nodes,
+        machine_nodes: log_summary.machine_nodes,
         utc_offset_s: args.log.utc_offset_s(recording.start()),
         ..PoolOptions::default()
     }
@@ -199,8 +199,9 @@ fn disagreement(replayed: &Replayed, settings: &Settings) -> Result<()> {
     let unproven = format!("{} solves were not proven optimal", verified.unproven);
     Err(CliError::failed(if settings.policy.forecasts() {
         format!(
-            "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth less \
-             than keeping all, or short of the programme over patterns by more than {}; in sum plans fall short by {}, allowed {}; {unproven}",
+            "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth \
+             less than keeping all, or short of the program over patterns by more than {}; in sum \
+             plans fall short by {}, allowed {}; {unproven}",
             verified.disagreements,
             verified.decisions,
             percent(Verified::SHORT_OF_ONE),
@@ -220,10 +221,10 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// The largest memory that the process ever had.
+/// The largest resident memory of the process so far.
 fn peak_rss_bytes() -> u64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let usage = getrusage(UsageWho::RUSAGE_SELF);
-    // Linux counts in KiB.
+    // Linux reports KiB.
     usage.map_or(0, |usage| usage.max_rss().unsigned_abs() * 1024)
 }

@@ -1,8 +1,8 @@
-//! Submit files: trainers as their owners write them, in TOML.
+//! Submit files: trainers in TOML, as their owners write them.
 //!
-//! A file holds one `[[trainer]]` table for each trainer; `deploy/examples/` has complete
-//! ones. Unknown keys are errors. Environment values may not refer to the submitter's own
-//! environment: what runs elsewhere must not depend on who typed the command.
+//! A file has one `[[trainer]]` table for each trainer; `deploy/examples/` has complete ones.
+//! Unknown keys are errors. Environment values may not refer to the submitter's own environment: a
+//! trainer must not depend on the user who submits it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,32 +14,32 @@ use lacuna_planner::objective::{Expression, Objective, Worth};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Why a submit file was refused.
+/// The reason why a submit file is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SubmitError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{file}: {source}")]
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Something in it is wrong.
+    /// A field is wrong.
     #[error("{file}:{line}: {field}: {problem}: {remedy}")]
     Field {
         /// The file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// The key, or what is wrong with the syntax.
+        /// The key, or the kind of syntax error.
         field: String,
-        /// What is wrong.
+        /// The fault.
         problem: String,
-        /// What to write.
+        /// The text to write instead.
         remedy: String,
     },
-    /// There is no trainer in it.
+    /// The file has no trainer.
     #[error("{file}: no trainer: write a [[trainer]] table, as in deploy/examples/simulated.toml")]
     Empty {
         /// The file.
@@ -61,11 +61,11 @@ struct Raw {
     owner: Option<String>,
     #[serde(default)]
     priority: i32,
-    /// How much its work counts beside that of others.
+    /// The weight of its work beside that of others.
     weight: Option<f64>,
-    /// When its work should be done (RFC 3339).
+    /// The time by which its work should be done (RFC 3339).
     deadline: Option<Spanned<String>>,
-    /// Not before this moment (RFC 3339).
+    /// The earliest time of its start (RFC 3339).
     not_before: Option<Spanned<String>>,
     launcher: Spanned<String>,
     program: Option<Spanned<String>>,
@@ -80,10 +80,10 @@ struct Raw {
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
     profile: Option<Spanned<bool>>,
-    /// Which trainers scale as it does, if not those with the same command line.
+    /// The group of trainers that share measurements; by default those with the same command line.
     family: Option<Spanned<String>>,
-    /// `speedup` (the default), `throughput` or an expression, where `scaling.objective` does
-    /// not say it all.
+    /// `speedup` (the default), `throughput` or an expression, where `scaling.objective` does not
+    /// define the objective.
     maximise: Option<Spanned<String>>,
     rescale: Option<Spanned<Rescale>>,
     samples: Option<Spanned<f64>>,
@@ -95,7 +95,7 @@ struct Raw {
 struct Scaling {
     nodes: Vec<u32>,
     samples_per_s: Vec<f64>,
-    /// What is maximised at each node count, if it is not throughput.
+    /// The objective at each node count, if it is not throughput.
     objective: Option<Vec<f64>>,
 }
 
@@ -104,15 +104,15 @@ struct Scaling {
 struct Rescale {
     up: Spanned<String>,
     down: Spanned<String>,
-    /// A start from no nodes.
+    /// The cost of a start from no nodes.
     start: Option<Spanned<String>>,
 }
 
-/// Reads a submit file. A trainer without `not_before` gets the zero of time as its time of
-/// submission, which control takes for the moment at which it hears of it.
+/// Reads a submit file. A trainer without `not_before` gets time zero as its time of submission;
+/// control replaces it by the time of arrival.
 ///
 /// # Errors
-/// [`SubmitError`] names file, line and field, and says what to write.
+/// [`SubmitError`] names file, line and field, with a remedy.
 pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>, SubmitError> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|source| SubmitError::Read {
@@ -192,7 +192,7 @@ impl Context<'_> {
             launch: self.launch(raw, start)?,
         };
         spec.check()
-            .map_err(|e| self.error(start, "trainer", e, "mend the numbers named"))?;
+            .map_err(|e| self.error(start, "trainer", e, "correct the named numbers"))?;
         match maximise {
             Some(text) if !matches!(text.get_ref().as_str(), "speedup" | "throughput") => {
                 self.expressed(spec, &text)
@@ -201,7 +201,7 @@ impl Context<'_> {
         }
     }
 
-    /// A trainer that maximises an expression: its value at each size becomes its curve.
+    /// A trainer that maximises an expression: the value at each size becomes its curve.
     fn expressed(
         &self,
         mut spec: TrainerSpec,
@@ -282,7 +282,7 @@ impl Context<'_> {
                 return Err(self.error(
                     text.span().start,
                     "maximise",
-                    "stands beside scaling.objective",
+                    "given beside scaling.objective",
                     "keep one of the two",
                 ));
             }
@@ -290,8 +290,8 @@ impl Context<'_> {
         Ok((throughput, objective))
     }
 
-    /// The curve of a trainer that is measured while it trains: one sample/s for each node,
-    /// until control knows better.
+    /// The curve of a trainer that is measured while it trains: one sample/s for each node, until
+    /// control has measured rates.
     fn unmeasured(
         &self,
         raw: &Raw,
@@ -305,12 +305,12 @@ impl Context<'_> {
             return Err(self.error(
                 at,
                 "profile",
-                "a simulated trainer goes by its curve: there is nothing to measure",
+                "a simulated trainer follows its curve: there is nothing to measure",
                 "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
             ));
         }
-        // As with a curve that is known, speed-up counts unless something else is asked for: the
-        // samples of different programs cannot be compared.
+        // As with a known curve, speed-up is the default objective: samples of different programs
+        // cannot be compared.
         let by_throughput = raw
             .maximise
             .as_ref()
@@ -337,8 +337,8 @@ impl Context<'_> {
                 .map(Span::as_secs_f64)
                 .map_err(|e| self.error(text.span().start, field, e, "write it as \"18s\""))
         };
-        // Without measurements: what the published data assume for torchrun, and a bound on
-        // what regrouping was seen to cost.
+        // Defaults without measurements: for torchrun the assumption of the published data, for
+        // regroup an upper bound of measured costs.
         let (up_s, down_s) = match raw.launcher.get_ref().as_str() {
             "regroup" => (0.5, 0.5),
             _ => (18.0, 12.0),
@@ -383,7 +383,7 @@ impl Context<'_> {
         }
     }
 
-    /// How the program takes a change of its nodes, by its launcher.
+    /// The reaction of the launcher's program to a change of its nodes.
     fn elastic(&self, raw: &Raw) -> Result<Elastic, SubmitError> {
         let launcher = raw.launcher.get_ref().as_str();
         match (launcher, &raw.workers_per_node) {
@@ -414,7 +414,7 @@ impl Context<'_> {
                     return Err(self.error(
                         program.span().start,
                         "program",
-                        "a simulated trainer starts none",
+                        "a simulated trainer starts no program",
                         "remove it, or write launcher = \"command\"",
                     ));
                 }

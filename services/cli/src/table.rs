@@ -1,17 +1,17 @@
-//! Tables like squeue's: plain columns, a heading in capitals, nothing else.
+//! Tables in the style of squeue: plain columns under a heading in capitals.
 
 use comfy_table::{CellAlignment, ContentArrangement, Row, Table};
 
-/// To which side a column is set.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
-/// Columns with their headings and sides, and rows of cells.
+/// A table of columns, each with heading and alignment, and rows of cells.
 #[must_use]
 pub fn render(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
@@ -36,16 +36,16 @@ pub fn render(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Lines of `name  value`, the names of one width.
+/// Lines of `name  value`, the names padded to one width.
 #[must_use]
-pub fn facts(rows: &[(&str, String)]) -> String {
+pub fn key_values(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
     rows.iter()
         .map(|(name, value)| format!("{name:<width$}  {value}\n"))
         .collect()
 }
 
-/// Rows for programs: cells separated by `|`, headings first, as sacct's --parsable2 does.
+/// Rows for programs: cells separated by `|`, headings first, as with sacct's --parsable2.
 #[must_use]
 pub(crate) fn parsable(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
     let heading = columns.iter().map(|c| c.0).collect::<Vec<_>>().join("|");
@@ -83,7 +83,7 @@ mod tests {
             "A|B\nx/y|z\n"
         );
         assert_eq!(
-            facts(&[("a", "1".into()), ("bcd", "2".into())]),
+            key_values(&[("a", "1".into()), ("bcd", "2".into())]),
             "a    1\nbcd  2\n"
         );
     }

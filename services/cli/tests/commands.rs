@@ -1,4 +1,4 @@
-//! The command as a process: what it prints, how it ends, what it leaves behind.
+//! The command as a process: its output, its exit codes, its child processes.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,9 +7,10 @@
     reason = "helpers of tests may panic"
 )]
 
+mod common;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Missing, Need, or_skip};
+use lacuna_testkit::or_skip;
+
+use common::all_built;
 
 fn lacuna(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
@@ -42,11 +45,11 @@ fn json(output: &Output) -> Value {
     })
 }
 
-/// Where no server is: no program is given this port by the system.
+/// An address without a server: the system gives this port to no program.
 const DEAD_URL: &str = "nats://127.0.0.1:1";
 
 fn alive(pid: i32) -> bool {
-    // A zombie has ended; only its parent has not yet looked.
+    // A zombie has ended; only its parent has not collected it yet.
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
         !stat
             .rsplit(')')
@@ -82,7 +85,7 @@ fn without_nats_the_remedy_is_named_and_the_code_is_69() {
 }
 
 #[test]
-fn a_shell_offers_words_and_names_and_nothing_where_nobody_answers() {
+fn a_shell_offers_words_and_names_but_no_names_without_a_cluster() {
     let url = DEAD_URL.to_owned();
     let output = run(&["complete", "--", "lacuna", "logs", "--nats", &url, ""]);
     assert!(
@@ -92,7 +95,7 @@ fn a_shell_offers_words_and_names_and_nothing_where_nobody_answers() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("lacuna.bash");
     std::fs::write(&script, run(&["completions", "bash"]).stdout).unwrap();
-    // A cluster of two trainers, and lines as bash hands them on.
+    // A cluster of two trainers, and lines as bash passes them on.
     let lines = r#"
         source "$1"
         lacuna() { [[ "$*" != "complete -- lacuna logs h" ]] || printf 'hpo-1\nhpo-2\n'; }
@@ -171,7 +174,7 @@ fn the_example_configuration_is_sound_and_a_wrong_one_is_code_64() {
 }
 
 #[test]
-fn a_trainer_that_makes_no_sense_is_refused_before_anything_is_sent() {
+fn an_invalid_trainer_is_refused_before_a_message_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.jsonl");
     let line = r#"{"name":"a","submit":0,"min_nodes":9,"max_nodes":4,"rescale_up_s":1,"rescale_down_s":1,"samples":10,"nodes":[1,4],"samples_per_s":[1.0,4.0]}"#;
@@ -192,7 +195,7 @@ fn a_trainer_that_makes_no_sense_is_refused_before_anything_is_sent() {
 
 #[test]
 fn a_child_ends_when_its_parent_is_killed() {
-    // The shell is the parent; `sleep` is what its child becomes.
+    // The shell is the parent; its child becomes `sleep`.
     let script = format!(
         "{} child-of $$ -- sleep 600 & echo $!; wait",
         env!("CARGO_BIN_EXE_lacuna")
@@ -218,16 +221,6 @@ fn a_child_ends_when_its_parent_is_killed() {
 fn a_child_without_its_parent_does_not_start() {
     let output = run(&["child-of", "1", "--", "sleep", "600"]);
     assert!(!output.status.success());
-}
-
-/// That everything is there that `lacuna up` starts.
-fn all_built() -> Result<(), Missing> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
-    for service in ["ingest", "forecast", "planner", "control", "agent"] {
-        let built = beside.join(format!("lacuna-{service}")).is_file();
-        Need::Services.given(built, format!("lacuna-{service} is not built"))?;
-    }
-    Ok(())
 }
 
 /// A running `lacuna up --json`, ended with the test.
@@ -305,7 +298,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
     let children = up.children();
     assert_eq!(children.len(), 7, "{children:?}");
 
-    // Another one in the same place is refused.
+    // A second one in the same place is refused.
     let second = up.ask(&["up"]);
     assert!(String::from_utf8_lossy(&second.stderr).contains("L0006"));
 
@@ -322,7 +315,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
     };
     wait_until("two holes", || nodes(&up) == 2);
 
-    // A trainer takes them, and is explained.
+    // A trainer takes the holes, and is explained.
     let trainer = up.dir.path().join("t.jsonl");
     let line = r#"{"name":"t1","submit":0,"min_nodes":1,"max_nodes":4,"rescale_up_s":1,"rescale_down_s":1,"samples":1e12,"nodes":[1,4],"samples_per_s":[1.0,4.0]}"#;
     std::fs::write(&trainer, line).unwrap();
@@ -338,10 +331,10 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
     let why = json(&up.ask(&["explain", "a01", "--json"]));
     assert_eq!(why["node"]["trainer"], "t1", "{why}");
     assert_eq!(json(&up.ask(&["plan", "--json"]))["nodes_used"], 2);
-    let unknown = up.ask(&["explain", "nobody"]);
+    let unknown = up.ask(&["explain", "no-such-trainer"]);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("L0010"));
 
-    // A service that dies comes back.
+    // A service that dies is restarted.
     let pid = |up: &Up, name: &str| up.children().into_iter().find(|c| c.0 == name).unwrap().1;
     let planner = pid(&up, "planner");
     kill(Pid::from_raw(planner), Signal::SIGKILL).unwrap();
@@ -349,7 +342,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
         pid(&up, "planner") != planner
     });
 
-    // Where up.json cannot be written, as on a full disk, all goes on, and it is written later.
+    // If up.json cannot be written, as on a full disk, the cluster continues; it is written later.
     let half = up.dir.path().join(".up.json.new");
     std::fs::create_dir(&half).unwrap();
     let planner = pid(&up, "planner");
@@ -368,7 +361,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
         pid(&up, "forecast") != forecast && pid(&up, "planner") != planner
     });
 
-    // SIGTERM ends all of it.
+    // SIGTERM ends all processes.
     let children = up.children();
     kill(Pid::from_raw(up.child.id() as i32), Signal::SIGTERM).unwrap();
     assert!(up.child.wait().unwrap().success());
@@ -410,7 +403,7 @@ fn up_refuses_a_malformed_recording_before_anything_starts() {
 }
 
 #[test]
-fn up_does_not_wait_for_a_nats_server_that_is_none() {
+fn up_refuses_a_program_that_is_no_nats_server() {
     or_skip!(all_built());
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("logs")).unwrap();
@@ -432,7 +425,7 @@ fn up_does_not_wait_for_a_nats_server_that_is_none() {
         text.contains("LACUNA_NATS_SERVER is /nonexistent/nats-server") && text.contains("L0005"),
         "{text}"
     );
-    // What is too old, or no nats-server, is not started at all.
+    // A program that is too old, or no nats-server, is not started at all.
     let (code, text) = up("/bin/true");
     assert_eq!(code, Some(1), "{text}");
     assert!(
@@ -463,7 +456,7 @@ fn up_does_not_wait_for_a_nats_server_that_is_none() {
 }
 
 #[test]
-fn a_crash_loop_is_seen_and_the_output_of_an_ended_trainer_is_found() {
+fn a_crash_loop_shows_as_retrying_and_an_ended_trainer_keeps_its_output() {
     or_skip!(all_built());
     let up = Up::start();
     assert!(

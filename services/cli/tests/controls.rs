@@ -1,5 +1,5 @@
-//! People before a running `lacuna up`. What operators want happens within seconds, what is refused
-//! is refused, and all of it is noted; researchers wait for their trainers, and shells know names.
+//! Users of a running `lacuna up`. Controls of operators act within seconds, forbidden requests are
+//! refused, and all are audited. Researchers wait for their trainers, and shells complete names.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,9 +8,10 @@
     reason = "helpers of tests may panic"
 )]
 
+mod common;
+
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -18,19 +19,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Missing, Need, or_skip};
+use lacuna_testkit::or_skip;
+
+use common::all_built;
 
 const NODES: [&str; 6] = ["a01", "a02", "a03", "a04", "a05", "a06"];
-
-/// That everything is there that `lacuna up` starts.
-fn all_built() -> Result<(), Missing> {
-    let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
-    for service in ["ingest", "forecast", "planner", "control", "agent"] {
-        let built = beside.join(format!("lacuna-{service}")).is_file();
-        Need::Services.given(built, format!("lacuna-{service} is not built"))?;
-    }
-    Ok(())
-}
 
 /// A running `lacuna up`, ended with the test.
 struct Up {
@@ -79,7 +72,7 @@ impl Up {
         self.command_as(user, arguments).output().unwrap()
     }
 
-    /// Asks as the operator, and expects that it is done.
+    /// Runs a command as the operator and expects success.
     fn op(&self, arguments: &[&str]) -> String {
         let output = self.ask_as("op", arguments);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -87,7 +80,7 @@ impl Up {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Asks as somebody, and expects a refusal with this code.
+    /// Runs a command as this user and expects a refusal with this code.
     fn refused(&self, user: &str, arguments: &[&str], code: &str) {
         let output = self.ask_as(user, arguments);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -102,7 +95,7 @@ impl Up {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Nodes on which an agent says that training runs.
+    /// Nodes on which an agent reports training.
     fn training(&self) -> Vec<String> {
         let list = self.json(&["nodes"]);
         let nodes = list["nodes"].as_array().unwrap().iter();
@@ -112,7 +105,7 @@ impl Up {
             .collect()
     }
 
-    /// Nodes under a lease, and nodes where an agent still does something.
+    /// Number of nodes that are leased or where an agent still runs a program.
     fn busy(&self) -> usize {
         let list = self.json(&["nodes"]);
         let nodes = list["nodes"].as_array().unwrap().iter();
@@ -131,12 +124,12 @@ impl Up {
         panic!("not yet: {what}: {}", self.op(&["nodes", "--all"]));
     }
 
-    /// Writes a trainer that runs until it is ended, and submits it.
+    /// Submits a trainer that runs until it is cancelled.
     fn submit(&self, user: &str, name: &str, min: u32) -> Output {
         self.submit_of(user, name, (min, 8), 1e12)
     }
 
-    /// Writes a trainer with so many samples to do, one a second and node, and submits it.
+    /// Submits a trainer with this many samples to do, one a second and node.
     fn submit_of(&self, user: &str, name: &str, nodes: (u32, u32), samples: f64) -> Output {
         let (min, max) = nodes;
         let path = self.dir.path().join(format!("{name}.jsonl"));
@@ -167,7 +160,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
     assert!(output.status.success(), "{output:?}");
     up.until("all nodes train", |up| up.training().len() == 6);
 
-    // All nodes back, and none again until it is resumed.
+    // A pause returns all nodes, until it is lifted.
     up.refused("ann", &["pause", "--now"], "L0020");
     let said = up.op(&["pause", "--now", "--for", "1h", "--reason", "power"]);
     assert!(
@@ -189,7 +182,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
     up.op(&["resume"]);
     up.until("all nodes train again", |up| up.training().len() == 6);
 
-    // Drained nodes go back; others go on.
+    // Drained nodes go back; the others stay.
     up.op(&["drain", "a[02-03]", "--reason", "fan"]);
     let rest = ["a01", "a04", "a05", "a06"];
     up.until("two are drained", |up| {
@@ -201,7 +194,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
         "{why}"
     );
 
-    // What is not there is an error where it is typed, and nothing is drained.
+    // An unknown node is an error of its command, and no node is drained.
     for which in ["n12*", "a0[6-7]", "b*", "a07"] {
         up.refused("op", &["drain", which], "L0010");
     }
@@ -217,7 +210,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
         several["nodes"][1]["node"]["withheld"], "drained",
         "{several}"
     );
-    // A pattern drains what matches, and a name that is not known yet may be meant.
+    // A pattern drains matching nodes; with --unnamed a node may be unknown.
     up.op(&["drain", "*6", "b01", "--unnamed"]);
     up.op(&["undrain", "b*", "a06"]);
 
@@ -252,7 +245,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
     up.refused("op", &["limits", "remove-window", "always"], "L0023");
     up.refused("op", &["pause", "--until", "2020-01-01T00:00:00Z"], "L0023");
 
-    // Who may end what, and how many trainers there may be.
+    // Access rules: who may end which trainer, and how many trainers a user may have.
     up.refused("bob", &["cancel", "t"], "L0021");
     up.refused("bob", &["logs", "t"], "L0021");
     assert!(up.submit("bob", "u", 1).status.success());
@@ -264,7 +257,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
     let done = up.ask_as("ann", &["cancel", "t"]);
     assert!(done.status.success(), "{done:?}");
 
-    // All of it is noted.
+    // All requests are in the audit.
     let audit = up.json(&["audit", "--refused"]);
     let seen: Vec<(&str, &str, &str)> = audit["records"]
         .as_array()
@@ -291,7 +284,7 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
     assert_eq!(of_op["records"][0]["proven"], false);
 }
 
-/// What a command printed, where it complains, and its exit code.
+/// Standard output, standard error and exit code of a command.
 fn said(output: &Output) -> (String, String, Option<i32>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
@@ -302,7 +295,7 @@ fn said(output: &Output) -> (String, String, Option<i32>) {
 }
 
 #[test]
-fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
+fn a_wait_ends_with_its_trainers_and_prints_their_ends() {
     or_skip!(all_built());
     let up = Up::start("");
     let ask = |arguments: &[&str]| said(&up.ask_as("ann", arguments));
@@ -318,7 +311,7 @@ fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
         "{err}"
     );
 
-    // The first of several is enough, and the others go on.
+    // One of several trainers is enough, and the others continue.
     let (out, err, code) = ask(&["wait", "long", "brief", "--any", "--timeout", "1m"]);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.ends_with("brief done\n"), "{out}");
@@ -327,7 +320,7 @@ fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
     let (out, err, code) = ask(&["wait", "brief", "--for", "failed"]);
     assert_eq!((code, out.as_str()), (Some(1), "brief done\n"), "{err}");
 
-    // What has not happened in time has a code of its own.
+    // A timeout has its own exit code.
     let (out, err, code) = ask(&["wait", "long", "brief", "--timeout", "1s"]);
     assert_eq!(code, Some(124), "{out}{err}");
     assert!(err.contains("not ended within 1s"), "{err}");
@@ -346,13 +339,13 @@ fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
     std::thread::sleep(Duration::from_millis(500));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let status = child.wait_with_output().unwrap().status;
-    // On a slow machine the signal comes before anything heeds it.
+    // On a slow machine the signal comes before the process has a handler for it.
     let interrupted = status.code() == Some(130) || status.signal() == Some(2);
     assert!(interrupted, "{status}");
     let list = up.json(&["trainers", "long"]);
     assert_eq!(list["trainers"][0]["phase"], "active");
 
-    // An end that comes meanwhile is heard.
+    // A later end of a trainer ends the wait.
     let child = waiting(&["wait", "long", "brief"]);
     up.op(&["cancel", "long"]);
     let (out, _, code) = said(&child.wait_with_output().unwrap());
@@ -363,7 +356,7 @@ fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
 }
 
 #[test]
-fn a_shell_offers_the_names_of_a_living_cluster() {
+fn a_shell_offers_the_names_of_a_running_cluster() {
     or_skip!(all_built());
     let up = Up::start("");
     up.op(&["events", "publish", "node.idle", "a01", "a02"]);
@@ -380,13 +373,13 @@ fn a_shell_offers_the_names_of_a_living_cluster() {
     for (line, expected) in [
         (&["cancel", "hp"][..], "hpo-1\nhpo-2\n"),
         (&["logs", "--lines", "5", ""], "hpo-1\nhpo-2\n"),
-        // One that is over, where no other fits.
+        // An ended trainer, if no other fits.
         (&["logs", "m"], "mixed\n"),
         (&["drain", "a0"], "a01\na02\n"),
         (&["explain", "a01"], "a01\n"),
         (&["events", "tail", "--node=a02"], "--node=a02\n"),
     ] {
-        // A busy machine may not answer within half a second: then nothing is offered.
+        // A busy machine may not answer within half a second; then no name is offered.
         up.until(&format!("{line:?} is completed"), |_| {
             offered(line) == expected
         });

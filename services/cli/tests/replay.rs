@@ -1,4 +1,4 @@
-//! `lacuna replay` as a user meets it: figures, one JSON value, and clear errors.
+//! `lacuna replay` for a user: its figures, its one JSON value, and its errors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -41,7 +41,7 @@ fn all_policies_give_the_figures_worked_out_by_hand() {
     let bench = folder();
     for policy in ["milp", "dp"] {
         let figures = json(&replay(&bench, &["--policy", policy, "--verify", "--json"]));
-        // 43 s of which the second and third hole cost 60 samples to take and 80 to lose.
+        // Of 43 s, taking the second and third hole costs 60 samples, and losing them 80.
         let seconds = figures["hours"].as_f64().unwrap() * 3600.0;
         assert!((seconds - 43.0).abs() < 1e-6, "{figures}");
         assert_eq!(figures["rescales"], 2);
@@ -81,7 +81,7 @@ fn all_policies_give_the_figures_worked_out_by_hand() {
 }
 
 #[test]
-fn a_report_is_written_and_stands_alone() {
+fn a_self_contained_report_is_written() {
     let bench = folder();
     let output = replay(&bench, &["--report", "out.html", "--svg", "out.svg"]);
     assert!(output.status.success(), "{output:?}");
@@ -92,7 +92,7 @@ fn a_report_is_written_and_stands_alone() {
     for title in ["Pool and use", "Node by node"] {
         assert!(drawing.contains(&format!(">{title}</text>")), "{drawing}");
     }
-    assert!(!drawing.contains("var("), "few programs know variables");
+    assert!(!drawing.contains("var("), "few programs support css variables");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(
         table.contains("efficiency U") && table.contains("seed 1"),
@@ -177,12 +177,12 @@ fn an_objective_is_a_name_an_expression_or_a_file() {
         "deadline",
         "fair",
     ] {
-        // One trainer alone: all of these want the same of it.
+        // With one trainer all these objectives give the same sizes.
         let found = json(&replay(&bench, &["--json", "--objective", objective]));
         assert_eq!(found["hours"], plain["hours"], "{objective}");
         assert_eq!(found["settings"]["objective"], objective);
     }
-    // More than one node is worth nothing: it never grows, and works as long as for one node.
+    // A second node has no value: the trainer never grows, and works as long as on one node.
     let small = "min(speedup, 1)";
     let found = json(&replay(&bench, &["--json", "--objective", small]));
     assert_eq!(found["rescales"], 0, "{found}");
@@ -208,13 +208,13 @@ fn an_objective_is_a_name_an_expression_or_a_file() {
         &["--policy", "equal-share", "--objective", "throughput"],
     );
     let text = String::from_utf8(share.stdout).unwrap();
-    assert!(text.contains("equal share heeds no objective"), "{text}");
+    assert!(text.contains("equal share ignores all objectives"), "{text}");
     let text = complaint(&bench, &["--objective", "n - 5"]);
     assert!(text.contains("t0"), "{text}");
 }
 
 #[test]
-fn what_is_measured_can_be_chosen() {
+fn the_base_of_the_efficiency_can_be_chosen() {
     let bench = folder();
     let plain = json(&replay(&bench, &["--json"]));
     let charged = json(&replay(&bench, &["--json", "--charge-starts"]));
@@ -238,8 +238,8 @@ fn a_short_list_is_measured_by_no_more_trainers_than_it_has() {
         "holes.csv",
         "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",
     );
-    // Two nodes are worth 15 to one trainer, and 20 to two: one alone on nodes that stay does
-    // all that can be done.
+    // Two nodes are worth 15 to one trainer, and 20 to two. One trainer alone on nodes that stay
+    // reaches the best possible work.
     let alone = TRAINERS
         .replace("[10,20]", "[10,15]")
         .replace("400", "4000");
@@ -302,7 +302,7 @@ fn the_report_shows_a_part_node_by_node() {
 #[test]
 fn the_published_limit_on_changes_does_not_bind_equal_share() {
     let bench = folder();
-    // Two nodes at once: with the limit a trainer could take only one of them.
+    // Two nodes come at once; the limit would let a trainer take only one of them.
     bench.file(
         "holes.csv",
         "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",

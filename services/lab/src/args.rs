@@ -1,4 +1,4 @@
-//! The command line: what can be asked.
+//! The command line of `lacuna-lab`.
 
 use std::process::ExitCode;
 
@@ -14,39 +14,39 @@ Examples:
   lacuna-lab bench bus                                   latencies, bursts and a steady load
   lacuna-lab reproduce bftrainer                         a published evaluation, row by row
   lacuna-lab results --list                              the published tables
-  lacuna-lab forecast eval sacct.log --train-until 50%   how long holes last, and who knows it
-  lacuna-lab generate --nodes 1024 --out machine.csv.gz  a machine for those without a log
+  lacuna-lab forecast eval sacct.log --train-until 50%   how well holes are forecast
+  lacuna-lab generate --nodes 1024 --out machine.csv.gz  a machine, if there is no log
 
-Exit codes are those of `lacuna`, whose `lacuna help` has the pages of error codes. Services and
-`lacuna` itself are looked for beside this program and in PATH.";
+Exit codes are those of `lacuna`; `lacuna help` has the pages of error codes. Services and `lacuna`
+itself are looked for beside this program and in PATH.";
 
-/// Measures Lacuna, and makes what is not there to measure it with.
+/// Measures Lacuna, and makes the problems and machines to measure it with.
 #[derive(Debug, Parser)]
 #[command(name = "lacuna-lab", version, after_help = AFTER, max_term_width = 100)]
 struct Lab {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure
+    /// Measure the speed of parts of Lacuna
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Run everything of a published evaluation again and compare
+    /// Repeat a published evaluation and compare the figures
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
-    /// Make the published tables again, in RESULTS.md
+    /// Make the published tables of RESULTS.md again
     Results(results::ResultsArgs),
-    /// Say how good forecasts of holes are
+    /// Evaluate forecasts of holes
     #[command(subcommand)]
     Forecast(forecast::ForecastCommand),
     /// Solve a saved allocation problem
     Solve(solve::SolveArgs),
-    /// Generate the recording of a machine
+    /// Generate the trace of a machine
     Generate(generate::GenerateArgs),
-    /// Play a machine or researchers that are not there
+    /// Simulate a machine or researchers for a running cluster
     #[command(subcommand)]
     Play(play::PlayCommand),
 }
@@ -65,7 +65,7 @@ impl Lab {
     }
 }
 
-/// Parses the arguments, runs the command, reports an error in the form that was asked for.
+/// Parses the arguments, runs the command and reports an error in the requested form.
 #[must_use]
 pub fn main() -> ExitCode {
     entry::main(Lab::command(), Lab::run)
@@ -76,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_every_command_has_examples() {
+    fn the_command_line_is_valid_and_every_command_has_examples() {
         Lab::command().debug_assert();
         assert_eq!(entry::without_examples(&Lab::command()), [""; 0]);
     }
 
     #[test]
-    fn commands_parse_as_the_guide_says() {
+    fn the_commands_of_the_guide_parse() {
         for line in [
             "lacuna-lab bench bus --seconds 5",
             "lacuna-lab forecast eval a.swf --train-until 50% --freeze --predictor age",

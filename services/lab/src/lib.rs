@@ -1,8 +1,9 @@
-//! The command `lacuna-lab`: measure, reproduce what was published, judge forecasts, and make what
-//! is not there: problems, machines, researchers.
+//! The command `lacuna-lab`: benchmarks, reproductions of published figures, evaluation of
+//! forecasts, and synthetic problems, machines and researchers.
 //!
-//! It is for who works on Lacuna, and no container has it. How logs are read, how the bus is spoken
-//! to and how results are printed it takes from the command `lacuna`, which it starts for replays.
+//! The command is for developers of Lacuna, and no container image has it. It takes reading of
+//! logs, the bus client and output from the crate `lacuna-cli`, and starts the command `lacuna` for
+//! replays.
 
 mod args;
 mod bench;

@@ -1,4 +1,4 @@
-//! `lacuna-lab solve`: one saved allocation problem, by the solver that is named.
+//! `lacuna-lab solve`: solves one saved allocation problem with the chosen solver.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use lacuna_cli::error::{CliError, Exit, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, parse_span, short};
-use lacuna_cli::table::{Side, facts, render};
+use lacuna_cli::table::{Side, key_values, render};
 use lacuna_model::{Outcome, Span};
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::file::{self, Saved};
@@ -24,41 +24,41 @@ Examples:
   lacuna-lab solve problem.json --solver highs --gap 0.001 --time-limit 10s
   lacuna-lab solve problem.json --solver node-binary --big-m sound --json
 
-A problem is saved by `lacuna replay --save-problem`. dp is exact; highs stops at the gap, the
-nodes or the time that it is given; node-binary is the published formulation, one binary per node and trainer.
-The exit code is 1 if there is no answer.")]
+`lacuna replay --save-problem` saves a problem. dp is exact; highs stops at the gap, the nodes or
+the time that it is given; node-binary is the published formulation, one binary per node and
+trainer. The exit code is 1 if there is no answer.")]
 pub(crate) struct SolveArgs {
     /// The problem (JSON)
     problem: PathBuf,
-    /// Who solves it
+    /// The solver
     #[arg(long, value_enum, default_value_t = Solver::Dp)]
     solver: Solver,
-    /// The constant of the published formulation: N + 1 as published, which caps changes, or
-    /// 2 N + 1, which does not (node-binary only)
+    /// The constant of the published formulation: N + 1 as published, which caps changes, or 2 N +
+    /// 1, which does not (node-binary only)
     #[arg(long, value_enum, default_value_t = BigMChoice::Published)]
     big_m: BigMChoice,
-    /// Longest time for highs and node-binary
+    /// Time limit for highs and node-binary
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     time_limit: Span,
-    /// Most nodes of branch and bound for highs and node-binary; as many as it takes if absent. The
-    /// planner's are 1000, so that its answers do not depend on the machine
+    /// The most nodes of branch and bound for highs and node-binary [default: no limit]. The
+    /// planner uses 1000, so that its answers do not depend on the machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tree_nodes: Option<u32>,
     /// Relative gap at which highs and node-binary may stop; 0 asks for proof
     #[arg(long, default_value_t = 0.0, value_parser = parse_gap)]
     gap: f64,
-    /// How often it is solved from scratch; the time is the median
+    /// Number of solves from scratch; the time is their median
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
     #[command(flatten)]
     json: JsonArg,
 }
 
-/// A way to solve a problem.
+/// A solver of the allocation problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Solver {
-    /// The exact dynamic programme
+    /// The exact dynamic program
     Dp,
     /// HiGHS over node counts, without short cuts
     Highs,
@@ -108,18 +108,18 @@ pub(crate) struct Change {
     cost: f64,
 }
 
-/// What came of a solve; what `--json` prints.
+/// The result of a solve; `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Solved {
-    /// Who solved it.
+    /// The solver.
     pub(crate) solver: Solver,
     /// `optimal`, `feasible`, `no-incumbent`, `infeasible` or `failed`.
     pub(crate) status: String,
     /// Objective, if there is an answer.
     pub(crate) objective: Option<f64>,
-    /// Distance to the bound at most, relative to the objective; absent if nothing is known.
+    /// The largest relative distance to the bound; absent if unknown.
     pub(crate) gap: Option<f64>,
-    /// Median time of a solve, building its programme included.
+    /// Median time of a solve, building its program included.
     pub(crate) seconds: f64,
     repeat: u32,
     nodes: u32,
@@ -142,8 +142,8 @@ fn read(path: &Path) -> Result<Saved> {
         .map_err(|e| CliError::new("L0011", Exit::Failed, format!("{}: {e}", path.display())))
 }
 
-/// Most binaries that node-binary is asked for: nodes times trainers. Beyond, memory runs out
-/// long before an answer is found.
+/// The most binaries of node-binary, nodes times trainers. Beyond, memory runs out long before an
+/// answer is found.
 const MOST_BINARIES: u64 = 2_000_000;
 
 fn check_size(problem: &Problem, solver: Solver) -> Result<()> {
@@ -152,12 +152,12 @@ fn check_size(problem: &Problem, solver: Solver) -> Result<()> {
         return Err(CliError::failed(format!(
             "node-binary would need {binaries} binaries, more than {MOST_BINARIES}"
         ))
-        .remedy("--solver dp is exact, and takes no time"));
+        .remedy("--solver dp is exact, and fast"));
     }
     Ok(())
 }
 
-/// Solves from scratch.
+/// Solves the problem from scratch.
 fn solve(problem: &Problem, args: &SolveArgs) -> (Option<Sizes>, Outcome) {
     let limit = Duration::from_secs_f64(args.time_limit.as_secs_f64().max(0.0));
     let options = MilpOptions {
@@ -200,7 +200,7 @@ fn measured(saved: &Saved, args: &SolveArgs) -> Solved {
     seconds.sort_by(f64::total_cmp);
     let (sizes, outcome) = answer.unwrap_or((None, Outcome::Failed));
     // The published formulation has its own limit on changes, or none.
-    let judged = match args.solver {
+    let checked = match args.solver {
         Solver::NodeBinary => &Problem {
             max_change: None,
             ..problem.clone()
@@ -209,10 +209,10 @@ fn measured(saved: &Saved, args: &SolveArgs) -> Solved {
     };
     let refused = sizes
         .as_ref()
-        .is_some_and(|sizes| !judged.is_feasible(&sizes.counts));
+        .is_some_and(|sizes| !checked.is_feasible(&sizes.counts));
     let (status, gap) = match outcome {
         _ if refused => ("failed", None),
-        // The dynamic programme is exact, whatever gap it is granted.
+        // The dynamic program is exact, whatever gap is allowed.
         Outcome::Optimal if args.solver == Solver::Dp => ("optimal", Some(0.0)),
         Outcome::Optimal => ("optimal", Some(args.gap)),
         Outcome::Feasible { gap } => ("feasible", Some(gap).filter(|gap| gap.is_finite())),
@@ -266,7 +266,7 @@ fn table(solved: &Solved) -> String {
     if let Some(known) = solved.known_objective {
         rows.push(("known answer", format!("{known}")));
     }
-    let mut text = facts(&rows);
+    let mut text = key_values(&rows);
     if !solved.changes.is_empty() {
         let columns = [
             ("TRAINER", Side::Right),
@@ -309,6 +309,6 @@ pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     }
     match solved.objective {
         Some(_) => Ok(()),
-        None => Err(CliError::said()),
+        None => Err(CliError::already_printed()),
     }
 }

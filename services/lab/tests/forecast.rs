@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use lacuna_testkit::{Bench, json};
 
-/// Node `a1` is idle for 40 s in every 400 s and `a2` for 200 s, both from the same moment on; so
-/// the front of the order of names is taken while the end is left.
+/// Node `a1` is idle for 40 s in every 400 s and `a2` for 200 s, both from the same moment on. So
+/// the front of the order of names is taken while the end stays.
 fn holes() -> String {
     let mut list = "node,idle_from,idle_until,censored\n".to_owned();
     for round in 0..300 {
@@ -41,7 +41,7 @@ fn predictor<'a>(found: &'a Value, label: &str) -> &'a Value {
 }
 
 #[test]
-fn a_constant_is_scored_as_by_hand_and_the_baselines_stand_beside_it() {
+fn a_constant_is_scored_as_by_hand_beside_the_baselines() {
     let bench = folder();
     let found = evaluated(
         &bench,
@@ -56,7 +56,7 @@ fn a_constant_is_scored_as_by_hand_and_the_baselines_stand_beside_it() {
     for label in ["age", "persistence", "constant 1m"] {
         predictor(&found, label);
     }
-    // From round 150 on, but for the very last end: both are asked after when they come, and a2
+    // Questions begin in round 150 and lack the very last end: both nodes when they come, and a2
     // when a1 leaves.
     assert_eq!(
         (&found["events"], &found["moments"]),
@@ -65,7 +65,7 @@ fn a_constant_is_scored_as_by_hand_and_the_baselines_stand_beside_it() {
     assert_eq!(found["holes"], 450);
     let constant = predictor(&found, "constant 1m");
     let minute = &constant["horizons"][0];
-    // Each time a2 is open a minute later and a1 is not; all are said to be.
+    // Each time a2 is open a minute later and a1 is not; the constant forecasts both open.
     assert_eq!(
         (&minute["answered"], &minute["open"]),
         (&450.into(), &300.into())
@@ -76,17 +76,17 @@ fn a_constant_is_scored_as_by_hand_and_the_baselines_stand_beside_it() {
         (minute["skill"].as_f64().unwrap() + 0.5).abs() < 1e-12,
         "{minute}"
     );
-    // Of two nodes that are said to last alike, neither is said to last longer.
+    // Two nodes with equal forecasts count as half.
     assert_eq!(constant["concordance"]["within"], 0.5);
     assert_eq!(constant["concordance"]["within_pairs"], 150);
 }
 
 #[test]
-fn moments_spread_over_time_ask_after_long_holes_more_often() {
+fn moments_spread_over_time_include_long_holes_more_often() {
     let bench = folder();
     let asked = &["--train-until", "50%", "--times", "200"][..];
     let found = evaluated(&bench, asked);
-    // Somebody is idle for half of the time: a2, and for a fifth of that a1 as well.
+    // A node is idle for half of the time: a2, and for a fifth of that a1 as well.
     let [moments, holes] = ["moments", "holes"].map(|what| found[what].as_f64().unwrap());
     assert!((80.0..=120.0).contains(&moments), "{found}");
     assert!((1.1..=1.3).contains(&(holes / moments)), "{found}");
@@ -96,7 +96,7 @@ fn moments_spread_over_time_ask_after_long_holes_more_often() {
 }
 
 #[test]
-fn the_order_of_names_is_seen_and_a_list_turns_it() {
+fn the_order_of_names_is_found_and_a_list_reverses_it() {
     let bench = folder();
     let found = evaluated(&bench, &["--predictor", "age"]);
     let order = &found["order"];
@@ -120,7 +120,7 @@ fn the_order_of_names_is_seen_and_a_list_turns_it() {
 }
 
 #[test]
-fn the_table_names_what_it_shows_and_the_report_stands_alone() {
+fn the_table_has_headings_and_the_report_is_self_contained() {
     let bench = folder();
     let arguments = ["forecast", "eval", "holes.csv", "--report", "skill.html"];
     let output = bench.lab(&arguments);
@@ -169,7 +169,7 @@ fn the_same_seed_gives_the_same_figures() {
 }
 
 #[test]
-fn mistakes_say_where_and_what_to_do() {
+fn errors_name_the_place_and_a_remedy() {
     let bench = folder();
     for (arguments, words) in [
         (
@@ -212,8 +212,8 @@ fn mistakes_say_where_and_what_to_do() {
     );
 }
 
-/// Two nodes. In each round one job has a node for 100 to 800 s, as it asks for, and the next
-/// needs both, so that the other node stays idle until a moment that the scheduler knows.
+/// Two nodes. In each round one job has a node for 100 to 800 s, its walltime, and the next job
+/// needs both. So the other node stays idle until a moment that the scheduler knows.
 fn rounds() -> String {
     let mut log = "; UnixStartTime: 1600000000\n; MaxNodes: 2\n; MaxProcs: 2\n".to_owned();
     for round in 0..200 {
@@ -229,7 +229,7 @@ fn rounds() -> String {
 }
 
 #[test]
-fn what_the_scheduler_plans_makes_a_forecast_better() {
+fn planned_starts_improve_a_forecast() {
     let bench = Bench::with(&[("rounds.swf", &rounds())]);
     let line = [
         "forecast",

@@ -1,4 +1,4 @@
-//! `lacuna-lab generate`, and what other commands make of it.
+//! `lacuna-lab generate`, and other commands on its output.
 
 use lacuna_testkit::{Bench, json};
 
@@ -27,7 +27,7 @@ fn a_generated_machine_is_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn planned_starts_go_from_a_generated_machine_into_replay_and_forecast() {
+fn planned_starts_of_a_generated_machine_reach_replay_and_forecast() {
     let bench = Bench::with(&[]);
     let output = bench.lab(&[
         "generate",
@@ -49,7 +49,7 @@ fn planned_starts_go_from_a_generated_machine_into_replay_and_forecast() {
     let plain = events(&[]);
     // This scheduler changes its plans only when a hole opens or ends.
     assert_eq!(events(&["--planned", "planned.csv.gz"]), plain);
-    // A moment at which a planned start alone changes is an event, too.
+    // A change of a planned start alone is an event, too.
     let text = std::fs::read_to_string(bench.path("holes.csv")).unwrap();
     let long = text.lines().skip(1).find_map(|line| {
         let mut words = line.split(',');

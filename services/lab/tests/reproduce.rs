@@ -1,5 +1,5 @@
-//! `lacuna-lab reproduce`: the published table again, what a forecast is worth, and what is said
-//! without the data.
+//! `lacuna-lab reproduce`: the published table, the value of a forecast, and errors without the
+//! data.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -20,14 +20,14 @@ fn reproduce(data: &Path, more: &[&str]) -> Output {
         .unwrap()
 }
 
-/// The folder of recordings, with that of Summit in it.
+/// The folder of recorded data, with that of Summit in it.
 fn recordings() -> Result<PathBuf, Missing> {
     let holes = data("summit-2021-02/holes.csv.gz")?;
     Ok(holes.ancestors().nth(2).unwrap().to_path_buf())
 }
 
 #[test]
-fn without_the_recording_it_says_what_is_missing() {
+fn missing_data_are_named() {
     let nowhere = tempfile::tempdir().unwrap();
     let output = reproduce(nowhere.path(), &[]);
     assert_eq!(output.status.code(), Some(1));
@@ -46,7 +46,7 @@ fn without_the_recording_it_says_what_is_missing() {
 }
 
 #[test]
-fn rows_that_fail_are_shown_and_the_exit_code_says_so() {
+fn failed_rows_are_shown_and_set_the_exit_code() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("summit-2021-02");
     std::fs::create_dir(&folder).unwrap();
@@ -119,8 +119,8 @@ fn forecast(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Eight nodes that come and go: the first four leave together every quarter of an hour, the
-/// others every hour.
+/// Eight nodes that come and go: the first four leave together every quarter of an hour, the others
+/// every hour.
 fn holes() -> String {
     let mut text = "node,idle_from,idle_until,censored\n".to_owned();
     for node in 0..8 {
@@ -135,7 +135,7 @@ fn holes() -> String {
 }
 
 #[test]
-fn any_log_is_compared_and_each_cell_names_its_command() {
+fn any_log_is_compared_and_each_cell_has_its_command() {
     let root = tempfile::tempdir().unwrap();
     let log = root.path().join("holes.csv");
     std::fs::write(&log, holes()).unwrap();
@@ -167,7 +167,8 @@ fn any_log_is_compared_and_each_cell_names_its_command() {
         assert!(command.contains("--from 1000040000"), "{command}");
         assert!(column["spread"].is_array(), "{column}");
     }
-    // Who knows the ends keeps no less than who does not look; on so small a log perhaps no more.
+    // Clairvoyance keeps no less than a policy without look-ahead; on so small a log perhaps no
+    // more.
     assert!(share("clairvoyant") >= share("bftrainer"), "{value}");
     assert!(share("forecast-charged") <= share("forecast"), "{value}");
     assert!(
@@ -179,7 +180,7 @@ fn any_log_is_compared_and_each_cell_names_its_command() {
 }
 
 #[test]
-fn what_fails_is_said_in_table_page_and_exit_code() {
+fn failures_are_in_table_page_and_exit_code() {
     let root = tempfile::tempdir().unwrap();
     let log = root.path().join("holes.csv");
     std::fs::write(&log, "not a recording\n").unwrap();

@@ -16,7 +16,7 @@ use lacuna_testkit::{Bench, Need, or_skip};
 fn lab(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lacuna-lab"))
         .args(args)
-        // No recording: instances are made up.
+        // Without recorded data, synthetic instances are made.
         .env("LACUNA_DATA", "/nonexistent")
         .output()
         .unwrap()
@@ -82,7 +82,7 @@ fn a_decision_that_a_replay_saved_is_solved() {
 }
 
 #[test]
-fn what_changes_is_shown_by_name() {
+fn changed_trainers_are_shown_by_name() {
     let folder = problems()[0].parent().unwrap().to_owned();
     let path = folder.join("published-limit.json");
     let path = path.to_str().unwrap();
@@ -96,7 +96,7 @@ fn what_changes_is_shown_by_name() {
         "{text}"
     );
     let output = lab(&["solve", path, "--solver", "node-binary", "--json"]);
-    // The other two are alike: which of them has the ten is open.
+    // The other two trainers are alike, so either of them may have the ten.
     assert_eq!(json(&output)["objective"], 6_026_613.0);
     // Without the published limit another trainer may have more.
     let sound = lab(&[
@@ -113,7 +113,7 @@ fn what_changes_is_shown_by_name() {
 }
 
 #[test]
-fn without_an_answer_the_exit_code_says_so() {
+fn a_solve_without_an_answer_has_exit_code_1() {
     let problem = problems()
         .into_iter()
         .find(|path| path.ends_with("shufflenet-10x83.json"))
@@ -171,14 +171,14 @@ fn a_file_that_is_no_problem_is_refused_by_name_and_field() {
 }
 
 #[test]
-fn the_dynamic_programme_leaves_no_gap_whatever_it_is_granted() {
+fn dp_leaves_no_gap_whatever_gap_is_allowed() {
     let path = problems()[0].to_str().unwrap().to_owned();
     let output = lab(&["solve", &path, "--gap", "0.1", "--json"]);
     assert_eq!(json(&output)["gap"], 0.0);
 }
 
 #[test]
-fn sizes_that_nobody_solves_are_refused() {
+fn impossible_sizes_are_refused() {
     for (instances, solver, says) in [
         ("100x10000", "node-binary", "not run beyond 35x1024"),
         ("99999999x99999999", "dp", "at most 10000x1000000"),
@@ -193,7 +193,7 @@ fn sizes_that_nobody_solves_are_refused() {
 }
 
 #[test]
-fn a_value_that_nobody_can_read_is_told_of() {
+fn an_unwritable_value_is_an_error() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
     let full = or_skip!(full.map_err(|e| Need::DevFull.missing(format!("/dev/full: {e}"))));
     let output = Command::new(env!("CARGO_BIN_EXE_lacuna-lab"))
@@ -207,7 +207,7 @@ fn a_value_that_nobody_can_read_is_told_of() {
 }
 
 #[test]
-fn the_benchmark_lists_every_solve_with_the_promised_keys() {
+fn the_benchmark_lists_every_solve_with_the_documented_keys() {
     let output = lab(&[
         "bench",
         "solve",
@@ -240,7 +240,7 @@ fn the_benchmark_lists_every_solve_with_the_promised_keys() {
         assert_eq!(row["instance"], ["3x9", "4x16"][at / 3]);
         assert_eq!(row["solver"], ["dp", "highs", "node-binary"][at % 3]);
         assert_eq!(row["status"], "optimal", "{row}");
-        // The dynamic programme is at least as good as the others.
+        // The dynamic program is at least as good as the others.
         let best = rows[at - at % 3]["objective"].as_f64().unwrap();
         let this = row["objective"].as_f64().unwrap();
         assert!(best >= this - 1e-6 * this.abs(), "{row}: dp has {best}");

@@ -1,4 +1,4 @@
-//! `lacuna audit`: who asked for what, and what came of it.
+//! `lacuna audit`: requests to control, who made them, and their outcome.
 
 use clap::Args;
 
@@ -22,24 +22,24 @@ Examples:
   lacuna audit --user ann --action cancel --refused
   lacuna audit --follow
 
-Every command is listed, accepted or refused: submit, check (a submission that was only checked),
-cancel, logs, pause, resume, drain, undrain, only, avoid, max-nodes, window, pilots-stop,
-pilots-resume. A USER with ? was not proven: without keys anybody may say any name. Records are
-kept for a year. With --follow and --json there is one JSON value a line.")]
+Every command is listed, accepted or refused: submit, check (a submission with --test-only), cancel,
+logs, pause, resume, drain, undrain, only, avoid, max-nodes, window, pilots-stop, pilots-resume.
+A USER with ? was not proven: without keys any client may claim any name. Records are kept for a
+year. With --follow and --json, each line is one JSON value.")]
 pub(crate) struct AuditArgs {
     /// How far to look back
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
     since: Span,
-    /// Only of this user
+    /// Only requests of this user
     #[arg(long)]
     user: Option<String>,
     /// Only this action
     #[arg(long)]
     action: Option<String>,
-    /// Only what was refused
+    /// Only refused requests
     #[arg(long)]
     refused: bool,
-    /// Go on with what comes
+    /// Keep printing new records as they come
     #[arg(long, short)]
     follow: bool,
     #[command(flatten)]
@@ -66,7 +66,7 @@ const COLUMNS: [(&str, Side); 6] = [
     ("DETAIL", Side::Left),
 ];
 
-/// In one line: a record may hold what anybody said.
+/// The text in one line: a record may hold text of any user.
 fn plain(text: &str) -> String {
     output::plain(text).replace(['\n', '\t'], "\u{fffd}")
 }
@@ -79,7 +79,7 @@ fn cells(record: &AuditRecord) -> Vec<String> {
             text
         }
     };
-    let doubt = if record.proven { "" } else { "?" };
+    let unproven = if record.proven { "" } else { "?" };
     let outcome = if record.code.is_empty() {
         record.outcome.clone()
     } else {
@@ -87,7 +87,7 @@ fn cells(record: &AuditRecord) -> Vec<String> {
     };
     vec![
         iso_short(record.at),
-        plain(&format!("{}{doubt}", record.user)),
+        plain(&format!("{}{unproven}", record.user)),
         plain(&record.action),
         plain(&outcome),
         dash(plain(&record.target.join(" "))),
@@ -115,7 +115,7 @@ fn value(record: &AuditRecord) -> serde_json::Value {
 pub(crate) async fn run(args: AuditArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let from = wall() - args.since;
-    // Only control keeps records: nobody else's word is one.
+    // Control alone keeps records; a record from another service does not count.
     let subject = address::audit(client.cluster(), "control");
     let newest = client.bus().last(&subject).await;
     let newest = newest.map_err(|e| from_bus(&e))?;
@@ -168,7 +168,7 @@ pub(crate) async fn run(args: AuditArgs) -> Result<()> {
     })
 }
 
-/// One record as it comes.
+/// Prints one record in follow mode.
 fn line(args: &AuditArgs, record: &AuditRecord) -> Result<()> {
     if args.list.json() {
         return output::print(&value(record).to_string());
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_one_line_and_commands_no_terminal() {
+    fn a_record_is_one_line_without_control_characters() {
         let odd = "x\n2026-01-01T00:00:00Z  op  pause\u{1b}[2J\u{9b}1m\r\u{202e}\u{2028}";
         let record = AuditRecord {
             at: Timestamp::from_unix(0),

@@ -17,16 +17,16 @@ use crate::error::{CliError, Result, file_error};
 use crate::output::{self, JsonArg};
 use crate::table::{Side, render};
 
-/// What a command of Slurm may take.
+/// The time limit of a Slurm command.
 const BOUNDS: Bounds = Bounds {
     time: Span::from_secs(15),
     stdout: 64 << 20,
 };
 
-/// What to check.
+/// The scheduler to check.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CheckCommand {
-    /// Prove or refute that pilots in this Slurm do batch jobs no harm
+    /// Check whether pilots in this Slurm can harm batch jobs
     Slurm(SlurmArgs),
 }
 
@@ -41,13 +41,13 @@ Examples:
   lacuna check slurm --snippet >> slurm.conf.proposed
 
 Asks `scontrol show config`, `scontrol show partition`, `scontrol show node` and `sacctmgr show
-qos --parsable2`, or reads files with their output, or slurm.conf. Exits with 1 if a condition
-is fatal: then control starts no pilot, unless control.pilots.override_check is set.")]
+qos --parsable2`, or reads files with their output, or slurm.conf. The exit code is 1 if a
+condition is fatal: control then starts no pilot, unless control.pilots.override_check is set.")]
 pub(crate) struct SlurmArgs {
     /// Read these files instead of asking Slurm
     #[arg(long, value_name = "FILE", num_args = 1..)]
     config: Vec<PathBuf>,
-    /// Take partition, QOS, account and commands from this configuration of Lacuna
+    /// Read partition, QOS, account and commands from this configuration of Lacuna
     #[arg(long, value_name = "FILE")]
     lacuna_config: Option<PathBuf>,
     /// Partition of pilots [default: that of the configuration, else filler]
@@ -59,7 +59,7 @@ pub(crate) struct SlurmArgs {
     /// Account of pilots
     #[arg(long)]
     account: Option<String>,
-    /// Print what slurm.conf and sacctmgr need instead
+    /// Print the lines that slurm.conf and sacctmgr need instead
     #[arg(long, conflicts_with = "json")]
     snippet: bool,
     #[command(flatten)]
@@ -98,7 +98,7 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
         output::print(&text(&findings))?;
     }
     if worst == Verdict::Fatal {
-        return Err(CliError::said());
+        return Err(CliError::already_printed());
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ fn read(files: &[PathBuf]) -> Result<Facts> {
         if facts.read(&String::from_utf8_lossy(&bytes)) == 0 {
             let file = file.display();
             return Err(CliError::failed(format!(
-                "{file} holds nothing that Slurm would say"
+                "{file} holds no output of Slurm"
             ))
             .remedy("give slurm.conf, or the output of scontrol show config, partition or node, or of sacctmgr show qos --parsable2"));
         }
@@ -146,7 +146,7 @@ async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
                 return Err(CliError::failed(reason)
                     .remedy("run it where Slurm's commands work, or give files: --config FILE"));
             }
-            // Without accounting there is no sacctmgr to ask; the findings say what they lack.
+            // Without accounting there is no sacctmgr; the findings name what is then unknown.
             Err(_) => {}
         }
     }
@@ -164,7 +164,7 @@ async fn answer(line: &CommandLine) -> std::result::Result<String, String> {
     Ok(said.stdout)
 }
 
-/// A table of all, then what is to be done.
+/// A table of all findings, then the remedies.
 fn text(findings: &[Finding]) -> String {
     let columns = [
         ("VERDICT", Side::Left),
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fatal_stands_first_with_its_remedy() {
+    fn fatal_findings_come_first_with_their_remedies() {
         let mut facts = Facts::default();
         facts.read("PreemptType=preempt/none\nPartitionName=filler Nodes=ALL\n");
         let filler = filler_of("filler");
@@ -221,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_nothing_is_refused() {
+    fn a_file_without_output_of_slurm_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x");
         std::fs::write(&file, "hello\n").unwrap();
         let error = read(&[file]).unwrap_err();
-        assert!(error.to_string().contains("nothing that Slurm"), "{error}");
+        assert!(error.to_string().contains("no output of Slurm"), "{error}");
     }
 
     fn filler_of(partition: &str) -> Filler {

@@ -1,8 +1,8 @@
-//! What shells offer when Tab is pressed: names of trainers and nodes, from the running cluster.
+//! Shell completion: names of trainers and nodes of the running cluster.
 //!
-//! A script of `lacuna completions` hands the words of the line to `lacuna complete`, which knows
-//! by the value's name (`TRAINER`, `NODE`) what stands there, and prints what fits. So that what a
-//! shell must do is the same for every command.
+//! A script of `lacuna completions` passes the words of the line to `lacuna complete`. That command
+//! finds the kind of the last word by its value name (`TRAINER`, `NODE`) and prints the names that
+//! complete it. The script is therefore the same for every command.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,23 +13,22 @@ use clap_complete::Shell;
 use lacuna_wire::msg::{Kept, Reply, Request};
 
 use super::trainers::pages;
-use crate::args::definition;
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Result};
 use crate::output;
 
-/// How long a cluster may take to say its names: who presses Tab waits.
+/// The time limit for names from the cluster; the user waits after pressing Tab.
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// Arguments of `complete`.
 #[derive(Debug, Args)]
 pub(crate) struct CompleteArgs {
-    /// The words of the line, the program first, up to the one that is to be completed
+    /// The words of the line, the program first, up to the one to complete
     #[arg(last = true)]
     words: Vec<String>,
 }
 
-/// How a line says where the cluster is.
+/// The switches of the line that select the cluster.
 #[derive(Debug, Parser)]
 struct Connection {
     #[command(flatten)]
@@ -39,22 +38,22 @@ struct Connection {
 /// Options of [`ConnectArgs`].
 const CONNECTION: [&str; 4] = ["nats", "identity", "cluster", "data-dir"];
 
-/// A word that names a trainer or a node.
+/// The beginning of the name of a trainer or a node.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked<'a> {
+struct PartialName<'a> {
     trainers: bool,
     nodes: bool,
-    /// How the name begins.
+    /// The letters of the name that are typed.
     begin: &'a str,
-    /// What stands before the name in the same word: an option and `=`.
-    lead: &'a str,
-    /// The words before it.
+    /// The text before the name in the same word: an option and `=`.
+    prefix: &'a str,
+    /// The words before this one.
     before: &'a [String],
-    /// What they say of the connection.
+    /// The connection switches among them.
     connection: Vec<String>,
 }
 
-/// The option that a word is, if it takes a value.
+/// The option that a word names, if the option takes a value.
 fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     let is = |arg: &&Arg| match word.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
@@ -68,7 +67,7 @@ fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     found.find(is)
 }
 
-/// The argument at a place of those without a name.
+/// The positional argument with this index.
 fn positional(command: &Command, place: usize) -> Option<&Arg> {
     let all: Vec<&Arg> = command.get_positionals().collect();
     let last = all
@@ -77,21 +76,21 @@ fn positional(command: &Command, place: usize) -> Option<&Arg> {
     all.get(place).or(last).copied()
 }
 
-/// What the last word of a line names; nothing if that is neither a trainer nor a node.
-fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
+/// The partial name at the end of a line; none if its last word names neither a trainer nor a node.
+fn partial_name<'a>(command: &Command, words: &'a [String]) -> Option<PartialName<'a>> {
     let (current, before) = words.split_last()?;
-    let mut asked = Asked {
+    let mut partial_name = PartialName {
         begin: current,
         before,
-        ..Asked::default()
+        ..PartialName::default()
     };
     let (mut at, mut place, mut plain) = (command, 0, false);
     let mut expected: Option<&Arg> = None;
-    // Bash makes three words of an option, `=` and its value.
+    // Bash splits an option, `=` and its value into three words.
     for word in before.iter().skip(1).filter(|word| *word != "=") {
         if let Some(arg) = expected.take() {
             if let Some(long) = arg.get_long().filter(|long| CONNECTION.contains(long)) {
-                asked.connection.push(format!("--{long}={word}"));
+                partial_name.connection.push(format!("--{long}={word}"));
             }
         } else if plain || !word.starts_with('-') {
             match at.find_subcommand(word) {
@@ -103,7 +102,7 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
         } else if let Some((name, _)) = word.split_once('=') {
             let long = option(at, name).and_then(Arg::get_long);
             if long.is_some_and(|long| CONNECTION.contains(&long)) {
-                asked.connection.push(word.clone());
+                partial_name.connection.push(word.clone());
             }
         } else {
             expected = option(at, word);
@@ -111,13 +110,13 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
     }
     let arg = match expected {
         Some(arg) => {
-            asked.begin = current.strip_prefix('=').unwrap_or(current);
+            partial_name.begin = current.strip_prefix('=').unwrap_or(current);
             arg
         }
         None if current.starts_with('-') && !plain => {
             let (name, begin) = current.split_once('=')?;
-            asked.begin = begin;
-            asked.lead = current.strip_suffix(begin)?;
+            partial_name.begin = begin;
+            partial_name.prefix = current.strip_suffix(begin)?;
             option(at, name)?
         }
         None => positional(at, place)?,
@@ -126,13 +125,13 @@ fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
         let mut names = arg.get_value_names().unwrap_or_default().iter();
         names.any(|name| name.split('|').any(|name| name == what))
     };
-    asked.trainers = named("TRAINER");
-    asked.nodes = named("NODE");
-    (asked.trainers || asked.nodes).then_some(asked)
+    partial_name.trainers = named("TRAINER");
+    partial_name.nodes = named("NODE");
+    (partial_name.trainers || partial_name.nodes).then_some(partial_name)
 }
 
-impl Asked<'_> {
-    /// Asks the cluster for names. Of trainers that are over only if no other fits.
+impl PartialName<'_> {
+    /// Asks the cluster for names. Names of ended trainers are added only if no other name fits.
     async fn names(&self) -> Result<Vec<String>> {
         let line = std::iter::once("lacuna".to_owned()).chain(self.connection.iter().cloned());
         let said = Connection::try_parse_from(line);
@@ -162,11 +161,11 @@ impl Asked<'_> {
         Ok(names)
     }
 
-    /// Those that fit, as words of the line, without those that stand there already.
+    /// The names that fit, as words of the line, without names that the line has already.
     fn offered(&self, names: &[String]) -> Vec<String> {
         let fits = |name: &&String| name.starts_with(self.begin) && !self.before.contains(name);
         let names: BTreeSet<&String> = names.iter().filter(fits).collect();
-        let word = |name: &String| format!("{}{name}", self.lead);
+        let word = |name: &String| format!("{}{name}", self.prefix);
         names.into_iter().map(word).collect()
     }
 }
@@ -174,23 +173,22 @@ impl Asked<'_> {
 /// Runs `complete`: prints one word a line, or nothing.
 ///
 /// # Errors
-/// Standard output cannot be written. That nobody answers is none: the line is still being typed.
-pub(crate) async fn run(args: CompleteArgs) -> Result<()> {
-    let command = definition();
-    let Some(asked) = asked(&command, &args.words) else {
+/// Standard output cannot be written. A silent cluster is no error: the line is still being typed.
+pub(crate) async fn run(args: CompleteArgs, command: &Command) -> Result<()> {
+    let Some(partial_name) = partial_name(command, &args.words) else {
         return Ok(());
     };
-    if let Ok(Ok(names)) = tokio::time::timeout(LIMIT, asked.names()).await {
-        let offered = asked.offered(&names);
+    if let Ok(Ok(names)) = tokio::time::timeout(LIMIT, partial_name.names()).await {
+        let offered = partial_name.offered(&names);
         if !offered.is_empty() {
             output::print(&offered.join("\n"))?;
         }
     }
-    // Who is still asked for an address would be waited for.
+    // A name lookup that is still running would delay the end of the process.
     std::process::exit(0)
 }
 
-/// The generated function of a script, and the one that asks for names before it.
+/// The head of the generated function, and the function that asks for names before it.
 const FUNCTION: &str = "_lacuna() {";
 
 const BASH: &str = r#"_lacuna() {
@@ -219,12 +217,12 @@ const ZSH: &str = r#"_lacuna() {
 
 _lacuna_words() {"#;
 
-/// Files are offered where no name is.
+/// Files are offered where no name fits.
 const FISH: &str = r#"
 complete -c lacuna -f -n 'set -g __lacuna_names (lacuna complete -- (commandline -opc) (commandline -ct) 2>/dev/null); test (count $__lacuna_names) -gt 0' -a '$__lacuna_names'
 "#;
 
-/// A generated script that asks for names, too; as it is for shells of which that is not known.
+/// A generated script that also asks for names. Scripts of other shells are unchanged.
 #[must_use]
 pub(crate) fn with_names(shell: Shell, script: &str) -> String {
     match shell {
@@ -238,13 +236,14 @@ pub(crate) fn with_names(shell: Shell, script: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::definition;
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
-    fn what_stands_at_a_place_of_the_line_is_known() {
+    fn the_kind_of_each_word_of_a_line_is_known() {
         let command = definition();
         for (line, trainers, nodes, begin) in [
             ("lacuna logs hp", true, false, "hp"),
@@ -269,8 +268,8 @@ mod tests {
             ),
         ] {
             let words = words(line);
-            let asked = asked(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
-            let found = (asked.trainers, asked.nodes, asked.begin);
+            let partial_name = partial_name(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
+            let found = (partial_name.trainers, partial_name.nodes, partial_name.begin);
             assert_eq!(found, (trainers, nodes, begin), "{line}");
         }
         for line in [
@@ -286,18 +285,18 @@ mod tests {
             "lacuna submit tr",
             "lacuna no-such ",
         ] {
-            assert_eq!(asked(&command, &words(line)), None, "{line}");
+            assert_eq!(partial_name(&command, &words(line)), None, "{line}");
         }
-        assert_eq!(asked(&command, &[]), None);
+        assert_eq!(partial_name(&command, &[]), None);
     }
 
     #[test]
-    fn names_that_fit_are_offered_once_and_the_connection_is_that_of_the_line() {
+    fn fitting_names_are_offered_once_with_the_connection_of_the_line() {
         let command = definition();
         let names = ["hpo-2", "hpo-1", "mixed", "hpo-1"].map(str::to_owned);
         let offered = |line: &str| {
             let words = words(line);
-            asked(&command, &words).unwrap().offered(&names)
+            partial_name(&command, &words).unwrap().offered(&names)
         };
         assert_eq!(offered("lacuna cancel hp"), ["hpo-1", "hpo-2"]);
         assert_eq!(offered("lacuna cancel hpo-2 hp"), ["hpo-1"]);
@@ -305,9 +304,9 @@ mod tests {
         assert_eq!(offered("lacuna cancel x"), [""; 0]);
         assert_eq!(offered("lacuna events tail --node=m"), ["--node=mixed"]);
         let words = words("lacuna logs --nats nats://x --cluster=c --lines 5 --data-dir = /d h");
-        let asked = asked(&command, &words).unwrap();
+        let partial_name = partial_name(&command, &words).unwrap();
         assert_eq!(
-            asked.connection,
+            partial_name.connection,
             ["--nats=nats://x", "--cluster=c", "--data-dir=/d"]
         );
     }

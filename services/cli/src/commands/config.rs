@@ -13,10 +13,10 @@ use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg};
 
-/// What to do with configuration.
+/// The actions on configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check a file without starting anything
+    /// Check a file without starting a service
     #[command(after_help = "Example:\n  lacuna config check /etc/lacuna/lacuna.toml")]
     Check {
         /// The file (TOML)
@@ -24,37 +24,37 @@ pub(crate) enum ConfigCommand {
         #[command(flatten)]
         json: JsonArg,
     },
-    /// Print the configuration in force: a file's values and the defaults of all others
+    /// Print the settings in force: those of a file, and the defaults of all others
     #[command(after_help = "Example:\n  lacuna config print lacuna.toml")]
     Print {
-        /// The file (TOML); defaults alone without one
+        /// The file (TOML); only defaults without one
         file: Option<PathBuf>,
     },
     /// Print a complete file with every key at its default
     #[command(after_help = "Example:\n  lacuna config example > lacuna.toml")]
     Example,
-    /// Say what settings mean, and their defaults
+    /// Explain settings and their defaults
     Explain(explain::ExplainArgs),
-    /// Print a configuration of nats-server that keeps what it acknowledges
+    /// Print a configuration of nats-server that syncs each message before it acknowledges it
     #[command(after_help = "\
 Examples:
   lacuna config nats-server --store /var/lib/nats > nats.conf
   lacuna config nats-server --store /data --listen 0.0.0.0:4222 --keys /etc/nats/keys
 
-nats-server finds what it includes from the folder of its configuration: of --keys the last name
-alone is taken for that, so the folder of keys (the folder `server` of `lacuna keys`) lies, or is
-mounted, beside the configuration.")]
+nats-server resolves included files relative to the folder of its configuration. Only the last
+component of --keys is used, so the folder of keys (the folder `server` of `lacuna keys`) must lie,
+or be mounted, beside the configuration.")]
     NatsServer {
-        /// The folder of what it keeps
+        /// The folder for streams
         #[arg(long, value_name = "DIR")]
         store: PathBuf,
-        /// Where clients reach it
+        /// The address for clients
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4222")]
         listen: String,
-        /// Where its health and statistics are served, without a password
+        /// The address for health and statistics, served without a password
         #[arg(long, value_name = "ADDRESS")]
         monitor: Option<String>,
-        /// The folder `server` of `lacuna keys`; without it anybody who reaches it may do anything
+        /// The folder `server` of `lacuna keys`; without it every client may do anything
         #[arg(long, value_name = "DIR")]
         keys: Option<PathBuf>,
     },
@@ -70,7 +70,7 @@ pub(crate) fn load(file: Option<&PathBuf>) -> Result<Config> {
     };
     let wrong = |text: String| CliError::new("L0003", Exit::Config, text);
     let config = Config::load(file).map_err(|e| wrong(e.to_string()))?;
-    // What only the planner understands.
+    // The planner alone parses this setting.
     config.planner.objective.parse::<Objective>().map_err(|e| {
         let file = file.display();
         wrong(format!("{file}: planner.objective: {e}"))
@@ -119,11 +119,11 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
         }
         ConfigCommand::Example => {
             let head = "\
-# Lacuna: one file for all services. Every key is at its default; leave out what you do not
-# change. Lengths of time are written 250ms, 10s, 15m, 2h. Secrets are not kept here: the
+# Lacuna: one file for all services. Every key is at its default; leave out unchanged keys.
+# Lengths of time are written 250ms, 10s, 15m, 2h. Secrets are not kept here: the
 # password of NATS comes from LACUNA_NATS_PASSWORD or from bus.password_file.
 #
-# To play a recorded machine, add:
+# To play a trace of a machine, add:
 #   [ingest.recording]
 #   path = \"holes.csv.gz\"
 #   rate = 600.0
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_containers_server_is_configured_as_every_other() {
+    fn the_server_of_the_container_has_the_printed_configuration() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let deployed = std::fs::read_to_string(root.join("deploy/nats.conf")).unwrap();
         let command = "config nats-server --store /data --listen 0.0.0.0:4222 \
@@ -159,7 +159,7 @@ mod tests {
         let wanted = conf.text();
         assert_eq!(
             deployed, wanted,
-            "make it anew: lacuna {command} > deploy/nats.conf"
+            "make it again: lacuna {command} > deploy/nats.conf"
         );
     }
 

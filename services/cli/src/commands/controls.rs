@@ -1,5 +1,5 @@
-//! `lacuna pause`, `resume`, `drain`, `undrain` and `limits`: what the operator wants of the use
-//! of nodes.
+//! `lacuna pause`, `resume`, `drain`, `undrain` and `limits`: the operator's controls on the use of
+//! nodes.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use lacuna_trainer::controls::Pattern;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
-use super::which::{Which, all_among, some, split};
+use super::node_selector::{NodeSelector, all_among, first_few, split};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso_short, parse_span, parse_time};
@@ -23,25 +23,25 @@ use crate::view::{limits_json, limits_text};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lacuna pause                              what is used goes on, no further node is taken
-  lacuna pause --now --reason maintenance   all nodes back at once
+  lacuna pause                              nodes in use stay, no further node is taken
+  lacuna pause --now --reason maintenance   all nodes are given back at once
   lacuna pause --max-nodes 20 --for 2h      20 nodes at most, for two hours
 
-A pause takes the place of any that holds. It outlives restarts. `lacuna resume` lifts it.")]
+A pause replaces an earlier one and outlives restarts. `lacuna resume` lifts it.")]
 pub(crate) struct PauseArgs {
-    /// All nodes back at once
+    /// Give all nodes back at once
     #[arg(long, conflicts_with = "max_nodes")]
     now: bool,
-    /// So many nodes at most; what is beyond goes back at once
+    /// Use at most N nodes; the others go back at once
     #[arg(long, value_name = "N")]
     max_nodes: Option<u32>,
-    /// For so long
+    /// Lift the pause after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_span, conflicts_with = "until")]
     length: Option<Span>,
-    /// Until this moment
+    /// Lift the pause at this time
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     until: Option<Timestamp>,
-    /// Why, for whoever reads it later
+    /// The reason, for the record
     #[arg(long, default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) struct PauseArgs {
 Example:
   lacuna resume
 
-Windows, lists, the cap of `lacuna limits` and drained nodes hold on.")]
+Windows, lists, the cap of `lacuna limits` and drained nodes stay in force.")]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     common: Common,
@@ -69,15 +69,15 @@ Examples:
   lacuna drain 'rack7-*'
 
 Nodes under a trainer are given back at once. They stay drained until `lacuna undrain`. A pattern
-means the nodes that match now; `lacuna limits set --avoid` takes those that come, too.")]
+means the nodes that match now; `lacuna limits set --avoid` also applies to nodes that come later.")]
 pub(crate) struct DrainArgs {
-    /// Which: names, ranges as in a[01-16], or patterns as in a*
-    #[arg(required = true, value_name = "NODE", value_parser = Which::parse)]
-    nodes: Vec<Which>,
-    /// Nodes that no event has named yet, too
+    /// Nodes: names, ranges as in a[01-16], or patterns as in a*
+    #[arg(required = true, value_name = "NODE", value_parser = NodeSelector::parse)]
+    nodes: Vec<NodeSelector>,
+    /// Also accept nodes that no event has named yet
     #[arg(long)]
     unnamed: bool,
-    /// Why, for whoever reads it later
+    /// The reason, for the record
     #[arg(long, default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -89,11 +89,11 @@ pub(crate) struct DrainArgs {
 #[command(after_help = "\
 Examples:
   lacuna undrain 'a[01-16]n01'
-  lacuna undrain '*'                 all that are drained")]
+  lacuna undrain '*'                 all drained nodes")]
 pub(crate) struct UndrainArgs {
-    /// Which: names, ranges as in a[01-16], or patterns as in a*
-    #[arg(required = true, value_name = "NODE", value_parser = Which::parse)]
-    nodes: Vec<Which>,
+    /// Nodes: names, ranges as in a[01-16], or patterns as in a*
+    #[arg(required = true, value_name = "NODE", value_parser = NodeSelector::parse)]
+    nodes: Vec<NodeSelector>,
     #[command(flatten)]
     common: Common,
 }
@@ -104,7 +104,7 @@ pub(crate) struct UndrainArgs {
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  lacuna limits                                         what holds, and what comes of it
+  lacuna limits                                         the limits, and their effect
   lacuna limits set --max-nodes 200 --avoid 'gpu*'
   lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --zone Europe/Berlin --no-growth"
 )]
@@ -119,12 +119,12 @@ pub(crate) struct LimitsArgs {
 enum LimitsCommand {
     /// Set the cap on nodes and the lists of nodes
     Set(SetArgs),
-    /// Add a window of time, or replace that of the same name
+    /// Add a window of time, or replace the one of the same name
     AddWindow(WindowArgs),
     /// Remove a window of time
     #[command(after_help = "Example:\n  lacuna limits remove-window day")]
     RemoveWindow {
-        /// Its name
+        /// The name of the window
         name: String,
         #[command(flatten)]
         common: Common,
@@ -138,15 +138,15 @@ Examples:
   lacuna limits set --max-nodes none --only 'a[01-16]n*' --avoid a03n01
   lacuna limits set --only none
 
-Patterns have * for any text, ? for one character, and ranges padded as they are written.")]
+In patterns, * is any text and ? is one character; ranges are padded as they are written.")]
 struct SetArgs {
-    /// So many nodes at most; none: no cap
+    /// Use at most N nodes; none: no cap
     #[arg(long, value_name = "N|none", value_parser = cap)]
     max_nodes: Option<Cap>,
-    /// Use only these nodes, in place of those named before; none: all
+    /// Use only these nodes; replaces the earlier list; none: all nodes
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     only: Option<Vec<String>>,
-    /// Never use these nodes, in place of those named before; none: no such list
+    /// Never use these nodes; replaces the earlier list; none: no such list
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     avoid: Option<Vec<String>>,
     #[command(flatten)]
@@ -161,31 +161,31 @@ Examples:
   lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --zone Europe/Berlin --no-growth
   lacuna limits add-window night --from 22:00 --to 06:00 --max-nodes 500
 
-A window whose end is not after its beginning ends the next day. Where the clock is put forward or
-back, the window is the longer one of what it could mean."
+A window whose end is not after its beginning ends the next day. Where a clock change makes the
+window ambiguous, the longer one holds."
 )]
 struct WindowArgs {
-    /// Its name
+    /// The name of the window
     name: String,
     /// Days on which it begins, as mon-fri or sat,sun; every day if absent
     #[arg(long, value_name = "DAYS", value_parser = days)]
     days: Option<Days>,
-    /// When it begins
+    /// Time of day at which it begins
     #[arg(long, value_name = "HH:MM")]
     from: String,
-    /// When it ends
+    /// Time of day at which it ends
     #[arg(long, value_name = "HH:MM")]
     to: String,
-    /// Its time zone; that of control's machine if absent
+    /// Time zone; that of control's machine if absent
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Then no further node is taken
+    /// Take no further node during the window
     #[arg(long)]
     no_growth: bool,
-    /// Then all nodes go back
+    /// Give all nodes back during the window
     #[arg(long)]
     nothing: bool,
-    /// Then so many nodes are used at most
+    /// Use at most N nodes during the window
     #[arg(long = "max-nodes", value_name = "N")]
     most: Option<u32>,
     #[command(flatten)]
@@ -200,7 +200,7 @@ struct Common {
     connect: ConnectArgs,
 }
 
-/// A cap, or none.
+/// A cap on nodes, or none.
 #[derive(Debug, Clone, Copy)]
 struct Cap(Option<u32>);
 
@@ -214,7 +214,7 @@ fn cap(text: &str) -> std::result::Result<Cap, String> {
     Ok(Cap(Some(nodes)))
 }
 
-/// Days of the week.
+/// The days of the week that were typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Days(Vec<String>);
 
@@ -229,7 +229,7 @@ fn days(text: &str) -> std::result::Result<Days, String> {
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (place(first)?, place(last)?);
-        // From saturday to monday goes over the end of the week.
+        // A range from Saturday to Monday wraps around the end of the week.
         let length = (last + 7 - first) % 7;
         for day in first..=first + length {
             if let Some(chosen) = chosen.get_mut(day % 7) {
@@ -241,7 +241,7 @@ fn days(text: &str) -> std::result::Result<Days, String> {
     Ok(Days(days.map(|(day, _)| (*day).to_owned()).collect()))
 }
 
-/// `none` alone means an empty list.
+/// The typed patterns; `none` alone means an empty list.
 fn list(patterns: Vec<String>) -> Vec<String> {
     let patterns: Vec<String> = patterns
         .iter()
@@ -255,7 +255,7 @@ fn list(patterns: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Asks control for changes, and says what holds then.
+/// Sends changes to control and prints the controls that are then in force.
 async fn ask(common: &Common, client: &Client, changes: Vec<ControlsChange>) -> Result<()> {
     let controls = match client.ask(Request::Change { changes }).await? {
         Reply::Controls(controls) => controls,
@@ -312,14 +312,14 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
     let client = Client::connect(&args.common.connect).await?;
     let known = known(&client).await?;
     let mut nodes = BTreeSet::new();
-    for which in &args.nodes {
+    for selector in &args.nodes {
         if args.unnamed {
-            let (found, unknown) = which.among(&known).map_err(no_such)?;
+            let (found, unknown) = selector.among(&known).map_err(no_such)?;
             nodes.extend(found.into_iter().chain(unknown));
         } else {
-            let found = all_among(std::slice::from_ref(which), &known);
+            let found = all_among(std::slice::from_ref(selector), &known);
             nodes.extend(found.map_err(|text| {
-                no_such(text).remedy("--unnamed drains nodes, too, that no event has named yet")
+                no_such(text).remedy("--unnamed also drains nodes that no event has named yet")
             })?);
         }
     }
@@ -334,7 +334,7 @@ fn no_such(text: String) -> CliError {
     CliError::new("L0010", Exit::Failed, text)
 }
 
-/// Nodes that events have named.
+/// The nodes that events have named.
 ///
 /// # Errors
 /// Control does not answer.
@@ -357,14 +357,14 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
     };
     let drained: BTreeSet<NodeId> = controls.drained.into_keys().collect();
     let (mut nodes, mut others) = (BTreeSet::new(), Vec::new());
-    for which in &args.nodes {
-        let found = which.among(&drained);
+    for selector in &args.nodes {
+        let found = selector.among(&drained);
         let (found, other) = found.map_err(|e| no_such(format!("of the drained nodes, {e}")))?;
         nodes.extend(found);
         others.extend(other);
     }
     if !others.is_empty() && !nodes.is_empty() {
-        eprintln!("lacuna: not drained anyway: {}", some(&others));
+        eprintln!("lacuna: not drained before: {}", first_few(&others));
     }
     nodes.extend(others);
     let nodes = nodes.into_iter().collect();
@@ -376,14 +376,14 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
     .await
 }
 
-/// Says which patterns of a list match no node that is known: more nodes may come.
+/// Warns of patterns that match no known node. They are kept, since more nodes may come.
 async fn tell_unmatched(client: &Client, patterns: &[String]) -> Result<()> {
     if patterns.is_empty() {
         return Ok(());
     }
     let known = known(client).await?;
     for text in patterns {
-        // What is no pattern is refused by control.
+        // Control refuses a text that is no pattern.
         let matches = |pattern: Pattern| known.iter().any(|n| pattern.matches(n.as_str()));
         if Pattern::parse(text).is_ok_and(|pattern| !matches(pattern)) {
             eprintln!(
@@ -451,7 +451,7 @@ pub(crate) async fn limits(args: LimitsArgs) -> Result<()> {
     ask(&common, &client, changes).await
 }
 
-/// Why a node is withheld, in a sentence.
+/// The reason why a node is withheld, as a sentence.
 #[must_use]
 pub(crate) fn why_withheld(
     controls: Option<&Controls>,

@@ -1,4 +1,4 @@
-//! `lacuna explain`: why a trainer or a node is as it is.
+//! `lacuna explain`: the reasons for the state of a trainer or a node.
 
 use clap::Args;
 use serde_json::json;
@@ -10,18 +10,18 @@ use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::Style;
 use crate::commands::controls::why_withheld;
 use crate::commands::trainers::{nodes_of_failing, one};
-use crate::commands::which::{Which, all_among};
+use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
-use crate::view::{explain_json, node_rows, node_table, trainer_facts, trainer_rows};
+use crate::view::{explain_json, node_rows, node_table, trainer_details, trainer_rows};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lacuna explain hpo-12        why it has these nodes, or none
-  lacuna explain a01n07        who trains there and why, or why nobody does
-  lacuna explain 'a01n[07-12]' the same of each of several nodes")]
+  lacuna explain hpo-12        the reason for its nodes, or for none
+  lacuna explain a01n07        the trainer there and why, or why there is none
+  lacuna explain 'a01n[07-12]' the same for several nodes")]
 pub(crate) struct ExplainArgs {
     /// A trainer, a node, or several nodes: a range as in a[01-16], a pattern as in a*
     #[arg(value_name = "TRAINER|NODE")]
@@ -39,7 +39,7 @@ async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, Train
     }
 }
 
-/// What is to be said when the plan does not name a trainer.
+/// The explanation of a trainer that the plan does not name.
 fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp) -> String {
     use lacuna_model::Phase;
     match record.phase {
@@ -51,7 +51,7 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
         Phase::Queued => format!(
             "{} is not admitted yet: as many trainers as control.max_parallel allows are active \
              and its owner has its share of them, or its least nodes do not fit into the pool or \
-             its user's quota, or its owner has come anew beside others more often than \
+             its user's quota, or its owner has returned beside others more often than \
              control.anew_every allows",
             record.spec.id
         ),
@@ -68,7 +68,7 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
 /// Runs `explain`.
 ///
 /// # Errors
-/// There is neither a trainer nor a node of this name, or nobody answers.
+/// Neither a trainer nor a node has this name, or NATS or control does not answer.
 pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let address = lacuna_wire::address::plan(client.cluster());
@@ -94,17 +94,17 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         let why = match kept {
             Kept::Books => why,
             Kept::Archive => format!(
-                "{}; it is in the archive, which `lacuna trainers --archived` lists",
+                "{}; its record is in the archive (`lacuna trainers --archived`)",
                 why.trim_end()
             ),
         };
-        let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row, now));
-        return output::print(&format!("{}\n{facts}", why.trim_end()));
+        let details = row.map_or_else(String::new, |row| trainer_details(&record, row, now));
+        return output::print(&format!("{}\n{details}", why.trim_end()));
     }
     of_nodes(&client, &args, plan.as_ref()).await
 }
 
-/// The nodes of a name, a range or a pattern.
+/// Explains the nodes of a name, a range or a pattern.
 async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>) -> Result<()> {
     let (now, mut nodes) = match client.ask(Request::Nodes).await? {
         Reply::Nodes { now, nodes } => (now, nodes),
@@ -113,7 +113,7 @@ async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>)
     let several = args.name.contains(['[', '*', '?', ',']);
     if several {
         let known = nodes.iter().map(|view| view.node.clone()).collect();
-        let asked = Which::parse(&args.name).and_then(|asked| all_among(&[asked], &known));
+        let asked = NodeSelector::parse(&args.name).and_then(|asked| all_among(&[asked], &known));
         let asked = asked.map_err(|text| CliError::new("L0010", Exit::Failed, text))?;
         nodes.retain(|view| asked.contains(&view.node));
     } else {
@@ -162,7 +162,7 @@ async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>)
     output::print(&format!("{}\n\n{table}", why.join("\n")))
 }
 
-/// Why a node that may be used trains what it trains, or nothing.
+/// The reason why a usable node trains its trainer, or none.
 fn why_of(view: &NodeView, plan: Option<&PlanState>) -> String {
     plan.filter(|p| explain_json(&p.plan, view.node.as_str()).is_some())
         .and_then(|p| lacuna_planner::explain::node(&p.plan, &view.node))

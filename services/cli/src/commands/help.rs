@@ -3,13 +3,12 @@
 use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::Shell;
 
-use crate::args::definition;
 use crate::codes;
 use crate::commands::complete::with_names;
 use crate::error::{CliError, Result};
 use crate::output;
 
-/// Commands by who uses them, in the order in which they are shown.
+/// Commands by group of users, in the order in which help shows them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("To begin", &["up", "demo", "help", "completions"]),
     (
@@ -24,13 +23,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "For who plans a centre",
+        "For planners of a centre",
         &["replay", "holes", "observe", "check"],
     ),
     ("For external schedulers", &["events"]),
 ];
 
-/// The pages of alerts, by headings of the second order.
+/// The text of the alert pages, split by headings of level two.
 const RUNBOOKS: &str = include_str!("../../../../deploy/runbooks.md");
 
 /// Arguments of `help`.
@@ -39,7 +38,7 @@ const RUNBOOKS: &str = include_str!("../../../../deploy/runbooks.md");
 Examples:
   lacuna help
   lacuna help L0007
-  lacuna help LacunaHarm             what an alert means and what to do
+  lacuna help LacunaHarm             the page of an alert
   lacuna help events publish")]
 pub(crate) struct HelpArgs {
     /// An error code, an alert, or a command
@@ -55,22 +54,21 @@ Examples:
   lacuna completions fish > ~/.config/fish/completions/lacuna.fish
   lacuna completions bash > /etc/bash_completion.d/lacuna       for all users
 
-In bash, zsh and fish names of trainers and nodes are completed, too, where a command takes them: the
-running cluster is asked for half a second at most, and nothing is offered if it does not answer. The
-cluster is that of --nats, --cluster and the like on the line, else that of the environment or of a
-running `lacuna up`. Trainers that are over are offered where no other fits. Write the script again
-after an upgrade.")]
+In bash, zsh and fish, names of trainers and nodes are completed as well, where a command takes
+them. The running cluster is asked for at most half a second; without an answer no name is
+offered. The cluster is that of --nats, --cluster and the like on the line, else that of the
+environment or of a running `lacuna up`. Ended trainers are offered only if no other name fits.
+Write the script again after an upgrade.")]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 
-/// Prints a page.
+/// Prints the page of a code, an alert or a command; without a topic, the list of pages.
 ///
 /// # Errors
 /// There is no such page.
-pub(crate) fn help(args: &HelpArgs) -> Result<()> {
-    let mut command = definition();
+pub(crate) fn help(args: &HelpArgs, mut command: Command) -> Result<()> {
     let Some(first) = args.topic.first() else {
         let mut text = command.render_long_help().to_string();
         text.push_str("\n\nPages:\n");
@@ -100,7 +98,7 @@ pub(crate) fn help(args: &HelpArgs) -> Result<()> {
     output::print(&at.render_long_help().to_string())
 }
 
-/// The command, its help with commands by who uses them.
+/// The command with its subcommands grouped by user in the help.
 pub(crate) fn grouped(command: Command) -> Command {
     let header = *command.get_styles().get_header();
     let names = GROUPS.iter().flat_map(|(_, names)| *names);
@@ -128,14 +126,14 @@ pub(crate) fn grouped(command: Command) -> Command {
     ))
 }
 
-/// The command, its `--help` with these arguments alone; `--help-all` shows the others, too.
+/// The command with only these arguments in `--help`; `--help-all` shows the others too.
 pub(crate) fn shortened(command: Command, usual: &[&str]) -> Command {
     let asking = |id: &'static str, what: &'static str| {
-        // Without the heading of the arguments before it.
+        // The heading of the arguments before this one must not apply to it.
         Arg::new(id).long(id).help(what).help_heading(None::<&str>)
     };
     let few = asking("help", "Print the usual switches").short('h');
-    let all = asking("help-all", "Print every switch, and what is behind them");
+    let all = asking("help-all", "Print every switch, with explanations");
     command
         .mut_args(|arg| {
             let hidden = !usual.contains(&arg.get_id().as_str());
@@ -146,14 +144,14 @@ pub(crate) fn shortened(command: Command, usual: &[&str]) -> Command {
         .arg(all.action(ArgAction::HelpLong))
 }
 
-/// Alerts with their pages.
+/// The alerts with their pages.
 fn runbooks() -> impl Iterator<Item = (&'static str, &'static str)> {
-    // What stands before the first heading is the introduction.
+    // The text before the first heading is the introduction.
     let parts = RUNBOOKS.split("\n## ").skip(1);
     parts.filter_map(|part| part.split_once('\n'))
 }
 
-/// The page of an alert, in any case of letters.
+/// The page of an alert, whose letters may be upper or lower case.
 fn runbook(alert: &str) -> Option<String> {
     let (name, text) = runbooks().find(|(name, _)| name.eq_ignore_ascii_case(alert))?;
     Some(format!("{name}\n\n{}\n", text.trim()))
@@ -163,9 +161,9 @@ fn runbook(alert: &str) -> Option<String> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<()> {
     let mut bytes = Vec::new();
-    clap_complete::generate(args.shell, &mut definition(), "lacuna", &mut bytes);
+    clap_complete::generate(args.shell, &mut command, "lacuna", &mut bytes);
     let script = with_names(args.shell, &String::from_utf8_lossy(&bytes));
     output::print(&script)
 }
@@ -173,9 +171,10 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::definition;
 
     #[test]
-    fn every_command_is_for_somebody() {
+    fn every_command_has_a_group() {
         let command = definition();
         let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
         let mut shown: Vec<&str> = shown.map(Command::get_name).collect();
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_replay_fits_on_a_screen_and_the_rest_is_a_switch_away() {
+    fn help_of_replay_fits_on_a_screen_and_help_all_shows_the_rest() {
         let command = definition();
         let replay = command.find_subcommand("replay").unwrap();
         let mut replay = replay.clone().term_width(100);
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn alerts_have_pages_that_end_where_the_next_begins() {
+    fn each_page_of_an_alert_ends_where_the_next_begins() {
         assert!(runbooks().count() > 20);
         let page = runbook("lacunaharm").unwrap();
         assert!(page.starts_with("LacunaHarm\n\n**Means:**"), "{page}");

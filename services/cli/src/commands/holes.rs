@@ -1,4 +1,4 @@
-//! `lacuna holes`: what the idle nodes of a machine amount to, before anything trains.
+//! `lacuna holes`: statistics of the idle nodes of a machine, before anything trains.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use lacuna_sim::report::{About, pool_drawing, render_pool};
 
 use crate::error::{CliError, Result, file_error};
 use crate::files::write_list;
-use crate::log::{Bar, Facts, Input, LogArgs, load};
+use crate::log::{Bar, Input, LogArgs, LogSummary, load};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
-use crate::table::facts;
+use crate::table::key_values;
 
 /// Arguments of `holes`.
 #[derive(Debug, Args)]
@@ -25,25 +25,25 @@ Examples:
   lacuna holes sinfo.txt.gz --time-zone Europe/Warsaw --report holes.html --svg holes.svg
   lacuna holes accounting.log --out holes.csv.gz
 
-Any log that `lacuna replay` takes. Jobs that name no nodes are placed by a simulated batch
-scheduler. The list of holes that --out writes can be replayed.")]
+Takes any log that `lacuna replay` takes. A simulated batch scheduler places jobs that name no
+nodes. The list of holes that --out writes can be replayed.")]
 pub(crate) struct HolesArgs {
-    /// Time with more idle nodes than this is an outage [default: 1000, or half of the machine if
-    /// that is less; none on machines of fewer than 100 nodes]
+    /// More idle nodes than this make an outage [default: 1000, or half of the machine if that is
+    /// less; none on machines of fewer than 100 nodes]
     #[arg(long, value_name = "N")]
     outage_above: Option<u32>,
     #[command(flatten)]
     json: JsonArg,
-    /// Write the statistics as an HTML page that stands alone
+    /// Write the statistics as a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Write them as one picture
+    /// Write the statistics as one SVG drawing
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the holes as a list (CSV; compressed if it ends in .gz)
+    /// Write the holes as a list (CSV; compressed if the name ends in .gz)
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    // Last, since its headings hold for all that follows.
+    // These arguments come last, since their headings apply to all that follow.
     #[command(flatten)]
     log: LogArgs,
 }
@@ -55,7 +55,7 @@ pub(crate) struct HolesArgs {
 pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     let mut bar = Bar::new(args.json.json);
     let Input {
-        facts: log,
+        summary: log,
         recording,
     } = load(&args.log, None, &mut bar)?;
     let recording = recording.as_ref();
@@ -109,16 +109,16 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     print(&format!(
         "{}{}\n{}",
         stats.text(),
-        facts(&sure),
-        facts(&rows)
+        key_values(&sure),
+        key_values(&rows)
     ))
 }
 
 #[expect(
     clippy::indexing_slicing,
-    reason = "json objects insert what is not there; statistics are an object"
+    reason = "indexing inserts missing keys into a json object; statistics are one"
 )]
-fn value(log: &Facts, stats: &PoolStats) -> serde_json::Value {
+fn value(log: &LogSummary, stats: &PoolStats) -> serde_json::Value {
     let mut value = json!(stats);
     value["start"] = json!(iso(stats.start));
     value["end"] = json!(iso(stats.end));
@@ -126,13 +126,13 @@ fn value(log: &Facts, stats: &PoolStats) -> serde_json::Value {
     value
 }
 
-/// A hole that is not open.
+/// The `from` of a node that has no open hole.
 const BUSY: i64 = i64::MIN;
 
-/// Hands out every hole of a recording, in order of their ends, as far as it lies within.
+/// Hands out every hole of a trace, in order of their ends, clipped to the trace.
 ///
 /// # Errors
-/// The recording cannot be read, or what `each` says.
+/// The trace cannot be read, or `each` fails.
 pub(crate) fn each_hole(
     recording: &dyn Recording,
     each: &mut dyn FnMut(&HoleRecord) -> std::io::Result<()>,

@@ -1,4 +1,4 @@
-//! The commands that look and ask; each prints a table or one JSON value.
+//! The commands that query and control a cluster. Each prints a table or one JSON value.
 
 pub(crate) mod audit;
 pub(crate) mod check;
@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod help;
 pub(crate) mod holes;
 pub(crate) mod keys;
+pub(crate) mod node_selector;
 pub(crate) mod nodes;
 pub(crate) mod observe;
 pub(crate) mod plan;
@@ -17,18 +18,17 @@ pub(crate) mod submit;
 pub(crate) mod top;
 pub(crate) mod trainers;
 pub(crate) mod wait;
-pub(crate) mod which;
 
 /// The form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// For people.
+    /// Aligned columns, for people.
     Table,
-    /// For programs: `|` between cells.
+    /// Cells separated by `|`, for programs.
     Parsable,
 }
 
-/// The table switches of commands that list things.
+/// The switches of commands that print tables.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    /// Whether one JSON value is wanted.
+    /// Whether the result is one JSON value.
     #[must_use]
     pub(crate) fn json(self) -> bool {
         self.json.json

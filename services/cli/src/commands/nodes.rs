@@ -9,7 +9,7 @@ use lacuna_wire::msg::{Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
-use crate::commands::which::{Which, all_among};
+use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output;
 use crate::view::{in_force, node_rows, node_table, nodes_summary};
@@ -24,13 +24,13 @@ Examples:
   lacuna nodes --json | jq '[.nodes[] | select(.state == \"leased\")] | length'
 
 STATE is idle (a hole without a trainer), leased, releasing (the hole has ended, the lease is
-being given up) or busy (with batch jobs). WITHHELD says why a node is not used although it may be
-idle: drained, list, paused, window or cap (see lacuna limits).")]
+being given up) or busy (with batch jobs). WITHHELD is the reason why an idle node may not be
+used: drained, list, paused, window or cap (see lacuna limits).")]
 pub(crate) struct NodesArgs {
-    /// Only these, busy ones too: names, ranges as in a[01-16], or patterns as in a*
-    #[arg(value_name = "NODE", value_parser = Which::parse)]
-    only: Vec<Which>,
-    /// Busy nodes too
+    /// Only these nodes, busy ones too: names, ranges as in a[01-16], or patterns as in a*
+    #[arg(value_name = "NODE", value_parser = NodeSelector::parse)]
+    only: Vec<NodeSelector>,
+    /// Include busy nodes
     #[arg(long, short)]
     all: bool,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct NodesArgs {
 /// Runs `nodes`.
 ///
 /// # Errors
-/// `L0010` if there is no such node; nobody answers.
+/// `L0010` if there is no such node; NATS or control does not answer.
 pub(crate) async fn run(args: NodesArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let (now, mut nodes) = match client.ask(Request::Nodes).await? {

@@ -1,5 +1,5 @@
-//! `lacuna observe report`: what pilots would have brought, and whom they would have held up.
-//! And `lacuna pilots`, which ends or takes up what is no longer observed only.
+//! `lacuna observe report`: the harvest that pilots would have had, and the delays of batch jobs.
+//! Also `lacuna pilots`, which stops and resumes real pilots.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use lacuna_wire::msg::{ObservedHour, PilotsRequest, Reply};
 use crate::client::{Client, ConnectArgs, from_bus, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short, parse_span};
-use crate::table::{Side, facts, render};
+use crate::table::{Side, key_values, render};
 
 /// Milliseconds of a day and of an hour.
 const DAY_MS: i64 = 86_400_000;
 const HOUR: Span = Span::from_secs(3600);
 
-/// What to show of observation.
+/// The reports on observation.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ObserveCommand {
-    /// What would have been harvested, and what harm it would have risked
+    /// Report what would have been harvested, and the harm that it risked
     Report(ReportArgs),
 }
 
@@ -35,14 +35,14 @@ Examples:
   lacuna observe report --since 24h
   lacuna observe report --since 30d --json
 
-Control counts this while control.pilots.mode is observe, the default: it starts nothing and
-looks at what plans would do. HARVEST is node-hours in which pilots would have trained, after
-the time that each would have taken to start (control.pilots.assumed.start); RESTARTS is what
-changes of trainers' nodes would have cost, by the costs that the trainers state. WANTED is nodes
-that batch jobs took while plans would have used them; DELAY assumes that a batch job waits
-once for all nodes that it takes at a moment (control.pilots.assumed.delay).")]
+Control counts this while control.pilots.mode is observe, the default: it starts no pilot and
+evaluates plans. HARVEST is node-hours in which pilots would have trained, after the time that
+each would have taken to start (control.pilots.assumed.start). RESTARTS is the cost of changes of
+trainers' nodes, by the costs that the trainers state. WANTED is nodes that batch jobs took while
+plans would have used them. DELAY assumes that a batch job waits once for all nodes that it takes
+at a moment (control.pilots.assumed.delay).")]
 pub(crate) struct ReportArgs {
-    /// How far to look back, from the newest hour that was observed
+    /// Length of the report, back from the newest observed hour
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
     since: Span,
     #[command(flatten)]
@@ -51,13 +51,13 @@ pub(crate) struct ReportArgs {
     connect: ConnectArgs,
 }
 
-/// What to do with pilots.
+/// The actions on pilots.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PilotsCommand {
-    /// Submit no more pilots and cancel all that run, until `lacuna pilots resume`
+    /// Cancel all pilots and submit no more, until `lacuna pilots resume`
     #[command(after_help = "Example:\n  lacuna pilots stop")]
     Stop(PilotsArgs),
-    /// Do again as the configuration says
+    /// Submit pilots again as configured
     #[command(after_help = "Example:\n  lacuna pilots resume")]
     Resume(PilotsArgs),
 }
@@ -87,11 +87,11 @@ pub(crate) async fn run(command: ObserveCommand) -> Result<()> {
     hours.sort_by_key(|hour| hour.start);
     let Some(newest) = hours.last().map(|hour| hour.start) else {
         return Err(CliError::failed("nothing has been observed").remedy(
-            "control observes while the section [control.pilots] is there and its mode is \
+            "control observes if the section [control.pilots] exists and its mode is \
              observe",
         ));
     };
-    // Of a recording, the newest hour is not the present one.
+    // In a trace, the newest hour is not the present one.
     let until = (newest + HOUR).min(wall().max(newest));
     hours.retain(|hour| hour.start + HOUR > until - args.since);
     if args.json.json {
@@ -130,7 +130,7 @@ pub(crate) async fn pilots(command: PilotsCommand) -> Result<()> {
     }
 }
 
-/// All hours as one.
+/// The sum of all hours.
 fn sum<'h>(hours: impl IntoIterator<Item = &'h ObservedHour>) -> ObservedHour {
     let mut all = ObservedHour::default();
     for (place, hour) in hours.into_iter().enumerate() {
@@ -154,7 +154,7 @@ fn sum<'h>(hours: impl IntoIterator<Item = &'h ObservedHour>) -> ObservedHour {
     all
 }
 
-/// The hours of each day (UTC), by the day's first moment.
+/// The hours of each day (UTC), added up, by the day's first moment.
 fn days(hours: &[ObservedHour]) -> Vec<ObservedHour> {
     let mut days: BTreeMap<i64, Vec<&ObservedHour>> = BTreeMap::new();
     for hour in hours {
@@ -211,7 +211,7 @@ fn text(hours: &[ObservedHour]) -> String {
         .first()
         .map_or_else(String::new, |h| iso_short(h.start));
     let mean = share(all.delay_s, all.moments as f64).unwrap_or(0.0);
-    let mut out = facts(&[
+    let mut out = key_values(&[
         ("observed since", from),
         ("observed", Span::from_secs_f64(all.watched_s).to_string()),
         ("idle node-hours", node_hours(all.idle_node_s)),

@@ -12,8 +12,8 @@ use crate::commands::ListArgs;
 use crate::error::{CliError, Exit, Result};
 use crate::{output, submit_file};
 
-/// So many trainers go into one request: a request must stay under the server's limit on the
-/// size of a message.
+/// The most trainers of one request. A request must stay below the server's limit on the size of a
+/// message.
 const AT_ONCE: usize = 100;
 
 /// Arguments of `submit`.
@@ -22,14 +22,14 @@ const AT_ONCE: usize = 100;
 Examples:
   lacuna submit trainer.toml
   lacuna submit --test-only trainer.toml       only check it
-  lacuna submit --parsable trainer.toml        print nothing but the names
+  lacuna submit --parsable trainer.toml        print only the names
   lacuna wait $(lacuna submit --parsable trainer.toml)
   lacuna submit hpo-1000.jsonl.gz              a list, one JSON object a line")]
 pub(crate) struct SubmitArgs {
     /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Check, but do not queue
+    /// Check the trainers without queueing them
     #[arg(long)]
     test_only: bool,
     #[command(flatten)]
@@ -38,10 +38,10 @@ pub(crate) struct SubmitArgs {
     connect: ConnectArgs,
 }
 
-/// Reads trainers from a file of either kind.
+/// Reads trainers from a file of either format.
 ///
 /// # Errors
-/// The file, the line and the field that are wrong.
+/// The file is wrong; the error names file, line and field.
 pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
     let name = path
         .file_name()
@@ -58,10 +58,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
     }
 }
 
-/// Submits in portions; the names that control has taken.
+/// Submits trainers in several requests; returns the names that control accepted.
 ///
 /// # Errors
-/// Control refuses one portion or does not answer. What was queued before stays queued.
+/// Control refuses one request or does not answer. Trainers of earlier requests stay queued.
 pub async fn submit_all(
     client: &Client,
     trainers: Vec<TrainerSpec>,
@@ -87,7 +87,7 @@ pub async fn submit_all(
 /// Runs `submit`.
 ///
 /// # Errors
-/// A file is wrong, control refuses, or nobody answers.
+/// A file is wrong, control refuses, or NATS or control does not answer.
 pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
     let mut trainers = Vec::new();
     for file in &args.files {

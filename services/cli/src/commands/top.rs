@@ -17,10 +17,10 @@ Examples:
   lacuna top
   lacuna top | tee top.log          one line a second
 
-Efficiency is samples done over those of the same trainers on as many dedicated nodes as were
-idle on average, in the same time. Where it is not known, the reason is shown.")]
+Efficiency is samples done over those of the same trainers on as many dedicated nodes as were idle
+on average, in the same time. Where it is unknown, the reason is shown.")]
 pub(crate) struct TopArgs {
-    /// End after so many pictures
+    /// End after this many redraws
     #[arg(long, short = 'n')]
     count: Option<u64>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(crate) struct TopArgs {
 /// Runs `top`.
 ///
 /// # Errors
-/// Nobody answers.
+/// NATS or control does not answer.
 pub(crate) async fn run(args: TopArgs) -> Result<()> {
     let stop = stop_token();
     let client = Client::connect(&args.connect).await?;
@@ -39,12 +39,12 @@ pub(crate) async fn run(args: TopArgs) -> Result<()> {
     let mut screen = Screen::new();
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {
-        let frame = collector.frame(None).await?;
+        let model = collector.view_model(None).await?;
         if screen.surface() == Surface::Terminal {
             let (width, height) = screen.size();
-            screen.draw(&render(&frame, width, height, screen.palette()));
+            screen.draw(&render(&model, width, height, screen.palette()));
         } else {
-            output::print(&status_line(&frame))?;
+            output::print(&status_line(&model))?;
         }
         left -= 1;
         if left == 0 {

@@ -22,21 +22,21 @@ Examples:
   lacuna trainers --all --json | jq '.trainers[] | select(.phase == \"failed\")'
   lacuna trainers --watch
 
-END is when the trainer ended, or with ~ an estimate at its present rate; RATE with ~ is not
-measured but assumed. STATE is queued
-(not admitted), waiting (admitted, no nodes), paying (sits out a rescale), training, retrying
-(its program failed and is to be started again), done, cancelled or failed. REASON tells why its last process ended.")]
+END is the time at which the trainer ended, or with ~ an estimate at its present rate; RATE with ~
+is assumed, not measured. STATE is queued (not admitted), waiting (admitted, no nodes), paying
+(stalled by a rescale), training, retrying (its program failed and will be started again), done,
+cancelled or failed. REASON is the reason for the end of its last process.")]
 pub(crate) struct TrainersArgs {
-    /// Only these
+    /// Only these trainers
     #[arg(value_name = "TRAINER")]
     only: Vec<TrainerId>,
-    /// Finished ones too
+    /// Include ended trainers
     #[arg(long, short)]
     all: bool,
-    /// Those that ended so long ago that they are in the archive (control.keep_finished)
+    /// Trainers that ended long ago and are in the archive (control.keep_finished)
     #[arg(long, conflicts_with_all = ["all", "watch"])]
     archived: bool,
-    /// Draw again every second
+    /// Redraw every second
     #[arg(long, short, conflicts_with_all = ["json", "parsable"])]
     watch: bool,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct TrainersArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  lacuna cancel hpo-12 hpo-13")]
 pub(crate) struct CancelArgs {
-    /// Which
+    /// The trainers to end
     #[arg(required = true, value_name = "TRAINER")]
     trainers: Vec<TrainerId>,
     #[command(flatten)]
@@ -64,16 +64,16 @@ pub(crate) struct CancelArgs {
 Example:
   lacuna logs hpo-12 --lines 50
 
-Shows what the program of rank 0 wrote. Of a trainer that holds no node now, ended ones
-included, it shows what agents still have, with a heading for each node if there are several.")]
+Prints output of the program of rank 0. For a trainer without nodes, ended ones included, it
+prints the output that agents still have, with a heading for each node if there are several.")]
 pub(crate) struct LogsArgs {
-    /// Which
+    /// The trainer
     #[arg(value_name = "TRAINER")]
     trainer: TrainerId,
-    /// How many lines
+    /// Number of lines
     #[arg(long, short = 'n', default_value_t = 20)]
     lines: u32,
-    /// As the program wrote it, with what commands a terminal
+    /// Keep terminal control characters of the program
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     #[command(flatten)]
@@ -82,10 +82,10 @@ pub(crate) struct LogsArgs {
     connect: ConnectArgs,
 }
 
-/// What agents say, if any of these trainers has failed lately; else nothing.
+/// The node views, if one of these trainers has failed recently; else none.
 ///
 /// # Errors
-/// Nobody answers.
+/// NATS or control does not answer.
 pub(crate) async fn nodes_of_failing(
     client: &Client,
     trainers: &[TrainerRecord],
@@ -99,7 +99,7 @@ pub(crate) async fn nodes_of_failing(
     }
 }
 
-/// The trainers that are asked for.
+/// The trainers that the arguments select.
 async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<TrainerRecord>)> {
     if args.only.is_empty() && (args.all || args.archived) {
         let of = match args.archived {
@@ -125,10 +125,10 @@ async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<T
     Ok((now, trainers))
 }
 
-/// All trainers of the books or of the archive, page by page.
+/// All trainers of control's state or of the archive, read page by page.
 ///
 /// # Errors
-/// Nobody answers.
+/// NATS or control does not answer.
 pub(super) async fn pages(client: &Client, of: Kept) -> Result<(Timestamp, Vec<TrainerRecord>)> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
@@ -149,10 +149,10 @@ pub(super) async fn pages(client: &Client, of: Kept) -> Result<(Timestamp, Vec<T
     }
 }
 
-/// One trainer and where its record is kept, if there is one of that name.
+/// One trainer and where its record is kept; none if there is no such trainer.
 ///
 /// # Errors
-/// Nobody answers.
+/// NATS or control does not answer.
 pub(crate) async fn one(
     client: &Client,
     name: &TrainerId,
@@ -168,7 +168,7 @@ pub(crate) async fn one(
 /// Runs `trainers`.
 ///
 /// # Errors
-/// Nobody answers.
+/// NATS or control does not answer.
 pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let mut screen = args.watch.then(Screen::new);
@@ -208,7 +208,7 @@ pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
 /// Runs `cancel`.
 ///
 /// # Errors
-/// There is no such trainer, or nobody answers.
+/// There is no such trainer, or control does not answer.
 pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let mut ended = Vec::new();
@@ -228,7 +228,7 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
 /// Runs `logs`.
 ///
 /// # Errors
-/// There is no such trainer, its agent is silent, or nobody answers.
+/// There is no such trainer, its agent is silent, or control does not answer.
 pub(crate) async fn logs(args: LogsArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let asked = Request::Logs {

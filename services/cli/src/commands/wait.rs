@@ -1,11 +1,9 @@
-//! `lacuna wait`: until trainers are over, or train.
+//! `lacuna wait`: waits until trainers have ended, or train.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use lacuna_model::{Phase, Span, Timestamp, TrainerId, TrainerRecord};
@@ -13,50 +11,51 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Kept, Reply, Request, TrainersState};
 
+use super::node_selector::examples_like;
 use super::trainers::{one, pages};
-use super::which::such_as;
 use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span};
 use crate::up::stop_token;
 use crate::view::{trainer_row, trainer_rows};
 
-/// Of more trainers than these control is asked for the list of all.
+/// Above this number of trainers, control is asked for the list of all trainers.
 const FEW: usize = 8;
-/// Control says which trainers are admitted. After so many seconds it is asked for those that
-/// are not, since nothing is said of one that leaves the queue.
+/// Control publishes the admitted trainers. After this many seconds control is asked for the queued
+/// ones, since no message tells that a trainer has left the queue.
 const QUEUE_S: f64 = 2.0;
-/// Steps of the bar.
+/// The number of steps of the bar.
 const STEPS: u64 = 1000;
 
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lacuna wait hpo-12                                   until it is over
+  lacuna wait hpo-12                                   until it has ended
   lacuna wait hpo-12 && ./evaluate.sh                  go on only if its work is done
   lacuna wait hpo-12 --for running --timeout 10m
   lacuna wait hpo-1 hpo-2 hpo-3 --any                  the first of several
-  lacuna wait $(lacuna submit --parsable grid.jsonl)   all that were submitted
+  lacuna wait $(lacuna submit --parsable grid.jsonl)   all submitted trainers
 
-A wait changes nothing: Ctrl-C ends the wait, and trainers go on. It outlasts restarts of services.
+A wait changes nothing: Ctrl-C ends the wait, and trainers continue. It survives restarts of
+services.
 
 Exit codes:
-  0    it has come to what was awaited (ended: all are done)
-  1    a trainer came to another end, or there is no such trainer
-  124  it has not come to that within --timeout
+  0    the awaited state was reached (ended: all are done)
+  1    a trainer ended in another state, or there is no such trainer
+  124  the awaited state was not reached within --timeout
   130  the wait was ended by Ctrl-C or SIGTERM")]
 pub(crate) struct WaitArgs {
-    /// Which
+    /// The trainers to wait for
     #[arg(required = true, value_name = "TRAINER")]
     trainers: Vec<TrainerId>,
-    /// What they are to come to
+    /// The awaited state
     #[arg(long = "for", value_name = "STATE", value_enum, default_value_t = Goal::Ended)]
     goal: Goal,
-    /// Wait no longer than this
+    /// Give up after this time
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     timeout: Option<Span>,
-    /// One of them is enough
+    /// One trainer in the awaited state is enough
     #[arg(long)]
     any: bool,
     #[command(flatten)]
@@ -65,19 +64,19 @@ pub(crate) struct WaitArgs {
     connect: ConnectArgs,
 }
 
-/// What trainers are to come to.
+/// The awaited state of trainers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Goal {
-    /// Over, whichever way
+    /// Ended in any way
     Ended,
-    /// All work done; given up when one has failed or was cancelled (also: completed)
+    /// All work done; fails at once if a trainer failed or was cancelled (also: completed)
     #[value(alias = "completed")]
     Done,
-    /// Given up after failures of its program
+    /// Failed after failures of its program
     Failed,
-    /// Ended by its owner
+    /// Cancelled by its owner
     Cancelled,
-    /// On its nodes
+    /// Training on its nodes
     Running,
 }
 
@@ -92,26 +91,26 @@ impl Goal {
         }
     }
 
-    /// Whether a trainer has come to it; nothing while it still may.
+    /// Whether a trainer has reached the state; none while it still can.
     fn reached(self, record: &TrainerRecord) -> Option<bool> {
         let over = record.phase.is_final();
         let met = match self {
             Self::Ended | Self::Done => record.phase == Phase::Done,
             Self::Failed => record.phase == Phase::Failed,
             Self::Cancelled => record.phase == Phase::Cancelled,
-            // Who looks late finds one that has run and is over already.
+            // A trainer that started and has ended since counts as having run.
             Self::Running if over => record.started.is_some(),
             Self::Running => !record.nodes.is_empty(),
         };
         (met || over).then_some(met)
     }
 
-    /// Whether all of several have come to it, or `any`; nothing while that is open.
+    /// Whether all trainers, or with `any` one of them, have reached it; none while that is open.
     fn met(self, any: bool, trainers: &[TrainerRecord]) -> Option<bool> {
         let reached = trainers.iter().map(|record| self.reached(record));
         let reached: Vec<Option<bool>> = reached.collect();
         let [met, missed, open] = [Some(true), Some(false), None].map(|r| reached.contains(&r));
-        // The end of one says nothing of the others' ends.
+        // The end of one trainer does not decide the ends of the others.
         let at_once = (self == Self::Ended) == any;
         match (any, met, missed) {
             (true, true, _) => Some(true),
@@ -122,7 +121,7 @@ impl Goal {
     }
 }
 
-/// How a wait ends.
+/// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Met,
@@ -146,7 +145,7 @@ impl Outcome {
     }
 }
 
-/// The trainers that are waited for, as they are known.
+/// The awaited trainers, as last known.
 #[derive(Debug)]
 struct Watched {
     trainers: Vec<TrainerRecord>,
@@ -158,7 +157,7 @@ impl Watched {
     /// Asks control for trainers by name.
     ///
     /// # Errors
-    /// `L0009` if there is no such trainer; nobody answers.
+    /// `L0009` if there is no such trainer; NATS or control does not answer.
     async fn find(client: &Client, names: &[TrainerId]) -> Result<Self> {
         let mut watched = Self {
             trainers: Vec::with_capacity(names.len()),
@@ -192,11 +191,11 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Asks control again for those that are not over.
+    /// Asks control again for trainers that have not ended.
     ///
     /// # Errors
     /// As [`Watched::find`].
-    async fn look(&mut self, client: &Client) -> Result<()> {
+    async fn refresh(&mut self, client: &Client) -> Result<()> {
         let open = self.trainers.iter().filter(|r| !r.phase.is_final());
         let open: Vec<TrainerId> = open.map(|record| record.spec.id.clone()).collect();
         let found = Self::find(client, &open).await;
@@ -216,8 +215,9 @@ impl Watched {
         }
     }
 
-    /// Takes in what control says of admitted trainers. Whether control must be asked for the others.
-    fn hear(&mut self, state: TrainersState, asked_s: f64) -> bool {
+    /// Applies the published state of admitted trainers. Returns whether control must be asked for
+    /// the others.
+    fn apply(&mut self, state: TrainersState, asked_s: f64) -> bool {
         self.now = state.as_of;
         let said = state.trainers.into_iter();
         let mut said: BTreeMap<TrainerId, TrainerRecord> = said
@@ -226,7 +226,7 @@ impl Watched {
         let mut ask = false;
         for known in &mut self.trainers {
             match (known.phase, said.remove(&known.spec.id)) {
-                // Control's answer may be newer than what it said before.
+                // An earlier answer of control may be newer than this message.
                 (phase, _) if phase.is_final() => {}
                 (_, Some(record)) => *known = record,
                 (Phase::Queued, None) => ask |= asked_s >= QUEUE_S,
@@ -236,14 +236,14 @@ impl Watched {
         ask
     }
 
-    /// Follows them until they have come to what is awaited, or no longer can.
+    /// Follows the trainers until they have reached the awaited state, or no longer can.
     ///
     /// # Errors
-    /// The connection is closed, or control refuses. While control is silent it is waited for.
+    /// The connection is closed, or control refuses. While control is silent, the wait continues.
     async fn follow(
         &mut self,
         client: &Client,
-        told: &mut Messages<TrainersState>,
+        states: &mut Messages<TrainersState>,
         args: &WaitArgs,
         bar: &ProgressBar,
     ) -> Result<bool> {
@@ -253,18 +253,18 @@ impl Watched {
             }
             bar.set_position((self.share(args.goal) * STEPS as f64) as u64);
             bar.set_message(self.in_words());
-            let state = told.next().await.ok_or_else(lost)?;
-            if self.hear(state, self.asked.seconds()) {
-                match self.look(client).await {
-                    // Who is restarted says so, and then it is asked again.
+            let state = states.next().await.ok_or_else(lost)?;
+            if self.apply(state, self.asked.seconds()) {
+                match self.refresh(client).await {
+                    // Control publishes its state after a restart; it is asked again then.
                     Err(error) if error.exit == Exit::Unavailable => {}
-                    looked => looked?,
+                    refreshed => refreshed?,
                 }
             }
         }
     }
 
-    /// How far they have come, in `[0, 1]`.
+    /// Their progress towards the goal, in `[0, 1]`.
     fn share(&self, goal: Goal) -> f64 {
         let of = |record: &TrainerRecord| match goal.reached(record) {
             Some(_) => 1.0,
@@ -273,7 +273,7 @@ impl Watched {
         self.trainers.iter().map(of).sum::<f64>() / self.trainers.len().max(1) as f64
     }
 
-    /// What they do now, in a line.
+    /// Their present states in one line.
     fn in_words(&self) -> String {
         let rows = trainer_rows(&self.trainers, self.now, &[]);
         if let [one] = rows.as_slice() {
@@ -300,11 +300,11 @@ impl Watched {
         states.join(", ")
     }
 
-    /// Prints what they have come to, and how the process ends.
+    /// Prints the states of the trainers and returns the end of the process.
     ///
     /// # Errors
-    /// Whatever the outcome is, unless it is the awaited one.
-    fn say(&self, args: &WaitArgs, outcome: Outcome) -> Result<()> {
+    /// The outcome, unless it is the awaited one.
+    fn print(&self, args: &WaitArgs, outcome: Outcome) -> Result<()> {
         let rows = trainer_rows(&self.trainers, self.now, &[]);
         if args.json.json {
             output::print_json(&json!({
@@ -341,32 +341,19 @@ impl Watched {
     }
 }
 
-/// There is no such trainer, but others of like names.
+/// The error for an unknown trainer; it names similar trainers.
 async fn unknown(client: &Client, name: &TrainerId) -> CliError {
     let known = match pages(client, Kept::Books).await {
         Ok((_, records)) => records,
         Err(error) => return error,
     };
     let known = known.iter().map(|record| record.spec.id.as_str());
-    let near = such_as(known, name.as_str());
+    let near = examples_like(known, name.as_str());
     let said = format!("there is no trainer named {name}: {near}");
     CliError::new("L0009", Exit::Failed, said)
 }
 
-/// A bar on a terminal, nothing elsewhere.
-fn bar(json: bool) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(STEPS);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}  {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(250));
-    bar
-}
-
-/// Ends after a time, if there is one.
+/// Completes after the timeout; never, if there is none.
 async fn limit(timeout: Option<Span>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout.to_std()).await,
@@ -377,23 +364,23 @@ async fn limit(timeout: Option<Span>) {
 /// Runs `wait`.
 ///
 /// # Errors
-/// There is no such trainer, it has not come to what was awaited, or nobody answers.
+/// There is no such trainer, the awaited state was not reached, or control does not answer.
 pub(crate) async fn run(args: WaitArgs) -> Result<()> {
     let stop = stop_token();
     let client = Client::connect(&args.connect).await?;
-    // Heard before control is asked, so that no change falls between.
-    let mut told = client.follow(&address::trainers(client.cluster())).await?;
+    // The subscription starts before control is asked, so that no change is missed.
+    let mut states = client.follow(&address::trainers(client.cluster())).await?;
     let mut watched = Watched::find(&client, &args.trainers).await?;
-    let bar = bar(args.json.json);
+    let bar = output::progress_bar(args.json.json, STEPS, "{wide_bar} {msg}  {elapsed}");
     let outcome = tokio::select! {
-        // What is there already counts whatever the time.
+        // A state that is already reached counts, whatever the timeout.
         biased;
-        met = watched.follow(&client, &mut told, &args, &bar) => Outcome::of(met?),
+        met = watched.follow(&client, &mut states, &args, &bar) => Outcome::of(met?),
         () = stop.cancelled() => Outcome::Interrupted,
         () = limit(args.timeout) => Outcome::TimedOut,
     };
     bar.finish_and_clear();
-    watched.say(&args, outcome)
+    watched.print(&args, outcome)
 }
 
 #[cfg(test)]
@@ -402,7 +389,7 @@ mod tests {
     use crate::view::tests::record;
 
     #[test]
-    fn what_is_awaited_is_met_missed_or_open() {
+    fn a_goal_is_met_missed_or_open() {
         let [queued, active, running, done, failed, cancelled] = [
             record("q", Phase::Queued, 0),
             record("a", Phase::Active, 0),
@@ -447,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn control_is_asked_only_for_what_it_does_not_say() {
+    fn control_is_asked_only_for_trainers_that_it_does_not_publish() {
         let mut watched = Watched {
             trainers: vec![
                 record("a", Phase::Active, 2),
@@ -469,16 +456,16 @@ mod tests {
                 record("d", Phase::Active, 1),
             ])
         };
-        assert!(!watched.hear(grown(), 0.0), "nothing has ended");
+        assert!(!watched.apply(grown(), 0.0), "nothing has ended");
         assert_eq!(watched.trainers[0].nodes.len(), 4);
-        assert_eq!(watched.trainers[2].phase, Phase::Done, "that is over");
+        assert_eq!(watched.trainers[2].phase, Phase::Done, "it has ended");
         assert!(
-            watched.hear(grown(), QUEUE_S),
+            watched.apply(grown(), QUEUE_S),
             "one may have left the queue"
         );
-        assert!(watched.hear(said(Vec::new()), 0.0), "one has left");
+        assert!(watched.apply(said(Vec::new()), 0.0), "one has left");
         let rest = vec![record("a", Phase::Active, 1), record("q", Phase::Active, 1)];
-        assert!(!watched.hear(said(rest), QUEUE_S), "all are told of");
+        assert!(!watched.apply(said(rest), QUEUE_S), "all are published");
         assert_eq!(watched.in_words(), "1 done, 2 training");
         watched.trainers.truncate(1);
         assert_eq!(watched.in_words(), "a training on 1 node, 0.0 %");

@@ -1,4 +1,4 @@
-//! Arguments of the demonstration, and its course.
+//! Arguments of `lacuna demo`, and its course.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{outcome, play, report};
 use crate::client::Client;
 use crate::error::{Result, file_error};
 use crate::output::{self, JsonArg, parse_span};
-use crate::up::{Family, Settings, stop_token};
+use crate::up::{Supervisor, Settings, stop_token};
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
@@ -26,62 +26,50 @@ Examples:
   lacuna demo --wall 30s --report /tmp/demo.html
   lacuna demo --nodes 256 --data none            a generated machine
 
-It starts a nats-server and all services in a temporary folder, on free ports, plays the first
---nodes nodes of the recorded machine in --data (or, without one, a generated machine) at
---rate times its speed, trains 1,000 equal trainers in its holes, ten at a time, and draws what
-happens. On a terminal it draws in place; elsewhere it prints a line every five seconds.
+The demonstration starts a nats-server and all services in a temporary folder, on free ports. It
+plays the first --nodes nodes of the recorded machine in --data (or, without one, of a generated
+machine) at --rate times its speed. It trains 1,000 equal trainers in its holes, ten at a time,
+and draws the cluster. On a terminal it redraws in place; elsewhere it prints a line every five
+seconds.
 
 How to read it:
   pool           nodes idle now, and how many of them train
-  harvested      node-hours under a lease; beside them the idle node-hours, and the share used
+  harvested      node-hours under a lease, the idle node-hours, and the share used
   efficiency U   samples done over those of the same trainers on as many dedicated nodes; - with
                  the reason where it is not known
-  lost           samples lost over samples done: stalls at a change of size, and work done again
-                 because no checkpoint covers it
-  preemptions    times that a trainer lost nodes because the main scheduler wanted them
-  rescales       times that the planner changed a trainer's size
+  lost           samples lost over samples done: stalls at a change of size, and repeated work
+                 that no checkpoint covers
+  preemptions    losses of nodes of a trainer to the main scheduler
+  rescales       changes of a trainer's size by the planner
   plan latency   from the newest pool or trainers at the planner to its plan")]
 pub(crate) struct DemoArgs {
     /// Folder with recorded data; `none` for a generated machine [default: LACUNA_DATA, else
     /// ../shared/data if it is there]
     #[arg(long, value_name = "DIR", env = "LACUNA_DATA")]
     data: Option<PathBuf>,
-    /// How long it plays
+    /// Duration of the demonstration
     #[arg(long, default_value = "120s", value_parser = parse_span)]
     wall: Span,
-    /// Recorded seconds a second
+    /// Recorded seconds per second
     #[arg(long, default_value_t = 600.0)]
     rate: f64,
-    /// Nodes of the machine
+    /// Number of nodes of the machine
     #[arg(long, default_value_t = 1024)]
     nodes: u32,
-    /// Trainers admitted at a time
+    /// Number of trainers admitted at a time
     #[arg(long, default_value_t = 10)]
     max_parallel: u32,
-    /// Where the report goes
+    /// File of the report
     #[arg(long, value_name = "FILE", default_value = "lacuna-demo.html")]
     report: PathBuf,
     /// Seed of the generated machine
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep data and logs in this folder, instead of a temporary one
+    /// Keep data and logs in this folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArg,
-}
-
-/// Where the time went, wall-clock seconds.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
-pub(crate) struct Spent {
-    /// Finding or making the machine and its trainers.
-    pub(crate) prepare_s: f64,
-    /// From the first process to the last service that answers.
-    pub(crate) start_s: f64,
-    /// Playing the recording.
-    pub(crate) play_s: f64,
-    /// Summing up and ending everything.
-    pub(crate) end_s: f64,
 }
 
 fn config(args: &DemoArgs, input: &Input) -> Config {
@@ -97,8 +85,9 @@ fn config(args: &DemoArgs, input: &Input) -> Config {
         end: None,
     });
     config.control.max_parallel = args.max_parallel;
-    // At 600 times its speed a second is ten minutes of the machine: report and reconcile more
-    // often than at a real one, so that a trainer's end is seen within a recorded minute.
+    // At 600 times its speed a second is ten minutes of the machine. Reports and reconciliation are
+    // therefore more frequent than on a real one, so that the end of a trainer is seen within a
+    // recorded minute.
     let often = Span::from_ms(100);
     config.agent.report_every = often;
     config.control.reconcile_every = Span::from_ms(500);
@@ -114,7 +103,7 @@ fn config(args: &DemoArgs, input: &Input) -> Config {
 pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let stop = stop_token();
     report::require_writable(&args.report)?;
-    let mut spent = Spent::default();
+    let mut spent = outcome::TimeSpent::default();
     let watch = Stopwatch::start();
     let temporary = tempfile::Builder::new()
         .prefix("lacuna-demo-")
@@ -137,9 +126,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
         config: config(&args, &input),
         nats_port: None,
     };
-    let mut family = Family::start(settings).await?;
+    let mut supervisor = Supervisor::start(settings).await?;
     let ready = tokio::select! {
-        ready = family.wait_until_ready(Duration::from_secs(30)) => ready,
+        ready = supervisor.wait_until_ready(Duration::from_secs(30)) => ready,
         () = stop.cancelled() => Ok(()),
     };
     spent.start_s = watch.seconds();
@@ -147,20 +136,20 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
     let watch = Stopwatch::start();
     let played = match ready {
         Ok(()) => {
-            let plan = play::Course {
+            let plan = play::Playback {
                 wall: args.wall.to_std(),
                 rate: args.rate,
                 quiet: args.json.json,
             };
-            play_with(&mut family, &input, &plan, &stop).await
+            play_with(&mut supervisor, &input, &plan, &stop).await
         }
         Err(e) => Err(e),
     };
     spent.play_s = watch.seconds();
-    // Whatever happened: nothing stays behind.
+    // Everything is stopped, whatever the result of the demonstration.
     let watch = Stopwatch::start();
-    let deaths = family.deaths;
-    family.stop().await;
+    let deaths = supervisor.deaths;
+    supervisor.stop().await;
     let played = played?;
     let mut outcome = outcome::Outcome::new(&input, &played, deaths, &spent, &args.report);
     let document = report::fill(&input, &played, &outcome, args.rate, args.max_parallel);
@@ -174,16 +163,16 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
 }
 
 async fn play_with(
-    family: &mut Family,
+    supervisor: &mut Supervisor,
     input: &Input,
-    course: &play::Course,
+    playback: &play::Playback,
     stop: &CancellationToken,
 ) -> Result<play::Played> {
-    let client = Client::at(&family.file.nats, &family.file.cluster).await?;
-    family.start_ingest()?;
+    let client = Client::at(&supervisor.file.nats, &supervisor.file.cluster).await?;
+    supervisor.start_ingest()?;
     let played = tokio::select! {
-        played = play::play(&client, input, course, stop) => played,
-        e = family.until_broken() => Err(e),
+        played = play::play(&client, input, playback, stop) => played,
+        e = supervisor.until_failure() => Err(e),
     };
     client.close().await;
     played

@@ -1,4 +1,4 @@
-//! What the demonstration plays: a recorded machine if there is one, else a generated one.
+//! The machine of the demonstration: a recorded one if there is one, else a generated one.
 
 use std::path::{Path, PathBuf};
 
@@ -13,28 +13,28 @@ use crate::files::write_holes;
 /// A machine and its trainers.
 #[derive(Debug, Clone)]
 pub(crate) struct Input {
-    /// What machine, in a line.
+    /// The machine in one line.
     pub(crate) machine: String,
-    /// What trainers, in a line.
+    /// The trainers in one line.
     pub(crate) workload: String,
     /// Short name for titles.
     pub(crate) title: String,
-    /// Its hole list.
+    /// The file of its hole list.
     pub(crate) holes: PathBuf,
-    /// The order of its nodes.
+    /// The file with the order of its nodes.
     pub(crate) nodes_file: Option<PathBuf>,
-    /// Where to begin.
+    /// The start in the trace.
     pub(crate) start: Timestamp,
     /// The trainers, in order of submission.
     pub(crate) trainers: Vec<TrainerSpec>,
 }
 
-/// How many trainers the generated workload has, and over how many seconds their submissions
-/// are spread evenly: as in the recorded one.
+/// Number of trainers of the generated workload, and the seconds over which their submissions are
+/// spread evenly: as in the recorded workload.
 const TRAINERS: u32 = 1000;
 const SPREAD_S: f64 = 36_000.0;
 
-/// The recorded data, if they are there.
+/// The recorded machine, if its files exist.
 fn recorded(folder: &Path, nodes: u32) -> Option<Result<Input>> {
     let folder = folder.join("summit-2021-02");
     let (holes, order) = (folder.join("holes.csv.gz"), folder.join("nodes.txt"));
@@ -65,9 +65,9 @@ fn recorded(folder: &Path, nodes: u32) -> Option<Result<Input>> {
     Some(read())
 }
 
-/// ShuffleNet on ImageNet: samples/s at node counts, measured on Summit by the authors of
-/// BFTrainer and published with their replayer (arXiv 2106.12091), as are the rescale costs of
-/// 18 s and 12 s. One trainer has 130 million samples to do: about a hundred epochs.
+/// ShuffleNet on ImageNet: samples/s by node count, measured on Summit by the authors of BFTrainer
+/// and published with their replayer (arXiv 2106.12091), with their rescale costs of 18 s and 12 s.
+/// One trainer has 130 million samples to do, about a hundred epochs.
 pub fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
     let counts = [1, 2, 4, 8, 16, 32, 64];
     let rates = [
@@ -94,7 +94,7 @@ pub fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
     })
 }
 
-/// The same trainers as in the paper, submitted from `start` on.
+/// The trainers of the paper, submitted from `start` on.
 #[must_use]
 pub(crate) fn workload(start: Timestamp) -> Vec<TrainerSpec> {
     (0..TRAINERS)
@@ -126,11 +126,10 @@ fn generated(nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
     })
 }
 
-/// The recorded machine in `data`, or at the usual place, or a generated one.
+/// The recorded machine in `data`, or at the default place, or a generated one.
 ///
 /// # Errors
-/// The data are there but cannot be read, a folder was named that has none, or nothing can be
-/// generated.
+/// The recorded files cannot be read, the named folder has none, or no machine can be generated.
 pub(crate) fn find(data: Option<&Path>, nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
     match data {
         Some(none) if none.as_os_str() == "none" => generated(nodes, seed, folder),

@@ -1,4 +1,4 @@
-//! `lacuna demo`: two minutes of the whole, then a summary, a report, and nothing left running.
+//! `lacuna demo`: the whole system for two minutes, then a summary and a report. All processes end.
 
 mod args;
 mod input;

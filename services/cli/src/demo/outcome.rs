@@ -7,20 +7,32 @@ use serde::Serialize;
 use lacuna_model::Phase;
 use lacuna_trainer::measure;
 
-use super::args::Spent;
 use super::input::Input;
 use super::play::Played;
 use crate::output::{iso, latency, quantile, short};
-use crate::table::facts;
+use crate::table::key_values;
 
-/// What `lacuna demo --json` prints.
+/// Wall-clock time by stage, seconds.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct TimeSpent {
+    /// Preparation of the machine and its trainers.
+    pub(crate) prepare_s: f64,
+    /// From the first process to the last service that answers.
+    pub(crate) start_s: f64,
+    /// Playing the trace.
+    pub(crate) play_s: f64,
+    /// The summary, and the end of all processes.
+    pub(crate) end_s: f64,
+}
+
+/// The JSON value of `lacuna demo --json`.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {
-    /// Which machine.
+    /// The machine in one line.
     pub(crate) machine: String,
-    /// From this recorded moment.
+    /// The first recorded moment.
     pub(crate) from: String,
-    /// To this one.
+    /// The last recorded moment.
     pub(crate) until: String,
     /// Recorded hours played.
     pub(crate) hours: f64,
@@ -28,13 +40,13 @@ pub(crate) struct Outcome {
     pub(crate) idle_node_hours: f64,
     /// Node-hours under a lease.
     pub(crate) harvested_node_hours: f64,
-    /// Idle nodes on average.
+    /// Mean number of idle nodes.
     pub(crate) equivalent_nodes: f64,
     /// Idle share used: harvested over idle node-hours.
     pub(crate) idle_share_used: f64,
     /// Efficiency U.
     pub(crate) efficiency: Option<f64>,
-    /// Why the efficiency is not known.
+    /// The reason why the efficiency is unknown; empty if it is known.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) efficiency_unknown: &'static str,
     /// Samples trained.
@@ -43,40 +55,40 @@ pub(crate) struct Outcome {
     pub(crate) rescale_cost_fraction: f64,
     /// Share lost to preemption: samples lost over samples done.
     pub(crate) preempt_cost_fraction: f64,
-    /// Times that a trainer lost nodes unasked.
+    /// Number of preemptions: losses of nodes that no plan asked for.
     pub(crate) preemptions: u64,
-    /// Times that the planner changed a size.
+    /// Number of size changes by the planner.
     pub(crate) rescales: u64,
-    /// Trainers that have done their work.
+    /// Number of trainers that have done their work.
     pub(crate) trainers_done: u64,
-    /// Trainers that were given nodes.
+    /// Number of trainers that had nodes.
     pub(crate) trainers_started: usize,
-    /// Events played.
+    /// Number of events played.
     pub(crate) events: u64,
-    /// Median seconds from a plan's newest input to the plan.
+    /// Median time from a plan's newest input to the plan, seconds.
     pub plan_latency_p50_s: Option<f64>,
-    /// 99th percentile of the same.
+    /// 99th percentile of the same time.
     pub plan_latency_p99_s: Option<f64>,
-    /// Number of the last plan.
+    /// Generation of the last plan.
     pub(crate) plans: u64,
-    /// Times that a service died.
+    /// Number of times that a service died.
     pub(crate) deaths: u32,
-    /// Whether a signal ended it early.
+    /// Whether a signal ended the demonstration early.
     pub(crate) interrupted: bool,
-    /// Where the wall-clock time went, seconds.
-    pub(crate) spent: Spent,
-    /// The report.
+    /// Wall-clock time by stage, seconds.
+    pub(crate) spent: TimeSpent,
+    /// The file of the report.
     pub(crate) report: PathBuf,
 }
 
 impl Outcome {
-    /// Out of the last picture.
+    /// The figures of the last view model.
     #[must_use]
     pub(crate) fn new(
         input: &Input,
         played: &Played,
         deaths: u32,
-        spent: &Spent,
+        spent: &TimeSpent,
         report: &Path,
     ) -> Self {
         let t = &played.last.totals;
@@ -152,7 +164,7 @@ impl Outcome {
         let percent = |share: f64| format!("{:.1}%", share * 100.0);
         let efficiency = match self.efficiency {
             Some(u) => format!(
-                "{} of what {:.1} dedicated nodes do in the same time",
+                "{} of the work of {:.1} dedicated nodes in the same time",
                 percent(u),
                 self.equivalent_nodes
             ),
@@ -219,7 +231,7 @@ impl Outcome {
             .collect()
     }
 
-    /// For people.
+    /// The table for people.
     #[must_use]
     pub(crate) fn table(&self) -> String {
         let mut rows = self.rows();
@@ -233,6 +245,6 @@ impl Outcome {
         ));
         rows.push(("report".to_owned(), self.report.display().to_string()));
         let rows: Vec<(&str, String)> = rows.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
-        format!("\n{}", facts(&rows))
+        format!("\n{}", key_values(&rows))
     }
 }

@@ -10,16 +10,16 @@ use super::input::Input;
 use super::outcome::Outcome;
 use super::play::Played;
 use crate::error::{CliError, Exit, Result, file_error};
-use crate::files::{beside, discard, not_a_file, settle};
+use crate::files::{beside, discard, not_a_file, replace};
 
-/// Below this much recorded time an efficiency is noise.
+/// Below this recorded time, seconds, an efficiency is noise.
 const FIRST_EFFICIENCY_S: f64 = 600.0;
 
 fn seconds(at: Timestamp, start: Timestamp) -> f64 {
     at.since(start).as_secs_f64().max(0.0)
 }
 
-/// What the report shows.
+/// Fills the report of the demonstration.
 #[must_use]
 pub(crate) fn fill(
     input: &Input,
@@ -78,13 +78,13 @@ pub(crate) fn fill(
         }),
         solve_seconds: played.latencies.clone(),
         notes: vec![
-            "Efficiency is samples done over those of the same trainers on as many dedicated nodes as were idle \
-             on average, in the same time (arXiv 2106.12091)."
+            "Efficiency is samples done over those of the same trainers on as many dedicated nodes as were \
+             idle on average, in the same time (arXiv 2106.12091)."
                 .to_owned(),
             format!(
-                "Decision times are measured from the newest input of a plan to the plan, on this computer. At \
-                 {rate} times its speed a millisecond of computing is {:.1} s of the machine, so the efficiency \
-                 here is lower than at the speed of a real machine.",
+                "Decision times run from the newest input of a plan to the plan, on this computer. At \
+                 {rate} times its speed a millisecond of computing is {:.1} s of the machine, so the \
+                 efficiency here is lower than at the speed of a real machine.",
                 rate / 1000.0
             ),
         ],
@@ -92,10 +92,10 @@ pub(crate) fn fill(
     }
 }
 
-/// Refuses a place for the report that cannot be written, before the long part.
+/// Checks that the report can be written, before the long part.
 ///
 /// # Errors
-/// `L0011` with what to do.
+/// `L0011`, with a remedy.
 pub(crate) fn require_writable(path: &Path) -> Result<()> {
     let half = beside(path);
     std::fs::OpenOptions::new()
@@ -115,22 +115,16 @@ pub(crate) fn require_writable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page beside its place and renames it, so that a full disk leaves no half of one.
+/// Writes the page to a temporary file and renames it, so that a full disk leaves no partial page.
 ///
 /// # Errors
-/// `L0011` with what the system said.
+/// `L0011`, with the error of the system.
 pub(crate) fn write(path: &Path, report: &Report) -> Result<()> {
-    let half = beside(path);
-    let write = || {
+    replace(path, |half| {
         use std::io::Write as _;
-        let mut file = std::fs::File::create(&half)?;
+        let mut file = std::fs::File::create(half)?;
         file.write_all(render(report).as_bytes())?;
-        file.sync_all().or_else(not_a_file)?;
-        settle(&half, path)
-    };
-    write().map_err(|e| {
-        discard(&half, path);
-        file_error("write", path, &e)
+        file.sync_all().or_else(not_a_file)
     })
 }
 
@@ -139,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_cannot_be_written_is_found_before_the_run() {
+    fn an_unwritable_report_is_found_before_the_run() {
         let dir = tempfile::tempdir().unwrap();
         assert!(require_writable(&dir.path().join("no/such/folder.html")).is_err());
         assert!(require_writable(dir.path()).is_err());

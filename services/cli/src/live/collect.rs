@@ -1,4 +1,4 @@
-//! Listens to the bus and keeps what the live view needs.
+//! Collects messages of the bus for the live view.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,40 +11,40 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Progress, Reply, Request, Totals, TrainersState};
 
-use super::frame::{Frame, LiveTrainer};
+use super::view_model::{ViewModel, LiveTrainer};
 use crate::client::{Client, unexpected};
 use crate::error::Result;
 use crate::output::quantile;
 use crate::view::trainer_row;
 
-/// Plans whose latency is remembered.
+/// The number of plans whose latency is kept.
 const LATENCIES: usize = 1024;
-/// Seconds over which the rate of events is taken.
+/// The length of the window for the rate of events, seconds.
 const RATE_WINDOW: f64 = 5.0;
 
 #[derive(Default)]
-struct Heard {
+struct Received {
     events: u64,
     trainers: Option<TrainersState>,
     progress: HashMap<TrainerId, Progress>,
-    /// How many plans have come.
+    /// The number of plans received.
     plans: u64,
     latencies: VecDeque<f64>,
-    news: VecDeque<String>,
+    messages: VecDeque<String>,
     sizes: HashMap<TrainerId, Vec<(Timestamp, u32)>>,
     open: HashMap<NodeId, Timestamp>,
     holes_s: Vec<f64>,
 }
 
-impl Heard {
-    fn tell(&mut self, line: String) {
-        if self.news.len() == 8 {
-            self.news.pop_front();
+impl Received {
+    fn push_message(&mut self, line: String) {
+        if self.messages.len() == 8 {
+            self.messages.pop_front();
         }
-        self.news.push_back(line);
+        self.messages.push_back(line);
     }
 
-    /// Counts an event, and notes the length of a hole that it ends.
+    /// Counts an event, and records the length of a hole that it ends.
     fn take_event(&mut self, event: NodeEvent) {
         match event.kind {
             EventKind::Snapshot { .. } => return,
@@ -61,7 +61,7 @@ impl Heard {
         self.events += 1;
     }
 
-    /// Notes which trainers came and went, how large they are, and which lost nodes unasked.
+    /// Records the trainers that came and went, their sizes, and their losses of nodes.
     fn take_trainers(&mut self, state: TrainersState) {
         let before = self.trainers.take();
         for record in &state.trainers {
@@ -84,7 +84,7 @@ impl Heard {
                     .map(|n| n.as_str())
                     .take(3)
                     .collect();
-                self.tell(format!(
+                self.push_message(format!(
                     "{name} went from {} to {} nodes: batch jobs took {}",
                     old.nodes.len(),
                     record.nodes.len(),
@@ -98,17 +98,17 @@ impl Heard {
                     sizes.push((state.as_of, 0));
                 }
                 self.progress.remove(&old.spec.id);
-                self.tell(format!("{} has left: done or cancelled", old.spec.id));
+                self.push_message(format!("{} has left: done or cancelled", old.spec.id));
             }
         }
         self.trainers = Some(state);
     }
 }
 
-/// Listens, and makes frames.
+/// Receives messages and makes view models.
 pub(crate) struct Collector {
     client: Client,
-    heard: Arc<Mutex<Heard>>,
+    received: Arc<Mutex<Received>>,
     _tasks: JoinSet<()>,
     title: String,
     watch: Stopwatch,
@@ -117,21 +117,21 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Subscribes to everything that the view shows.
+    /// Subscribes to all subjects of the view.
     ///
     /// # Errors
     /// NATS does not answer.
     pub(crate) async fn start(client: Client, title: String) -> Result<Self> {
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let received = Arc::new(Mutex::new(Received::default()));
         let mut tasks = JoinSet::new();
         let cluster = client.cluster().clone();
         macro_rules! on {
             ($subject:expr, $source:ident, |$state:ident, $message:ident| $what:expr) => {{
                 let mut stream = client.$source(&$subject).await?;
-                let heard = Arc::clone(&heard);
+                let received = Arc::clone(&received);
                 tasks.spawn(async move {
                     while let Some($message) = stream.next().await {
-                        let mut $state = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut $state = received.lock().unwrap_or_else(PoisonError::into_inner);
                         $what
                     }
                 });
@@ -153,7 +153,7 @@ impl Collector {
         });
         Ok(Self {
             client,
-            heard,
+            received,
             _tasks: tasks,
             title,
             watch: Stopwatch::start(),
@@ -162,7 +162,7 @@ impl Collector {
         })
     }
 
-    /// Seconds since it began to listen.
+    /// Seconds since the subscription.
     #[must_use]
     pub(crate) fn seconds(&self) -> f64 {
         self.watch.seconds()
@@ -177,50 +177,50 @@ impl Collector {
     /// Latencies of the last plans, seconds, sorted.
     #[must_use]
     pub(crate) fn latencies(&self) -> Vec<f64> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut list: Vec<f64> = heard.latencies.iter().copied().collect();
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list: Vec<f64> = received.latencies.iter().copied().collect();
         list.sort_by(f64::total_cmp);
         list
     }
 
-    /// The size of every trainer from each moment on.
+    /// The sizes of each trainer, with their first moments.
     #[must_use]
     pub(crate) fn sizes(&self) -> HashMap<TrainerId, Vec<(Timestamp, u32)>> {
-        self.heard
+        self.received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .sizes
             .clone()
     }
 
-    /// Lengths of the holes that opened and ended meanwhile, seconds.
+    /// Lengths of the holes that opened and ended since the subscription, seconds.
     #[must_use]
     pub(crate) fn holes_s(&self) -> Vec<f64> {
-        self.heard
+        self.received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .holes_s
             .clone()
     }
 
-    /// Asks control for the totals and makes the picture of now.
+    /// Asks control for the totals and makes the present view model.
     ///
     /// # Errors
     /// Control does not answer.
-    pub(crate) async fn frame(&mut self, wall_total: Option<Duration>) -> Result<Frame> {
+    pub(crate) async fn view_model(&mut self, wall_total: Option<Duration>) -> Result<ViewModel> {
         let totals = match self.client.ask(Request::Totals).await? {
             Reply::Totals(totals) => totals,
             other => return Err(unexpected(other)),
         };
         let subject = lacuna_wire::address::use_state(self.client.cluster());
-        // Only a remark: without it the picture is drawn all the same.
+        // The limits are optional; the view is drawn without them as well.
         let used = self.client.newest(&subject).await.ok().flatten();
         let limits = used.and_then(|used| crate::view::in_force(&used));
         self.readings.push(totals);
         let wall_s = self.watch.seconds();
         let latencies = self.latencies();
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        self.events_at.push_back((wall_s, heard.events));
+        let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        self.events_at.push_back((wall_s, received.events));
         while self
             .events_at
             .front()
@@ -233,34 +233,34 @@ impl Collector {
             (Some(a), Some(b)) if b.0 > a.0 => (b.1 - a.1) as f64 / (b.0 - a.0),
             _ => 0.0,
         };
-        let trainers = heard.trainers.iter().flat_map(|s| &s.trainers);
+        let trainers = received.trainers.iter().flat_map(|s| &s.trainers);
         let trainers = trainers
             .filter(|t| t.phase == Phase::Active)
-            .map(|t| live(t, heard.progress.get(&t.spec.id), &totals))
+            .map(|t| live(t, received.progress.get(&t.spec.id), &totals))
             .collect();
         let history = |of: fn(&Totals) -> u32| {
             let step = (self.readings.len() / 72).max(1);
             self.readings.iter().step_by(step).map(of).collect()
         };
-        Ok(Frame {
+        Ok(ViewModel {
             title: self.title.clone(),
             wall_s,
             wall_total_s: wall_total.map(|w| w.as_secs_f64()),
             totals,
             limits,
             events_per_s,
-            events: heard.events,
+            events: received.events,
             plan_latency: quantile(&latencies, 0.5).zip(quantile(&latencies, 0.99)),
-            plans: heard.plans,
+            plans: received.plans,
             pool_history: history(|t| t.pool_nodes),
             leased_history: history(|t| t.leased_nodes),
             trainers,
-            news: heard.news.iter().cloned().collect(),
+            messages: received.messages.iter().cloned().collect(),
         })
     }
 }
 
-/// A trainer with its newest progress, which is fresher than control's record.
+/// A trainer with its newest progress, which is newer than control's record.
 fn live(record: &TrainerRecord, progress: Option<&Progress>, totals: &Totals) -> LiveTrainer {
     let mut record = record.clone();
     if let Some(p) = progress.filter(|p| record.is_reported_by(p)) {
@@ -286,7 +286,7 @@ mod tests {
     use lacuna_model::RunId;
 
     #[test]
-    fn newer_progress_of_the_same_run_is_shown() {
+    fn newer_progress_of_the_same_incarnation_is_shown() {
         let mut r = record("a", Phase::Active, 2);
         r.run = RunId(4);
         r.samples_run = 100_000.0;
@@ -309,38 +309,38 @@ mod tests {
         assert_eq!(
             share(&progress(3, 900_000.0)),
             0.1,
-            "a report of a closed run counts nothing"
+            "a report of a closed incarnation is ignored"
         );
         assert_eq!(
             share(&progress(4, 10.0)),
             0.1,
-            "an older report turns nothing back"
+            "an older report does not lower the progress"
         );
     }
 
     #[test]
-    fn a_preemption_and_an_end_are_news() {
-        let mut heard = Heard::default();
+    fn a_preemption_and_an_end_are_messages() {
+        let mut received = Received::default();
         let state = |trainers| TrainersState {
             version: 1,
             as_of: Timestamp::default(),
             trainers,
             unusable: Vec::new(),
         };
-        heard.take_trainers(state(vec![
+        received.take_trainers(state(vec![
             record("a", Phase::Active, 3),
             record("b", Phase::Active, 1),
         ]));
-        assert!(heard.news.is_empty());
+        assert!(received.messages.is_empty());
         let mut hit = record("a", Phase::Active, 3);
         hit.preemptions = 1;
         hit.nodes.retain(|n| *n != NodeId::new("node-001").unwrap());
-        heard.take_trainers(state(vec![hit]));
-        let news: Vec<String> = heard.news.into();
+        received.take_trainers(state(vec![hit]));
+        let messages: Vec<String> = received.messages.into();
         assert_eq!(
-            news[0],
+            messages[0],
             "a went from 3 to 2 nodes: batch jobs took node-001"
         );
-        assert!(news[1].starts_with("b has left"), "{}", news[1]);
+        assert!(messages[1].starts_with("b has left"), "{}", messages[1]);
     }
 }

@@ -1,13 +1,13 @@
-//! The picture in one line, for logs and pipes.
+//! The live view in one line, for logs and pipes.
 
 use crate::output::{iso_short, latency, short};
 
-use super::Frame;
+use super::ViewModel;
 
-/// One line with the figures that matter.
+/// The most important figures in one line.
 #[must_use]
-pub(crate) fn status_line(frame: &Frame) -> String {
-    let t = &frame.totals;
+pub(crate) fn status_line(model: &ViewModel) -> String {
+    let t = &model.totals;
     let efficiency = t
         .efficiency
         .known()
@@ -15,7 +15,7 @@ pub(crate) fn status_line(frame: &Frame) -> String {
     format!(
         "{:>4.0} s  {}  pool {:>4}  leased {:>4}  harvested {:>7.1} node-h  efficiency {efficiency:>6}  \
          samples {:>6}  trainers {} active {} done  events {:.1}/s  plan p50 {}",
-        frame.wall_s,
+        model.wall_s,
         iso_short(t.now),
         t.pool_nodes,
         t.leased_nodes,
@@ -23,9 +23,9 @@ pub(crate) fn status_line(frame: &Frame) -> String {
         short(t.samples),
         t.active,
         t.trainers_done,
-        frame.events_per_s,
-        latency(frame.plan_latency.map(|l| l.0)),
-    ) + &frame
+        model.events_per_s,
+        latency(model.plan_latency.map(|l| l.0)),
+    ) + &model
         .limits
         .as_ref()
         .map_or_else(String::new, |limits| format!("  limited: {limits}"))
@@ -36,8 +36,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_no_line_end_and_no_escape() {
-        let line = status_line(&Frame::default());
+    fn the_status_line_has_no_line_end_and_no_escape() {
+        let line = status_line(&ViewModel::default());
         assert!(!line.contains('\n') && !line.contains('\x1b'));
         assert!(line.contains("pool    0"), "{line}");
     }

@@ -1,11 +1,11 @@
-//! The live view: what the services say, drawn in place on a terminal or line by line elsewhere.
+//! The live view of the services' messages: redrawn on a terminal, line by line elsewhere.
 
 mod collect;
-mod frame;
+mod view_model;
 mod lines;
 mod screen;
 
 pub(crate) use collect::Collector;
-pub(crate) use frame::{Frame, Palette, render};
+pub(crate) use view_model::{ViewModel, Palette, render};
 pub(crate) use lines::status_line;
 pub(crate) use screen::{Screen, Surface};

@@ -1,4 +1,4 @@
-//! Where the live view is drawn.
+//! The terminal of the live view.
 
 use std::io::Write as _;
 
@@ -6,16 +6,16 @@ use console::Term;
 
 use super::Palette;
 
-/// What standard output is.
+/// The kind of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Surface {
-    /// A terminal: the picture is redrawn in place.
+    /// A terminal: the view is redrawn in place.
     Terminal,
-    /// A file or a pipe: one line now and then.
+    /// A file or a pipe: a line is written from time to time.
     Lines,
 }
 
-/// A place on the terminal that is redrawn without flicker; the last picture stays.
+/// An area of the terminal that is redrawn without flicker; the last drawing stays.
 pub(crate) struct Screen {
     term: Term,
     drawn: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// On standard output.
+    /// A screen on standard output.
     #[must_use]
     pub(crate) fn new() -> Self {
         let term = Term::stdout();
@@ -34,7 +34,7 @@ impl Screen {
             Palette::Plain
         };
         if term.is_term() {
-            // Failing to hide the cursor is only ugly.
+            // A cursor that cannot be hidden is only ugly.
             let _ = term.hide_cursor();
         }
         Self {
@@ -44,7 +44,7 @@ impl Screen {
         }
     }
 
-    /// What it is drawn on.
+    /// The kind of its output.
     #[must_use]
     pub(crate) fn surface(&self) -> Surface {
         if self.term.is_term() {
@@ -54,13 +54,13 @@ impl Screen {
         }
     }
 
-    /// Whether colours are wanted.
+    /// The palette: colours, unless the user has switched them off.
     #[must_use]
     pub(crate) fn palette(&self) -> Palette {
         self.palette
     }
 
-    /// Columns and lines that a picture may have.
+    /// The columns and lines that a drawing may have.
     #[must_use]
     pub(crate) fn size(&self) -> (usize, usize) {
         let (rows, columns) = self.term.size();
@@ -71,8 +71,8 @@ impl Screen {
         )
     }
 
-    /// Replaces the last picture. It goes out in one write, and lines are overwritten before
-    /// they are cleared, so that nothing flickers.
+    /// Replaces the last drawing. The text goes out in one write, and lines are overwritten before
+    /// they are cleared, so that the terminal does not flicker.
     pub(crate) fn draw(&mut self, lines: &[String]) {
         let mut text = String::new();
         if self.drawn > 0 {
@@ -84,7 +84,7 @@ impl Screen {
             text.push_str("\x1b[K\n");
         }
         text.push_str("\x1b[J");
-        // A terminal that has gone away is noticed by the signal that comes with it.
+        // The loss of the terminal also sends a signal, which ends the command.
         let _ = self.term.write_all(text.as_bytes());
         let _ = self.term.flush();
         self.drawn = lines.len();

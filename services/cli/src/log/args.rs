@@ -1,4 +1,4 @@
-//! The arguments of every command that takes a log.
+//! The arguments of all commands that read a log.
 
 use std::path::PathBuf;
 
@@ -10,117 +10,115 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Format, Reading, Window};
 use lacuna_timeline::batch::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 
-use super::blocks;
+use super::unavailable;
 use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
 
-/// A log and how to read it.
+/// A log, and the switches for reading it.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
     /// The log of a batch scheduler, or a list of holes (plain, gzip or zstd)
-    // No heading, whatever the command's own before it were.
+    // No heading, whatever heading the command's own arguments before it have.
     #[arg(value_name = "LOG", help_heading = None::<&str>)]
     pub log: PathBuf,
     #[command(flatten, next_help_heading = "The log")]
     pub(super) text: TextArgs,
     #[command(flatten, next_help_heading = "The machine")]
     pub(super) machine: MachineArgs,
-    #[command(flatten, next_help_heading = "What of it")]
+    #[command(flatten, next_help_heading = "The part")]
     pub(super) part: PartArgs,
-    /// Whether the simulated scheduler is to tell when it expects to take which nodes. Set by the
-    /// command that listens; it takes time.
+    /// Whether the simulated scheduler announces planned starts. The command that uses them sets
+    /// it; it takes time.
     #[arg(skip)]
     pub outlook: bool,
-    /// The planned starts beside a list of holes. Set by the command that listens.
+    /// The planned starts beside a list of holes. The command that uses them sets it.
     #[arg(skip)]
     pub planned: Option<PathBuf>,
 }
 
-/// How the text is read.
+/// Format of the text.
 #[derive(Debug, Clone, Args)]
 pub(super) struct TextArgs {
-    /// Its format [default: told by its first lines]
+    /// Format [default: detected from the first lines]
     #[arg(long, value_name = "FORMAT", value_parser = Format::ALL.map(Format::name))]
     format: Option<String>,
-    /// The columns of a sacct table that has no header line, separated by | or commas
+    /// The columns of a sacct table without a header line, separated by | or commas
     #[arg(long, value_name = "NAMES")]
     columns: Option<String>,
-    /// The zone of times that name none, such as Europe/Warsaw [default: UTC; PBS tells its own]
+    /// The zone of times without one, such as Europe/Warsaw [default: UTC; PBS logs name their own]
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     time_zone: Option<TimeZone>,
-    /// Refuse a log with a damaged line, instead of counting and skipping it
+    /// Refuse a log with a damaged line, instead of counting and skipping the line
     #[arg(long)]
     strict: bool,
 }
 
-/// The machine, and the batch scheduler that places jobs if the log does not say where they ran.
+/// The machine, and the batch scheduler that places jobs of a log without nodes.
 #[derive(Debug, Clone, Args)]
 pub(super) struct MachineArgs {
-    /// How many nodes the machine has [default: what the log says of itself]
+    /// Number of nodes of the machine [default: from the log]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub(super) machine_nodes: Option<u32>,
-    /// Processors of a node, where a log counts processors only [default: what the log says of
-    /// itself, else 1]
+    /// Processors of a node, where a log counts only processors [default: from the log, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) procs_per_node: Option<u32>,
-    /// Go on without the jobs that need more nodes than the machine has, instead of refusing its
-    /// size
+    /// Leave out the jobs that need more nodes than the machine has, instead of refusing its size
     #[arg(long)]
     pub(super) leave_out_too_large: bool,
-    /// What a job asked for if the log does not say [default: as long as it ran]
+    /// Walltime of jobs whose log has none [default: their run time]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(super) walltime_default: Option<Span>,
-    /// Which waiting jobs have a reservation that others may not delay
+    /// Which waiting jobs get a reservation that others may not delay
     #[arg(long, value_enum, default_value_t = BackfillArg::Easy)]
     backfill: BackfillArg,
     /// Which free nodes a job gets
     #[arg(long, value_enum, default_value_t = LayoutArg::FirstFit)]
     layout: LayoutArg,
-    /// Who says when a job starts: the simulated scheduler, or the log
+    /// Starts of jobs: by the simulated scheduler, or as recorded in the log
     #[arg(long, value_enum, default_value_t = StartsArg::Simulated)]
     starts: StartsArg,
-    /// What becomes of a job that runs longer than it asked for
+    /// The end of a job that runs longer than its walltime
     #[arg(long, value_enum, default_value_t = OverrunArg::Extend)]
     overrun: OverrunArg,
     /// Drained nodes: a CSV file, nodes,from,until
     #[arg(long, value_name = "FILE")]
     pub(super) outages: Option<PathBuf>,
-    /// Nodes that are kept for others: a CSV file, nodes,from,until
+    /// Reserved nodes: a CSV file, nodes,from,until
     #[arg(long, value_name = "FILE")]
     pub(super) reservations: Option<PathBuf>,
-    /// All nodes of the machine, one name a line, in an order that means something
+    /// All nodes of the machine, one name a line, in a meaningful order
     /// [default: nodes.txt beside a list of holes]
     #[arg(long, value_name = "FILE")]
     pub(super) nodes_file: Option<PathBuf>,
 }
 
-/// What of the log counts.
+/// The part of the log that counts.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PartArgs {
-    /// From when: Unix seconds or ISO-8601, in --time-zone if it names no zone [default: the
-    /// beginning; a replay of trainers: their first submission]
+    /// Start: Unix seconds or ISO-8601, in --time-zone if it has no zone [default: the beginning;
+    /// for a replay of trainers, their first submission]
     #[arg(long, visible_alias = "start", value_name = "WHEN", value_parser = when)]
     from: Option<When>,
-    /// Until when at the latest [default: the end of the log]
+    /// End [default: the end of the log]
     #[arg(long, visible_alias = "end", value_name = "WHEN", value_parser = when)]
     until: Option<When>,
     /// Only the first N nodes, in the order of --nodes-file, else of first appearance
     #[arg(long, value_name = "N")]
     pub(super) first_nodes: Option<usize>,
-    /// Leave the time out in which more than N nodes were idle: an outage rather than holes
+    /// Leave out the time in which more than N nodes were idle: an outage rather than holes
     #[arg(long, value_name = "N")]
     pub(super) leave_out_idle_above: Option<u32>,
 }
 
-/// The largest machine that is taken for one. Its nodes are kept in memory, so a slip, or a
-/// damaged header, must not ask for all of it.
+/// The largest accepted machine. Its nodes are kept in memory, so a typing error or a damaged
+/// header must not make an arbitrarily large one.
 pub(super) const MOST_NODES: u32 = 10_000_000;
 
-/// A moment as given.
+/// A moment as typed.
 #[derive(Debug, Clone, Copy)]
 enum When {
     At(Timestamp),
-    /// By the clocks of the machine.
+    /// Local time of the machine.
     Local(DateTime),
 }
 
@@ -140,15 +138,15 @@ enum BackfillArg {
     Easy,
     /// All of them
     Conservative,
-    /// No job passes another
+    /// None; no job passes another
     None,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LayoutArg {
-    /// Those with the lowest numbers
+    /// The nodes with the lowest numbers
     FirstFit,
-    /// Adjacent ones
+    /// Adjacent nodes
     Contiguous,
 }
 
@@ -162,14 +160,14 @@ enum StartsArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OverrunArg {
-    /// It runs on, and is expected to end any second
+    /// The job runs on, and is expected to end any second
     Extend,
-    /// It ends
+    /// The job ends
     Kill,
 }
 
 impl LogArgs {
-    /// How the text is to be read.
+    /// The options of the log reader.
     #[must_use]
     pub(crate) fn reading(&self) -> Reading {
         let text = &self.text;
@@ -182,13 +180,13 @@ impl LogArgs {
         }
     }
 
-    /// Whether jobs are to start when the log says.
+    /// Whether jobs start at their recorded times.
     #[must_use]
     pub(super) fn starts_recorded(&self) -> bool {
         self.machine.starts == StartsArg::Recorded
     }
 
-    /// A switch of the simulated scheduler that is given, if any is.
+    /// The first given switch that only the simulated scheduler uses, if there is one.
     #[must_use]
     pub(super) fn of_the_scheduler(&self) -> Option<&'static str> {
         let machine = &self.machine;
@@ -203,7 +201,7 @@ impl LogArgs {
         .find_map(|(switch, given)| given.then_some(switch))
     }
 
-    /// A file of nodes that are away, which only logs of jobs heed, if any is given.
+    /// The first given file of unavailable nodes, which only logs of jobs use, if there is one.
     #[must_use]
     pub(super) fn of_jobs(&self) -> Option<&'static str> {
         let outages = self.machine.outages.as_ref().map(|_| "--outages");
@@ -217,16 +215,16 @@ impl LogArgs {
         self.text.strict
     }
 
-    /// Whether a zone is named for times that name none.
+    /// Whether the user names a zone for times without one.
     #[must_use]
     pub(super) const fn has_zone(&self) -> bool {
         self.text.time_zone.is_some()
     }
 
-    /// The part that is asked for.
+    /// The requested window of time.
     ///
     /// # Errors
-    /// A moment lies beyond what the zone's calendar can say.
+    /// A time lies outside the calendar of its zone.
     pub(super) fn window(&self) -> Result<Window> {
         let zone = self.text.time_zone.clone().unwrap_or(TimeZone::UTC);
         let at = |when: Option<When>| match when {
@@ -243,7 +241,7 @@ impl LogArgs {
         })
     }
 
-    /// Seconds to add to UTC for the time of the machine's clocks at a moment.
+    /// Seconds to add to UTC for the local time of the machine at a moment.
     #[must_use]
     pub(crate) fn utc_offset_s(&self, at: Timestamp) -> i64 {
         let at = jiff::Timestamp::from_millisecond(at.unix_ms());
@@ -253,10 +251,10 @@ impl LogArgs {
         }
     }
 
-    /// The machine of so many nodes on which jobs without nodes are placed.
+    /// The simulated machine of this many nodes, for jobs without nodes.
     ///
     /// # Errors
-    /// A file of outages or reservations cannot be read or makes no sense.
+    /// A file of outages or reservations cannot be read or is invalid.
     pub(super) fn machine(&self, nodes: u32) -> Result<Machine> {
         let args = &self.machine;
         let mut machine = Machine {
@@ -281,19 +279,19 @@ impl LogArgs {
             ..Machine::new(nodes)
         };
         if let Some(path) = &args.outages {
-            machine.outages = blocks::read(path)?
+            machine.outages = unavailable::read(path)?
                 .iter()
-                .map(|block| block.outages(nodes))
+                .map(|entry| entry.outages(nodes))
                 .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|what| blocks::refuse(path, &what))?
+                .map_err(|what| unavailable::refuse(path, &what))?
                 .concat();
         }
         if let Some(path) = &args.reservations {
-            machine.reservations = blocks::read(path)?
+            machine.reservations = unavailable::read(path)?
                 .iter()
-                .map(|block| block.reservations(nodes))
+                .map(|entry| entry.reservations(nodes))
                 .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|what| blocks::refuse(path, &what))?
+                .map_err(|what| unavailable::refuse(path, &what))?
                 .concat();
         }
         Ok(machine)

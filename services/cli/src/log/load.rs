@@ -1,91 +1,92 @@
-//! From the arguments to a recording.
+//! Reads the log that the arguments name, as a trace.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_schedlog::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, ReadError, Window};
+use lacuna_schedlog::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, Window};
 use lacuna_sim::{Recording, Simulated, Simulation, Trace};
 
 use super::args::LogArgs;
-use super::crowded::Uncrowded;
-use super::facts::{Facts, Kind};
-use super::held::Held;
-use super::placed::{self, Placed};
+use super::error::unreadable;
+use super::in_memory::HolesInMemory;
+use super::jobs_on_nodes::{self, JobsOnNodes};
+use super::outage_filter::OutageFilter;
 use super::progress::Bar;
+use super::summary::{HoleSource, LogSummary};
 use super::{machine, simulated};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{iso, iso_short};
 
-/// A log, ready to be walked over.
+/// A log that is ready for a replay.
 pub struct Input {
-    /// What it turned out to be.
-    pub facts: Facts,
-    /// The part of it that counts.
+    /// Its summary.
+    pub summary: LogSummary,
+    /// The requested part of it.
     pub recording: Box<dyn Recording>,
 }
 
-/// Which part of a log is asked for.
+/// The requested part of a log.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
-    /// From when, if anything is said.
+struct RequestedPart {
+    /// The requested start, if there is one.
     from: Option<Timestamp>,
     until: Option<Timestamp>,
-    /// Where the replay of trainers begins if nothing else is said: their first submission.
+    /// The default start of a replay: the first submission of its trainers.
     submitted: Option<Timestamp>,
 }
 
-/// The holes of a log and the time that it tells of.
-struct Recorded {
+/// The holes of a log and the time that it covers.
+struct HoleHistory {
     holes: Vec<HoleRecord>,
-    /// From when to when nodes were watched, which is longer than from the first hole to the last
-    /// where all of them were busy. Nothing: the log is a list that has only its holes.
+    /// The time in which nodes were watched. It exceeds the time from the first to the last hole if
+    /// all nodes were busy at an end. None: the log is a bare list of holes.
     span: Option<(Timestamp, Timestamp)>,
-    /// What begins the time, in words.
+    /// The event that begins this time, in words.
     begins: &'static str,
 }
 
-/// So many jobs tell whether a log names their nodes.
+/// The number of jobs that decides whether a log names the nodes of jobs.
 const SAMPLE: u64 = 1_000;
 
-/// What the first jobs of a log show.
+/// Counts of the first jobs of a log.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sample {
-    /// Records, of jobs that ran and others.
+    /// All records, jobs that ran and others.
     pub(super) records: u64,
     named: u64,
     unnamed: u64,
 }
 
-/// Opens a log of any format. `submitted` is where the replay of trainers begins if nothing else
-/// is said: their first submission.
+/// Opens a log of any format. `submitted` is the default start of a replay, the first submission
+/// of its trainers.
 ///
 /// # Errors
-/// The log cannot be read, is damaged and the reading is strict, has nothing in it, or nothing
-/// in the part that is asked for; its machine's size is not known; a file beside it is wrong.
+/// The log cannot be read, is damaged under `--strict`, or has no hole in the requested part; the
+/// size of its machine is unknown; a file beside it is wrong.
 pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
     let Window { start, end } = args.window()?;
-    let asked = Asked {
+    let requested = RequestedPart {
         from: start,
         until: end,
         submitted,
     };
     match open(args)? {
-        Log::Holes(log) => from_holes(args, log, asked, bar),
+        Log::Holes(log) => from_holes(args, log, requested, bar),
         Log::Jobs(mut log) => {
-            stays(&args.log)?;
+            require_regular_file(&args.log)?;
             let sample = sample(&mut log)?;
             if sample.records == 0 {
                 return Err(unreadable_jobs(&args.log, &log));
             }
             if sample.named > sample.unnamed {
-                // From the beginning: the first jobs have been read to learn this.
+                // The sample has consumed the first jobs, so the log is opened again.
                 let Log::Jobs(log) = open(args)? else {
                     return Err(CliError::failed("the log has changed while it was read"));
                 };
-                from_placed(args, log, asked, bar)
+                from_placed(args, log, requested, bar)
             } else {
-                from_jobs(args, &log, asked, bar)
+                from_jobs(args, &log, requested, bar)
             }
         }
     }
@@ -95,9 +96,9 @@ fn open(args: &LogArgs) -> Result<Log> {
     Log::open(&args.log, &args.reading()).map_err(unreadable)
 }
 
-/// What the simulated scheduler alone heeds would change nothing, and whoever gives it expects
-/// that it does.
-fn idle_switch(args: &LogArgs, what: &str, more: Option<&'static str>) -> Result<()> {
+/// Refuses a switch that only the simulated scheduler uses: it would be ignored, against the
+/// expectation of the user.
+fn refuse_unused_switch(args: &LogArgs, what: &str, more: Option<&'static str>) -> Result<()> {
     let Some(switch) = args.of_the_scheduler().or(more) else {
         return Ok(());
     };
@@ -108,9 +109,9 @@ fn idle_switch(args: &LogArgs, what: &str, more: Option<&'static str>) -> Result
     .remedy(format!("leave {switch} out")))
 }
 
-/// A log of jobs is read more than once, so that what comes out of a pipe would lack its
-/// beginning the second time.
-fn stays(path: &Path) -> Result<()> {
+/// Refuses a pipe: a log of jobs is read more than once, and a second reading would lack the
+/// beginning.
+fn require_regular_file(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|file| !file.is_file()) {
         let path = path.display();
         return Err(CliError::failed(format!(
@@ -121,16 +122,7 @@ fn stays(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An error of the reader, which names the file, the line and what was expected.
-pub fn unreadable(error: ReadError) -> CliError {
-    let message = error.to_string();
-    match error {
-        ReadError::UnknownFormat { .. } => CliError::new("L0018", Exit::Failed, message),
-        _ => CliError::failed(message),
-    }
-}
-
-/// Nothing in the log could be read as a job.
+/// The error of a log without a readable job.
 fn unreadable_jobs(path: &Path, log: &JobLog) -> CliError {
     let (path, format) = (path.display(), log.format());
     let damage = log.damage();
@@ -147,7 +139,7 @@ fn unreadable_jobs(path: &Path, log: &JobLog) -> CliError {
     .remedy("name its format with --format, or the columns of a table with --columns")
 }
 
-/// Whether most of the first jobs that ran have their nodes named.
+/// Counts the first jobs that ran, with and without names of nodes.
 fn sample(log: &mut JobLog) -> Result<Sample> {
     let mut record = JobRecord::default();
     let mut sample = Sample::default();
@@ -162,9 +154,9 @@ fn sample(log: &mut JobLog) -> Result<Sample> {
     Ok(sample)
 }
 
-fn from_holes(args: &LogArgs, mut log: HoleLog, asked: Asked, bar: &mut Bar) -> Result<Input> {
-    idle_switch(args, "has the idle nodes themselves", args.of_jobs())?;
-    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Holes);
+fn from_holes(args: &LogArgs, mut log: HoleLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
+    refuse_unused_switch(args, "has the idle nodes themselves", args.of_jobs())?;
+    let mut summary = LogSummary::new(name(&args.log), log.format().name(), HoleSource::Holes);
     let mut records = 0_u64;
     let list = HoleList::collect((&mut log).inspect(|_| {
         records += 1;
@@ -173,11 +165,11 @@ fn from_holes(args: &LogArgs, mut log: HoleLog, asked: Asked, bar: &mut Bar) -> 
         }
     }))
     .map_err(unreadable)?;
-    facts.damage(log.damage());
-    facts.refused_holes = list.refused;
+    summary.damage(log.damage());
+    summary.refused_holes = list.refused;
     if args.strict() && list.refused.total() > 0 {
         return Err(CliError::failed(format!(
-            "{}: holes contradict each other: {} end before they start, {} stand there twice, {} \
+            "{}: holes contradict each other: {} end before they start, {} are there twice, {} \
              overlap another of their node",
             args.log.display(),
             list.refused.not_positive,
@@ -185,97 +177,97 @@ fn from_holes(args: &LogArgs, mut log: HoleLog, asked: Asked, bar: &mut Bar) -> 
             list.refused.overlaps
         )));
     }
-    machine::of_holes(args, &list.records, log.nodes(), &mut facts)?;
+    machine::of_holes(args, &list.records, log.nodes(), &mut summary)?;
     let span = log.span();
     if span.is_none() {
-        facts.notes.push(
+        summary.notes.push(
             "a list of holes has nothing but holes: the time from the first to the last counts as \
-             recorded"
+             observed"
                 .to_owned(),
         );
     }
-    let recorded = Recorded {
+    let recorded = HoleHistory {
         holes: list.records,
         span,
         begins: "its first look at the nodes",
     };
-    let (trace, _) = held(args, recorded, &mut facts, asked)?;
-    if facts.machine_nodes.is_none() {
-        facts.notes.push(format!(
+    let (trace, _) = part_in_memory(args, recorded, &mut summary, requested)?;
+    if summary.machine_nodes.is_none() {
+        summary.notes.push(format!(
             "shares are of the {} that had a hole: say with --machine-nodes how many there are",
-            placed::nodes(trace.nodes())
+            jobs_on_nodes::nodes(trace.nodes())
         ));
     }
     Ok(Input {
-        facts,
+        summary,
         recording: Box::new(trace),
     })
 }
 
-fn from_placed(args: &LogArgs, mut log: JobLog, asked: Asked, bar: &mut Bar) -> Result<Input> {
-    idle_switch(args, "says on which nodes its jobs ran, and when", None)?;
-    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Placed);
-    let mut placed = Placed::read(args, &mut log, bar)?;
-    facts.damage(log.damage());
-    facts.computer = log.header().computer;
-    let (span, holes) = placed.holes(asked.from);
-    machine::of_placed(args, &placed, &mut facts)?;
-    let recorded = Recorded {
+fn from_placed(args: &LogArgs, mut log: JobLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
+    refuse_unused_switch(args, "says on which nodes its jobs ran, and when", None)?;
+    let mut summary = LogSummary::new(name(&args.log), log.format().name(), HoleSource::Placed);
+    let mut jobs_on_nodes = JobsOnNodes::read(args, &mut log, bar)?;
+    summary.damage(log.damage());
+    summary.computer = log.header().computer;
+    let (span, holes) = jobs_on_nodes.holes(requested.from);
+    machine::of_placed(args, &jobs_on_nodes, &mut summary)?;
+    let recorded = HoleHistory {
         holes,
         span: Some(span),
         begins: "the end of its first job",
     };
-    let (trace, chosen) = held(args, recorded, &mut facts, asked)?;
-    placed.describe(&log, &trace, chosen.as_ref(), &mut facts);
-    zone(args, log.format(), &mut facts);
+    let (trace, chosen) = part_in_memory(args, recorded, &mut summary, requested)?;
+    jobs_on_nodes.describe(&log, &trace, chosen.as_ref(), &mut summary);
+    zone(args, log.format(), &mut summary);
     Ok(Input {
-        facts,
+        summary,
         recording: Box::new(trace),
     })
 }
 
-/// Holes in memory become the recording. It begins where the log does; with trainers, at their
-/// first submission.
-fn held(
+/// Turns holes in memory into the trace. It begins at the start of the log, or at the first
+/// submission of trainers.
+fn part_in_memory(
     args: &LogArgs,
-    recorded: Recorded,
-    facts: &mut Facts,
-    asked: Asked,
+    recorded: HoleHistory,
+    summary: &mut LogSummary,
+    requested: RequestedPart,
 ) -> Result<(Trace, Option<HashSet<NodeId>>)> {
-    let (held, notes) = Held::new(args, recorded.holes)?;
-    facts.notes.extend(notes);
-    if let (Some(chosen), Some(nodes)) = (args.part.first_nodes, &mut facts.machine_nodes) {
+    let (memory, notes) = HolesInMemory::new(args, recorded.holes)?;
+    summary.notes.extend(notes);
+    if let (Some(chosen), Some(nodes)) = (args.part.first_nodes, &mut summary.machine_nodes) {
         let chosen = u32::try_from(chosen).unwrap_or(u32::MAX);
         if chosen < *nodes {
-            (*nodes, facts.nodes_from) = (chosen, "by --first-nodes");
+            (*nodes, summary.nodes_from) = (chosen, "by --first-nodes");
         }
     }
-    let Some((first, last)) = recorded.span.or_else(|| held.span()) else {
+    let Some((first, last)) = recorded.span.or_else(|| memory.span()) else {
         let path = args.log.display();
         let mut error = CliError::failed(format!("{path}: there is no hole in it"));
-        error.remedy = facts.warning();
+        error.remedy = summary.warning();
         return Err(error);
     };
-    let start = start(args, (first, last), asked)?;
-    if let Some(from) = asked.from.filter(|&from| from < first)
+    let start = start(args, (first, last), requested)?;
+    if let Some(from) = requested.from.filter(|&from| from < first)
         && recorded.span.is_some()
     {
-        facts.notes.push(format!(
-            "--from {} lies before {}, {}, before which the log knows next to nothing: nodes seem \
+        summary.notes.push(format!(
+            "--from {} lies before {}, {}, before which the log has almost no data: nodes seem \
              idle there",
             iso_short(from),
             recorded.begins,
             iso_short(first)
         ));
     }
-    let until = asked.until.map_or(last, |until| until.min(last));
-    let trace = held.trace(start, Some(until));
-    Ok((trace, held.into_chosen()))
+    let until = requested.until.map_or(last, |until| until.min(last));
+    let trace = memory.trace(start, Some(until));
+    Ok((trace, memory.into_chosen()))
 }
 
-/// The first submission, unless another time is asked for; never before the recording.
-fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), asked: Asked) -> Result<Timestamp> {
-    let (source, start) = match (asked.from, asked.submitted) {
+/// The start: the requested one, else the first submission, but not before the log.
+fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), requested: RequestedPart) -> Result<Timestamp> {
+    let (source, start) = match (requested.from, requested.submitted) {
         (Some(from), _) => ("--from", from),
         (None, Some(submitted)) => ("the first submission", submitted.max(first)),
         (None, None) => ("the beginning of the log", first),
@@ -288,7 +280,7 @@ fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), asked: Asked) ->
             iso(last)
         )));
     }
-    match asked.until {
+    match requested.until {
         Some(until) if until <= start => Err(CliError::failed(format!(
             "nothing to replay: --until {} is not after {source}, {}",
             iso(until),
@@ -298,17 +290,17 @@ fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), asked: Asked) ->
     }
 }
 
-/// Local times count as UTC if nobody says otherwise, which moves hours of the day.
-fn zone(args: &LogArgs, format: Format, facts: &mut Facts) {
+/// Notes that local times count as UTC without `--time-zone`, which shifts the hours of the day.
+fn zone(args: &LogArgs, format: Format, summary: &mut LogSummary) {
     if format.has_local_times() && !args.has_zone() {
-        facts
+        summary
             .notes
             .push("times that name no zone are taken as UTC (--time-zone)".to_owned());
     }
 }
 
-/// Jobs without nodes go through the simulated scheduler.
-fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Result<Input> {
+/// Runs jobs without nodes through the simulated scheduler.
+fn from_jobs(args: &LogArgs, log: &JobLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
     if args.part.first_nodes.is_some() {
         return Err(CliError::failed(format!(
             "--first-nodes needs a log that names nodes: {} has batch jobs without their nodes",
@@ -324,13 +316,13 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
         .remedy("leave --planned out"));
     }
     let header = log.header();
-    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Simulated);
-    let nodes = machine::of_jobs(args, &header, &mut facts)?;
+    let mut summary = LogSummary::new(name(&args.log), log.format().name(), HoleSource::Simulated);
+    let nodes = machine::of_jobs(args, &header, &mut summary)?;
     let machine = args.machine(nodes)?;
     let simulation = Simulation {
         window: Window {
-            start: asked.from.or(asked.submitted),
-            end: asked.until,
+            start: requested.from.or(requested.submitted),
+            end: requested.until,
         },
         walltime: args.machine.walltime_default,
         outlook: args.outlook,
@@ -339,14 +331,14 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
         bar.reading(&args.log, p.jobs);
     })
     .map_err(|e| CliError::failed(e.to_string()))?;
-    simulated::check_size(&simulated, args, &facts)?;
-    facts.computer = header.computer;
-    simulated::describe(&simulated, args, &mut facts);
-    zone(args, log.format(), &mut facts);
+    simulated::check_size(&simulated, args, &summary)?;
+    summary.computer = header.computer;
+    simulated::describe(&simulated, args, &mut summary);
+    zone(args, log.format(), &mut summary);
     if simulated.length_s() <= 0.0 {
-        // The same words as for other logs.
+        // The error texts are the same as for other logs.
         let span = (simulated.facts().first_submit, simulated.facts().last_end);
-        start(args, span, asked)?;
+        start(args, span, requested)?;
         return Err(CliError::failed(format!(
             "nothing to replay: all jobs of {} are submitted at one moment",
             args.log.display()
@@ -355,16 +347,16 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
     let recording: Box<dyn Recording> = match args.part.leave_out_idle_above {
         None => Box::new(simulated),
         Some(most) => {
-            facts.notes.push(format!(
+            summary.notes.push(format!(
                 "the time in which more than {most} nodes were idle is left out: none counts as idle then"
             ));
-            Box::new(Uncrowded {
+            Box::new(OutageFilter {
                 inner: Box::new(simulated),
                 most,
             })
         }
     };
-    Ok(Input { facts, recording })
+    Ok(Input { summary, recording })
 }
 
 /// The file with its folder, for headings.

@@ -1,4 +1,4 @@
-//! How many nodes the machine has, and whether what is said of it fits the log.
+//! The number of nodes of the machine, checked against the log.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,21 +7,21 @@ use lacuna_model::{HoleRecord, NodeId};
 use lacuna_schedlog::{LogHeader, read_nodes};
 
 use super::args::{LogArgs, MOST_NODES};
-use super::facts::Facts;
-use super::held::nodes_file;
-use super::load::unreadable;
-use super::placed::{Placed, jobs, nodes};
+use super::error::unreadable;
+use super::in_memory::nodes_file;
+use super::jobs_on_nodes::{JobsOnNodes, jobs, nodes};
+use super::summary::LogSummary;
 use crate::error::{CliError, Exit, Result};
 
-/// Whose words the size of a machine is.
+/// The sources of the size of a machine, in words.
 const SAID: &str = "by --machine-nodes";
 const LISTED: &str = "by the list of nodes";
 
-/// The machine of a log without nodes.
+/// The size of the machine of a log without nodes.
 ///
 /// # Errors
-/// `L0019` if nothing says how large it is; no machine is as large.
-pub(super) fn of_jobs(args: &LogArgs, header: &LogHeader, facts: &mut Facts) -> Result<u32> {
+/// `L0019` if no source states the size; the size is beyond the limit.
+pub(super) fn of_jobs(args: &LogArgs, header: &LogHeader, summary: &mut LogSummary) -> Result<u32> {
     let procs = header.procs.map(|procs| {
         let per_node = args.machine.procs_per_node.unwrap_or(1).max(1);
         procs.div_ceil(per_node)
@@ -53,19 +53,19 @@ pub(super) fn of_jobs(args: &LogArgs, header: &LogHeader, facts: &mut Facts) -> 
         ))
         .remedy("say with --machine-nodes how many it has"));
     }
-    (facts.machine_nodes, facts.nodes_from) = (Some(size), from);
+    (summary.machine_nodes, summary.nodes_from) = (Some(size), from);
     Ok(size)
 }
 
-/// The machine of a log of holes: as said, as listed, as named in the log; else it is not known.
+/// The machine of a list of holes: as stated, as listed, as named in the log; else unknown.
 ///
 /// # Errors
-/// Fewer nodes are said than have holes; the list of nodes is of another machine.
+/// The stated number is below the number of nodes with holes; the list is of another machine.
 pub(super) fn of_holes(
     args: &LogArgs,
     holes: &[HoleRecord],
     named: Option<u32>,
-    facts: &mut Facts,
+    summary: &mut LogSummary,
 ) -> Result<()> {
     let of_log: HashSet<&NodeId> = holes.iter().map(|hole| &hole.node).collect();
     let mut listed = None;
@@ -81,11 +81,11 @@ pub(super) fn of_holes(
         };
         match fit.check(args, &file) {
             Ok(note) => {
-                facts.notes.extend(note);
+                summary.notes.extend(note);
                 listed = Some(count(list.len()));
             }
-            // A list that merely lies beside the log may be of another one.
-            Err(_) if args.machine.nodes_file.is_none() => facts.notes.push(format!(
+            // A list that only lies beside the log may belong to another machine.
+            Err(_) if args.machine.nodes_file.is_none() => summary.notes.push(format!(
                 "{} is not a list of this log's nodes and is not used",
                 file.display()
             )),
@@ -98,8 +98,8 @@ pub(super) fn of_holes(
         (named, "named in the log"),
     ];
     for (size, from) in found {
-        if facts.machine_nodes.is_none() && size.is_some() {
-            (facts.machine_nodes, facts.nodes_from) = (size, from);
+        if summary.machine_nodes.is_none() && size.is_some() {
+            (summary.machine_nodes, summary.nodes_from) = (size, from);
         }
     }
     enough(args, count(of_log.len()))
@@ -109,32 +109,32 @@ pub(super) fn of_holes(
 ///
 /// # Errors
 /// As [`of_holes`].
-pub(super) fn of_placed(args: &LogArgs, placed: &Placed, facts: &mut Facts) -> Result<()> {
-    let named = placed.occupancy.nodes();
+pub(super) fn of_placed(args: &LogArgs, jobs_on_nodes: &JobsOnNodes, summary: &mut LogSummary) -> Result<()> {
+    let named = jobs_on_nodes.occupancy.nodes();
     if let Some(file) = &args.machine.nodes_file {
         let fit = Fit {
-            known: placed.occupancy.used(),
-            foreign: usize::try_from(placed.found.unlisted).unwrap_or(usize::MAX),
-            example: placed.occupancy.unlisted(),
+            known: jobs_on_nodes.occupancy.used(),
+            foreign: usize::try_from(jobs_on_nodes.found.unlisted).unwrap_or(usize::MAX),
+            example: jobs_on_nodes.occupancy.unlisted(),
             listed: named.first().map_or("", NodeId::as_str),
         };
         if let Some(note) = fit.check(args, file)? {
-            facts.notes.push(format!(
+            summary.notes.push(format!(
                 "{note}: {} ran only there, {} in part",
-                jobs(placed.elsewhere),
-                placed.partly
+                jobs(jobs_on_nodes.elsewhere),
+                jobs_on_nodes.partly
             ));
         }
-        (facts.machine_nodes, facts.nodes_from) = (Some(count(named.len())), LISTED);
+        (summary.machine_nodes, summary.nodes_from) = (Some(count(named.len())), LISTED);
         return Ok(());
     }
     let names = count(named.len());
     enough(args, names)?;
     match args.machine.machine_nodes {
         Some(size) => {
-            (facts.machine_nodes, facts.nodes_from) = (Some(size), SAID);
+            (summary.machine_nodes, summary.nodes_from) = (Some(size), SAID);
             if size > names {
-                facts.notes.push(format!(
+                summary.notes.push(format!(
                     "{} of the machine's {size} are not named in the log: whether they were idle \
                      is not known, and they count as busy in shares of the machine (--nodes-file \
                      lists all)",
@@ -143,17 +143,17 @@ pub(super) fn of_placed(args: &LogArgs, placed: &Placed, facts: &mut Facts) -> R
             }
         }
         None => {
-            (facts.machine_nodes, facts.nodes_from) = (Some(names), "named in the log");
-            facts.notes.push(format!(
+            (summary.machine_nodes, summary.nodes_from) = (Some(names), "named in the log");
+            summary.notes.push(format!(
                 "the log names {}; one that never had a job is unknown (--nodes-file lists all)",
-                nodes(names - count(placed.added).min(names))
+                nodes(names - count(jobs_on_nodes.added).min(names))
             ));
         }
     }
     Ok(())
 }
 
-/// No fewer nodes than the log has can be right.
+/// Refuses a stated number of nodes that is below the number in the log.
 fn enough(args: &LogArgs, names: u32) -> Result<()> {
     match args.machine.machine_nodes {
         Some(size) if size < names => Err(CliError::failed(format!(
@@ -166,19 +166,19 @@ fn enough(args: &LogArgs, names: u32) -> Result<()> {
     }
 }
 
-/// How a list of nodes fits the nodes of a log.
+/// The match between a list of nodes and the nodes of a log.
 struct Fit<'a> {
-    /// Nodes of the log that are on the list, and that are not.
+    /// The number of nodes of the log that are on the list, and that are not.
     known: usize,
     foreign: usize,
-    /// One that is not.
+    /// A node that is not on the list.
     example: Option<&'a str>,
-    /// One of the list.
+    /// A node of the list.
     listed: &'a str,
 }
 
 impl Fit<'_> {
-    /// What is to be said if some are missing.
+    /// The note on missing nodes, if there are any.
     fn check(&self, args: &LogArgs, file: &Path) -> Result<Option<String>> {
         let Some(example) = self.example else {
             return Ok(None);

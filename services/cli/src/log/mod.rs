@@ -1,23 +1,25 @@
-//! Any log as a recording: what every command that takes a log does first.
+//! Reads any log as a trace, the first step of all commands that take a log.
 //!
-//! Logs of holes, or of jobs with their nodes, become holes in memory. Logs of jobs without
-//! nodes go through the simulated batch scheduler, which reads them again for each walk, so
-//! that memory does not grow with them.
+//! Logs of holes, or of jobs with their nodes, become holes in memory. Logs of jobs without nodes
+//! go through the simulated batch scheduler. It reads the log again for each walk, so memory does
+//! not grow with the log.
 
 mod args;
-mod blocks;
-mod crowded;
-mod doubts;
-mod facts;
-mod held;
+mod caveats;
+mod error;
+mod in_memory;
+mod jobs_on_nodes;
 mod load;
 mod machine;
+mod outage_filter;
 mod outages;
-mod placed;
 mod progress;
 mod simulated;
+mod summary;
+mod unavailable;
 
 pub use args::LogArgs;
-pub use facts::{Facts, Kind};
-pub use load::{Input, load, unreadable};
+pub use error::unreadable;
+pub use load::{Input, load};
 pub use progress::Bar;
+pub use summary::{HoleSource, LogSummary};

@@ -1,9 +1,9 @@
-//! Leaves the time out in which too many nodes are idle to be called holes.
+//! Removes outages from holes in memory: times in which too many nodes are idle to be called holes.
 
 use lacuna_model::{HoleRecord, Timestamp};
 
-/// The parts of the holes that lie in time in which at most `most` nodes are idle; and how long,
-/// in seconds, there were more.
+/// The parts of the holes outside outages, in which more than `most` nodes are idle; and the total
+/// length of the outages in seconds.
 #[must_use]
 pub(super) fn leave_out(holes: &[HoleRecord], most: u32) -> (Vec<HoleRecord>, f64) {
     let crowded = crowded(holes, most);
@@ -16,7 +16,7 @@ pub(super) fn leave_out(holes: &[HoleRecord], most: u32) -> (Vec<HoleRecord>, f6
     (kept, left_out)
 }
 
-/// When more than `most` nodes are idle, in order of time.
+/// The intervals in which more than `most` nodes are idle, in order of time.
 fn crowded(holes: &[HoleRecord], most: u32) -> Vec<(Timestamp, Timestamp)> {
     let ends = holes.iter().map(|hole| (hole.until, -1_i64));
     let mut changes: Vec<(Timestamp, i64)> = holes.iter().map(|hole| (hole.from, 1)).collect();
@@ -39,7 +39,7 @@ fn crowded(holes: &[HoleRecord], most: u32) -> Vec<(Timestamp, Timestamp)> {
     crowded
 }
 
-/// What is left of a hole.
+/// The parts of a hole outside these intervals.
 fn rest(hole: &HoleRecord, crowded: &[(Timestamp, Timestamp)]) -> Vec<HoleRecord> {
     let first = crowded.partition_point(|(_, until)| *until <= hole.from);
     let mut parts = Vec::new();
@@ -80,8 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn only_the_crowded_time_is_left_out() {
-        // Two are idle in 20..30 and from 60 on; the second hole lies within.
+    fn only_outages_are_left_out() {
+        // Two nodes are idle in 20..30 and from 60 on; the second hole lies within the first.
         let holes = [hole("a", 0, 100), hole("b", 20, 30), hole("c", 60, 100)];
         let (kept, left_out) = leave_out(&holes, 1);
         assert_eq!(left_out, 50.0);

@@ -1,4 +1,4 @@
-//! Shows how far a command has come.
+//! The progress bar of a command.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on a terminal, nothing elsewhere.
+/// A progress bar on a terminal; hidden elsewhere.
 pub struct Bar {
     bar: ProgressBar,
     reading: bool,
 }
 
 impl Bar {
-    /// A bar that is shown if standard error is a terminal and nothing else reads along.
+    /// A bar that is shown if standard error is a terminal and `hidden` is false.
     #[must_use]
     pub fn new(hidden: bool) -> Self {
         let bar = if hidden || !std::io::stderr().is_terminal() {
@@ -28,12 +28,12 @@ impl Bar {
         }
     }
 
-    /// A log is read: how many jobs or holes so far.
+    /// Shows the number of records read from a log.
     pub(crate) fn reading(&mut self, log: &Path, records: u64) {
         self.counting("reading", log, records);
     }
 
-    /// A log is written: how many jobs so far.
+    /// Shows the number of records written to a log.
     pub fn writing(&mut self, log: &Path, records: u64) {
         self.counting("writing", log, records);
     }
@@ -49,7 +49,7 @@ impl Bar {
         self.bar.set_message(format!("{records} records"));
     }
 
-    /// A replay walks over recorded time.
+    /// Shows the progress of a replay over the trace.
     pub fn walking(&mut self, progress: &lacuna_sim::Progress) {
         self.within(progress);
         self.bar.set_message(format!(
@@ -58,7 +58,7 @@ impl Bar {
         ));
     }
 
-    /// Predictors walk over recorded time.
+    /// Shows the progress of predictors over the trace.
     pub fn forecasting(&mut self, progress: &lacuna_sim::Progress) {
         self.within(progress);
         self.bar.set_message(format!("{} events", progress.events));
@@ -74,7 +74,7 @@ impl Bar {
         self.bar.set_position(progress.done_s as u64);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn done(&self) {
         self.bar.finish_and_clear();
     }

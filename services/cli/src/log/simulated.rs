@@ -1,21 +1,21 @@
-//! What is known, and what is said, of a machine that is simulated.
+//! The summary of a log whose jobs go through the simulated scheduler.
 
 use lacuna_sim::{Recording, Simulated};
 use serde_json::Value;
 
 use super::args::LogArgs;
-use super::facts::Facts;
-use super::placed::jobs;
+use super::jobs_on_nodes::jobs;
+use super::summary::LogSummary;
 use crate::error::{CliError, Exit, Result};
 
-/// A smallest job of more than one in so many of the machine's nodes is odd.
+/// A log is odd if its smallest job takes more than one in this many of the machine's nodes.
 const LARGE: u64 = 100;
 
-/// A machine that is too small for some of the jobs is of another size than the log's.
+/// Refuses a machine that is too small for some of the jobs: its size is not that of the log.
 ///
 /// # Errors
-/// `L0019` with how many jobs that are, unless they are to be left out.
-pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, facts: &Facts) -> Result<()> {
+/// `L0019` with the number of such jobs, unless `--leave-out-too-large` is given.
+pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, summary: &LogSummary) -> Result<()> {
     let (nodes, survey) = (simulated.machine().nodes, simulated.facts());
     if survey.totals.skipped == 0 || args.machine.leave_out_too_large {
         return Ok(());
@@ -26,7 +26,7 @@ pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, facts: &Facts) -
         args.log.display(),
         survey.totals.skipped,
         jobs(survey.counts.jobs),
-        facts.nodes_from
+        summary.nodes_from
     );
     Err(CliError::new("L0019", Exit::Failed, message).remedy(format!(
         "say with --machine-nodes how many it has, {largest} at least; with processors in place of \
@@ -35,11 +35,11 @@ pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, facts: &Facts) -
     )))
 }
 
-/// Writes down what the simulation came to.
-pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts) {
+/// Records the figures of the simulation.
+pub(super) fn describe(simulated: &Simulated, args: &LogArgs, summary: &mut LogSummary) {
     let survey = simulated.facts();
     let (counts, totals) = (&survey.counts, &survey.totals);
-    facts.damage(&survey.damage);
+    summary.damage(&survey.damage);
     for (name, count) in [
         ("records", counts.records),
         ("jobs", counts.jobs),
@@ -55,18 +55,18 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
         ("killed_at_walltime", totals.killed),
         ("found_too_few_nodes", totals.conflicts),
     ] {
-        facts.count(name, count);
+        summary.count(name, count);
     }
-    facts.starts_recorded = args.starts_recorded();
-    facts.utilised(
+    summary.starts_recorded = args.starts_recorded();
+    summary.utilised(
         survey.utilisation,
         simulated.machine().nodes,
         simulated.end().since(simulated.start()),
     );
-    let mut put = |name: &str, value: f64| facts.put(name, Value::from(value));
+    let mut put = |name: &str, value: f64| summary.put(name, Value::from(value));
     if totals.started > 0 {
         let waited = totals.waited_s as f64 / totals.started as f64 / 3600.0;
-        // At their recorded starts jobs wait as the log has it.
+        // At recorded starts, the waiting times are those of the log.
         if !args.starts_recorded() {
             put("mean_wait_hours", waited);
         }
@@ -84,14 +84,14 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
         );
     }
     if args.starts_recorded() && counts.recorded_wait_s == 0 {
-        facts.notes.push(
-            "the log tells of no job that waited: --starts recorded starts each when it was \
+        summary.notes.push(
+            "no job of the log waited: --starts recorded starts each when it was \
              submitted, which the log may not mean"
                 .to_owned(),
         );
     }
     if totals.conflicts > 0 {
-        facts.notes.push(format!(
+        summary.notes.push(format!(
             "{} jobs found too few free nodes when the log says that they started, and start \
              later: is --machine-nodes {} right?",
             totals.conflicts,
@@ -99,7 +99,7 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
         ));
     }
     if totals.skipped > 0 {
-        facts.notes.push(format!(
+        summary.notes.push(format!(
             "{} of {} need more nodes than the machine's {} and are left out \
              (--leave-out-too-large): nodes that they used seem idle",
             totals.skipped,
@@ -108,7 +108,7 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
         ));
     }
     if counts.without_walltime > 0 && args.machine.walltime_default.is_none() {
-        facts.notes.push(format!(
+        summary.notes.push(format!(
             "{} jobs have no walltime and are taken to have asked for as long as they ran \
              (--walltime-default)",
             counts.without_walltime
@@ -125,24 +125,24 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
         ),
     ] {
         if count > 0 {
-            facts.notes.push(format!("{count} jobs have {what}"));
+            summary.notes.push(format!("{count} jobs have {what}"));
         }
     }
     if simulated.start() > survey.first_submit || simulated.end() < survey.last_submit {
-        facts.notes.push(
+        summary.notes.push(
             "counts of jobs and waits are of the whole log, not of the part that is asked for"
                 .to_owned(),
         );
     }
     if u64::from(counts.smallest) * LARGE > u64::from(simulated.machine().nodes) {
-        facts.notes.push(format!(
+        summary.notes.push(format!(
             "no job has fewer than {} of the {} nodes: if the log leaves small jobs out, holes were \
              smaller than these",
             counts.smallest,
             simulated.machine().nodes
         ));
     }
-    facts.notes.push(if args.starts_recorded() {
+    summary.notes.push(if args.starts_recorded() {
         "the log does not say which nodes were idle: jobs start when it says, on nodes that the \
          simulator chooses"
             .to_owned()

@@ -11,18 +11,18 @@ use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd}
 use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
-use super::window::{Part, Saved};
+use super::window::{Part, SavedProblem};
 use crate::error::{CliError, Result, file_error};
 use crate::log::LogArgs;
 use crate::output::parse_span;
 
 /// Headings of the help.
 const TRAINERS: &str = "The trainers";
-const DECIDES: &str = "Who decides, and how";
-const SHOWS: &str = "What is shown";
+const DECIDES: &str = "The decisions";
+const SHOWS: &str = "The output";
 const LOG: &str = "The log";
 
-/// The switches of most replays, which `--help` shows.
+/// The switches that `--help` shows.
 pub(crate) const USUAL: &[&str] = &[
     "log",
     "trainers",
@@ -57,24 +57,25 @@ Examples:
   lacuna replay holes.csv.gz --svg day.svg --gantt 24h..48h --gantt-nodes 32
   lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
-Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
-slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes (node,idle_from,idle_until,
-censored, in Unix seconds). Jobs that name no nodes are placed by a simulated batch scheduler.
-Trainers are one JSON object a line; without, ShuffleNet is trained on ImageNet over and over, with
-the curve and the costs of the paper, as an endless stream. All may be compressed. The defaults are
-the published model of BFTrainer (arXiv 2106.12091), which leaves open which of several equal nodes
-a trainer gets: at random.
-An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup, weight,
-priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
-comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
+Takes any log of a batch scheduler: Standard Workload Format, Slurm (sacct, jobcomp,
+slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes
+(node,idle_from,idle_until,censored, in Unix seconds). A simulated batch scheduler places jobs
+that name no nodes. Trainers are one JSON object a line; without --trainers, an endless stream of
+trainers trains ShuffleNet on ImageNet, with the curve and the costs of the paper. All files may
+be compressed. The defaults are the published model of BFTrainer (arXiv 2106.12091). The paper
+leaves open which of several equal nodes a trainer gets: here they are drawn at random.
+An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup,
+weight, priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with
++ - * / ^, comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and
+if(condition, then, else).
 Shares lost are samples lost over samples done. The seed is printed with the result."
 )]
 pub(crate) struct ReplayArgs {
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, help_heading = TRAINERS, value_name = "FILE")]
     pub(super) trainers: Option<PathBuf>,
-    /// How many trainers are admitted at a time [default: 10; without --trainers as many as the
-    /// whole machine has room for]
+    /// Number of trainers admitted at a time [default: 10; without --trainers as many as the whole
+    /// machine has room for]
     #[arg(long, help_heading = TRAINERS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_PARALLEL))]
     pub(super) max_parallel: Option<u32>,
     /// Factor on the rescale costs of all trainers
@@ -85,31 +86,31 @@ pub(crate) struct ReplayArgs {
         allow_negative_numbers = true
     )]
     cost_scale: f64,
-    /// Start the list of trainers again at its end, and run to the end of the recording
+    /// Repeat the list of trainers, and run to the end of the trace
     #[arg(long, help_heading = TRAINERS)]
     endless: bool,
-    /// When a trainer that is done gives its nodes to others; with --endless or without --trainers
-    /// it trains on until then
+    /// The time at which a finished trainer gives its nodes to others; with --endless or without
+    /// --trainers it trains until then
     #[arg(long, help_heading = TRAINERS, value_enum, default_value_t = TrainerEndArg::NextEvent)]
     trainer_end: TrainerEndArg,
-    /// A trainer that starts from no nodes pays for growing, too; as published it starts free
+    /// Charge a trainer for a start from no nodes, too; as published a start is free
     #[arg(long, help_heading = TRAINERS)]
     charge_starts: bool,
-    /// How it is decided which trainer gets which nodes
+    /// The policy that decides which trainer gets which nodes
     #[arg(long, help_heading = DECIDES, value_parser = policy(), default_value = Policy::default().name())]
     policy: Policy,
-    /// Forward-looking time of a decision
+    /// Time horizon of a decision
     #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value_t = PlannerSettings::default().horizon, value_parser = parse_span, allow_hyphen_values = true)]
     horizon: Span,
-    /// Reveal the true ends of holes to a forecasting policy so far ahead (0s, 5m, 15m, or all): no
-    /// forecast, but the measure of what one would be worth
+    /// Reveal true ends of holes to a forecasting policy this far ahead (0s, 5m, 15m, or all): an
+    /// oracle that bounds the value of a forecast
     #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "0s", value_parser = lookahead, allow_hyphen_values = true)]
     lookahead: Lookahead,
     #[command(flatten)]
     forecast: ForecastArgs,
-    /// What is maximised: fair (what the list of trainers says, within fair shares of their
-    /// owners), as-given (the same without shares), throughput, scaling-efficiency, weighted,
-    /// deadline, least-attained, or an expression
+    /// Objective: fair (what the list of trainers asks for, within fair shares of their owners),
+    /// as-given (the same without shares), throughput, scaling-efficiency, weighted, deadline,
+    /// least-attained, or an expression
     #[arg(long, help_heading = DECIDES, value_name = "OBJECTIVE", default_value = "fair", value_parser = objective, allow_hyphen_values = true)]
     objective: Objective,
     /// Objectives of single trainers, one a line: name = "expression", or name,expression
@@ -121,64 +122,64 @@ pub(crate) struct ReplayArgs {
     /// Keep the quirks of the published code (limit on changes, equal share at the minimum)
     #[arg(long, help_heading = DECIDES)]
     compat: bool,
-    /// Seed of every random choice
+    /// Seed of all random choices
     #[arg(long, help_heading = DECIDES, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How the work of dedicated nodes is found that efficiency is measured by
+    /// Method for the work of dedicated nodes, the base of the efficiency
     #[arg(long, help_heading = SHOWS, value_enum, default_value_t = DedicatedArg::ByKind)]
     dedicated: DedicatedArg,
-    /// Solve every decision a second time, and fail (exit code 1) if that shows one wrong. Without
-    /// forecasts: by dp and by milp (whole, gap 0), whose objectives must agree to 1e-6. With
-    /// forecasts, each plan must be worth what it says (found again from its nodes, to 1e-6), be
-    /// worth no less than keeping all, and fall short of the programme over patterns, which starts
-    /// from it, by no more than 25 %; and all in sum by no more than 2 %
+    /// Solve each decision a second time, and fail (exit code 1) if that shows a wrong one. Without
+    /// forecasts, dp and milp (whole, gap 0) must agree on the objective to 1e-6. With forecasts,
+    /// each plan must have the value that it states (found again from its nodes, to 1e-6), be worth
+    /// no less than keeping all, and fall short of the program over patterns, which starts from it,
+    /// by no more than 25 %; all plans in sum by no more than 2 %
     #[arg(long, help_heading = SHOWS)]
     verify: bool,
     /// Print exactly one JSON value
     #[arg(long, help_heading = SHOWS)]
     pub(super) json: bool,
-    /// Write an HTML report that stands alone
+    /// Write a self-contained HTML report
     #[arg(long, help_heading = SHOWS, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    /// Write pool and use, and the nodes of --gantt, as a drawing that any program can show
+    /// Write pool and use, and the nodes of --gantt, as an SVG drawing
     #[arg(long, help_heading = SHOWS, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
-    /// The part of time that report and drawing show node by node: moments, or lengths of time since the
-    /// start of the replay (6h..12h) [default: the first day]
+    /// The part of time that report and drawing show node by node: moments, or lengths of time
+    /// since the start of the replay (6h..12h) [default: the first day]
     #[arg(long, help_heading = SHOWS, value_name = "FROM..UNTIL", requires = "shown")]
     gantt: Option<Part>,
-    /// How many nodes it shows
+    /// Number of nodes in that part
     #[arg(long, help_heading = SHOWS, value_name = "N", default_value_t = 64)]
     gantt_nodes: u32,
     /// The planned starts of idle nodes, beside a log that names nodes: a CSV file, at,node,start
-    /// (Unix seconds; no start withdraws). A forecasting policy decides by them
+    /// (Unix seconds; an empty start withdraws one). A forecasting policy uses them
     #[arg(long, help_heading = LOG, value_name = "FILE")]
     pub(super) planned: Option<PathBuf>,
-    /// Save the allocation problem of an event, or the one that took the longest; `lacuna-lab solve`
+    /// Save the allocation problem of an event, or the one that took longest; `lacuna-lab solve`
     /// solves it again
     #[arg(long, help_heading = SHOWS, value_name = "FILE[@EVENT|@hardest]")]
-    pub(super) save_problem: Option<Saved>,
-    // Last, since its headings hold for all that follows.
+    pub(super) save_problem: Option<SavedProblem>,
+    // The log comes last, since its headings apply to all that follow.
     #[command(flatten)]
     pub(super) log: LogArgs,
 }
 
-/// Trainers at a time at most. An endless list is begun again until so many are there, so a
-/// slip of the finger must not make billions of them.
+/// The most trainers at a time. An endless list is repeated to this number, so a typing error must
+/// not make billions of them.
 const MOST_PARALLEL: i64 = 100_000;
 
-/// Trainers at a time if nothing is said, as in the configuration.
+/// The default number of trainers at a time, as in the configuration.
 pub(super) fn parallel() -> u32 {
     Control::default().max_parallel
 }
 
-/// The policies by name, each with what it does.
+/// The policies by name, each with a description.
 fn policy() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| {
         PossibleValue::new(policy.name()).help(match policy {
-            Policy::Auto => "As forecast where holes are forecast together, else as dp: as the planner service does",
-            Policy::Forecast => "By forecasts of the holes: which nodes, and so how many; by dynamic programming",
-            Policy::MilpPatterns => "By forecasts of the holes, as a mixed-integer program over patterns of nodes",
+            Policy::Auto => "forecast where holes are forecast jointly, else dp: the default of the planner service",
+            Policy::Forecast => "Nodes by forecasts of their holes, by dynamic programming",
+            Policy::MilpPatterns => "Nodes by forecasts of their holes, by a mixed-integer program over patterns of nodes",
             Policy::Dp => "Sizes by dynamic programming, exactly; nodes afterwards",
             Policy::Milp => "Sizes by a mixed-integer program, exactly; nodes afterwards",
             Policy::EqualShare => "Equal share, first-come-first-served",
@@ -191,7 +192,7 @@ fn policy() -> impl TypedValueParser<Value = Policy> {
     PossibleValuesParser::new(Policy::ALL.map(value)).try_map(named)
 }
 
-/// How far ahead ends are revealed: a length of time, or `all`.
+/// The look-ahead: a length of time, or `all`.
 fn lookahead(text: &str) -> std::result::Result<Lookahead, String> {
     if text == "all" {
         return Ok(Lookahead::All);
@@ -230,10 +231,10 @@ enum NodesArg {
 }
 
 impl ReplayArgs {
-    /// What is asked for, in the words of the replay.
+    /// The settings of the replay.
     ///
     /// # Errors
-    /// What is asked for makes no sense.
+    /// A setting is invalid.
     pub(super) fn settings(&self) -> Result<Settings> {
         Ok(Settings {
             policy: self.policy,
@@ -280,10 +281,10 @@ impl ReplayArgs {
             .map_err(|e| CliError::failed(format!("{}: {e}", path.display())))
     }
 
-    /// The part that is shown node by node: what is asked for, else the first day.
+    /// The part that is shown node by node: the requested one, else the first day.
     ///
     /// # Errors
-    /// It ends before it begins.
+    /// The part ends before it begins.
     pub(super) fn gantt(&self, start: Timestamp) -> Result<GanttWindow> {
         let (from_s, until_s) = match self.gantt {
             Some(part) => part.seconds(start).map_err(CliError::failed)?,

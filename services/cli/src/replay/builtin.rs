@@ -1,10 +1,10 @@
-//! The trainers of a replay for which none are given.
+//! The built-in trainers of a replay without `--trainers`.
 
 use lacuna_model::{Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
 
 use crate::error::{CliError, Result};
 
-/// What they are, for people.
+/// A description of them.
 pub(super) const WHAT: &str =
     "an endless stream of ShuffleNet on ImageNet, 1-64 nodes each (arXiv 2106.12091)";
 
@@ -19,10 +19,10 @@ const CURVE: [(u32, f64); 7] = [
     (MOST, 145_081.5),
 ];
 
-/// A hundred epochs of ImageNet, as in the paper.
+/// The work of one trainer: a hundred epochs of ImageNet, as in the paper.
 const SAMPLES: f64 = 130e6;
 
-/// Seconds that a change of size costs, as in the paper.
+/// The rescale costs in seconds, as in the paper.
 const RESCALE: RescaleCost = RescaleCost {
     up_s: 18.0,
     down_s: 12.0,
@@ -32,13 +32,13 @@ const RESCALE: RescaleCost = RescaleCost {
 /// The most nodes that one of them uses.
 const MOST: u32 = 64;
 
-/// How many at a time could use a machine of so many nodes as a whole; not less than if trainers
-/// are given.
+/// The number of such trainers that a machine of `nodes` nodes has room for; at least the default
+/// with `--trainers`.
 pub(super) fn parallel(nodes: u32) -> u32 {
     nodes.div_ceil(MOST).max(super::args::parallel())
 }
 
-/// One trainer that is there from `start` on; an endless replay begins it again and again.
+/// One trainer, submitted at `start`; an endless replay repeats it.
 ///
 /// # Errors
 /// Never with the numbers above.

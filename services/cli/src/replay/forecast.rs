@@ -8,40 +8,40 @@ use lacuna_sim::Forecasting;
 use super::order;
 use crate::error::Result;
 
-/// How a forecasting policy forecasts and weighs.
+/// Settings of forecasting policies.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "How forecasts decide")]
+#[command(next_help_heading = "Forecasts")]
 pub(super) struct ForecastArgs {
     /// The order in which the scheduler takes nodes: learnt, names, none, or a file with one name a
     /// line, first taken first
     #[arg(long, value_name = "ORDER", default_value = "learnt")]
     order: String,
-    /// Futures drawn for each decision
+    /// Number of futures drawn for each decision
     #[arg(long, value_name = "N", default_value_t = ForesightSettings::default().scenarios, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
-    /// How far a forecasting policy looks ahead at most, seconds: no further than four times what a
-    /// change costs, and than half of the holes last
+    /// The longest horizon of a forecasting policy, seconds: no further than four times the cost of
+    /// a change, and than half of the holes last
     #[arg(long, value_name = "SECONDS", default_value_t = ForesightSettings::default().horizon.as_secs_f64())]
     forecast_horizon: f64,
-    /// A change must be worth so many times its cost
+    /// A change must be worth this many times its cost
     #[arg(long, value_name = "FACTOR", default_value_t = ForesightSettings::default().hysteresis)]
     hysteresis: f64,
-    /// A trainer that was hit may not take other nodes at no further charge
+    /// Do not let a trainer that lost nodes take other nodes at no further charge
     #[arg(long)]
     no_repool: bool,
-    /// Nodes are given out even if they do not pay
+    /// Give nodes out even if they do not pay
     #[arg(long)]
     no_refusal: bool,
-    /// Holes are forecast one by one, not together
+    /// Forecast holes one by one, not jointly
     #[arg(long)]
     no_groups: bool,
-    /// Planned starts, of the simulated scheduler or of --planned, are not heard
+    /// Ignore planned starts, of the simulated scheduler or of --planned
     #[arg(long)]
     no_hints: bool,
 }
 
 impl ForecastArgs {
-    /// In the words of the replay.
+    /// The settings of the replay.
     ///
     /// # Errors
     /// The list of nodes cannot be read.

@@ -1,4 +1,4 @@
-//! The order in which nodes are taken, as it is asked for.
+//! The order in which nodes are taken.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use lacuna_schedlog::read_nodes;
 use crate::error::{CliError, Result};
 use crate::log::unreadable;
 
-/// The order by name, or as listed in a file, one name a line.
+/// Parses an order: by name, learnt, none, or a file with one name a line.
 ///
 /// # Errors
 /// The file cannot be read, has no name, or has one twice; the error names its line.

@@ -1,4 +1,4 @@
-//! How the figures of a replay leave: as a table or as one JSON value.
+//! Output of the figures of a replay: a table or one JSON value.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,20 @@ use lacuna_sim::pool_stats::PoolStats;
 use lacuna_sim::{Dedicated, Summary, Verified};
 
 use crate::error::Result;
-use crate::log::Facts;
+use crate::log::LogSummary;
 use crate::output::{iso, latency, print, print_json, short};
-use crate::table::facts;
+use crate::table::key_values;
 
 /// Prints one JSON value: times as ISO-8601, lengths of time in seconds.
-pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &Facts) -> Result<()> {
+pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Result<()> {
     print_json(&value(summary, pool, log))
 }
 
 #[expect(
     clippy::indexing_slicing,
-    reason = "json objects insert what is not there; summary and settings are objects"
+    reason = "indexing inserts missing keys into a json object; summary and settings are objects"
 )]
-fn value(summary: &Summary, pool: &PoolStats, log: &Facts) -> Value {
+fn value(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Value {
     let mut value = json!(summary);
     value["pool"] = json!({
         "nodes": pool.nodes,
@@ -49,7 +49,7 @@ fn value(summary: &Summary, pool: &PoolStats, log: &Facts) -> Value {
 pub(super) fn table(
     summary: &Summary,
     pool: &PoolStats,
-    log: &Facts,
+    log: &LogSummary,
     written: &[(&'static str, &Option<PathBuf>)],
 ) -> Result<()> {
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
@@ -85,7 +85,7 @@ pub(super) fn table(
     if summary.unfinished {
         rows.push((
             "unfinished",
-            "the recording ended before the trainers did".to_owned(),
+            "the trace ended before the trainers did".to_owned(),
         ));
     }
     let solve = &summary.solve_seconds;
@@ -174,10 +174,10 @@ pub(super) fn table(
     for (what, path) in written {
         rows.extend(path.iter().map(|path| (*what, path.display().to_string())));
     }
-    print(&facts(&rows))
+    print(&key_values(&rows))
 }
 
-/// What was verified, and what came of it.
+/// The result of the verification in words.
 fn in_words(verified: &Verified, by_forecasts: bool) -> String {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     if !by_forecasts {
@@ -187,7 +187,7 @@ fn in_words(verified: &Verified, by_forecasts: bool) -> String {
         );
     }
     format!(
-        "{} plans: {} wrong; short of the programme over patterns by {} in sum (allowed {}), by {} at \
+        "{} plans: {} wrong; short of the program over patterns by {} in sum (allowed {}), by {} at \
          worst (allowed {}); from its bound {} on average, 99 % no more than {}",
         verified.decisions,
         verified.disagreements,

@@ -1,4 +1,4 @@
-//! Where the report goes: tried before the run, written whole or not at all after it.
+//! The file of the report: opened before the run, written whole or not at all after it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
@@ -8,28 +8,28 @@ use tempfile::NamedTempFile;
 
 use crate::error::{CliError, file_error};
 
-/// About as much as a report of a long run needs.
+/// About the size of the report of a long run, bytes.
 const RESERVED: usize = 512 * 1024;
 
-/// A place for the report that can be written.
+/// The file of a report that can be written.
 pub struct Target {
     path: PathBuf,
     file: Place,
 }
 
 enum Place {
-    /// Written beside its place, then renamed.
+    /// A temporary file that is renamed at the end.
     Beside(NamedTempFile),
-    /// A device or a pipe, which cannot be renamed onto.
+    /// A device or a pipe, which a rename would replace.
     Direct(File),
 }
 
 impl Target {
-    /// Takes the place and reserves room in it, so that a folder that is not there and a disk
-    /// that is full are known before the run.
+    /// Opens the file and reserves space for it, so that a missing folder and a full disk are found
+    /// before the run.
     ///
     /// # Errors
-    /// Names the file and what the system says.
+    /// The folder is missing or the disk is full; the error names the file.
     pub fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |source: io::Error| file_error("write the report to", path, &source);
         let place = || -> io::Result<Place> {
@@ -56,10 +56,10 @@ impl Target {
         })
     }
 
-    /// Writes the page.
+    /// Writes the page and renames it to its final place.
     ///
     /// # Errors
-    /// Names the file and what the system says; then nothing is left in its place.
+    /// The page cannot be written; then no partial file is left.
     pub fn write(self, page: &str) -> Result<(), CliError> {
         let path = self.path;
         let failed = |source: io::Error| file_error("write the report to", &path, &source);
@@ -84,7 +84,7 @@ impl Target {
     }
 }
 
-/// Temporary files are for their owner alone; a report is not.
+/// Makes a file readable for all users; temporary files are for their owner alone.
 fn readable(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_known_before_the_run() {
+    fn a_missing_folder_is_found_before_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("no/such/out.html");
         let error = Target::open(&path).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! What of a replay is looked at closely: a part of its time, or one of its decisions.
+//! The part of a replay that is examined: a part of its time, or one of its decisions.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use lacuna_model::{Span, Timestamp};
 
 use crate::output::parse_time;
 
-/// A moment: as such, or by the time since the start of the replay.
+/// A moment: absolute, or relative to the start of the replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Moment {
     At(Timestamp),
@@ -31,10 +31,10 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// It in seconds since the start of the replay.
+    /// The part in seconds since the start of the replay.
     ///
     /// # Errors
-    /// It ends before it begins.
+    /// The part ends before it begins.
     pub(super) fn seconds(self, start: Timestamp) -> Result<(f64, f64), String> {
         let (from, until) = (self.from.since(start).max(0.0), self.until.since(start));
         if until > from {
@@ -65,25 +65,25 @@ impl FromStr for Part {
     }
 }
 
-/// Which decision.
+/// The choice of one decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// That of an event, counted from 0.
+    /// The decision of an event, counted from 0.
     Event(u64),
-    /// The one that took the longest.
+    /// The decision that took longest.
     Hardest,
 }
 
 /// A decision and the file that its problem is saved in, as `FILE[@EVENT|@hardest]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Saved {
-    /// Which decision.
+pub(super) struct SavedProblem {
+    /// The choice of the decision.
     pub(super) decision: Decision,
     /// The file.
     pub(super) file: PathBuf,
 }
 
-impl FromStr for Saved {
+impl FromStr for SavedProblem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -124,9 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_named_behind_the_file() {
-        let saved = |text: &str| text.parse::<Saved>().unwrap();
-        let of = |file: &str, decision| Saved {
+    fn a_decision_is_named_after_the_file() {
+        let saved = |text: &str| text.parse::<SavedProblem>().unwrap();
+        let of = |file: &str, decision| SavedProblem {
             decision,
             file: file.into(),
         };
@@ -136,6 +136,6 @@ mod tests {
         assert_eq!(saved("a@b.json"), of("a@b.json", Decision::Hardest));
         assert_eq!(saved("p@0"), of("p", Decision::Event(0)));
         assert_eq!(saved("p@last"), of("p@last", Decision::Hardest));
-        assert!("@7".parse::<Saved>().is_err());
+        assert!("@7".parse::<SavedProblem>().is_err());
     }
 }

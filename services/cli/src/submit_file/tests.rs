@@ -1,4 +1,4 @@
-//! Files that are taken, and files that are not.
+//! Tests of submit files that are accepted and refused.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn the_shortest_file_is_enough() {
 }
 
 #[test]
-fn a_node_counts_the_same_whatever_a_sample_is() {
+fn the_default_objective_is_speedup() {
     let specs = parse("t.toml", GOOD).unwrap();
     assert_eq!(specs[0].objective_curve().table(8)[8], 7.0);
     let text = format!("{GOOD}maximise = \"throughput\"\n");
@@ -32,7 +32,7 @@ fn a_node_counts_the_same_whatever_a_sample_is() {
 }
 
 #[test]
-fn what_objectives_count_and_an_expression_are_read() {
+fn weight_deadline_and_an_expression_are_read() {
     let text = format!(
         "{GOOD}weight = 3.0\ndeadline = \"2026-03-01T08:00:00Z\"\nmaximise = \"weight * sqrt(rate)\"\n"
     );
@@ -61,7 +61,7 @@ fn what_objectives_count_and_an_expression_are_read() {
 }
 
 #[test]
-fn a_start_costs_what_the_file_says() {
+fn the_cost_of_a_start_is_that_of_the_file() {
     for (more, start_s) in [("", None), (", start = \"40s\"", Some(40.0))] {
         let text = format!("{GOOD}rescale = {{ up = \"35s\", down = \"37s\"{more} }}\n");
         let rescale = parse("t.toml", &text).unwrap()[0].rescale;
@@ -100,7 +100,7 @@ fn a_program_without_a_curve_is_measured() {
     let text = text.replace("\"simulated\"", "\"command\"\nprogram = \"train\"");
     let specs = parse("t.toml", &text).unwrap();
     assert_eq!(specs[0].throughput.at(8), 8.0);
-    // Beside others its speed-up counts, unless it is to be its throughput.
+    // Beside others its speed-up counts, unless the file asks for throughput.
     let objective = specs[0].objective.as_ref().unwrap();
     assert_eq!(objective.at(8), 8.0);
     assert!(matches!(
@@ -143,7 +143,7 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
     };
     let spec = parse("t.toml", &text).unwrap().remove(0);
     assert!(matches!(spec.launch, Launch::Command { elastic, .. } if elastic == four));
-    // Unless told otherwise, a change costs what it was seen to cost at most.
+    // By default a change costs the highest cost that was measured.
     assert_eq!(spec.rescale.up_s, 18.0);
     assert_eq!(with("regroup").unwrap()[0].rescale.up_s, 0.5);
     for (wrong, why) in [

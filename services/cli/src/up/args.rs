@@ -1,4 +1,4 @@
-//! `lacuna up`: arguments, and what it prints while it runs.
+//! `lacuna up`: its arguments and its output.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use lacuna_model::{ClusterId, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::config::{Config, Recording, RecordingPace};
 
-use super::child::ChildNews;
-use super::family::{Family, FamilyNews, Settings};
-use super::recording;
+use super::child::ChildEvent;
+use super::supervisor::{Supervisor, SupervisorEvent, Settings};
+use super::preflight;
 use super::runtime_file::{RuntimeFile, default_data_dir};
 use super::stop::stop_token;
 use crate::commands::config;
@@ -28,15 +28,15 @@ Examples:
   lacuna up --secure                            with keys, permissions and TLS
   lacuna up --holes holes.csv.gz --first-nodes 1024 --rate 600
 
-Addresses of [http] in the configuration are honoured; a default one becomes a free port.
-Other commands find it by themselves (through up.json in the data directory). A service that
-dies is started again after 0.2 s, then after twice as long each time up to 5 s; after ten
-deaths without half a minute of calm everything ends (L0014), and at once if it says that its
-configuration is wrong (exit code 64), unless that is an address which another program has
-taken. A recording is read whole before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one
-at once. Logs are in the data directory under logs/.")]
+Addresses of [http] in the configuration are kept; a default one becomes a free port. Other
+commands find the cluster through up.json in the data directory. A service that dies is restarted
+after 0.2 s, then after twice as long each time, up to 5 s. After ten deaths without half a minute
+of calm everything ends (L0014). It ends at once if a service reports a wrong configuration (exit
+code 64), unless the fault is an address that another program has taken. A trace is read whole
+before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one ends it at once.
+Logs are in the data directory under logs/.")]
 pub(crate) struct UpArgs {
-    /// Where data, logs and up.json go
+    /// Folder for data, logs and up.json
     #[arg(long, value_name = "DIR", env = "LACUNA_DATA_DIR")]
     data_dir: Option<PathBuf>,
     /// Configuration of the services (TOML)
@@ -48,35 +48,35 @@ pub(crate) struct UpArgs {
     /// Port of the nats-server [default: a free one]
     #[arg(long, value_name = "PORT")]
     nats_port: Option<u16>,
-    /// Play a recorded machine: a hole list (CSV, plain or gzip)
+    /// Play a trace of a machine: a hole list (CSV, plain or gzip)
     #[arg(long, value_name = "FILE")]
     holes: Option<PathBuf>,
-    /// Its planned starts: a CSV file, at,node,start (plain or gzip)
+    /// Planned starts of the trace: a CSV file, at,node,start (plain or gzip)
     #[arg(long, value_name = "FILE", requires = "holes")]
     planned: Option<PathBuf>,
-    /// Order of the recorded nodes, one a line
+    /// Order of the nodes of the trace, one a line
     #[arg(long, value_name = "FILE", requires = "holes")]
     nodes_file: Option<PathBuf>,
-    /// Play only so many nodes
+    /// Play only the first N nodes
     #[arg(long, value_name = "N", requires = "holes")]
     first_nodes: Option<usize>,
-    /// Recorded seconds a second
+    /// Recorded seconds per second
     #[arg(long, default_value_t = 1.0, requires = "holes")]
     rate: f64,
-    /// Where in the recording to begin
+    /// Start in the trace
     #[arg(long, value_name = "TIME", requires = "holes", value_parser = parse_time)]
     start: Option<Timestamp>,
-    /// Recorded time advances when the loop has settled, instead of at --rate
+    /// Advance the time of the trace when the loop has settled, instead of at --rate
     #[arg(long, requires = "holes", conflicts_with = "rate")]
     lock_step: bool,
-    /// Give everybody a key of their own and encrypt: nats-server then proves who asks. The keys
-    /// are kept in the data directory, under keys/
+    /// Give each user a key and encrypt: nats-server then verifies its users. The keys are kept in
+    /// the data directory, under keys/
     #[arg(long, env = "LACUNA_SECURE", value_parser = clap::builder::FalseyValueParser::new())]
     secure: bool,
-    /// Also print what the services log
+    /// Also print the logs of the services
     #[arg(long, short)]
     verbose: bool,
-    /// When everything is up, print up.json's content as the one JSON value
+    /// Print the content of up.json, as the one JSON value, when everything is up
     #[command(flatten)]
     json: JsonArg,
 }
@@ -103,12 +103,12 @@ impl UpArgs {
                 end: None,
             });
         }
-        // One machine's own family: there is no list that names could be on.
+        // One machine runs its own agents, so no list of nodes is needed.
         config.ingest.any_node |= self.secure;
         config.check().map_err(|e| {
             crate::error::CliError::new("L0003", crate::error::Exit::Config, e.to_string())
         })?;
-        recording::check(&config.ingest)?;
+        preflight::check(&config.ingest)?;
         Ok(Settings {
             data_dir: self.data_dir.clone().unwrap_or_else(default_data_dir),
             config,
@@ -133,60 +133,62 @@ fn describe(file: &RuntimeFile, seconds: f64) -> String {
     rows.extend(file.page.clone().map(|page| ("page", page)));
     format!(
         "{}\nup after {seconds:.1} s; Ctrl-C ends everything\n",
-        crate::table::facts(&rows)
+        crate::table::key_values(&rows)
     )
 }
 
-fn tell(news: &ChildNews, verbose: bool) {
-    match news {
-        ChildNews::Line { name, line } if verbose => output::tell(&format!("{name:>8} | {line}")),
-        ChildNews::Died { name, how, pause } => output::tell(&format!(
+fn show(event: &ChildEvent, verbose: bool) {
+    match event {
+        ChildEvent::Line { name, line } if verbose => {
+            output::print_error(&format!("{name:>8} | {line}"));
+        }
+        ChildEvent::Died { name, how, pause } => output::print_error(&format!(
             "lacuna: {name} died ({how}); starting it again in {:.1} s",
             pause.as_secs_f64()
         )),
-        ChildNews::Line { .. } | ChildNews::Started { .. } => {}
+        ChildEvent::Line { .. } | ChildEvent::Started { .. } => {}
     }
 }
 
-/// Runs `up` until a signal comes or a child is given up.
+/// Runs `up` until a signal comes or the supervisor gives up a child.
 ///
 /// # Errors
-/// What kept it from starting, or the child that was given up.
+/// The start failed, or the supervisor has given up a child.
 pub(crate) async fn run(args: UpArgs) -> Result<()> {
     let stop = stop_token();
     let watch = Stopwatch::start();
     let settings = args.settings()?;
-    let mut family = if args.secure {
-        Family::start_secure(settings).await?
+    let mut supervisor = if args.secure {
+        Supervisor::start_secure(settings).await?
     } else {
-        Family::start(settings).await?
+        Supervisor::start(settings).await?
     };
-    family.start_ingest()?;
+    supervisor.start_ingest()?;
     let ready = tokio::select! {
-        ready = family.wait_until_ready(Duration::from_secs(30)) => ready,
+        ready = supervisor.wait_until_ready(Duration::from_secs(30)) => ready,
         () = stop.cancelled() => Ok(()),
     };
     let mut outcome = ready;
     if outcome.is_ok() && !stop.is_cancelled() {
         let said = if args.json.json {
-            output::print_json(&family.file)
+            output::print_json(&supervisor.file)
         } else {
-            output::print(&describe(&family.file, watch.seconds()))
+            output::print(&describe(&supervisor.file, watch.seconds()))
         };
-        // All is up, and up.json says the same.
+        // The services are up, and up.json names them, even if nothing can be printed.
         if let Err(error) = said {
-            output::tell(&format!("lacuna: {error}"));
+            output::print_error(&format!("lacuna: {error}"));
         }
     }
     while outcome.is_ok() {
         tokio::select! {
             () = stop.cancelled() => break,
-            news = family.next() => match news {
-                FamilyNews::Child(news) => tell(&news, args.verbose),
-                FamilyNews::Broken(e) => outcome = Err(e),
+            event = supervisor.next() => match event {
+                SupervisorEvent::Child(event) => show(&event, args.verbose),
+                SupervisorEvent::GaveUp(e) => outcome = Err(e),
             },
         }
     }
-    family.stop().await;
+    supervisor.stop().await;
     outcome
 }

@@ -1,4 +1,4 @@
-//! One child process: started, logged, started again when it dies, ended in time.
+//! One child process: it is started, logged, restarted after its death, and ended in time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -19,67 +19,67 @@ use super::find::sibling;
 use super::log::Log;
 use crate::error::{CliError, Exit, Result};
 
-/// What to run.
+/// The definition of a child.
 #[derive(Debug, Clone)]
 pub(crate) struct ChildSpec {
     /// Its name in logs: `ingest`, `nats`.
     pub(crate) name: &'static str,
-    /// The program, by its full path.
+    /// The full path of the program.
     pub(crate) program: PathBuf,
     /// Its arguments.
     pub(crate) args: Vec<String>,
-    /// Environment for it; what is set already stands.
+    /// Additional environment; variables that are set already stay.
     pub(crate) env: &'static [(&'static str, &'static str)],
-    /// Where its output goes.
+    /// The log of its output.
     pub(crate) log: Log,
 }
 
-/// What a child does, for whoever watches.
+/// An event of a child, for its supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ChildNews {
-    /// It runs, as this process.
+pub(crate) enum ChildEvent {
+    /// The child has started, with this process id.
     Started {
         /// Which child.
         name: &'static str,
         /// Its process id.
         pid: u32,
     },
-    /// It wrote a line.
+    /// The child has written a line.
     Line {
         /// Which child.
         name: &'static str,
         /// The line.
         line: String,
     },
-    /// It ended unasked and will be started again.
+    /// The child has died and will be restarted.
     Died {
         /// Which child.
         name: &'static str,
-        /// How it ended.
+        /// The description of its end.
         how: String,
-        /// After how long it is started again.
+        /// The pause before its restart.
         pause: Duration,
     },
 }
 
-/// When a child that died is started again: after a pause that doubles from `FIRST_PAUSE` to
-/// `LONGEST_PAUSE`; one that has run for `CALM` starts over. After `MOST_DEATHS` in a row
-/// without calm it is given up, but for a disk that is full: it may be well once there is room.
+/// Restarts. The pause before a restart doubles from `FIRST_PAUSE` to `LONGEST_PAUSE`; a child that
+/// has run for `CALM` starts over. After `MOST_DEATHS` in a row without calm it is given up, unless
+/// the disk is full: it may recover once there is room.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const CALM: Duration = Duration::from_secs(30);
 const MOST_DEATHS: u32 = 10;
-/// Exit code of a service whose configuration is wrong: starting it again changes nothing, but
-/// where its address was free when it was chosen and is `TAKEN` now.
+/// Exit code of a service whose configuration is wrong. A restart changes nothing, unless the fault
+/// is an address that was free when it was chosen and is `TAKEN` now.
 const BAD_CONFIG: i32 = 64;
 const TAKEN: &str = "Address already in use";
-/// Exit code of a service that is not the active instance any more: started again, it stands by.
+/// Exit code of a service that is no longer the active instance. A restart makes it a standby.
 const LOST_LEAD: i32 = 75;
 
-/// How long a child may take to end by itself after SIGTERM.
+/// The time limit for the end of a child after SIGTERM.
 pub(crate) const GRACE: Duration = Duration::from_secs(12);
 
-/// How an end reads in a log line.
+/// The end of a process in words, for a log line.
 #[must_use]
 pub(crate) fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
@@ -91,14 +91,14 @@ pub(crate) fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Starts a child in its own group: Ctrl-C reaches `lacuna` alone, which then ends the children in
-/// order.
+/// Starts a child in its own process group. Ctrl-C reaches `lacuna` alone, which then ends the
+/// children in order.
 fn start(spec: &ChildSpec) -> Result<ProcessGroup> {
     let unset = |name: &str| std::env::var_os(name).is_none();
     let mut command = Command::new(sibling("lacuna")?);
     command
         .envs(spec.env.iter().copied().filter(|(name, _)| unset(name)))
-        // Each child has its own, by argument.
+        // Each child gets its identity as an argument.
         .env_remove(lacuna_runtime::identity::VARIABLE)
         .arg("child-of")
         .arg(std::process::id().to_string())
@@ -117,32 +117,32 @@ fn start(spec: &ChildSpec) -> Result<ProcessGroup> {
     })
 }
 
-/// Copies lines into the log file and to the watcher, until the stream ends.
+/// Copies lines to the log file and to the supervisor, until the stream ends.
 async fn copy_lines(
     stream: impl AsyncRead + Unpin,
     name: &'static str,
     log: PathBuf,
-    news: UnboundedSender<ChildNews>,
+    events: UnboundedSender<ChildEvent>,
 ) {
     let mut lines = BufReader::new(stream).split(b'\n');
     let mut file = OpenOptions::new().create(true).append(true).open(&log).ok();
     while let Ok(Some(bytes)) = lines.next_segment().await {
         if let Some(file) = &mut file {
-            // A full disk costs the log, not the run.
+            // A full disk loses the log, but not the run.
             let _ = file.write_all(&bytes).and_then(|()| file.write_all(b"\n"));
         }
         let line = String::from_utf8_lossy(&bytes).into_owned();
-        if news.send(ChildNews::Line { name, line }).is_err() {
-            // Nobody watches; the log is still wanted.
+        if events.send(ChildEvent::Line { name, line }).is_err() {
+            // The supervisor is gone; the log is still written.
         }
     }
 }
 
-/// Whether a folder has no room for so much as a few lines of a log.
+/// Whether a folder lacks room for a few lines of a log.
 fn is_full(folder: &Path) -> bool {
     let probe = folder.join(".room");
     let full = lacks_room(File::create(&probe));
-    // One that is left over is written over the next time.
+    // A file that is left over is overwritten the next time.
     let _ = std::fs::remove_file(&probe);
     full
 }
@@ -162,11 +162,11 @@ fn lacks_room(file: std::io::Result<File>) -> bool {
 /// Keeps one child running until `stop`.
 ///
 /// # Errors
-/// `L0014` when it keeps dying, or its address stays taken; `L0003` when it says that its
-/// configuration is wrong.
+/// `L0014` when it keeps dying, or its address stays taken; `L0003` when it reports a wrong
+/// configuration.
 pub(crate) async fn keep(
     spec: ChildSpec,
-    news: UnboundedSender<ChildNews>,
+    events: UnboundedSender<ChildEvent>,
     stop: CancellationToken,
 ) -> Result<()> {
     let mut deaths = 0u32;
@@ -174,7 +174,7 @@ pub(crate) async fn keep(
     loop {
         let mut child = start(&spec)?;
         let alive = Stopwatch::start();
-        let _ = news.send(ChildNews::Started {
+        let _ = events.send(ChildEvent::Started {
             name: spec.name,
             pid: child.id().unwrap_or(0),
         });
@@ -184,7 +184,7 @@ pub(crate) async fn keep(
                 out,
                 spec.name,
                 spec.log.path.clone(),
-                news.clone(),
+                events.clone(),
             )));
         }
         if let Some(err) = child.stderr() {
@@ -192,7 +192,7 @@ pub(crate) async fn keep(
                 err,
                 spec.name,
                 spec.log.path.clone(),
-                news.clone(),
+                events.clone(),
             )));
         }
         let status = tokio::select! {
@@ -203,7 +203,7 @@ pub(crate) async fn keep(
             status = child.wait() => status,
         };
         for copy in copies {
-            // A grandchild may hold the pipe open: do not wait for it for ever.
+            // A grandchild may hold the pipe open, so the wait is bounded.
             let _ = tokio::time::timeout(Duration::from_millis(200), copy).await;
         }
         if stop.is_cancelled() {
@@ -218,7 +218,7 @@ pub(crate) async fn keep(
             }
             how.push_str(", another program has its address");
         }
-        // One that has lost the lead is sound.
+        // A service that has lost the leadership is sound.
         if alive.seconds() > CALM.as_secs_f64() || code == Some(LOST_LEAD) {
             (deaths, pause) = (0, FIRST_PAUSE);
         }
@@ -232,7 +232,7 @@ pub(crate) async fn keep(
             );
             return Err(given_up(&spec, &what));
         }
-        let _ = news.send(ChildNews::Died {
+        let _ = events.send(ChildEvent::Died {
             name: spec.name,
             how,
             pause,
@@ -253,7 +253,7 @@ fn given_up(spec: &ChildSpec, what: &str) -> CliError {
     CliError::new("L0014", Exit::Failed, what).remedy(spec.log.tail(5))
 }
 
-/// The configuration is wrong: what the child itself says is the message.
+/// The error of a wrong configuration; its message is that of the child.
 fn bad_config(spec: &ChildSpec, how: &str, said: &str) -> CliError {
     CliError::new(
         "L0003",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_from_other_faults() {
+    fn a_full_disk_is_distinguished_from_other_faults() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_full(dir.path()));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

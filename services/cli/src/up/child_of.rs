@@ -1,8 +1,8 @@
 //! `lacuna child-of PID -- PROGRAM`: becomes PROGRAM, which ends when process PID does.
 //!
-//! The kernel sends SIGTERM to this process when its parent ends, however it ends; the
-//! request outlives `exec`. So a killed `lacuna up` leaves nothing running, and no service
-//! needs to know of it.
+//! The kernel sends SIGTERM to this process when its parent ends, however it ends; the request
+//! survives `exec`. A killed `lacuna up` therefore leaves no process behind, and the services need
+//! no code for it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -17,21 +17,21 @@ use crate::error::{CliError, Exit, Result};
 /// Arguments of the hidden command.
 #[derive(Debug, Args)]
 pub(crate) struct ChildOfArgs {
-    /// Process id of the parent that must live.
+    /// Process id of the parent that must be alive.
     parent: i32,
-    /// What to become.
+    /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-/// Becomes the program; returns only if that fails.
+/// Replaces this process by the program; returns only on failure.
 ///
 /// # Errors
-/// The parent is gone already, or the program cannot be started.
+/// The parent has ended already, or the program cannot be started.
 pub(crate) fn run(args: &ChildOfArgs) -> Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)
         .map_err(|e| CliError::failed(format!("cannot tie this process to its parent: {e}")))?;
-    // The parent may have ended before the request was made: then the signal never comes.
+    // If the parent ended before the request was made, the signal never comes.
     if getppid() != Pid::from_raw(args.parent) {
         return Err(CliError::failed("the parent has ended"));
     }

@@ -1,4 +1,4 @@
-//! Where the programs are that `lacuna` starts.
+//! Paths of the programs that `lacuna` starts, and addresses for them.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -11,14 +11,14 @@ use crate::error::{CliError, Exit, Result};
 /// A service: its name and the name of its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Service {
-    /// Short, as in logs and in up.json.
+    /// Its short name, as in logs and in up.json.
     pub(crate) name: &'static str,
-    /// The program.
+    /// The name of the program.
     pub(crate) program: &'static str,
 }
 
-/// The services in the order in which they are started. They need no order; this one makes
-/// the first plan come soonest.
+/// The services in the order in which they are started. Any order works; this one gives the first
+/// plan soonest.
 pub(crate) const SERVICES: [Service; 6] = [
     Service {
         name: "control",
@@ -53,17 +53,17 @@ fn in_path(program: &str) -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
-/// A program beside this one, or in `PATH`.
+/// The path of a program beside this one, or in `PATH`.
 ///
 /// # Errors
-/// `L0005` with where it was looked for.
+/// `L0005`, with the places that were searched.
 pub fn sibling(program: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own
         .as_deref()
         .and_then(Path::parent)
         .map(|dir| dir.join(program));
-    // Test binaries live one directory below the programs.
+    // Test binaries are one directory below the programs.
     let above = own
         .as_deref()
         .and_then(Path::parent)
@@ -84,22 +84,22 @@ pub fn sibling(program: &str) -> Result<PathBuf> {
         })
 }
 
-/// Where everything listens.
+/// The addresses of all processes.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// nats-server's port on the loopback interface.
+    /// The port of nats-server on the loopback interface.
     pub(crate) nats: u16,
-    /// Each service's address by its name.
+    /// The address of each service, by name.
     pub(crate) http: BTreeMap<String, SocketAddr>,
-    /// The operator's page.
+    /// The address of the dashboard.
     pub(crate) page: SocketAddr,
 }
 
-/// Finds where everything can listen. An address of `[http]` or `[gateway]` that is not the default
-/// is honoured; a default one becomes a free port of the loopback interface, so that several can run beside each
-/// other, and so does a port 0. All are held until the last is found, so that no two are the
-/// same. Another program may take one before it is used: nats-server then starts with other
-/// addresses, and a service waits for its own, which others have been told.
+/// Chooses the addresses of all processes. An address of `[http]` or `[gateway]` that is not the
+/// default is kept. A default address and port 0 become a free port of the loopback interface, so
+/// that several clusters can run side by side. All ports are held until the last is found, so no
+/// two are the same. Another program may take one before it is used: nats-server then starts with
+/// other addresses, but a service waits for its own, which others know already.
 ///
 /// # Errors
 /// `L0004` when an address cannot be used.

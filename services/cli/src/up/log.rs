@@ -1,21 +1,21 @@
-//! The log file of a child, and what of it belongs to this run.
+//! The log file of a child, and the part of it that belongs to this run.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use crate::error::{Result, file_error};
 
-/// The log of one child. What earlier runs wrote to it is not looked at.
+/// The log of one child. Text of earlier runs is ignored.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
-    /// Where it is.
+    /// The path of the file.
     pub(crate) path: PathBuf,
-    /// Its length in bytes when this run began.
+    /// Its length in bytes at the start of this run.
     from: u64,
 }
 
 impl Log {
-    /// Takes a log up for a new run. One that has grown beyond 16 MiB is moved aside.
+    /// Opens a log for a new run. A log larger than 16 MiB is renamed first.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -32,7 +32,7 @@ impl Log {
 
     fn text(&self) -> String {
         let mut bytes = Vec::new();
-        // Without a log there is nothing to quote.
+        // Without a log there is no text to quote.
         let _ = std::fs::File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.from))?;
             file.read_to_end(&mut bytes)
@@ -40,8 +40,8 @@ impl Log {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The last lines of this run, indented for an error text, after a line that names the
-    /// file. References to pages of help are left out: the error has its own.
+    /// The last lines of this run, indented for an error text, after a line that names the file.
+    /// References to help pages are left out, since the error has its own.
     #[must_use]
     pub(crate) fn tail(&self, count: usize) -> String {
         let text = self.text();
@@ -61,8 +61,7 @@ impl Log {
         format!("the end of {}:{}", self.path.display(), shown.concat())
     }
 
-    /// The newest error of this run, without time and source; if no line says that it is one,
-    /// the last line.
+    /// The newest error of this run, without time and source; else the last line.
     #[must_use]
     pub(crate) fn newest_error(&self) -> Option<String> {
         let text = self.text();
@@ -72,7 +71,7 @@ impl Log {
     }
 }
 
-/// What a line says if it is of level ERROR, as text or as JSON.
+/// The message of a line of level ERROR, as text or as JSON.
 fn error_of(line: &str) -> Option<String> {
     if line.starts_with('{') {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -85,7 +84,7 @@ fn error_of(line: &str) -> Option<String> {
         return Some(error.map_or_else(|| message.to_owned(), |e| format!("{message}: {e}")));
     }
     let (_, after) = line.split_once(" ERROR ")?;
-    // The module that says it means nothing to an operator.
+    // The name of the module means nothing to an operator.
     let said = after.split_once(": ").map_or(after, |(_, said)| said);
     Some(said.trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! The nats-server child: its configuration, and waiting until it answers.
+//! The nats-server child: its configuration, and the wait for its start.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use super::log::Log;
 use crate::error::{CliError, Exit, Result, file_error};
 
-/// The server's heap grows with what passes through its streams, far beyond what it needs:
-/// under 1,000 events/s for a minute to 840 MiB resident without this, to 290 MiB with 300 MiB.
+/// The heap of the server grows with the traffic of its streams, far beyond its need. Under
+/// 1,000 events/s for a minute it is 840 MiB resident without a limit, 290 MiB with 300 MiB.
 pub(crate) const ENVIRONMENT: [(&str, &str); 1] = [("GOMEMLIMIT", "384MiB")];
 
 /// Writes the server's configuration; the server listens on the loopback interface only.
@@ -35,10 +35,10 @@ pub(crate) fn write_config(
     Ok(path)
 }
 
-/// Waits until the server greets.
+/// Waits until the server sends its greeting.
 ///
 /// # Errors
-/// `L0001` when it does not within 10 seconds; the end of its log is part of the text.
+/// `L0001` when it does not within 10 seconds; the text ends with the end of its log.
 pub(crate) async fn wait_until_up(port: u16, log: &Log) -> Result<()> {
     let greeting = async {
         loop {
@@ -63,7 +63,7 @@ pub(crate) async fn wait_until_up(port: u16, log: &Log) -> Result<()> {
         })
 }
 
-/// The server ended before it ever greeted: starting it again changes nothing.
+/// The error of a server that ended before its greeting; a restart would not help.
 #[must_use]
 pub(crate) fn ended_at_once(program: &Path, how: &str, log: &Log) -> CliError {
     CliError::new(
@@ -74,7 +74,7 @@ pub(crate) fn ended_at_once(program: &Path, how: &str, log: &Log) -> CliError {
     .remedy(log.tail(5))
 }
 
-/// Whether it ended since another program has its port.
+/// Whether it ended because another program has its port.
 #[must_use]
 pub(crate) fn is_taken(error: &CliError) -> bool {
     let said = error.remedy.as_deref().unwrap_or_default();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_is_taken_is_told_from_other_ends() {
+    fn a_taken_port_is_distinguished_from_other_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("nats.log");
         let log = Log::begin(path.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! `up.json`: how other commands find a running `lacuna up`.
+//! `up.json`: the file by which other commands find a running `lacuna up`.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CliError, Exit, Result, file_error};
 
-/// Its name in the data directory.
+/// The name of the file in the data directory.
 pub(crate) const FILE: &str = "up.json";
 
-/// What a running `lacuna up` says of itself.
+/// The content of `up.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeFile {
-    /// Its process id.
+    /// The process id of `lacuna up`.
     pub(crate) pid: u32,
-    /// Where NATS is.
+    /// The address of nats-server.
     pub nats: String,
-    /// The cluster.
+    /// The name of the cluster.
     pub cluster: String,
-    /// Address of each service's /metrics and /healthz.
+    /// The address of each service's /metrics and /healthz.
     pub http: BTreeMap<String, String>,
-    /// The operator's page.
+    /// The address of the dashboard.
     #[serde(default)]
     pub(crate) page: Option<String>,
-    /// Who whoever reads this is on the bus, if it knows users by keys.
+    /// The identity file for readers of this file, if the bus knows users by keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<PathBuf>,
     /// Process ids of the children, by name.
     pub children: BTreeMap<String, u32>,
 }
 
-/// The data directory where none is given: `$XDG_STATE_HOME/lacuna`, else
-/// `~/.local/state/lacuna`, else `lacuna-data` here.
+/// The default data directory: `$XDG_STATE_HOME/lacuna`, else `~/.local/state/lacuna`, else
+/// `lacuna-data` in the working directory.
 #[must_use]
 pub(crate) fn default_data_dir() -> PathBuf {
     let absolute = |name| {
@@ -50,7 +50,7 @@ pub(crate) fn default_data_dir() -> PathBuf {
 }
 
 impl RuntimeFile {
-    /// Writes it in one step, so that no reader sees half of it.
+    /// Writes the file in one step, so that no reader sees a partial one.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -64,13 +64,13 @@ impl RuntimeFile {
             .map_err(|e| file_error("write", &path, &e))
     }
 
-    /// Reads that of a running `lacuna up`; none if there is none, or if it has died.
+    /// Reads the file of a running `lacuna up`; none if there is no file, or its process has died.
     #[must_use]
     pub fn read(data_dir: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(data_dir.join(FILE)).ok()?;
         let file: Self = serde_json::from_str(&text).ok()?;
         let pid = nix::unistd::Pid::from_raw(i32::try_from(file.pid).ok()?);
-        // EPERM means that it runs as somebody else.
+        // EPERM means that the process runs as another user.
         let alive = !matches!(
             nix::sys::signal::kill(pid, None),
             Err(nix::errno::Errno::ESRCH)
@@ -78,13 +78,13 @@ impl RuntimeFile {
         alive.then_some(file)
     }
 
-    /// Removes it.
+    /// Removes the file.
     pub(crate) fn remove(data_dir: &Path) {
         let _ = std::fs::remove_file(data_dir.join(FILE));
     }
 }
 
-/// Holds a data directory against a second `lacuna up`; the kernel lets go of it when this
+/// A lock on a data directory against a second `lacuna up`. The kernel releases it when this
 /// process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct DirLock {
@@ -92,10 +92,10 @@ pub(crate) struct DirLock {
 }
 
 impl DirLock {
-    /// Makes the directory if need be and takes it.
+    /// Makes the directory if it is missing, and locks it.
     ///
     /// # Errors
-    /// `L0006` when another process holds it, `L0011` when it cannot be made.
+    /// `L0006` when another process holds the lock, `L0011` when the directory cannot be made.
     pub(crate) fn take(data_dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(data_dir.join("logs"))
             .map_err(|e| file_error("make", data_dir, &e))?;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_file_of_a_dead_process_counts_for_nothing() {
+    fn a_runtime_file_of_a_dead_process_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(RuntimeFile::read(dir.path()), None);
         let mine = file(std::process::id());
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cannot_hold_one_data_directory() {
+    fn a_locked_data_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let first = DirLock::take(dir.path()).unwrap();
         let error = DirLock::take(dir.path()).unwrap_err();

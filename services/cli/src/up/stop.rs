@@ -1,10 +1,10 @@
-//! Signals that ask to end.
+//! Signals that end a command.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A token that the first SIGINT, SIGTERM or SIGHUP cancels. The second ends the process at
-/// once (the kernel then ends its children).
+/// A token that the first SIGINT, SIGTERM or SIGHUP cancels. The second one ends the process at
+/// once; the kernel then ends its children.
 #[must_use]
 pub fn stop_token() -> CancellationToken {
     let token = CancellationToken::new();
@@ -14,7 +14,7 @@ pub fn stop_token() -> CancellationToken {
         SignalKind::terminate(),
         SignalKind::hangup(),
     ];
-    // Registered before this returns, so that no early signal is missed.
+    // The handlers are registered before this returns, so that no early signal is missed.
     let streams: Vec<_> = kinds
         .into_iter()
         .filter_map(|kind| signal(kind).ok())

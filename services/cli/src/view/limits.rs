@@ -1,13 +1,13 @@
-//! What limits the use of nodes, as text.
+//! The limits on the use of nodes, as text and as JSON.
 
 use serde_json::{Value, json};
 
 use lacuna_model::{Controls, NodeId, Timestamp, UseLimit, UseState, UseWindow};
 
 use crate::output::{iso, iso_short};
-use crate::table::facts;
+use crate::table::key_values;
 
-/// The most names that a line lists.
+/// The most names in one line.
 const MOST_NAMES: usize = 20;
 
 /// A limit in words.
@@ -20,7 +20,7 @@ pub(crate) fn limit_text(limit: UseLimit) -> String {
     }
 }
 
-/// What holds in one line; nothing if nothing does.
+/// The limits in force in one line; none if there are none.
 #[must_use]
 pub(crate) fn in_force(state: &UseState) -> Option<String> {
     let mut parts: Vec<String> = state
@@ -70,7 +70,7 @@ fn window_text(window: &UseWindow) -> String {
     )
 }
 
-/// What `lacuna limits` prints.
+/// The text of `lacuna limits`.
 #[must_use]
 pub(crate) fn limits_text(controls: &Controls, state: &UseState, now: Timestamp) -> String {
     let mut rows: Vec<(&str, String)> = Vec::new();
@@ -123,10 +123,10 @@ pub(crate) fn limits_text(controls: &Controls, state: &UseState, now: Timestamp)
         let text = format!("{} ({}): {}", by.name(), nodes.len(), names(nodes.iter()));
         rows.push(("not used", text));
     }
-    facts(&rows)
+    key_values(&rows)
 }
 
-/// What `lacuna limits --json` prints.
+/// The value of `lacuna limits --json`.
 #[must_use]
 pub(crate) fn limits_json(controls: &Controls, state: &UseState) -> Value {
     let limit = |limit: UseLimit| match limit {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_is_said_with_why_and_until_when() {
+    fn limits_in_force_are_shown_with_reason_and_end() {
         let at = Timestamp::from_unix;
         let node = |name: &str| NodeId::new(name).unwrap();
         let controls = Controls {

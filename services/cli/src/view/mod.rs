@@ -1,4 +1,4 @@
-//! What the services say, as rows for tables and JSON. Plain functions of data.
+//! Messages of the services as rows for tables and as JSON. Plain functions of data.
 
 mod limits;
 mod nodes;
@@ -11,7 +11,7 @@ pub(crate) use limits::{in_force, limits_json, limits_text};
 pub(crate) use nodes::{node_rows, node_table, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;
-pub(crate) use trainers::{may_retry, trainer_facts, trainer_row, trainer_rows, trainer_table};
+pub(crate) use trainers::{may_retry, trainer_details, trainer_row, trainer_rows, trainer_table};
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -142,8 +142,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same plan as if it had been made by forecasts.
-    pub(crate) fn foreseen_state() -> PlanState {
+    /// The same plan, made by forecasts.
+    pub(crate) fn forecast_state() -> PlanState {
         let mut state = plan_state();
         let plan = &mut state.plan;
         let name = |t: &str| TrainerId::new(t).unwrap();

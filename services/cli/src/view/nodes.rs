@@ -14,29 +14,29 @@ use crate::table::{Side, parsable, render};
 /// One node, as `lacuna nodes --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct NodeRow {
-    /// Its name.
+    /// The name of the node.
     pub(crate) node: String,
-    /// `idle` (in the pool, without a trainer), `leased`, `releasing` (no longer in the pool,
-    /// lease still stands) or `busy`.
+    /// `idle` (in the pool, without a trainer), `leased`, `releasing` (no longer in the pool, but
+    /// still leased) or `busy`.
     pub(crate) state: &'static str,
-    /// Since when it is idle.
+    /// The start of its idleness.
     pub(crate) idle_since: Option<String>,
-    /// Seconds of cluster time for which it has been idle.
+    /// Seconds of cluster time since then.
     pub(crate) idle_s: Option<f64>,
-    /// Who holds its lease.
+    /// The trainer that holds its lease.
     pub(crate) trainer: Option<String>,
-    /// Fencing token of its lease.
+    /// The epoch of its lease, a fencing token.
     pub(crate) epoch: u64,
-    /// What its agent last said: `free`, `running`, `exited`, or none.
+    /// The last report of its agent: `free`, `running`, `exited`, or none.
     pub(crate) agent: Option<&'static str>,
-    /// Seconds since the agent's last word.
+    /// Seconds since that report.
     pub(crate) silent_s: Option<f64>,
-    /// Why the operator's controls keep it from use: `drained`, `list`, `paused`, `window`, `cap`.
+    /// The control that withholds it: `drained`, `list`, `paused`, `window`, `cap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) withheld: Option<&'static str>,
 }
 
-/// Nodes as rows; `now` is the cluster's time, `used` what comes of the operator's controls.
+/// Nodes as rows; `now` is the cluster's time, `used` the state of the operator's controls.
 #[must_use]
 pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp, used: &UseState) -> Vec<NodeRow> {
     let withheld: BTreeMap<&NodeId, WithheldBy> = used
@@ -104,7 +104,7 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
             ]
         })
         .collect();
-    // Shown where it says something; programs can rely on it.
+    // People see the column only if it has a value; programs always get it.
     let shown = style == Style::Parsable || rows.iter().any(|r| r.withheld.is_some());
     let mut columns = COLUMNS.to_vec();
     let mut cells = cells;
@@ -120,7 +120,7 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
     }
 }
 
-/// One line of counts by state.
+/// The counts by state in one line.
 #[must_use]
 pub(crate) fn nodes_summary(rows: &[NodeRow]) -> String {
     let count = |state| rows.iter().filter(|r| r.state == state).count();

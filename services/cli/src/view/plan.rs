@@ -1,4 +1,4 @@
-//! The plan and its reasons.
+//! A plan and its reasons, as text and as JSON.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use lacuna_model::{Basis, HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verd
 use lacuna_wire::msg::PlanState;
 
 use crate::output::{iso, latency, short};
-use crate::table::{Side, facts, render};
+use crate::table::{Side, key_values, render};
 
 /// A plan, as `lacuna plan --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PlanView {
-    /// Number of the plan.
+    /// The generation of the plan.
     pub(crate) generation: u64,
-    /// The moment of the pool that it was made for.
+    /// The moment of its pool.
     pub(crate) as_of: String,
     /// The last event that it takes into account.
     pub(crate) event: u64,
@@ -22,26 +22,26 @@ pub(crate) struct PlanView {
     pub(crate) outcome: String,
     /// Gap between bound and objective, relative, if not optimal.
     pub(crate) gap: Option<f64>,
-    /// Objective reached.
+    /// Value of the objective.
     pub(crate) objective: f64,
-    /// Which solver answered.
+    /// The solver of the answer.
     pub(crate) solver: String,
-    /// The short cut that made it unnecessary.
+    /// The short cut that made a solver unnecessary.
     pub(crate) shortcut: Option<String>,
     /// Seconds from the newest input to this plan.
     pub(crate) latency_s: f64,
-    /// Holes that it was made for.
+    /// Number of holes in its pool.
     pub(crate) holes: usize,
-    /// Nodes that it gives away.
+    /// Number of nodes that it assigns.
     pub(crate) nodes_used: usize,
-    /// A decision for each trainer.
+    /// The decision for each trainer.
     pub(crate) trainers: Vec<Value>,
     /// The nodes of each trainer.
     pub(crate) allocations: Value,
-    /// Trainers that restart on other nodes, having been hit by a departure.
+    /// Trainers that restart on other nodes after a departure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) repooled: Vec<String>,
-    /// The numbers behind a plan by forecasts.
+    /// The figures of a plan by forecasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) forecast: Option<Value>,
 }
@@ -137,8 +137,8 @@ fn reason(verdict: &Verdict) -> String {
     }
 }
 
-/// What is expected of the nodes of the trainer at this place, if the plan was made by forecasts.
-fn foreseen(plan: &Plan, at: usize) -> String {
+/// The expectation for the nodes of the trainer at this place, if the plan was made by forecasts.
+fn forecast_note(plan: &Plan, at: usize) -> String {
     let Some(report) = plan.report.forecast.as_deref() else {
         return String::new();
     };
@@ -152,8 +152,8 @@ fn foreseen(plan: &Plan, at: usize) -> String {
     }
 }
 
-/// That its rate at that size is not measured, although it could be.
-fn sure(verdict: &TrainerVerdict) -> &'static str {
+/// A note, if the rate of a trainer at that size could be measured but is not.
+fn rate_note(verdict: &TrainerVerdict) -> &'static str {
     match verdict.basis.as_deref() {
         None | Some(Basis::Measured(_)) => "",
         Some(Basis::Between { .. }) => "; rate between measured ones",
@@ -161,7 +161,7 @@ fn sure(verdict: &TrainerVerdict) -> &'static str {
     }
 }
 
-/// The plan as a heading of facts and a table of decisions.
+/// The plan as a heading of named values and a table of decisions.
 #[must_use]
 pub(crate) fn plan_table(state: &PlanState) -> String {
     let view = plan_view(state);
@@ -175,7 +175,7 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
         ),
         (None, None) => format!("{} by {}", view.outcome, view.solver),
     };
-    let head = facts(&[
+    let head = key_values(&[
         ("plan", format!("{} for {}", view.generation, view.as_of)),
         (
             "solved",
@@ -211,8 +211,8 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
                 format!(
                     "{}{}{}",
                     reason(&v.verdict),
-                    foreseen(&state.plan, at),
-                    sure(v)
+                    forecast_note(&state.plan, at),
+                    rate_note(v)
                 ),
             ]
         })
@@ -230,7 +230,7 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
     format!("{head}\n{}", render(&columns, &rows))
 }
 
-/// What the plan says of a trainer or a node of this name, as data; none if it says nothing.
+/// The plan's entry for a trainer or a node of this name, as data; none if there is none.
 #[must_use]
 pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
     let forecast = plan.report.forecast.as_deref();
@@ -287,7 +287,7 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::tests::{foreseen_state, plan_state};
+    use crate::view::tests::{forecast_state, plan_state};
 
     #[test]
     fn a_plan_reads_as_a_table_of_decisions() {
@@ -305,12 +305,12 @@ mod tests {
             "not_worth_it"
         );
         assert_eq!(explain_json(&plan, "b").unwrap()["nodes"], json!([]));
-        assert_eq!(explain_json(&plan, "nobody"), None);
+        assert_eq!(explain_json(&plan, "no-such-name"), None);
     }
 
     #[test]
     fn a_plan_by_forecasts_shows_its_numbers() {
-        let state = foreseen_state();
+        let state = forecast_state();
         insta::assert_snapshot!(plan_table(&state));
         let plan = &state.plan;
         let refused = explain_json(plan, "n4").unwrap();

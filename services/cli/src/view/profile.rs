@@ -1,4 +1,4 @@
-//! What was measured of a trainer, and how firmly its rates are known.
+//! The measurements of a trainer, and the basis of its rates.
 
 use serde::Serialize;
 
@@ -9,21 +9,21 @@ use lacuna_planner::explain;
 
 use crate::output::{iso, short};
 
-/// What was measured of a trainer, as `lacuna trainers --json` prints it.
+/// The measurements of a trainer, as `lacuna trainers --json` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
-    /// How its rate on its present nodes is known: `known` is `measured`, `between`, `beyond` or
+    /// The basis of its rate on its present nodes: `known` is `measured`, `between`, `beyond` or
     /// `assumed`.
     pub(crate) rate: Basis,
     /// Rates by node count.
     pub(crate) rates: Vec<RateRow>,
-    /// What growing costs, if it is measured.
-    pub(crate) up: Option<PauseRow>,
-    /// What shrinking costs, if it is measured.
-    pub(crate) down: Option<PauseRow>,
-    /// What trying sizes on purpose has cost, node-seconds.
+    /// The measured cost of growing, if there is one.
+    pub(crate) up: Option<CostRow>,
+    /// The measured cost of shrinking, if there is one.
+    pub(crate) down: Option<CostRow>,
+    /// Node-seconds that probes of sizes have cost.
     pub(crate) spent_node_s: f64,
-    /// Nodes that it holds and leaves idle while it tries fewer.
+    /// Parked nodes: nodes that it holds and leaves idle while it probes a smaller size.
     pub(crate) aside: Vec<String>,
 }
 
@@ -36,24 +36,24 @@ pub(crate) struct RateRow {
     pub(crate) rate: f64,
     /// Standard deviation of single measurements, samples/s.
     pub(crate) spread: f64,
-    /// From so many.
+    /// Number of measurements.
     pub(crate) count: u32,
-    /// When it was last measured.
+    /// Time of the last measurement.
     pub(crate) at: String,
-    /// The trainer of the same family on which it was, if not this one.
+    /// The trainer of the same family that was measured, if it is another one.
     pub(crate) from: Option<String>,
 }
 
 /// One measured cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct PauseRow {
+pub(crate) struct CostRow {
     /// Mean, seconds.
     pub(crate) mean_s: f64,
     /// Standard deviation of single changes, seconds.
     pub(crate) spread_s: f64,
-    /// From so many.
+    /// Number of measured changes.
     pub(crate) count: u32,
-    /// When it was last measured.
+    /// Time of the last measurement.
     pub(crate) at: String,
 }
 
@@ -61,7 +61,7 @@ fn is_profiled(record: &TrainerRecord) -> bool {
     matches!(record.spec.launch, Launch::Command { profile: true, .. })
 }
 
-/// How the rate on the present nodes is known; none of a trainer whose owner knows its curve.
+/// The basis of the rate on the present nodes; none for a trainer whose owner states its curve.
 pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
     let nodes = record.nodes.len() as u32;
     let measured = record.measured.as_deref();
@@ -69,17 +69,17 @@ pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
 }
 
 impl ProfileRow {
-    /// Whether its rate on its present nodes is only assumed.
+    /// Whether the rate on the present nodes is only assumed.
     pub(crate) const fn is_assumed(&self) -> bool {
         matches!(self.rate, Basis::Beyond { .. } | Basis::Assumed)
     }
 
-    /// None of a trainer whose owner knows its curve.
+    /// The row of a trainer; none if its owner states its curve.
     pub(crate) fn of(record: &TrainerRecord) -> Option<Self> {
         let rate = basis(record)?;
         let nothing = Measured::default();
         let measured = record.measured.as_deref().unwrap_or(&nothing);
-        let pause = |pause: &MeasuredPause| PauseRow {
+        let pause = |pause: &MeasuredPause| CostRow {
             mean_s: pause.mean_s,
             spread_s: pause.spread_s,
             count: pause.count,
@@ -104,8 +104,8 @@ impl ProfileRow {
     }
 }
 
-/// The same as lines of facts.
-pub(crate) fn profile_facts(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
+/// The measurements as lines of names and values.
+pub(crate) fn profile_details(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
     let Some(basis) = basis(record) else {
         return Vec::new();
     };
@@ -162,11 +162,11 @@ mod tests {
     use lacuna_model::{Elastic, Phase, TrainerId};
 
     use super::*;
-    use crate::table::facts;
+    use crate::table::key_values;
     use crate::view::tests::record;
 
     #[test]
-    fn what_was_measured_is_told_with_spread_and_age() {
+    fn measurements_are_shown_with_spread_and_age() {
         let mut r = record("new", Phase::Active, 3);
         assert_eq!(ProfileRow::of(&r), None);
         r.spec.launch = Launch::Command {
@@ -179,7 +179,7 @@ mod tests {
             elastic: Elastic::Regroup,
         };
         let now = Timestamp::from_unix(10_000);
-        assert_eq!(profile_facts(&r, now)[1].1, "nothing yet");
+        assert_eq!(profile_details(&r, now)[1].1, "nothing yet");
         let rate = |nodes: u32, from: Option<&str>| MeasuredRate {
             nodes,
             rate: 100.0 * f64::from(nodes).sqrt(),
@@ -200,7 +200,7 @@ mod tests {
             spent_node_s: 120.0,
             aside: vec![r.nodes.pop().unwrap()],
         }));
-        insta::assert_snapshot!(facts(&profile_facts(&r, now)));
+        insta::assert_snapshot!(key_values(&profile_details(&r, now)));
         r.nodes.pop();
         let row = ProfileRow::of(&r).unwrap();
         assert_eq!(row.rate, Basis::Between { below: 0, above: 2 });

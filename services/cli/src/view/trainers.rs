@@ -7,27 +7,27 @@ use lacuna_model::{Launch, Phase, Span, Stall, Stalls, Timestamp, TrainerRecord,
 use lacuna_wire::msg::{Activity, NodeView};
 
 use crate::output::{iso, iso_short, short};
-use crate::table::{Side, facts, parsable, render};
-use crate::view::profile::{ProfileRow, profile_facts};
+use crate::table::{Side, key_values, parsable, render};
+use crate::view::profile::{ProfileRow, profile_details};
 
 /// One trainer, as `lacuna trainers --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct TrainerRow {
-    /// Its name.
+    /// The name of the trainer.
     pub(crate) trainer: String,
-    /// Who submitted it.
+    /// The owner.
     pub(crate) owner: Option<String>,
-    /// Who submitted it; empty if that is not known.
+    /// The user who submitted it; empty if unknown.
     pub(crate) user: String,
-    /// Higher goes first.
+    /// Priority; a higher one goes first.
     pub(crate) priority: i32,
     /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
     pub(crate) phase: Phase,
-    /// What it is doing: `queued`, `waiting` (admitted, without nodes), `paying` (sits out a
-    /// rescale cost), `training`, `retrying` (its program failed and is to be started again),
-    /// `done`, `cancelled`, `failed`.
+    /// State: `queued`, `waiting` (admitted, without nodes), `paying` (stalled by a rescale),
+    /// `training`, `retrying` (its program failed and will be restarted), `done`, `cancelled`,
+    /// `failed`.
     pub(crate) state: &'static str,
-    /// Its nodes now.
+    /// Its present nodes.
     pub(crate) nodes: Vec<String>,
     /// Fewest nodes.
     pub(crate) min_nodes: u32,
@@ -37,24 +37,23 @@ pub(crate) struct TrainerRow {
     pub(crate) samples: f64,
     /// Samples to do; none if it runs until its program ends.
     pub(crate) samples_total: Option<f64>,
-    /// Share done, in `[0, 1]`.
+    /// Share of its work done, in `[0, 1]`.
     pub(crate) progress: Option<f64>,
     /// Present throughput, samples/s.
     pub(crate) rate: f64,
     /// Seconds of cluster time to its end at the present rate.
     pub(crate) remaining_s: Option<f64>,
-    /// When it would end at the present rate (ISO-8601 UTC).
+    /// Expected end at the present rate (ISO-8601 UTC).
     pub(crate) estimated_end: Option<String>,
-    /// From when on it may be admitted: what its owner named (`not_before`), else when it was
-    /// submitted.
+    /// Earliest time of its admission: `not_before` of its owner, else its submission.
     pub(crate) eligible: String,
-    /// When it first had a node.
+    /// Time of its first node.
     pub(crate) started: Option<String>,
-    /// When it reached a final phase.
+    /// Time at which it reached a final phase.
     pub(crate) ended: Option<String>,
-    /// Times that it lost nodes unasked.
+    /// Number of preemptions: losses of nodes that no plan asked for.
     pub(crate) preemptions: u64,
-    /// Times that the planner changed its size.
+    /// Number of size changes by the planner.
     pub(crate) rescales: u64,
     /// Stall cost of rescaling, in samples.
     pub(crate) rescale_cost: f64,
@@ -64,13 +63,13 @@ pub(crate) struct TrainerRow {
     pub(crate) restart_cost: f64,
     /// Seconds stalled and samples redone, by cause.
     pub(crate) stalls: Stalls,
-    /// Newest loss reported.
+    /// Newest reported loss.
     pub(crate) loss: Option<f64>,
-    /// Newest checkpoint reported.
+    /// Newest reported checkpoint.
     pub(crate) checkpoint: Option<String>,
-    /// Why its last process ended or why it is in this phase.
+    /// Reason for the end of its last process, or for its phase.
     pub(crate) reason: String,
-    /// What was measured of it, if it was submitted without a curve.
+    /// Its measurements, if it was submitted without a curve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profile: Option<ProfileRow>,
 }
@@ -139,7 +138,7 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
 }
 
 impl TrainerRow {
-    /// The same trainer while it waits for its program to be started again: it does nothing.
+    /// The same trainer while it waits for the restart of its program: its rate is 0.
     fn retrying(self) -> Self {
         Self {
             state: "retrying",
@@ -151,15 +150,15 @@ impl TrainerRow {
     }
 }
 
-/// Whether a trainer may wait for its program to be started again: then its nodes tell.
+/// Whether a trainer may wait for the restart of its program; the states of its nodes decide.
 #[must_use]
 pub(crate) fn may_retry(record: &TrainerRecord) -> bool {
     record.phase == Phase::Active && record.failures > 0 && !record.nodes.is_empty()
 }
 
-/// Whether a trainer waits for its program to be started again: it has failed, and the agent
-/// of a node of its says that the program of its present run has ended. That of another rank
-/// than 0 may end well before the others do.
+/// Whether a trainer waits for the restart of its program: it has failed before, and the agent of
+/// its rank 0 reports that the program of the present incarnation has exited. Other ranks may exit
+/// well before rank 0.
 fn retries(record: &TrainerRecord, nodes: &[NodeView]) -> bool {
     may_retry(record)
         && nodes.iter().any(|view| match &view.activity {
@@ -174,7 +173,7 @@ fn retries(record: &TrainerRecord, nodes: &[NodeView]) -> bool {
         })
 }
 
-/// Records as rows, in their order. `nodes` is needed of those that [`may_retry`] only.
+/// Records as rows, in their order. `nodes` is used only for trainers that [`may_retry`].
 #[must_use]
 pub(crate) fn trainer_rows(
     records: &[TrainerRecord],
@@ -207,8 +206,8 @@ const COLUMNS: [(&str, Side); 12] = [
     ("REASON", Side::Left),
 ];
 
-/// To whom it belongs, and who submitted it if that is somebody else.
-fn whose(row: &TrainerRow) -> Option<String> {
+/// The owner, and the user who submitted it if that is another one.
+fn owner_text(row: &TrainerRow) -> Option<String> {
     let user = Some(&row.user).filter(|user| !user.is_empty());
     match (&row.owner, user) {
         (Some(owner), Some(user)) if owner != user => Some(format!("{owner} (by {user})")),
@@ -217,7 +216,7 @@ fn whose(row: &TrainerRow) -> Option<String> {
     }
 }
 
-/// The table of `lacuna trainers`; `for_programs` with `|` between cells.
+/// The table of `lacuna trainers`.
 #[must_use]
 pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) -> String {
     let cells: Vec<Vec<String>> = rows
@@ -237,7 +236,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
             };
             vec![
                 r.trainer.clone(),
-                whose(r).unwrap_or_else(dash),
+                owner_text(r).unwrap_or_else(dash),
                 r.priority.to_string(),
                 r.state.to_owned(),
                 r.nodes.len().to_string(),
@@ -258,7 +257,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
     }
 }
 
-/// A command as one line that fits beside the names of facts into 80 columns.
+/// A command as one line that fits beside the names of values into 80 columns.
 fn command_line(program: &str, args: &[String]) -> String {
     const COLUMNS: usize = 66;
     let words = std::iter::once(program).chain(args.iter().map(String::as_str));
@@ -266,7 +265,7 @@ fn command_line(program: &str, args: &[String]) -> String {
     console::truncate_str(&line.join(" "), COLUMNS, "...").into_owned()
 }
 
-/// What changes of one cause have cost it.
+/// The losses by one cause of change.
 fn lost(cost: f64, stall: &Stall) -> String {
     format!(
         "stalled {:.1} s (stall cost {} samples), {} samples redone",
@@ -276,9 +275,9 @@ fn lost(cost: f64, stall: &Stall) -> String {
     )
 }
 
-/// Everything known of one trainer, for `lacuna explain`; `row` is made of `record`.
+/// All details of one trainer, for `lacuna explain`; `row` is made of `record`.
 #[must_use]
-pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timestamp) -> String {
+pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Timestamp) -> String {
     let dash = || "-".to_owned();
     let done = match (row.samples_total, row.progress) {
         (Some(total), Some(share)) => {
@@ -300,7 +299,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     };
     let mut rows = vec![
         ("trainer", row.trainer.clone()),
-        ("owner", whose(&row).unwrap_or_else(dash)),
+        ("owner", owner_text(&row).unwrap_or_else(dash)),
         ("state", row.state.to_owned()),
         ("launcher", launcher),
         (
@@ -343,7 +342,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     if row.stalls.restart != Stall::default() {
         rows.push(("restarted", lost(row.restart_cost, &row.stalls.restart)));
     }
-    rows.extend(profile_facts(record, now));
+    rows.extend(profile_details(record, now));
     if let Some(loss) = row.loss {
         rows.push(("loss", loss.to_string()));
     }
@@ -353,7 +352,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     if !row.reason.is_empty() {
         rows.push(("reason", row.reason));
     }
-    facts(&rows)
+    key_values(&rows)
 }
 
 #[cfg(test)]
@@ -386,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_counts_what_is_owed() {
+    fn the_estimate_includes_stall_debt() {
         let mut r = record("a", Phase::Active, 2);
         r.samples_before = 0.0;
         r.owed = 2000.0;
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_tell_all_of_one_trainer() {
+    fn details_show_all_of_one_trainer() {
         let mut r = record("hpo-001", Phase::Active, 3);
         r.preemptions = 2;
         r.preempt_cost = 12_345.0;
@@ -410,7 +409,7 @@ mod tests {
         r.loss = Some(1.25);
         r.reason = "preempted: node-000 was taken by a batch job".into();
         let now = Timestamp::from_unix(1_612_988_475);
-        insta::assert_snapshot!(trainer_facts(&r, trainer_row(&r, now), now));
+        insta::assert_snapshot!(trainer_details(&r, trainer_row(&r, now), now));
     }
 
     #[test]
@@ -433,7 +432,7 @@ mod tests {
         let (old, first) = (exited(1, 0, 3), exited(0, 1, 0));
         assert!(
             !retries(&r, std::slice::from_ref(&ended)),
-            "it never failed"
+            "it has never failed"
         );
         r.failures = 1;
         assert!(retries(&r, &[other.clone(), ended]));
@@ -442,7 +441,7 @@ mod tests {
             "rank 0 ended before its work was done"
         );
         assert!(!retries(&r, &[other]), "another rank may end first");
-        assert!(!retries(&r, &[old]), "that run is over");
+        assert!(!retries(&r, &[old]), "that incarnation has ended");
         let row = trainer_row(&r, Timestamp::from_unix(0)).retrying();
         assert_eq!(
             (row.state, row.rate, row.estimated_end),

@@ -1,16 +1,16 @@
-//! `lacuna holes` and `lacuna replay` on small logs of every kind, worked out by hand.
+//! `lacuna holes` and `lacuna replay` on small logs of each kind, with figures worked out by hand.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-mod doubts;
+mod caveats;
 
 use serde_json::Value;
 
 use lacuna_testkit::{Bench, json};
 
-/// Four nodes. Job 1 has n0 and n1 until 100; job 2 needs all and waits until then; job 3 is
-/// backfilled on n2 and n3 from 20 to 80, since it ends before; job 2 ends at 150. The last
-/// submission, at 200, ends what counts.
+/// Four nodes. Job 1 has n0 and n1 until 100; job 2 needs all and waits until then. Job 3 is
+/// backfilled on n2 and n3 from 20 to 80, since it ends before 100; job 2 ends at 150. The log
+/// counts up to its last submission, at 200.
 const SWF: &str = "\
 ; Computer: four nodes
 ; UnixStartTime: 1600000000
@@ -22,7 +22,7 @@ const SWF: &str = "\
 4 200 0 10 1 -1 -1 1 10 -1 1 1 -1 -1 1 -1 -1 -1
 ";
 
-/// Two nodes; the first job ends at 12:28:20, where what counts begins, the last at 12:33:20.
+/// Two nodes. The log counts from the first end, at 12:28:20, to the last, at 12:33:20.
 /// Holes: n1 for 100 s from 12:28:20 and from 12:31:40, n2 for 100 s from 12:30:00.
 const SACCT: &str = "\
 JobID|Submit|Start|End|NNodes|Timelimit|State|NodeList
@@ -108,12 +108,12 @@ fn nodes_are_counted_from_one_as_in_lists_of_outages() {
 }
 
 #[test]
-fn recorded_starts_that_the_log_does_not_tell_are_noted() {
+fn missing_recorded_starts_are_noted() {
     let bench = folder();
     let recorded = ["holes", "four.swf", "--starts", "recorded"];
-    // Its third column is 0 throughout; job 2 finds two nodes of four.
+    // The third column is 0 throughout; job 2 finds only two free nodes of four.
     let notes = figures(&bench, &recorded)["log"]["notes"].to_string();
-    assert!(notes.contains("no job that waited"), "{notes}");
+    assert!(notes.contains("no job of the log waited"), "{notes}");
     assert!(notes.contains("1 jobs found too few free nodes"), "{notes}");
     bench.file("four.swf", &SWF.replace("2 10 0 50", "2 10 90 50"));
     let found = figures(&bench, &recorded);
@@ -127,7 +127,7 @@ fn recorded_starts_that_the_log_does_not_tell_are_noted() {
 }
 
 #[test]
-fn a_switch_that_could_change_nothing_is_refused() {
+fn a_switch_without_effect_is_refused() {
     let bench = folder();
     figures(&bench, &["holes", "four.swf", "--out", "list.csv"]);
     for (log, switch, value) in [
@@ -143,7 +143,7 @@ fn a_switch_that_could_change_nothing_is_refused() {
 }
 
 #[test]
-fn jobs_with_their_nodes_give_their_holes() {
+fn jobs_with_nodes_give_holes() {
     let bench = folder();
     let found = figures(&bench, &["holes", "sacct.txt"]);
     assert!(near(&found["equivalent_nodes"], 1.0), "{found}");
@@ -202,7 +202,7 @@ fn damage_is_said_with_its_place_and_refused_if_asked() {
 }
 
 #[test]
-fn what_is_not_known_is_asked_for() {
+fn missing_data_are_asked_for() {
     let bench = folder();
     bench.file("poem.txt", "in the beginning\nwas the queue\n");
     let text = complaint(&bench, &["holes", "poem.txt"]);
@@ -238,7 +238,7 @@ fn what_is_not_known_is_asked_for() {
 }
 
 #[test]
-fn the_list_that_is_written_has_the_same_holes() {
+fn a_written_list_has_the_same_holes() {
     let bench = folder();
     for log in ["four.swf", "sacct.txt"] {
         let first = figures(&bench, &["holes", log, "--out", "list.csv.gz"]);
@@ -253,7 +253,7 @@ fn the_list_that_is_written_has_the_same_holes() {
 }
 
 #[test]
-fn pictures_stand_alone() {
+fn report_and_drawing_are_self_contained() {
     let bench = folder();
     let pictures = ["--report", "pool.html", "--svg", "pool.svg"];
     let output = bench.lacuna(&[&["holes", "four.swf"][..], &pictures].concat());
@@ -270,7 +270,7 @@ fn pictures_stand_alone() {
 }
 
 #[test]
-fn a_replay_of_any_log_needs_nothing_else() {
+fn a_replay_of_any_log_needs_no_other_file() {
     let bench = folder();
     for (log, kind, node_s) in [
         ("four.swf", "simulated", 280.0),
@@ -293,7 +293,7 @@ fn a_replay_of_any_log_needs_nothing_else() {
 }
 
 #[test]
-fn crowded_time_can_be_left_out() {
+fn outages_can_be_left_out() {
     let bench = folder();
     bench.file(
         "holes.csv",
@@ -346,7 +346,7 @@ fn the_pool_without_outages_comes_first() {
     let second = lines.next().unwrap();
     assert!(second.starts_with("how sure"), "{table}");
     assert!(
-        second.contains("the log tells which nodes were idle"),
+        second.contains("the log states which nodes were idle"),
         "{table}"
     );
     assert!(table.contains(" on average (10.45 %), median 1"), "{table}");
@@ -358,7 +358,7 @@ fn the_pool_without_outages_comes_first() {
         (&rest["p50"], &found["pool"]["idle"]["p50"]),
         (&0.into(), &1.into())
     );
-    // The page says the same in words.
+    // The report has the same figures in words.
     let report = ["--machine-nodes", "100", "--report", "out.html"];
     let output = bench.lacuna(&[&["replay", "holes.csv"][..], &report].concat());
     assert!(output.status.success(), "{output:?}");
@@ -373,7 +373,7 @@ fn the_pool_without_outages_comes_first() {
 }
 
 #[test]
-fn states_of_nodes_count_from_the_first_look() {
+fn states_of_nodes_count_from_the_first_observation() {
     let bench = folder();
     let states = "time,node,state\n1000,a,busy\n1100,a,idle\n1200,a,busy\n";
     bench.file("states.csv", states);

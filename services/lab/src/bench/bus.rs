@@ -1,31 +1,39 @@
-//! `lacuna-lab bench bus`: its own nats-server, real services, ten thousand nodes, a hundred trainers.
+//! `lacuna-lab bench bus`: a nats-server, real services, ten thousand nodes, a hundred trainers.
 
-use std::io::IsTerminal as _;
+mod churn;
+mod cluster;
+mod echo;
+mod event_tracker;
+mod latency;
+mod memory;
+mod plain_nats;
+mod quantiles;
+mod scrape;
+mod sustained;
+mod table;
+
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use lacuna_cli::client::{Client, from_bus, unexpected};
-use lacuna_cli::error::{CliError, Exit, Result, file_error};
-use lacuna_cli::output::{self, JsonArg, quantile};
+use lacuna_cli::client::Client;
+use lacuna_cli::error::{CliError, Result, file_error};
+use lacuna_cli::output::{self, JsonArg, progress_bar};
 use lacuna_cli::submit_all;
-use lacuna_cli::up::{Family, Settings, stop_token};
+use lacuna_cli::up::{Settings, Supervisor, stop_token};
 use lacuna_model::{
     Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_wire::msg::{Reply, Request};
 
-use super::churn::Churn;
-use super::flow::Flow;
-use super::{bus_table, echo, latency, plain, sustained};
+use self::churn::Churn;
+use self::cluster::{TestCluster, event};
+use self::event_tracker::EventTracker;
+use self::quantiles::Quantiles;
 
-/// Events that are published at once while all comes up.
-const TOGETHER: usize = 1000;
-/// How long the comparison with plain NATS lasts at most, seconds a way.
+/// The longest comparison with plain NATS, seconds for each way.
 const PLAIN_S: u64 = 20;
 
 /// Arguments of `bench bus`.
@@ -36,96 +44,66 @@ Examples:
   lacuna-lab bench bus --together 10
   lacuna-lab bench bus --seconds 10 --nodes 1000 --burst 3000 --samples 20 --json
 
-It starts its own nats-server and services. Half of the nodes train, the others come and go. Measured
-are, one after the other:
-  quiet      from publishing node.idle to the command that starts training there; ingest,
-             forecast, planner and control are between (each is heard of in the lines below); from
-             node.busy to the first command to what is left of the trainer
-  bursts     --burst events at once: until the queue has kept them, until the pool knows of them
-  load       --rate events a second for --seconds: latencies of every event, and of those that take a
-             node in training (--hit-share) until a plan knows and until the node is told to stop
+The benchmark starts its own nats-server and services. Half of the nodes train, the others come and
+go. It measures one after the other:
+  quiet      from publishing node.idle to the command that starts training there, with the stages
+             ingest, forecast, planner and control in the lines below; from node.busy to the first
+             command to the rest of the trainer
+  bursts     --burst events at once: until the queue keeps them, until the pool includes them
+  load       --rate events a second for --seconds: latencies of all events, and of those that take a
+             node in training (--hit-share) until a plan includes them and until the stop command
   memory     of each process, once a second; the slope is that of the last two thirds of the load
   plain      the same sizes and rates by NATS alone: publish/subscribe, and into a stream
-Every event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes here: its
-memory is that of thousands. Rescaling costs nothing here, so that every hole is worth taking at once.")]
+Each event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes, so
+its memory is that of thousands. Rescaling costs nothing, so each hole is worth taking at once.")]
 pub(crate) struct BusArgs {
-    /// How long the steady load lasts
+    /// Duration of the steady load
     #[arg(long, default_value_t = 600)]
     seconds: u64,
     /// Events a second
     #[arg(long, default_value_t = 1000)]
     rate: u32,
-    /// Events of one message: schedulers and hooks may send lists
+    /// Events of one message; schedulers and hooks may send lists
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     together: u32,
-    /// Samples of each quiet latency
+    /// Number of samples of each quiet latency
     #[arg(long, default_value_t = 100)]
     samples: u32,
-    /// Nodes of the machine
+    /// Number of nodes of the machine
     #[arg(long, default_value_t = 10_000)]
     nodes: u32,
-    /// Trainers, on half of the nodes
+    /// Number of trainers, on half of the nodes
     #[arg(long, default_value_t = 100)]
     trainers: u32,
-    /// Bursts before the steady load
+    /// Number of bursts before the steady load
     #[arg(long, default_value_t = 3)]
     bursts: u32,
-    /// Events of a burst
+    /// Number of events of a burst
     #[arg(long, default_value_t = 30_000)]
     burst: u64,
     /// Share of the events that take a node in training
     #[arg(long, default_value_t = 0.002, value_name = "SHARE")]
     hit_share: f64,
-    /// Which nodes come and go
+    /// Seed of the choice of nodes that come and go
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep data and logs in this folder, instead of a temporary one
+    /// Keep data and logs in this folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data_dir: Option<std::path::PathBuf>,
     #[command(flatten)]
     json: JsonArg,
 }
 
-/// Quantiles of one latency, seconds.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Quantiles {
-    /// What was measured.
-    pub(crate) what: &'static str,
-    /// How often.
-    pub(crate) samples: usize,
-    /// Median.
-    pub(crate) p50_s: Option<f64>,
-    /// 99th percentile.
-    pub(crate) p99_s: Option<f64>,
-    /// Longest.
-    pub(crate) max_s: Option<f64>,
-}
-
-impl Quantiles {
-    /// Of a list in any order.
-    #[must_use]
-    pub(crate) fn of(what: &'static str, mut list: Vec<f64>) -> Self {
-        list.sort_by(f64::total_cmp);
-        Self {
-            what,
-            samples: list.len(),
-            p50_s: quantile(&list, 0.5),
-            p99_s: quantile(&list, 0.99),
-            max_s: list.last().copied(),
-        }
-    }
-}
-
-/// All that was measured.
+/// All results of the benchmark.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
-    /// Nodes of the machine.
+    /// Number of nodes of the machine.
     pub(crate) nodes: u32,
-    /// Nodes in training.
+    /// Number of nodes in training.
     pub(crate) training: u32,
-    /// Trainers.
+    /// Number of trainers.
     pub(crate) trainers: u32,
-    /// Which nodes came and went.
+    /// Seed of the choice of nodes.
     pub(crate) seed: u64,
     /// Events a second.
     pub(crate) rate: u32,
@@ -133,34 +111,20 @@ pub(crate) struct Outcome {
     pub(crate) together: u32,
     /// Seconds until all services answered.
     pub(crate) start_s: f64,
-    /// Seconds until every node that is to train had its lease.
+    /// Seconds until each node in training had its lease.
     pub(crate) fill_s: f64,
     /// Latencies without other load.
     pub(crate) quiet: Vec<Quantiles>,
-    /// The bursts.
+    /// The results of the bursts.
     pub(crate) bursts: Vec<sustained::Burst>,
-    /// The steady load.
+    /// The results of the steady load.
     pub(crate) sustained: sustained::Sustained,
-    /// Where all events have gone.
+    /// The account of all events.
     pub(crate) account: sustained::Account,
-    /// The same by NATS alone.
-    pub(crate) plain: Vec<plain::Plain>,
-    /// Times that a service died.
+    /// The results of NATS alone.
+    pub(crate) plain: Vec<plain_nats::Plain>,
+    /// Number of times that a service died.
     pub(crate) deaths: u32,
-}
-
-/// What all measurements work on.
-pub(crate) struct Bench {
-    /// The bus.
-    pub(crate) client: Client,
-    /// The nodes in training.
-    pub(crate) nodes: Vec<NodeId>,
-    /// The nodes that come and go.
-    pub(crate) spare: Vec<NodeId>,
-    /// Addresses of /metrics, by service.
-    pub(crate) http: std::collections::BTreeMap<String, String>,
-    /// Where up.json is.
-    pub(crate) data_dir: std::path::PathBuf,
 }
 
 fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
@@ -186,86 +150,13 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
     })
 }
 
-/// One event of this kind.
-#[must_use]
-pub(crate) fn event(kind: &str, node: &NodeId) -> serde_json::Value {
-    serde_json::json!({ "type": kind, "node": node.as_str() })
-}
-
-impl Bench {
-    /// Publishes events and waits for every acknowledgement.
-    ///
-    /// # Errors
-    /// NATS does not answer.
-    pub(crate) async fn publish_all(
-        &self,
-        events: impl Iterator<Item = serde_json::Value>,
-    ) -> Result<()> {
-        let mut events = events.peekable();
-        while events.peek().is_some() {
-            let together: Vec<_> = events.by_ref().take(TOGETHER).collect();
-            let sent = self.client.send_external_list("bench", &together).await?;
-            sent.wait().await.map_err(|e| from_bus(&e))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until control has this many nodes in the pool and under leases.
-    ///
-    /// # Errors
-    /// It does not come to that in time: half a minute, and longer with many nodes.
-    pub(crate) async fn settle(&self, pool: u32, leased: u32) -> Result<()> {
-        let watch = Stopwatch::start();
-        let limit_s = 30.0 + f64::from(leased) / 50.0;
-        loop {
-            let totals = match self.client.ask(Request::Totals).await {
-                Ok(Reply::Totals(totals)) => totals,
-                Ok(other) => return Err(unexpected(other)),
-                // It has much to do while thousands of nodes come at once.
-                Err(busy) if busy.code.as_deref() == Some("L0002") && watch.seconds() < limit_s => {
-                    continue;
-                }
-                Err(other) => return Err(other),
-            };
-            if totals.pool_nodes == pool && totals.leased_nodes == leased {
-                return Ok(());
-            }
-            if watch.seconds() > limit_s {
-                return Err(CliError::new(
-                    "L0002",
-                    Exit::Failed,
-                    format!(
-                        "after {limit_s:.0} s there are {} nodes in the pool and {} leased: expected {pool} and {leased}",
-                        totals.pool_nodes, totals.leased_nodes
-                    ),
-                ));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-}
-
-/// A bar on a terminal, nothing elsewhere.
-fn bar(hidden: bool, seconds: u64) -> ProgressBar {
-    if hidden || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(seconds);
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}")
-    {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-/// All but what only the family knows.
-async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome> {
-    let bar = bar(args.json.json, args.seconds);
+/// Runs all measurements; the number of deaths is added by the caller.
+async fn measure(args: &BusArgs, bench: &TestCluster, start_s: f64) -> Result<Outcome> {
+    let template = "{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}";
+    let bar = progress_bar(args.json.json, args.seconds, template);
     bar.set_message("filling the nodes");
     let training = bench.nodes.len() as u32;
-    let (flow, listening) = Flow::listen(bench).await?;
+    let (tracker, listening) = EventTracker::listen(bench).await?;
     let watch = Stopwatch::start();
     let most = training.div_ceil(args.trainers.max(1));
     let trainers = (0..args.trainers)
@@ -281,27 +172,27 @@ async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome>
     let mut quiet = latency::measure(bench, args.samples).await?;
     quiet.push(echo::measure(&bench.client, args.samples * 10).await?);
     let churn = Churn::new(&bench.spare, &bench.nodes, args.hit_share, args.seed);
-    let mut pressure =
-        sustained::Pressure::new(bench, &flow, churn, args.together as usize, &bar).await;
+    let mut generator =
+        sustained::LoadGenerator::new(bench, &tracker, churn, args.together as usize, &bar).await;
     let mut bursts = Vec::new();
     for number in 1..=args.bursts {
         bar.set_message(format!("burst {number}"));
-        bursts.push(pressure.burst(args.burst).await?);
+        bursts.push(generator.burst(args.burst).await?);
     }
     bar.set_message("steady load");
     let load = sustained::Load {
         seconds: args.seconds,
         rate: args.rate,
     };
-    let sustained = pressure.steady(load).await?;
-    let account = pressure.account().await;
+    let sustained = generator.steady(load).await?;
+    let account = generator.account().await;
     drop(listening);
     bar.set_message("plain NATS");
     let short = sustained::Load {
         seconds: load.seconds.min(PLAIN_S),
         ..load
     };
-    let plain = plain::measure(&bench.client, args.burst, short).await?;
+    let plain = plain_nats::measure(&bench.client, args.burst, short).await?;
     bar.finish_and_clear();
     Ok(Outcome {
         nodes: args.nodes,
@@ -330,7 +221,7 @@ fn names(prefix: &str, count: u32) -> Result<Vec<NodeId>> {
 /// Runs `bench bus`.
 ///
 /// # Errors
-/// A program is missing or a service does not answer, or an event is not accounted for.
+/// A program is missing, a service does not answer, or an event is not accounted for.
 pub(crate) async fn run(args: BusArgs) -> Result<()> {
     let stop = stop_token();
     let temporary = tempfile::Builder::new()
@@ -352,36 +243,36 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
         config,
         nats_port: None,
     };
-    let mut family = Family::start(settings).await?;
-    family.start_ingest()?;
-    let ready = family.wait_until_ready(Duration::from_secs(30)).await;
+    let mut supervisor = Supervisor::start(settings).await?;
+    supervisor.start_ingest()?;
+    let ready = supervisor.wait_until_ready(Duration::from_secs(30)).await;
     let start_s = watch.seconds();
     let outcome = async {
         ready?;
-        let bench = Bench {
-            client: Client::at(&family.file.nats, &family.file.cluster).await?,
+        let bench = TestCluster {
+            client: Client::at(&supervisor.file.nats, &supervisor.file.cluster).await?,
             nodes,
             spare,
-            http: family.file.http.clone(),
+            http: supervisor.file.http.clone(),
             data_dir,
         };
         tokio::select! {
             measured = measure(&args, &bench, start_s) => measured,
-            e = family.until_broken() => Err(e),
+            e = supervisor.until_failure() => Err(e),
             () = stop.cancelled() => Err(CliError::failed("interrupted")),
         }
     }
     .await;
-    let deaths = family.deaths;
-    family.stop().await;
+    let deaths = supervisor.deaths;
+    supervisor.stop().await;
     let outcome = Outcome { deaths, ..outcome? };
     if args.json.json {
         output::print_json(&outcome)?;
     } else {
-        output::print(&bus_table::table(&outcome))?;
+        output::print(&table::table(&outcome))?;
     }
     if outcome.account.holds() && deaths == 0 {
         return Ok(());
     }
-    Err(CliError::said())
+    Err(CliError::already_printed())
 }

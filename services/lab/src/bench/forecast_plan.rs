@@ -1,5 +1,5 @@
-//! `lacuna-lab bench forecast-plan`: how long decisions by forecasts take, by the dynamic programme
-//! and by the programme over patterns, and how far each is from the bound.
+//! `lacuna-lab bench forecast-plan`: the time of decisions by forecasts, by the dynamic program and
+//! by the program over patterns, and the distance of each from the bound.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -25,32 +25,32 @@ Examples:
   lacuna-lab bench forecast-plan --instances 35x4734,100x10000 --solves 200 --json
   lacuna-lab bench forecast-plan --classes 64 --situations event,storm,start
 
-Instances are made from seeds: nodes in classes of like nodes, of which those in front leave first
-and neighbours often together. At an event the front has left and hit who held nodes of it, and 2 to
-8 % of the pool is new; at a storm a quarter has left and 20 to 40 % is new; at a start nothing
-runs. forecast is the dynamic programme; milp-patterns starts from its plan, which is not counted,
-and is solved by HiGHS. Times are of the processor where the system tells them, so that what else
-runs does not count. The gap is to the bound that the programme over patterns proves.")]
+Instances are made from seeds. Nodes are in classes of like nodes; classes in front leave first,
+and neighbours often leave together. At an event the front has left and hit trainers, and 2 to 8 %
+of the pool is new; at a storm a quarter has left and 20 to 40 % is new; at a start nothing runs.
+forecast is the dynamic program. milp-patterns is solved by HiGHS from its plan, whose time is not
+counted. Times are processor times where the system reports them, so that other processes do not
+count. The gap is the distance to the bound that the program over patterns proves.")]
 pub(crate) struct ForecastPlanArgs {
     /// Sizes, TRAINERSxNODES
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [Size::of(10, 1_024), Size::of(35, 4_734), Size::of(100, 10_000)])]
     instances: Vec<Size>,
-    /// Classes of like nodes
+    /// Number of classes of like nodes
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     classes: u32,
-    /// Futures drawn for each
+    /// Number of futures drawn for each instance
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
-    /// What has happened
+    /// The situation of an instance
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_values_t = [SituationArg::Event])]
     situations: Vec<SituationArg>,
-    /// Instances of each
+    /// Number of instances of each kind
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     solves: u32,
     /// First seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Longest time of a solve over patterns
+    /// Time limit of a solve over patterns
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     time_limit: Span,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct ForecastPlanArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SituationArg {
-    /// As most events are
+    /// A common event
     Event,
     /// A large change
     Storm,
@@ -77,30 +77,30 @@ impl From<SituationArg> for Situation {
     }
 }
 
-/// A way of deciding on one kind of instance; the keys are what `--json` promises.
+/// One way of deciding on one kind of instance; `--json` prints these keys.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Row {
-    /// Kind of instance.
+    /// The kind of instance.
     instance: String,
     /// `forecast` or `milp-patterns`.
     policy: &'static str,
-    /// Instances solved.
+    /// Number of instances solved.
     solves: usize,
-    /// Seconds of half of them at most.
+    /// Median time, seconds.
     p50_s: f64,
-    /// Seconds of 99 % of them at most.
+    /// 99th percentile of the time, seconds.
     p99_s: f64,
-    /// Seconds of the longest.
+    /// Longest time, seconds.
     max_s: f64,
-    /// Relative distance from the bound, of half of them at most.
+    /// Median of the relative gap to the bound.
     gap_p50: f64,
-    /// The same of 99 % of them.
+    /// 99th percentile of the same gap.
     gap_p99: f64,
-    /// Answers that HiGHS found, and no other way did as well.
+    /// Number of answers that only HiGHS found.
     by_highs: Option<usize>,
 }
 
-/// What was measured of one way.
+/// The measurements of one way.
 #[derive(Debug, Default)]
 struct Measured {
     seconds: Vec<f64>,
@@ -125,7 +125,7 @@ impl Measured {
     }
 }
 
-/// The value that so many of a hundred do not pass, by nearest rank.
+/// The percentile of a sorted list, by nearest rank.
 fn quantile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted
@@ -134,14 +134,14 @@ fn quantile(sorted: &[f64], percent: usize) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// Seconds that this thread has run, if the system tells.
+/// Processor seconds of this thread, if the system reports them.
 fn processor_s() -> Option<f64> {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanoseconds: f64 = told.split_whitespace().next()?.parse().ok()?;
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds: f64 = stat.split_whitespace().next()?.parse().ok()?;
     Some(nanoseconds * 1e-9)
 }
 
-/// Distance of what was reached from the bound, over what the best plan is worth.
+/// The distance of an answer from the bound, relative to the value of the best plan.
 fn gap(answer: &Answer, worth: f64) -> f64 {
     let distance = (answer.bound - worth).max(0.0);
     if distance == 0.0 {
@@ -197,7 +197,7 @@ const COLUMNS: [(&str, Side); 9] = [
     ("BY HIGHS", Side::Right),
 ];
 
-/// The rows for people.
+/// The rows as a table.
 fn table(rows: &[Row]) -> String {
     let share = |gap: f64| format!("{:.3} %", gap * 100.0);
     let cells: Vec<Vec<String>> = rows
@@ -300,7 +300,7 @@ mod tests {
             assert!(row.p50_s <= row.p99_s && row.p99_s <= row.max_s, "{row:?}");
             assert!(row.gap_p50 <= row.gap_p99, "{row:?}");
         }
-        // It starts from the other's plan and never makes it worse.
+        // It starts from the other's plan, so it is never worse.
         assert!(patterns.gap_p99 <= dynamic.gap_p99, "{rows:?}");
         assert!(patterns.gap_p50 < 0.01, "{rows:?}");
         assert!(table(&rows).contains("4x60/6c/event"));

@@ -1,40 +1,31 @@
 //! `lacuna-lab bench`: measurements on this machine, with real processes.
 
 mod bus;
-mod bus_table;
-mod churn;
 mod data;
-mod echo;
-mod flow;
 mod forecast_plan;
-mod latency;
-mod memory;
 mod parse;
-mod plain;
 mod profile;
 mod replay;
-mod scrape;
 mod solve;
-mod sustained;
 
 use clap::Subcommand;
 
 use lacuna_cli::error::Result;
 
-/// What to measure.
+/// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// From event to command, bursts, a thousand events a second, memory; beside plain NATS
+    /// Latency from event to command, bursts, a thousand events a second, memory; beside plain NATS
     Bus(bus::BusArgs),
-    /// The allocation problem: dynamic programme, HiGHS, and the published formulation
+    /// Time to solve the allocation problem: dynamic program, HiGHS, and the published formulation
     Solve(solve::SolveBenchArgs),
-    /// Decisions by forecasts: dynamic programme, and HiGHS over patterns
+    /// Time of decisions by forecasts: dynamic program, and HiGHS over patterns
     ForecastPlan(forecast_plan::ForecastPlanArgs),
-    /// Replays: events a second
+    /// Speed of replays, in events a second
     Replay(replay::ReplayBenchArgs),
-    /// Reading logs: MB a second
+    /// Speed of reading logs, in MB a second
     Parse(parse::ParseBenchArgs),
-    /// Curves measured while training: their error, and what measuring costs
+    /// Scaling curves measured while training: their error, and the cost of measuring
     Profile(profile::ProfileArgs),
 }
 

@@ -1,4 +1,4 @@
-//! `lacuna-lab bench parse`: how fast logs are read, beside a plain count of their lines.
+//! `lacuna-lab bench parse`: the speed of reading logs, beside a plain count of their lines.
 
 mod generated;
 
@@ -10,11 +10,13 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use lacuna_cli::error::{CliError, Exit, Result, file_error};
+use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_schedlog::{Format, JobRecord, Log, ReadError, Reading};
+use lacuna_schedlog::{Format, JobRecord, Log, Reading};
+
+use super::data::unreadable;
 
 /// Arguments of `bench parse`.
 #[derive(Debug, Args)]
@@ -24,20 +26,20 @@ Examples:
   lacuna-lab bench parse theta_2022.swf.gz --json
   lacuna-lab bench parse jobs.txt --format sacct --columns jobid,start,end,nnodes,nodelist
 
-A file is read and unpacked once, outside of what is measured; then the plain text is parsed from
-memory again and again, every record filled, on one core. The same bytes with nothing done but
-counting line ends are the yardstick. Without a file, an SWF log and a sacct table are generated
-from the seed. MB are 10^6 bytes of plain text.")]
+A file is read and unpacked once, outside the measurement. The plain text is then parsed from
+memory repeatedly, with all fields of each record, on one core. A count of line ends in the same
+bytes is the yardstick. Without a file, an SWF log and a sacct table are generated from the seed.
+MB are 10^6 bytes of plain text.")]
 pub(crate) struct ParseBenchArgs {
     /// Logs, plain, gzip or zstd; generated ones if absent
     files: Vec<PathBuf>,
-    /// Their format [default: told by their first lines]
+    /// Their format [default: detected from the first lines]
     #[arg(long, value_name = "FORMAT", value_parser = Format::ALL.map(Format::name))]
     format: Option<String>,
-    /// The columns of a sacct table that has no header line, separated by | or commas
+    /// The columns of a sacct table without a header line, separated by | or commas
     #[arg(long, value_name = "NAMES")]
     columns: Option<String>,
-    /// The zone of times that name none, such as Europe/Warsaw [default: UTC]
+    /// The zone of times without one, such as Europe/Warsaw [default: UTC]
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     time_zone: Option<TimeZone>,
     /// Size of each generated log, MB
@@ -46,14 +48,14 @@ pub(crate) struct ParseBenchArgs {
     /// Seed of generated logs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long each measurement lasts at least, seconds
+    /// Least duration of each measurement, seconds
     #[arg(long, default_value_t = 1.0, value_parser = parse_seconds)]
     seconds: f64,
     #[command(flatten)]
     json: JsonArg,
 }
 
-/// One log; what `--json` lists.
+/// The result of one log; `--json` lists these.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Row {
     log: String,
@@ -66,7 +68,7 @@ struct Row {
     seconds: f64,
     mb_per_s: f64,
     line_count_mb_per_s: f64,
-    /// Time of parsing over that of counting lines.
+    /// Time of parsing over time of counting lines.
     times_line_count: f64,
 }
 
@@ -81,18 +83,14 @@ fn parse_seconds(text: &str) -> std::result::Result<f64, String> {
         .ok_or_else(|| format!("{text} is no time from 0 to 600 seconds"))
 }
 
-fn unreadable(error: ReadError) -> CliError {
-    CliError::new("L0011", Exit::Failed, error.to_string())
-}
-
-/// What parsing found.
+/// The records found by parsing.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     format: &'static str,
     lines: u64,
     records: u64,
     damaged_lines: u64,
-    /// Depends on every record, so that none can be left out.
+    /// A checksum of all records, so that the compiler cannot remove one.
     digest: i64,
 }
 
@@ -134,7 +132,7 @@ fn parse(name: &Path, bytes: &Arc<[u8]>, reading: &Reading) -> Result<Found> {
     })
 }
 
-/// The median time of `work`, which is done three times and for so many seconds at least.
+/// The median time of `work`, which runs at least three times and at least `least_s` seconds.
 fn median<T>(least_s: f64, mut work: impl FnMut() -> Result<T>) -> Result<(f64, T)> {
     let whole = Stopwatch::start();
     let mut seconds = Vec::new();

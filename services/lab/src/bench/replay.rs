@@ -1,5 +1,5 @@
-//! `lacuna-lab bench replay`: how many events a second a replay comes to, and what it is worth that
-//! the planner works only on what changed.
+//! `lacuna-lab bench replay`: the speed of a replay in events a second, and the gain of a planner
+//! that keeps its work between events.
 
 mod cases;
 mod walk;
@@ -28,24 +28,24 @@ Examples:
   lacuna-lab bench replay holes.csv.gz --trainers trainers.jsonl.gz --parallel 20
   lacuna-lab bench replay theta_2022.swf.gz --json -- --machine-nodes 4392
 
-Without a log: the recording of Summit, if it is at hand (LACUNA_DATA), at the paper's scale (its
-first 1,024 nodes, a thousand trainers, 10 in parallel, to their end) and whole (4,734 nodes, 35 in
-parallel, every event); else generated machines of these sizes. The policy is dp.
+Without a log it replays the trace of Summit, if its files exist (LACUNA_DATA), at the paper's
+scale (its first 1,024 nodes, a thousand trainers, 10 in parallel, to their end) and whole (4,734
+nodes, 35 in parallel, all events); else generated machines of these sizes. The policy is dp.
 
 TIME is that of the replay with the runs that it is measured by (the same trainers on dedicated
-nodes); reading the log is not in it, but simulating its batch scheduler is. SOLVE and ANEW are the mean
-time of an allocation along the same events with trainers that never end: by the solver that keeps
-what it worked out before, and by one that begins anew each time. Their answers are compared.")]
+nodes). Reading the log is not included, but simulating its batch scheduler is. SOLVE and AFRESH
+are the mean times of an allocation along the same events with trainers that never end: by the
+solver that keeps its work, and by one that starts afresh each time. Their answers are compared.")]
 pub(crate) struct ReplayBenchArgs {
     /// A log of any format
     log: Option<PathBuf>,
-    /// How to read it: the switches of `lacuna holes`
+    /// Switches of `lacuna holes` for reading the log
     #[arg(last = true, value_name = "SWITCH")]
     reading: Vec<OsString>,
     /// Trainers (JSON lines, plain or gzip)
     #[arg(long, value_name = "FILE")]
     trainers: Option<PathBuf>,
-    /// How many trainers are admitted at a time (with a log)
+    /// Number of trainers admitted at a time (with a log)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     parallel: u32,
     /// Seed of generated machines and of the choice of nodes
@@ -55,7 +55,7 @@ pub(crate) struct ReplayBenchArgs {
     json: JsonArg,
 }
 
-/// One replay; what `--json` lists.
+/// The result of one replay; `--json` lists these.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Row {
     case: String,
@@ -70,11 +70,11 @@ struct Row {
     solves: u64,
     solve_kept_s: f64,
     solve_anew_s: f64,
-    /// Time of beginning anew over that of keeping.
+    /// Time of solving afresh over time of the solver that keeps its work.
     times_kept: f64,
 }
 
-/// The log as every command takes it, if one is given.
+/// The arguments of the log, as all commands take them, if one is given.
 fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
     let Some(log) = &args.log else {
         return Ok(None);
@@ -122,12 +122,12 @@ fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
         longest_solve_s: summary.solve_seconds.max,
         solves: solves.count,
         solve_kept_s: solves.kept_s,
-        solve_anew_s: solves.anew_s,
-        times_kept: solves.anew_s / solves.kept_s,
+        solve_anew_s: solves.afresh_s,
+        times_kept: solves.afresh_s / solves.kept_s,
     })
 }
 
-/// A mean time of microseconds, which [`latency`] would round away.
+/// A mean time of microseconds, which [`latency`] would round to zero.
 fn microseconds(seconds: f64) -> String {
     format!("{:.2} us", seconds * 1e6)
 }
@@ -143,7 +143,7 @@ fn table(rows: &[Row]) -> String {
         ("EVENTS/S", Side::Right),
         ("LONGEST", Side::Right),
         ("SOLVE", Side::Right),
-        ("ANEW", Side::Right),
+        ("AFRESH", Side::Right),
         ("RATIO", Side::Right),
     ];
     let cells: Vec<Vec<String>> = rows

@@ -1,18 +1,16 @@
-//! `lacuna-lab bench solve`: the exact dynamic programme, HiGHS over counts and the published
-//! formulation on the same instances, each solve in a child that is killed when it hangs.
+//! `lacuna-lab bench solve`: the exact dynamic program, HiGHS over counts and the published
+//! formulation on the same instances. Each solve has a child process, which is killed if it hangs.
 
 mod child;
 mod show;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use lacuna_cli::error::{CliError, Result, file_error};
-use lacuna_cli::output::{self, JsonArg, parse_span};
+use lacuna_cli::output::{self, JsonArg, parse_span, progress_bar};
 use lacuna_model::Span;
 use lacuna_planner::file::{self, Saved};
 use lacuna_planner::instance::{self, Network, SIZES, Size, scarce};
@@ -28,26 +26,26 @@ Examples:
   lacuna-lab bench solve --instances 10x200,35x4734 --solvers dp,highs
   lacuna-lab bench solve --seed 7 --time-limit 10s --json
 
-The instances are made from the seed: the pool is scarce (trainers could use half as many nodes
-again as there are), 95 % of it is held, and trainers take turns through the seven networks of
-the paper, as recorded, or through made-up ones if no recording is at hand. highs has no short
-cuts. node-binary is the published formulation with its big-M of N + 1, and is not run beyond
-35x1024. Times are those of the solve with building its programme, measured in the child; a child
-that has not ended ten seconds after the time limit is killed and reported as such.")]
+The instances are made from the seed. The pool is scarce: trainers could use half as many nodes
+again as there are, and 95 % of it is held. Trainers take turns through the seven networks of the
+paper, as recorded, or through synthetic ones if their file is missing. highs has no short cuts.
+node-binary is the published formulation with its big-M of N + 1; it is not run beyond 35x1024.
+Times are those of the solve with building its program, measured in the child. A child that has
+not ended ten seconds after the time limit is killed and reported as such.")]
 pub(crate) struct SolveBenchArgs {
     /// Sizes, TRAINERSxNODES
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     instances: Vec<Size>,
-    /// Solvers
+    /// Names of the solvers
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     solvers: Vec<Solver>,
-    /// Longest time of a solve
+    /// Time limit of a solve
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     time_limit: Span,
     /// Seed of the instances
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How often dp solves each instance from scratch; its time is the median
+    /// Number of solves of dp from scratch for each instance; its time is the median
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
     /// The constant of node-binary
@@ -60,14 +58,14 @@ pub(crate) struct SolveBenchArgs {
     json: JsonArg,
 }
 
-/// One solve; the keys are what `--json` promises.
+/// The result of one solve; `--json` prints these keys.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Row {
     /// Size of the instance.
     pub(crate) instance: String,
-    /// Who solved it.
+    /// The solver.
     pub(crate) solver: &'static str,
-    /// How long it took; of a killed child, how long it lived.
+    /// Time of the solve; of a killed child, its lifetime.
     pub(crate) seconds: f64,
     /// Objective, if there is an answer.
     pub(crate) objective: Option<f64>,
@@ -77,13 +75,13 @@ pub(crate) struct Row {
     pub(crate) status: String,
 }
 
-/// What node-binary is asked at most.
+/// The largest size for node-binary.
 const LARGEST_NODE_BINARY: Size = Size::of(35, 1_024);
 
-/// How many networks are taken from a list of trainers.
+/// Number of networks taken from a list of trainers.
 const NETWORKS: usize = 7;
 
-/// Solves on one size.
+/// The solvers that run on one size.
 fn solvers(args: &SolveBenchArgs, size: Size) -> Vec<Solver> {
     const ALL: [Solver; 3] = [Solver::Dp, Solver::Highs, Solver::NodeBinary];
     let too_large =
@@ -94,14 +92,14 @@ fn solvers(args: &SolveBenchArgs, size: Size) -> Vec<Solver> {
         .collect()
 }
 
-/// The networks, and where they come from in words.
+/// The networks, and their source in words.
 fn networks(args: &SolveBenchArgs) -> Result<(Vec<Network>, String)> {
     let recorded = || data::file("summit-2021-02/mixed-1001-throughput.jsonl.gz");
     let Some(path) = args.trainers.clone().or_else(recorded) else {
-        let made_up = instance::networks(args.seed);
-        let count = made_up.len();
-        let source = format!("{count} made-up networks (no recording at hand)");
-        return Ok((made_up, source));
+        let synthetic = instance::networks(args.seed);
+        let count = synthetic.len();
+        let source = format!("{count} synthetic networks (no recorded ones found)");
+        return Ok((synthetic, source));
     };
     let trainers =
         lacuna_schedlog::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
@@ -135,18 +133,6 @@ fn save(folder: &Path, size: Size, networks: &[Network], seed: u64) -> Result<Pa
     Ok(path)
 }
 
-fn bar(json: bool, length: usize) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(length as u64);
-    if let Ok(style) = ProgressStyle::with_template("{msg:28} {wide_bar} {pos}/{len}  {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    bar
-}
-
 /// Runs `bench solve`.
 ///
 /// # Errors
@@ -170,7 +156,8 @@ pub(crate) async fn run(args: &SolveBenchArgs) -> Result<()> {
         ))
         .remedy("name smaller --instances, or other --solvers"));
     }
-    let bar = bar(args.json.json, plan.len());
+    let template = "{msg:28} {wide_bar} {pos}/{len}  {elapsed}";
+    let bar = progress_bar(args.json.json, plan.len() as u64, template);
     let mut rows = Vec::with_capacity(plan.len());
     let mut saved: Option<(Size, PathBuf)> = None;
     for (size, solver) in plan {

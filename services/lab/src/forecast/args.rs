@@ -17,8 +17,8 @@ use super::predictor::{self, Named};
 
 /// Headings of the help.
 const PREDICTORS: &str = "The predictors";
-const QUESTIONS: &str = "What they are asked";
-const SHOWS: &str = "What is shown";
+const QUESTIONS: &str = "The questions";
+const SHOWS: &str = "The output";
 
 /// Arguments of `forecast eval`.
 #[derive(Debug, Args)]
@@ -30,77 +30,77 @@ Examples:
   lacuna-lab forecast eval holes.csv.gz --predictor hazard --order nodes.txt --freeze --json
   lacuna-lab forecast eval holes.csv.gz --first-nodes 1024 --predictor constant=10m
 
-Any log that `lacuna holes` takes. At events of the log, all predictors are asked how long a sample
-of the idle nodes will stay idle; each answers from what was known then. When the truth is known:
-  C          Harrell's concordance: how often, of two nodes, the one that was forecast to stay idle
-             for longer did so; .5 is chance, 1 is perfect; over all questions, and over nodes that
-             were idle at the same event
-  skill      one less the ratio of the Brier score to that of the best constant, which is known
-             only afterwards; 0 knows only how many nodes stay idle
-  by event   the same if every event counts once, however many nodes were asked after at it: those of
-             one event are mostly taken together
-  over constant  the skill over the constant that the time before --train-until teaches: how many
-             nodes stayed idle then, as far as that was known when it ended
-  off        expected calibration error: how far probabilities are from the shares that stay idle,
-             over tenths of probability; in brackets, mean probability less share
+Takes any log that `lacuna holes` takes. At events of the log, each predictor forecasts how long a
+sample of the idle nodes will stay idle, from what was known then. The figures are:
+  C          Harrell's concordance: how often, of two nodes, the one forecast to stay idle longer
+             did so; .5 is chance, 1 is perfect; over all questions, and over nodes that were idle
+             at the same event
+  skill      one less the ratio of the Brier score to that of the best constant, which is known only
+             afterwards; a constant share of nodes that stay idle has skill 0
+  by event   the same with equal weight for each event, however many nodes were asked about:
+             nodes of one event are mostly taken together
+  over constant  the skill over the constant of the time before --train-until: the share of nodes
+             that stayed idle then, as far as it was known when that time ended
+  off        expected calibration error: the distance of probabilities from the shares that stay
+             idle, over tenths of probability; in brackets, mean probability less share
   pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds
   neighbours in the order in which nodes are taken: when the first of two leaves, does the other?
-Standard errors take events for independent; those that follow each other closely are not quite.
-Persistence (as long again as it is old), age (Kaplan-Meier) and a constant are always there to be
-compared with. A question near the end of the log counts only for the horizons that the log still
+Standard errors take events for independent; events that follow each other closely are not quite.
+Persistence (as long again as its age), age (Kaplan-Meier) and a constant are always included for
+comparison. A question near the end of the log counts only for the horizons that the log still
 covers. The seed is printed with the result.")]
 pub(crate) struct EvalArgs {
-    /// Until when predictors only learn: Unix seconds, ISO-8601, or a share of the log's time such
-    /// as 50% [default: they are scored as soon as none is too young]
+    /// Time up to which predictors only learn: Unix seconds, ISO-8601, or a share of the log's time
+    /// such as 50% [default: they are scored as soon as no predictor is too young]
     #[arg(long, help_heading = PREDICTORS, value_name = "WHEN", value_parser = until)]
     train_until: Option<Until>,
-    /// After that they learn nothing more, instead of going on as they do live
+    /// Stop learning at that time, instead of learning on as the service does
     #[arg(long, help_heading = PREDICTORS, requires = "train_until")]
     freeze: bool,
-    /// A predictor: hazard, survival (age), persistence, constant=TIME; may be given several times
+    /// A predictor: hazard, survival (age), persistence, constant=TIME; may be repeated
     /// [default: hazard]
     #[arg(long = "predictor", help_heading = PREDICTORS, value_name = "NAME", value_parser = named)]
     predictors: Vec<Named>,
-    /// The order in which the scheduler takes nodes: name, learnt, none, or a file with one name
-    /// a line, first taken first
+    /// The order in which the scheduler takes nodes: name, learnt, none, or a file with one name a
+    /// line, first taken first
     #[arg(long, help_heading = PREDICTORS, value_name = "ORDER", default_value = "learnt")]
     order: String,
-    /// Ask the first predictor once more, with the planned starts of the idle nodes: those of the
+    /// Also score the first predictor with the planned starts of the idle nodes: those of the
     /// simulated scheduler, or of --planned
     #[arg(long, help_heading = PREDICTORS)]
     pub(super) hints: bool,
     /// The planned starts of idle nodes, beside a log that names nodes: a CSV file, at,node,start
     #[arg(long, help_heading = PREDICTORS, value_name = "FILE", requires = "hints")]
     pub(super) planned: Option<PathBuf>,
-    /// Events at which is asked, at most: every k-th of the log, so that there are no more
+    /// The most events with questions: every k-th event of the log, so that there are no more
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
     events: u32,
     /// Ask at N moments spread over the time instead of at events: quiet times count as much as
     /// busy ones
     #[arg(long, help_heading = QUESTIONS, value_name = "N", conflicts_with = "events", value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
     times: Option<u32>,
-    /// Idle nodes that are asked after at an event, at most, drawn by lot
+    /// The most idle nodes with a question at one event, drawn at random
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MOST_HOLES))]
     holes: u32,
-    /// Seed of what is asked
+    /// Seed of the choice of questions
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten, next_help_heading = SHOWS)]
     pub(super) json: JsonArg,
-    /// Write an HTML page that stands alone
+    /// Write a self-contained HTML page
     #[arg(long, help_heading = SHOWS, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    // Last, since its headings hold for all that follows.
+    // The log comes last, since its headings apply to all that follow.
     #[command(flatten)]
     pub(super) log: LogArgs,
 }
 
-/// Every question is kept until it is answered, so there must be an end to them.
+/// Limits on the questions: each is kept in memory until it is answered.
 const MOST_EVENTS: i64 = 100_000;
 const MOST_HOLES: i64 = 10_000;
 const MOST_QUESTIONS: u64 = 10_000_000;
 
-/// A moment of the log: as such, or by the share of the log's time before it.
+/// A moment of the log: absolute, or by the share of the log's time before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Until {
     At(Timestamp),
@@ -145,7 +145,7 @@ fn named(text: &str) -> std::result::Result<Named, String> {
 }
 
 impl EvalArgs {
-    /// What is asked that needs no log to be judged.
+    /// The options of the evaluation that do not depend on the log.
     ///
     /// # Errors
     /// A list of nodes cannot be read, or there would be too many questions.
@@ -177,11 +177,10 @@ impl EvalArgs {
         })
     }
 
-    /// Where learning ends, which must leave something to learn from and something to be scored
-    /// on.
+    /// The end of learning. There must be time to learn before it, and time to score after it.
     ///
     /// # Errors
-    /// It does not lie within the log.
+    /// The moment does not lie within the log.
     pub(super) fn train_until(&self, recording: &dyn Recording) -> Result<Option<Timestamp>> {
         let Some(until) = self.train_until else {
             return Ok(None);

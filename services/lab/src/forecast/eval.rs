@@ -1,8 +1,8 @@
-//! `lacuna-lab forecast eval`: how good forecasts of a log's holes would have been.
+//! `lacuna-lab forecast eval`: the quality of forecasts of a log's holes.
 
 use lacuna_cli::Target;
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::log::{Bar, Input, Kind, load, unreadable};
+use lacuna_cli::log::{Bar, HoleSource, Input, load, unreadable};
 use lacuna_cli::output::iso_short;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::SimError;
@@ -15,21 +15,21 @@ use super::output;
 /// Runs `forecast eval`.
 ///
 /// # Errors
-/// The log cannot be read, what is asked for makes no sense, nothing could be scored, or a file
-/// cannot be written.
+/// The log cannot be read, an argument is invalid, no question could be scored, or a file cannot be
+/// written.
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let watch = Stopwatch::start();
-    // A report that cannot be written is better known before a long run than after it.
+    // An unwritable report is found before a long run instead of after it.
     let report = args.report.as_deref().map(Target::open).transpose()?;
     let mut options = args.options()?;
     let mut bar = Bar::new(args.json.json);
     let mut log = args.log.clone();
     log.outlook = args.hints;
     log.planned.clone_from(&args.planned);
-    let Input { facts, recording } = load(&log, None, &mut bar)?;
-    if args.hints && args.planned.is_none() && facts.kind != Kind::Simulated {
+    let Input { summary: log_summary, recording } = load(&log, None, &mut bar)?;
+    if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
-            "--hints: {} says what became of its nodes, not what a scheduler expected of them",
+            "--hints: {} has the history of its nodes, but no planned starts",
             args.log.log.display()
         ))
         .remedy("name its planned starts with --planned, or leave --hints out"));
@@ -45,25 +45,25 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
         iso_short(recording.end())
     );
     if let Some(target) = report {
-        let (mut machine, notes) = facts.about();
+        let (mut machine, notes) = log_summary.about();
         machine.push(("from, until".to_owned(), span.clone()));
         let about = About {
-            name: &facts.file,
+            name: &log_summary.file,
             machine: &machine,
             notes: &notes,
         };
         target.write(&render_skill(&evaluation, &about))?;
     }
     if args.json.json {
-        return output::json(&evaluation, &facts, watch.seconds());
+        return output::json(&evaluation, &log_summary, watch.seconds());
     }
-    if let Some(warning) = facts.warning() {
+    if let Some(warning) = log_summary.warning() {
         eprintln!("{warning}");
     }
-    output::table(&evaluation, &facts, &span, watch.seconds())
+    output::table(&evaluation, &log_summary, &span, watch.seconds())
 }
 
-/// Whether there is anything to say at all.
+/// Refuses an evaluation without a scored question, with the reason.
 fn scored(args: &EvalArgs, options: &SkillOptions, evaluation: &Evaluation) -> Result<()> {
     if evaluation.holes > 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `lacuna-lab forecast`: how long holes last, and how well that is known beforehand.
+//! `lacuna-lab forecast`: the quality of forecasts of holes.
 
 mod args;
 mod eval;
@@ -9,17 +9,17 @@ use clap::Subcommand;
 
 use lacuna_cli::error::Result;
 
-/// What is asked of forecasts.
+/// The actions on forecasts.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ForecastCommand {
-    /// Say how good forecasts of a log's holes would have been
+    /// Evaluate forecasts of a log's holes
     Eval(args::EvalArgs),
 }
 
 /// Runs `forecast`.
 ///
 /// # Errors
-/// As the command says.
+/// The error of the command.
 pub(crate) fn run(command: &ForecastCommand) -> Result<()> {
     match command {
         ForecastCommand::Eval(args) => eval::run(args),

@@ -1,17 +1,18 @@
-//! What an evaluation prints.
+//! Output of an evaluation.
 
 use serde_json::json;
 
 use lacuna_cli::error::Result;
-use lacuna_cli::log::Facts;
+use lacuna_cli::log::LogSummary;
 use lacuna_cli::output::{iso, iso_short, print, print_json};
-use lacuna_cli::table::{Side, facts, render};
+use lacuna_cli::table::{Side, key_values, render};
 use lacuna_forecast::Learning;
 use lacuna_sim::skill::{After, Evaluation, HorizonSkill, LinkSkill, OrderFigures, PredictorSkill};
 
 use super::predictor::short_span;
 
-/// Holes seen to end, and needed, of a predictor that is too young.
+/// The holes that a young predictor has seen end, and the number that it needs; none once it has
+/// enough.
 pub(super) fn young(learning: Learning) -> Option<(u64, u64)> {
     match learning {
         Learning::Young { ended, needed } => Some((ended, needed)),
@@ -25,9 +26,9 @@ pub(super) fn young(learning: Learning) -> Option<(u64, u64)> {
 /// Standard output cannot be written.
 #[expect(
     clippy::indexing_slicing,
-    reason = "json objects insert what is not there; an evaluation is an object"
+    reason = "indexing inserts missing keys into a json object; an evaluation is one"
 )]
-pub(super) fn json(evaluation: &Evaluation, log: &Facts, wall_seconds: f64) -> Result<()> {
+pub(super) fn json(evaluation: &Evaluation, log: &LogSummary, wall_seconds: f64) -> Result<()> {
     let mut value = json!(evaluation);
     value["train_until"] = json!(evaluation.train_until.map(iso));
     value["log"] = json!(log);
@@ -41,7 +42,7 @@ pub(super) fn json(evaluation: &Evaluation, log: &Facts, wall_seconds: f64) -> R
 /// Standard output cannot be written.
 pub(super) fn table(
     evaluation: &Evaluation,
-    log: &Facts,
+    log: &LogSummary,
     span: &str,
     wall_seconds: f64,
 ) -> Result<()> {
@@ -66,7 +67,7 @@ pub(super) fn table(
     rows.extend(words.map(|words| ("neighbours", words)));
     rows.push(("seed", evaluation.seed.to_string()));
     rows.push(("took", format!("{wall_seconds:.1} s")));
-    let mut text = facts(&rows);
+    let mut text = key_values(&rows);
     let parts = [
         skill(evaluation),
         by_event(evaluation),
@@ -105,7 +106,7 @@ fn asked(evaluation: &Evaluation) -> String {
 
 fn link_words(label: &str, links: &LinkSkill) -> String {
     format!(
-        "of {} pairs {:.3} left together; {label} knows of each with skill {}, off {} ({})",
+        "of {} pairs {:.3} left together; {label} forecasts each with skill {}, off {} ({})",
         links.answered,
         links.together as f64 / links.answered.max(1) as f64,
         digits(links.skill, 3),
@@ -133,7 +134,7 @@ fn digits(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// A figure and its standard error, by event.
+/// A figure with its standard error by event.
 fn with_error(value: Option<f64>, error: Option<f64>) -> String {
     match (value, error) {
         (Some(value), Some(error)) => format!("{value:.3} ±{error:.3}"),
@@ -141,7 +142,7 @@ fn with_error(value: Option<f64>, error: Option<f64>) -> String {
     }
 }
 
-/// A table with a column for each horizon after others.
+/// A table with a column for each horizon, after other columns.
 fn by_horizon(
     evaluation: &Evaluation,
     heading: &str,
@@ -193,14 +194,14 @@ fn skill(evaluation: &Evaluation) -> String {
     )
 }
 
-/// The skill if every event counts once.
+/// The skill with equal weight for each event.
 fn by_event(evaluation: &Evaluation) -> String {
     by_horizon(evaluation, "BY EVENT", &[], &|_| Vec::new(), &|horizon| {
         digits(horizon.skill_by_event, 3)
     })
 }
 
-/// The skill over what the time of learning had shown to be usual; nothing without such a time.
+/// The skill over the constant of the learning time; none without such a time.
 fn over_constant(evaluation: &Evaluation) -> String {
     let mut horizons = evaluation.predictors.iter().flat_map(|one| &one.horizons);
     if horizons.all(|horizon| horizon.constant.is_none()) {
@@ -215,7 +216,7 @@ fn over_constant(evaluation: &Evaluation) -> String {
     )
 }
 
-/// Which constant that is: the share that stays open at each horizon.
+/// That constant in words: the share of holes that stay open at each horizon.
 fn constant_words(evaluation: &Evaluation) -> Option<String> {
     let words: Vec<String> = evaluation
         .predictors
@@ -274,7 +275,7 @@ fn pinball(evaluation: &Evaluation) -> String {
     render(&columns, &rows)
 }
 
-/// What each rests on, which may be less than its name promises.
+/// The data that each forecast rests on, which may be less than its name suggests.
 fn rests_on(evaluation: &Evaluation) -> String {
     let rows: Vec<Vec<String>> = evaluation
         .predictors

@@ -1,27 +1,27 @@
-//! Which predictors are asked, by name.
+//! The predictors of an evaluation, by name.
 
 use std::str::FromStr;
 
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::Span;
 
-/// Seconds that a predictor believes in while it has learnt nothing, as in BFTrainer.
+/// The forecast of a predictor that has learnt nothing yet, seconds, as in BFTrainer.
 const FALLBACK_S: f64 = 120.0;
 
-/// A predictor as named on the command line: `NAME`, or `NAME=TIME` where it has one time.
+/// A predictor as typed: `NAME`, or `NAME=TIME` if it has a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Named {
-    /// Every hole lasts so many seconds more.
+    /// Each hole lasts this many seconds more.
     Constant(f64),
-    /// Every hole lasts as long again as it is old.
+    /// Each hole lasts as long again as its age.
     Persistence,
-    /// By age.
+    /// A survival curve by age.
     Survival,
-    /// By age, place in the order and more.
+    /// A hazard by age, place in the order and other features.
     Hazard,
 }
 
-/// What everything learnt is to be compared with, always.
+/// The baselines of each comparison.
 const BASELINES: [Named; 3] = [
     Named::Survival,
     Named::Persistence,
@@ -106,7 +106,7 @@ impl Named {
     }
 }
 
-/// What is asked for, the hazard if nothing is, and the baselines after it; each once.
+/// The chosen predictors (by default the hazard) and the baselines after them, each once.
 pub(super) fn all(named: &[Named], order: &OrderBy) -> Vec<(String, Choice)> {
     let asked = if named.is_empty() {
         &[Named::Hazard][..]
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baselines_are_always_there_and_nothing_twice() {
+    fn the_baselines_are_always_included_and_no_predictor_is_twice() {
         let usual = ["hazard", "age", "persistence", "constant 2m"];
         assert_eq!(labels(&[]), usual);
         assert_eq!(
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_goes_to_the_hazard() {
+    fn the_order_is_passed_to_the_hazard() {
         let named = all(&[Named::Hazard], &OrderBy::None);
         assert!(matches!(
             &named[0].1,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_what_was_expected() {
+    fn errors_name_the_expectation() {
         for (text, words) in [
             ("boosting", "expected hazard"),
             ("constant=0s", "above zero"),

@@ -1,4 +1,4 @@
-//! `lacuna-lab generate`: the recording of a machine that does not exist.
+//! `lacuna-lab generate`: the trace of a synthetic machine.
 
 mod swf;
 
@@ -33,25 +33,25 @@ pub(crate) struct GenerateArgs {
     /// Nodes of the machine
     #[arg(long, default_value_t = 1024)]
     nodes: u32,
-    /// Days of the recording
+    /// Days of the trace
     #[arg(long, default_value_t = 3)]
     days: u32,
-    /// Seed of all draws
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Share of the machine that jobs are to use
     #[arg(long, value_name = "SHARE", default_value_t = 0.93, requires = "swf")]
     utilisation: f64,
-    /// Where the hole list goes; compressed if it ends in .gz
+    /// File of the hole list; compressed if its name ends in .gz
     #[arg(long, short, value_name = "FILE", required_unless_present = "swf")]
     out: Option<PathBuf>,
-    /// Where the planned starts of its batch scheduler go; compressed if it ends in .gz
+    /// File of the planned starts of its batch scheduler; compressed if its name ends in .gz
     #[arg(long, value_name = "FILE", requires = "out")]
     planned: Option<PathBuf>,
-    /// Write the workload instead, in Standard Workload Format; compressed if it ends in .gz
+    /// Write the workload instead, in Standard Workload Format; compressed if the name ends in .gz
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     swf: Option<PathBuf>,
-    /// How many jobs of the workload [default: those of --days]
+    /// Number of jobs of the workload [default: those of --days]
     #[arg(long, value_name = "N", requires = "swf")]
     jobs: Option<u64>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ fn write_planned(path: &Path, planned: &[PlannedStart]) -> Result<()> {
 /// Runs `generate`.
 ///
 /// # Errors
-/// The machine makes no sense or the file cannot be written.
+/// The machine is invalid or the file cannot be written.
 pub(crate) fn run(args: &GenerateArgs) -> Result<()> {
     match (&args.swf, &args.out) {
         (Some(path), _) => workload(args, path),

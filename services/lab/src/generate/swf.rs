@@ -7,8 +7,8 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use lacuna_cli::error::{CliError, Result, file_error};
-use lacuna_cli::files::{beside, discard, not_a_file, settle};
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::files::{not_a_file, replace};
 use lacuna_cli::log::Bar;
 use lacuna_timeline::batch::BatchJob;
 use lacuna_timeline::workload::{Workload, jobs};
@@ -18,19 +18,19 @@ const ORIGIN_S: i64 = 1_736_121_600;
 
 const DAY_S: i64 = 86_400;
 
-/// What was written.
+/// The result of writing a workload.
 pub(super) struct Written {
-    /// How many jobs.
+    /// Number of jobs.
     pub(super) jobs: u64,
-    /// The last submission, Unix seconds.
+    /// Time of the last submission, Unix seconds.
     pub(super) last_s: i64,
 }
 
-/// Writes the workload in Standard Workload Format, compressed if the file ends in .gz: so many
-/// jobs, or those of the workload's days. It is written beside its place and renamed.
+/// Writes the workload in Standard Workload Format, compressed if the name ends in .gz. It has
+/// `count` jobs, or those of the workload's days. A temporary file is written, then renamed.
 ///
 /// # Errors
-/// The machine makes no sense, or the file cannot be written.
+/// The machine is invalid, or the file cannot be written.
 pub(super) fn write(
     path: &Path,
     workload: &Workload,
@@ -42,13 +42,12 @@ pub(super) fn write(
     let wanted = drawn
         .take(count.map_or(usize::MAX, |count| count as usize))
         .take_while(|job| count.is_some() || job.submit < end);
-    let half = beside(path);
     let mut written = Written {
         jobs: 0,
         last_s: ORIGIN_S,
     };
-    let write = || {
-        let file = BufWriter::with_capacity(1 << 20, File::create(&half)?);
+    replace(path, |half| {
+        let file = BufWriter::with_capacity(1 << 20, File::create(half)?);
         let zipped = path.extension().is_some_and(|e| e == "gz");
         let file = if zipped {
             let mut stream = GzEncoder::new(file, Compression::fast());
@@ -60,12 +59,7 @@ pub(super) fn write(
             stream
         };
         let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all().or_else(not_a_file)?;
-        settle(&half, path)
-    };
-    write().map_err(|e| {
-        discard(&half, path);
-        file_error("write", path, &e)
+        file.sync_all().or_else(not_a_file)
     })?;
     Ok(written)
 }
@@ -91,8 +85,9 @@ fn lines(
         workload.seed, workload.utilisation
     )?;
     for job in jobs {
-        // Number, submission, wait, run time, processors, CPU time, memory; the same three as
-        // asked for; status, user, group, program, queue, partition, job before it, think time.
+        // Number, submission, wait, run time, processors, CPU time, memory; the requested
+        // processors, CPU time and memory; status, user, group, program, queue, partition, earlier
+        // job, think time.
         writeln!(
             stream,
             "{} {} -1 {} {} -1 -1 {} {} -1 1 -1 -1 -1 -1 -1 -1 -1",
@@ -113,7 +108,7 @@ mod tests {
     use lacuna_schedlog::{JobRecord, Log, Reading};
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_workload_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let workload = Workload {
             nodes: 64,
@@ -149,7 +144,7 @@ mod tests {
             assert_eq!(log.damage().lines, 0);
             assert_eq!(log.header().nodes, Some(64));
         }
-        // Without a number of jobs, the days bound it.
+        // Without a number of jobs, the days limit it.
         let path = dir.path().join("days.swf");
         let written = write(&path, &workload, None, &mut Bar::new(true)).unwrap();
         assert!(written.jobs > 0 && written.last_s < ORIGIN_S + 2 * DAY_S);

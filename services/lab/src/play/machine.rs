@@ -1,4 +1,4 @@
-//! The main scheduler: which node becomes idle when, and busy again.
+//! A simulated main scheduler: it publishes when nodes become idle and busy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ Examples:
   lacuna-lab play machine --holes holes.csv.gz --rate 1
   lacuna-lab play machine --nodes 1000 --seed 7 --once
 
-Events carry no time of their own: they happen when they arrive. When the recording ends it begins
-again, unless --once says otherwise. At its end, or at a signal, every node is said to be busy.")]
+Events carry no time of their own: they count at their arrival. When the trace ends it begins again,
+unless --once is given. At its end, or at a signal, all nodes are reported busy.")]
 pub(crate) struct MachineArgs {
     /// A hole list (CSV, plain or gzip) instead of a generated machine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "seed"])]
@@ -36,10 +36,10 @@ pub(crate) struct MachineArgs {
     /// Seed of the generated machine
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Recorded seconds a second
+    /// Recorded seconds per second
     #[arg(long, default_value_t = 60.0, value_parser = parse_rate)]
     rate: f64,
-    /// End with the recording
+    /// End with the trace
     #[arg(long)]
     once: bool,
     /// Name of the publishing program, part of the subject and of ce-source
@@ -57,15 +57,14 @@ pub(super) fn parse_rate(text: &str) -> std::result::Result<f64, String> {
         .ok_or_else(|| "expected a number above zero".to_owned())
 }
 
-/// What changes at one moment.
+/// The changes at one moment.
 #[derive(Debug, Default, PartialEq)]
 struct Change {
     busy: BTreeSet<NodeId>,
     idle: BTreeSet<NodeId>,
 }
 
-/// All moments at which something changes. A hole that follows another of its node at once is one
-/// with it.
+/// All moments at which a node changes. Holes of one node that touch each other are merged.
 fn changes(holes: &[HoleRecord]) -> BTreeMap<Timestamp, Change> {
     let mut changes: BTreeMap<Timestamp, Change> = BTreeMap::new();
     for hole in holes.iter().filter(|hole| hole.from < hole.until) {
@@ -84,7 +83,7 @@ fn changes(holes: &[HoleRecord]) -> BTreeMap<Timestamp, Change> {
     changes
 }
 
-/// The scheduler and what it has said.
+/// The simulated scheduler and its published states.
 struct Scheduler {
     client: Client,
     source: String,
@@ -92,12 +91,12 @@ struct Scheduler {
     published: u64,
 }
 
-/// An event that finds no acknowledgement is said again so often, a second apart.
+/// The number of attempts to publish an unacknowledged event, a second apart.
 const ATTEMPTS: u32 = 60;
 
 impl Scheduler {
-    /// Says it until it is acknowledged.
-    async fn say(&mut self, change: &Change) -> Result<()> {
+    /// Publishes a change until it is acknowledged.
+    async fn publish(&mut self, change: &Change) -> Result<()> {
         let events: Vec<_> = [("node.busy", &change.busy), ("node.idle", &change.idle)]
             .into_iter()
             .flat_map(|(kind, nodes)| {
@@ -125,7 +124,7 @@ impl Scheduler {
             if attempt >= ATTEMPTS {
                 return Err(error);
             }
-            // To say a state twice is no harm.
+            // A repeated state is harmless.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         self.published += events.len() as u64;
@@ -152,18 +151,18 @@ impl Scheduler {
                 () = tokio::time::sleep(wait) => {}
                 () = stop.cancelled() => return Ok(()),
             }
-            self.say(change).await?;
+            self.publish(change).await?;
         }
         Ok(())
     }
 
-    /// A scheduler that is gone lends nothing.
-    async fn take_all_back(&mut self) -> Result<()> {
+    /// Reports all nodes busy: a scheduler that is gone lends no node.
+    async fn report_all_busy(&mut self) -> Result<()> {
         let change = Change {
             busy: self.idle.clone(),
             idle: BTreeSet::new(),
         };
-        self.say(&change).await
+        self.publish(&change).await
     }
 }
 
@@ -186,7 +185,7 @@ pub(super) async fn run(args: MachineArgs) -> Result<()> {
         return Err(CliError::new(
             "L0011",
             Exit::Failed,
-            "there is no hole in the recording",
+            "there is no hole in the trace",
         ));
     };
     let client = Client::connect(&args.connect).await?;
@@ -213,7 +212,7 @@ pub(super) async fn run(args: MachineArgs) -> Result<()> {
     };
     loop {
         scheduler.play(&changes, args.rate, &stop).await?;
-        scheduler.take_all_back().await?;
+        scheduler.report_all_busy().await?;
         if args.once || stop.is_cancelled() {
             break;
         }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_that_touch_are_one_and_empty_ones_none() {
+    fn touching_holes_are_merged_and_empty_ones_removed() {
         let changes = changes(&[
             hole("a", 1, 5),
             hole("a", 5, 9),

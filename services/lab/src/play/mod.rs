@@ -1,5 +1,5 @@
-//! `lacuna-lab play`: a machine and its researchers that are not there, for demonstrations and trials
-//! of an installation. They speak to it as the real ones would, each with rights of its own.
+//! `lacuna-lab play`: a simulated machine and simulated researchers, for demonstrations and tests
+//! of an installation. They use its interfaces as the real ones do, each with its own rights.
 
 mod machine;
 mod trainers;
@@ -8,19 +8,19 @@ use clap::Subcommand;
 
 use lacuna_cli::error::Result;
 
-/// What to play.
+/// The part to simulate.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlayCommand {
-    /// Publish the events of a machine, as its scheduler would
+    /// Publish the events of a machine, as its scheduler does
     Machine(machine::MachineArgs),
-    /// Submit simulated trainers for ever, as researchers would
+    /// Submit simulated trainers without end, as researchers do
     Trainers(trainers::TrainersArgs),
 }
 
 /// Runs `play`.
 ///
 /// # Errors
-/// A recording cannot be read, NATS or control does not answer, or a trainer is refused.
+/// A trace cannot be read, NATS or control does not answer, or a trainer is refused.
 pub(crate) async fn run(command: PlayCommand) -> Result<()> {
     match command {
         PlayCommand::Machine(args) => machine::run(args).await,

@@ -1,4 +1,4 @@
-//! Researchers: always so many trainers that wait or train.
+//! Simulated researchers: they keep a constant number of trainers waiting or training.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ Examples:
   lacuna-lab play trainers
   lacuna-lab play trainers --at-a-time 8 --rate 60 --count 100
 
-Simulated trainers: ShuffleNet on ImageNet by the curve of arXiv 2106.12091, which learn nothing and
-need no GPU. With --rate 60 their restarts cost a sixtieth of what they cost there, to go with a
-machine that is played so fast.")]
+Simulated trainers follow the curve of ShuffleNet on ImageNet of arXiv 2106.12091; they learn
+nothing and need no GPU. With --rate 60 their restarts cost a sixtieth of the published costs, to
+fit a machine that is played at that speed.")]
 pub(crate) struct TrainersArgs {
-    /// Trainers that wait or train at any time
+    /// Number of trainers that wait or train at any time
     #[arg(long, default_value_t = 10)]
     at_a_time: usize,
-    /// By how much their restarts are quicker
+    /// Factor by which their restarts are quicker
     #[arg(long, default_value_t = 60.0, value_parser = parse_rate)]
     rate: f64,
-    /// Samples that each has to do
+    /// Samples of each trainer
     #[arg(long, default_value_t = 2e6)]
     samples: f64,
-    /// End after so many submissions
+    /// End after this many submissions
     #[arg(long)]
     count: Option<usize>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct TrainersArgs {
     connect: ConnectArgs,
 }
 
-/// So often the queue is looked at.
+/// The interval between checks of the queue.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 fn trainer(number: usize, prefix: &str, args: &TrainersArgs) -> Option<TrainerSpec> {
@@ -55,7 +55,7 @@ fn trainer(number: usize, prefix: &str, args: &TrainersArgs) -> Option<TrainerSp
     Some(spec)
 }
 
-/// How many of ours wait or train.
+/// The number of these trainers that wait or train.
 async fn present(client: &Client, prefix: &str) -> Result<usize> {
     match client.ask(Request::Trainers { all: false }).await? {
         Reply::Trainers { trainers, .. } => {
@@ -69,14 +69,14 @@ async fn present(client: &Client, prefix: &str) -> Result<usize> {
 pub(super) async fn run(args: TrainersArgs) -> Result<()> {
     let stop = stop_token();
     let client = Client::connect(&args.connect).await?;
-    // Names are for ever: those of this process are its own.
+    // Names are unique forever, so each process has its own prefix.
     let prefix = format!("play-{}", client.bus().instance().get(..6).unwrap_or("0"));
     let most = args.count.unwrap_or(usize::MAX);
     let mut submitted = 0;
     while submitted < most && !stop.is_cancelled() {
         match fill(&client, &prefix, submitted, most, &args).await {
             Ok(now) => submitted = now,
-            // Control may be on its way: a demonstration outlives that.
+            // Control may be restarting; the simulation continues when it answers.
             Err(error) if error.code.as_deref() == Some("L0002") => {
                 eprintln!("lacuna-lab: {error}; trying again");
             }
@@ -94,7 +94,7 @@ pub(super) async fn run(args: TrainersArgs) -> Result<()> {
     output::print(&format!("{submitted} trainers submitted"))
 }
 
-/// Submits what is missing; gives how many have been submitted in all.
+/// Submits the missing trainers; returns the number of all submissions so far.
 async fn fill(
     client: &Client,
     prefix: &str,
@@ -114,7 +114,7 @@ async fn fill(
         };
         match client.ask(request).await? {
             Reply::Accepted { .. } => submitted += 1,
-            // A submission whose answer was lost: its name is taken, by us.
+            // The answer to an earlier submission was lost, so the name is taken by this process.
             Reply::Refused { code, .. } if code == "L0008" => submitted += 1,
             other => return Err(unexpected(other)),
         }

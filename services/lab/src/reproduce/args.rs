@@ -1,30 +1,26 @@
 //! The arguments of `lacuna-lab reproduce`, and the command itself.
 
-use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, print, print_json};
-use lacuna_cli::up::sibling;
 
 use super::data::folder;
 use super::forecast::{self, ForecastTableArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
-use super::run::Runner;
+use super::run::{Runner, default_jobs, program, seeds, seeds_note};
 use super::table;
 
-/// Which publication.
+/// The evaluation to repeat.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReproduceCommand {
     /// The evaluation of BFTrainer (arXiv 2106.12091)
     Bftrainer(BftrainerArgs),
-    /// What forecasts of holes are worth, beside BFTrainer's policy and knowing the future
+    /// The value of forecasts of holes, beside BFTrainer's policy and an oracle
     Forecast(ForecastTableArgs),
 }
 
@@ -36,34 +32,34 @@ Examples:
   lacuna-lab reproduce bftrainer --data ~/recordings --out table.md --report table.html
   lacuna-lab reproduce bftrainer --only horizon --only costs --json
 
-Each row is a `lacuna replay` of the recording that the paper was made with, in a process of its
-own; --json names its command. Which of several equal nodes, or equally good sizes, are chosen is
-left open by the model and drawn by seed, so the median of several seeds is shown. The table is
-Markdown. The exit code is 1 if a row failed, or does not agree with what was published (hours
-within 1 %, efficiency within .01).")]
+Each row is a `lacuna replay` of the paper's trace, in a process of its own; --json prints its
+command. The model leaves open which of several equal nodes, or equally good sizes, are chosen.
+They are drawn by seed, so the median of several seeds is shown. The table is Markdown. The exit
+code is 1 if a row failed, or does not agree with the published figures (hours within 1 %,
+efficiency within .01).")]
 pub(crate) struct BftrainerArgs {
-    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// How many rows at a time [default: the cores of this machine]
+    /// Number of rows at a time [default: the cores of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// One row of each group only
+    /// Run only one row of each group
     #[arg(long)]
     quick: bool,
-    /// Only this group of rows; may be given again
+    /// Only this group of rows; may be repeated
     #[arg(long, value_name = "GROUP", value_parser = group_names())]
     only: Vec<String>,
     /// First seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds each row is run with; the median counts [default: 5; with --quick 1]
+    /// Number of seeds of each row; the median counts [default: 5; with --quick 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     seeds: Option<u16>,
     /// Write the table (Markdown) to a file instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the table as an HTML page with plots, which stands alone
+    /// Write the table as a self-contained HTML page with plots
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -77,7 +73,7 @@ fn group_names() -> Vec<&'static str> {
 /// Runs `reproduce`.
 ///
 /// # Errors
-/// The recording is not at hand, a file cannot be written, a row failed or does not agree.
+/// The trace is missing, a file cannot be written, a row failed or does not agree.
 pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
     match command {
         ReproduceCommand::Bftrainer(args) => bftrainer(args),
@@ -95,24 +91,19 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
     let chosen: Vec<Row> = rows(&folder).into_iter().filter(wanted).collect();
     let count = args.seeds.unwrap_or(if args.quick { 1 } else { 5 });
     let seeds = seeds(args.seed, count);
-    let luck = luck(&seeds);
+    let seeds_note = seeds_note(&seeds);
     let runner = Runner {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
         seeds,
     };
-    let bar = bar(args.json.json);
-    let done = runner.run(chosen, &mut |ended, all| {
-        bar.set_length(all as u64);
-        bar.set_position(ended as u64);
-    })?;
-    bar.finish_and_clear();
-    let text = table::markdown(&done, &luck);
+    let done = runner.run_with_bar(chosen, args.json.json)?;
+    let text = table::markdown(&done, &seeds_note);
     if let Some(path) = &args.out {
         std::fs::write(path, &text).map_err(|e| file_error("write the table to", path, &e))?;
     }
     if let Some(path) = &args.report {
-        std::fs::write(path, page(&done, &luck))
+        std::fs::write(path, page(&done, &seeds_note))
             .map_err(|e| file_error("write the report to", path, &e))?;
     }
     match (args.json.json, &args.out) {
@@ -123,48 +114,7 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
         (false, None) => print(&text)?,
     }
     if done.iter().any(|done| done.agrees() == Some(false)) {
-        return Err(CliError::said());
+        return Err(CliError::already_printed());
     }
     Ok(())
-}
-
-/// The program that replays.
-pub(super) fn program() -> Result<OsString> {
-    sibling("lacuna").map(PathBuf::into_os_string)
-}
-
-/// How many rows are run at a time if nothing is said.
-pub(super) fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// So many seeds from the first on.
-pub(super) fn seeds(first: u64, count: u16) -> Vec<u64> {
-    let seeds = (0..u64::from(count)).map(|more| first.saturating_add(more));
-    seeds.collect()
-}
-
-/// What is to be said of the seeds.
-pub(super) fn luck(seeds: &[u64]) -> String {
-    match seeds {
-        [first, .., last] => format!(
-            "Figures are medians of {} runs, with the seeds {first} to {last}; the least and the largest \
-             are shown with the seeds.",
-            seeds.len()
-        ),
-        _ => format!("Seed {}.", seeds.first().copied().unwrap_or_default()),
-    }
-}
-
-/// A bar on a terminal, nothing elsewhere.
-pub(super) fn bar(json: bool) -> ProgressBar {
-    if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    }
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(std::time::Duration::from_millis(250));
-    bar
 }

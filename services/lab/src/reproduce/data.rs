@@ -1,4 +1,4 @@
-//! Where the recording is.
+//! Finds the files of the paper's trace.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ const FILES: [&str; 5] = [
     "mixed-1001-speedup.jsonl.gz",
 ];
 
-/// The folder of the recording within a folder of recordings.
+/// The folder of the trace within a folder of recorded data.
 const FOLDER: &str = "summit-2021-02";
 
-/// Finds the recording: in the folder that is asked for, else in the one that `LACUNA_DATA`
-/// names, else in `../shared/data`.
+/// Finds the trace: in the given folder, else in the one that `LACUNA_DATA` names, else in
+/// `../shared/data`.
 ///
 /// # Errors
-/// `L0017` says where it was looked for and what is missing.
+/// `L0017`, with the searched folder and the missing files.
 pub(super) fn folder(asked: Option<&Path>, variable: Option<PathBuf>) -> Result<PathBuf> {
     let (root, source) = match (asked, variable) {
         (Some(root), _) => (root.to_owned(), "--data"),
@@ -28,7 +28,7 @@ pub(super) fn folder(asked: Option<&Path>, variable: Option<PathBuf>) -> Result<
         (None, None) => (PathBuf::from("../shared/data"), "the default"),
     };
     let within = root.join(FOLDER);
-    // The folder itself may be named too.
+    // The folder of the trace itself may be named as well.
     let folder = if within.is_dir() || !root.join(FILES[0]).exists() {
         within
     } else {
@@ -49,7 +49,7 @@ pub(super) fn folder(asked: Option<&Path>, variable: Option<PathBuf>) -> Result<
     Err(CliError::new(
         "L0017",
         Exit::Failed,
-        format!("the recording is not at hand: {what} ({source})"),
+        format!("the trace is not available: {what} ({source})"),
     )
     .remedy(format!(
         "name the folder that holds {FOLDER}/ with --data or LACUNA_DATA"
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recording_is_found_or_said_to_be_missing() {
+    fn the_trace_is_found_or_its_missing_files_are_named() {
         let root = tempfile::tempdir().unwrap();
         let error = folder(Some(root.path()), None).unwrap_err();
         assert_eq!(error.code.as_deref(), Some("L0017"));

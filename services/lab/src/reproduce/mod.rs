@@ -1,9 +1,9 @@
-//! `lacuna-lab reproduce`: every published figure again, on the recording that it was made from; and
-//! what Lacuna adds to it.
+//! `lacuna-lab reproduce`: repeats published figures on their own trace, and measures the gain of
+//! forecasts.
 //!
-//! `published` is the table of what was published; each of its rows is one run of `lacuna`
-//! itself, so that a row can be repeated by hand and rows use all cores. `table` and `page`
-//! show what came of them beside what was published.
+//! `published` is the table of published figures. Each of its rows is one run of `lacuna`, so that
+//! a row can be repeated by hand and rows use all cores. `table` and `page` show the results beside
+//! the published figures.
 
 mod args;
 mod data;

@@ -1,4 +1,4 @@
-//! What came of the rows, as plots beside what was published.
+//! The rows as plots beside the published figures.
 
 use lacuna_sim::report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 
@@ -6,7 +6,7 @@ use super::published::{GROUPS, POOL};
 use super::row::Done;
 use super::table::verdict;
 
-/// The page that stands alone.
+/// The self-contained page.
 #[must_use]
 pub(super) fn page(rows: &[Done], seeds: &str) -> String {
     render_comparison(&comparison(rows, seeds))
@@ -40,8 +40,8 @@ fn comparison(rows: &[Done], seeds: &str) -> Comparison {
     }
 }
 
-/// The figures that were published of any row of the group, and the efficiency; plots of what
-/// nobody published would hide the others.
+/// The figures that were published for any row of the group, and the efficiency; plots of other
+/// figures would hide them.
 fn row(done: &Done, group: &[&Done]) -> ComparedRow {
     let published = |name: &str| {
         let figures = group.iter().flat_map(|done| &done.row.figures);
@@ -65,7 +65,7 @@ fn row(done: &Done, group: &[&Done]) -> ComparedRow {
     }
 }
 
-/// Figures of different units on one axis: as shares of what was published.
+/// Figures of different units on one axis: as ratios to the published ones.
 fn ratio(done: &Done) -> ComparedRow {
     let figures = done.row.figures.iter();
     let shares = figures.filter_map(|figure| {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_stands_in_the_page_and_failures_are_said() {
+    fn every_row_is_on_the_page_and_failures_are_named() {
         let done: Vec<Done> = rows(Path::new("/data"))
             .into_iter()
             .map(|row| Done {

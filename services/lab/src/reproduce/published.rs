@@ -1,13 +1,13 @@
-//! What was published of BFTrainer, row by row.
+//! The published figures of BFTrainer, row by row.
 //!
 //! Source: Liu, Kettimuthu, Papka, Foster, "BFTrainer" (arXiv 2106.12091, 2021) and its authors'
-//! public replayer, run with the exact optimum on the first 1,024 nodes of the recording; the
-//! endless rows with an independent replayer on the same recording, which is not part of Lacuna. Which of several equal
-//! nodes is released is left open there and moves the hours by up to .5 %, so a row is
-//! reproduced when its hours agree within 1 % and U within .01; the endless rows within .02, since
-//! that replayer is another one. The shares of cost are shown
-//! beside each other. Pool statistics were published of the whole recording (14.92 days); where
-//! only a part of it is at hand they are shown and not judged.
+//! public replayer, run with the exact optimum on the first 1,024 nodes of the trace. The source of
+//! the endless rows is an independent replayer on the same trace, which is not part of Lacuna. The
+//! model leaves open which of several equal nodes is released; this moves the hours by up to .5 %.
+//! So a row agrees when its hours are within 1 % and U is within .01; an endless row when it is
+//! within .02, since that replayer is another one. The shares of cost are shown side by side. Pool
+//! statistics were published for the whole recording (14.92 days); where only a part of it is
+//! available they are shown and not compared.
 
 use std::path::Path;
 
@@ -30,9 +30,9 @@ pub(super) const POOL: &str = "pool";
 pub(super) struct Group {
     /// Its name, for `--only`.
     pub(super) name: &'static str,
-    /// What it shows.
+    /// Its title.
     pub(super) title: &'static str,
-    /// What the rows' places on the axis mean.
+    /// The label of the axis of its plot.
     pub(super) x_label: &'static str,
 }
 
@@ -158,7 +158,7 @@ impl Published {
     }
 }
 
-/// Makes rows of one recording.
+/// Makes the rows of one trace.
 struct Rows<'a> {
     folder: &'a Path,
     rows: Vec<Row>,
@@ -169,8 +169,8 @@ impl Rows<'_> {
         self.folder.join(name).display().to_string()
     }
 
-    /// A replay of the first 1,024 nodes. `more` are further arguments; what is said twice
-    /// counts as said last.
+    /// A replay of the first 1,024 nodes. `more` are further arguments; a repeated argument
+    /// replaces the earlier one.
     fn replay(
         &mut self,
         group: &'static str,
@@ -203,7 +203,7 @@ impl Rows<'_> {
         let named = arguments.into_iter().flat_map(|(n, v)| [n.to_owned(), v]);
         command.extend(named);
         command.extend(switches);
-        // The published setting stands for its group.
+        // The row with the published settings represents its group under `--quick`.
         let quick = command.iter().any(|word| word == "120s")
             && !self.rows.iter().any(|row| row.group == group && row.quick);
         self.rows.push(Row {
@@ -277,8 +277,8 @@ fn equal_trainers(rows: &mut Rows<'_>) {
     }
 }
 
-/// The factor on costs as an argument; 1 is the default, and a row that is the same as another
-/// is run once.
+/// The factor on costs as an argument. The default 1 has none, so that equal rows have equal
+/// commands and run once.
 fn cost_scale(scale: f64) -> String {
     if scale == 1.0 {
         String::new()
@@ -314,7 +314,7 @@ fn definitions(rows: &mut Rows<'_>) {
     rows.equal(DEDICATED, ("best static split", None), "", split);
     let replay = "--dedicated static-replay";
     rows.equal(DEDICATED, ("full static replay", None), replay, none);
-    // Without the outages the recording is too short for all trainers, so these run to its end.
+    // Without the outages the trace is too short for all trainers, so these rows run to its end.
     let label = "without the hours with more than 1,000 idle nodes";
     let without = "--endless --leave-out-idle-above 1000";
     for (label, more) in [("all hours", "--endless"), (label, without)] {
@@ -389,8 +389,8 @@ fn endless(rows: &mut Rows<'_>) {
     }
 }
 
-/// Statistics of the whole machine. They were published of a longer recording than the one at
-/// hand, so they are shown and not judged.
+/// Statistics of the whole machine. They were published for a longer recording than the available
+/// one, so they are shown and not compared.
 fn pool(rows: &mut Rows<'_>) {
     let command = vec!["holes".to_owned(), rows.file("holes.csv.gz")];
     for (label, pointer, published, digits) in [

@@ -1,15 +1,15 @@
-//! A row of a published table: what to run, and what it should come to.
+//! A row of a published table: its command and its expected figures.
 
 use serde_json::Value;
 
-/// How near to the published figure is near enough.
+/// The tolerance of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Tolerance {
-    /// This share of the published figure.
+    /// A share of the published figure.
     Relative(f64),
-    /// This much, in the figure's own unit.
+    /// A distance, in the figure's own unit.
     Absolute(f64),
-    /// Shown beside each other, and not judged.
+    /// No comparison: both figures are only shown.
     Shown,
 }
 
@@ -18,15 +18,15 @@ pub(super) enum Tolerance {
 pub(super) struct Figure {
     /// Its name in tables and JSON.
     pub(super) name: &'static str,
-    /// Where it stands in the JSON that the command prints.
+    /// Its pointer in the JSON of the command.
     pub(super) pointer: &'static str,
-    /// The factor from there to the unit of the table.
+    /// The factor to the unit of the table.
     pub(super) factor: f64,
     /// Digits after the point in tables.
     pub(super) digits: usize,
-    /// What was published, if it was.
+    /// The published figure, if there is one.
     pub(super) published: Option<f64>,
-    /// How near is near enough.
+    /// The tolerance.
     pub(super) tolerance: Tolerance,
 }
 
@@ -37,7 +37,7 @@ impl Figure {
         Some(value * self.factor)
     }
 
-    /// Whether a figure is near enough; nothing where there is nothing to judge it by.
+    /// Whether a figure is within the tolerance; none if there is nothing to compare with.
     pub(super) fn agrees(&self, ours: f64) -> Option<bool> {
         let published = self.published?;
         let off = (ours - published).abs();
@@ -48,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// How far a figure may be from the published one, in its own unit.
+    /// The largest accepted distance from the published figure, in its own unit.
     pub(super) fn room(&self) -> Option<f64> {
         match (self.published, self.tolerance) {
             (Some(published), Tolerance::Relative(share)) => Some(share * published.abs()),
@@ -61,42 +61,42 @@ impl Figure {
 /// One row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// Which table it belongs to.
+    /// Its group.
     pub(super) group: &'static str,
-    /// Its name within it.
+    /// Its name within the group.
     pub(super) label: String,
     /// Its place on the axis of the group's plot.
     pub(super) x: Option<f64>,
-    /// The command that makes it: the arguments of `lacuna`, without `--json` and `--seed`.
+    /// Its command: the arguments of `lacuna`, without `--json` and `--seed`.
     pub(super) command: Vec<String>,
     /// Whether its command takes a seed.
     pub(super) seeded: bool,
-    /// What is compared.
+    /// The compared figures.
     pub(super) figures: Vec<Figure>,
     /// Whether `--quick` runs it.
     pub(super) quick: bool,
 }
 
-/// What came of a row.
+/// The result of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
-    /// What its command printed, with one seed after another.
+    /// The output of its command for each seed.
     Done(Vec<Value>),
-    /// What went wrong.
+    /// The reason of a failure.
     Failed(String),
 }
 
-/// A row and what came of it.
+/// A row with its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Done {
     /// The row.
     pub(super) row: Row,
-    /// What came of it.
+    /// Its result.
     pub(super) outcome: Outcome,
 }
 
 impl Done {
-    /// A figure as each seed has it, in order of size.
+    /// The figure of each seed, sorted.
     fn of_seeds(&self, figure: &Figure) -> Vec<f64> {
         let Outcome::Done(outputs) = &self.outcome else {
             return Vec::new();
@@ -109,7 +109,7 @@ impl Done {
         values
     }
 
-    /// A figure: the median of the seeds.
+    /// The median of a figure over seeds.
     pub(super) fn ours(&self, figure: &Figure) -> Option<f64> {
         let values = self.of_seeds(figure);
         let upper = *values.get(values.len() / 2)?;
@@ -117,7 +117,7 @@ impl Done {
         Some((lower + upper) / 2.0)
     }
 
-    /// The least and the largest of the seeds, if there are several.
+    /// The least and the largest of several seeds.
     pub(super) fn spread(&self, figure: &Figure) -> Option<(f64, f64)> {
         let values = self.of_seeds(figure);
         match values.as_slice() {
@@ -126,8 +126,8 @@ impl Done {
         }
     }
 
-    /// Whether every figure that was published and is to be judged is near enough; nothing
-    /// where there is none. A row that failed does not agree, nor does one without the figure.
+    /// Whether all compared figures are within their tolerances; none if no figure is compared. A
+    /// row that failed or lacks a figure does not agree.
     pub(super) fn agrees(&self) -> Option<bool> {
         if matches!(self.outcome, Outcome::Failed(_)) {
             return Some(false);
@@ -146,7 +146,7 @@ impl Done {
             .reduce(|all, one| all && one)
     }
 
-    /// What went wrong, if it did.
+    /// The reason of a failure, if there is one.
     pub(super) fn failure(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Done(_) => None,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_agrees_only_if_all_that_is_judged_does() {
+    fn a_row_agrees_only_if_all_compared_figures_do() {
         let near = figure(Some(200.0), Tolerance::Relative(0.01));
         let far = figure(Some(300.0), Tolerance::Relative(0.01));
         let shown = figure(Some(1.0), Tolerance::Shown);
@@ -210,7 +210,7 @@ mod tests {
         let both = done(vec![near.clone(), far], output());
         assert_eq!(both.agrees(), Some(false));
         assert_eq!(done(vec![shown], output()).agrees(), None);
-        // A figure that the command did not print is not near enough.
+        // A figure that is missing in the output is not within its tolerance.
         let nothing = done(vec![near.clone()], Outcome::Done(vec![json!({})]));
         assert_eq!(nothing.agrees(), Some(false));
         let failed = done(vec![near], Outcome::Failed("gone".into()));

@@ -1,33 +1,50 @@
-//! Runs the rows: one process each, so many at a time.
+//! Runs the rows, each in a process of its own, several at a time.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
 use serde_json::Value;
 
 use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::output::progress_bar;
+use lacuna_cli::up::sibling;
 
 use super::row::{Done, Outcome, Row};
 
-/// How rows are run.
+/// The parameters of the runs.
 pub(super) struct Runner {
     /// The program: `lacuna`.
     pub(super) program: OsString,
-    /// How many at a time.
+    /// The number of processes at a time.
     pub(super) jobs: usize,
-    /// The seeds that every row is run with.
+    /// The seeds of each row.
     pub(super) seeds: Vec<u64>,
 }
 
 impl Runner {
-    /// Runs all rows with all seeds and calls `each` for every run that is done, as `runs done,
-    /// runs in all`. Rows of the same command are run once.
+    /// Runs all rows with all seeds, with a progress bar on a terminal unless `hidden`.
     ///
     /// # Errors
-    /// No process could be waited for.
-    pub(super) fn run(
+    /// As [`Runner::run`].
+    pub(super) fn run_with_bar(&self, rows: Vec<Row>, hidden: bool) -> Result<Vec<Done>> {
+        let bar = progress_bar(hidden, 0, "{wide_bar} {pos}/{len} runs, {elapsed}");
+        let done = self.run(rows, &mut |ended, all| {
+            bar.set_length(all as u64);
+            bar.set_position(ended as u64);
+        })?;
+        bar.finish_and_clear();
+        Ok(done)
+    }
+
+    /// Runs all rows with all seeds. After each run it calls `each` with the number of finished
+    /// runs and the number of all runs. Rows of the same command are run once.
+    ///
+    /// # Errors
+    /// The end of a process could not be awaited.
+    fn run(
         &self,
         rows: Vec<Row>,
         each: &mut dyn FnMut(usize, usize),
@@ -65,7 +82,7 @@ impl Runner {
             .collect())
     }
 
-    /// The commands of a row.
+    /// The commands of a row, one for each seed.
     fn of_seeds(&self, row: &Row) -> Vec<Vec<String>> {
         let with = |seed: &u64| {
             let mut command = row.command.clone();
@@ -86,7 +103,7 @@ impl Runner {
     ) -> Result<Vec<Option<Run>>> {
         let mut outcomes = vec![None; commands.len()];
         let mut waiting: VecDeque<usize> = (0..commands.len()).collect();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let mut running = 0;
         let mut ended = 0;
         each(ended, commands.len());
@@ -95,13 +112,13 @@ impl Runner {
                 && let Some(at) = waiting.pop_front()
             {
                 let command = commands.get(at).map_or(&[][..], Vec::as_slice);
-                // Started from this thread, since the kernel ends a child with the thread that
-                // started it; waited for by another, which also reads what it says.
+                // This thread starts the child, since the kernel ends a child with the thread that
+                // started it. Another thread waits for it and reads its output.
                 match self.command(command).spawn() {
                     Ok(child) => {
-                        let tell = tell.clone();
+                        let sender = sender.clone();
                         running += 1;
-                        std::thread::spawn(move || tell.send((at, child.wait_with_output())));
+                        std::thread::spawn(move || sender.send((at, child.wait_with_output())));
                     }
                     Err(error) => {
                         let why = format!("cannot start a process: {error}");
@@ -113,7 +130,7 @@ impl Runner {
             if running == 0 {
                 continue;
             }
-            let (at, output) = told
+            let (at, output) = receiver
                 .recv()
                 .map_err(|e| CliError::failed(format!("cannot wait for a process: {e}")))?;
             running -= 1;
@@ -146,7 +163,7 @@ impl Runner {
     }
 }
 
-/// What a process came to: what it printed, or what went wrong.
+/// The result of a process: its output, or the reason of its failure.
 type Run = std::result::Result<Value, String>;
 
 fn set(runs: &mut [Option<Run>], at: usize, run: Run) {
@@ -155,7 +172,7 @@ fn set(runs: &mut [Option<Run>], at: usize, run: Run) {
     }
 }
 
-/// What a process came to: the JSON value that it printed, or what went wrong in its words.
+/// The result of a process: the JSON value of its output, or its error message.
 fn outcome(output: &Output) -> Run {
     let value: Option<Value> = serde_json::from_slice(&output.stdout).ok();
     match value {
@@ -163,7 +180,7 @@ fn outcome(output: &Output) -> Run {
             if value.get("unfinished") == Some(&Value::Bool(true))
                 && value.pointer("/settings/endless") == Some(&Value::Bool(false))
             {
-                return Err("the recording ended before the trainers did".to_owned());
+                return Err("the trace ended before the trainers did".to_owned());
             }
             Ok(value)
         }
@@ -176,11 +193,39 @@ fn outcome(output: &Output) -> Run {
             let errors = String::from_utf8_lossy(&output.stderr);
             let last = errors.lines().rfind(|line| !line.trim().is_empty());
             let why = said.or_else(|| last.map(|line| line.trim().to_owned()));
-            // The first line says what is wrong; what may follow is advice.
+            // The first line is the error; the following lines are advice.
             let why = why.as_deref().and_then(|why| why.lines().next());
-            let why = why.unwrap_or("it said nothing");
+            let why = why.unwrap_or("it printed nothing");
             Err(format!("{why} ({})", output.status))
         }
+    }
+}
+
+/// The path of `lacuna`, the program of the rows.
+pub(super) fn program() -> Result<OsString> {
+    sibling("lacuna").map(PathBuf::into_os_string)
+}
+
+/// The default number of rows at a time: the cores of this machine.
+pub(super) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// `count` seeds from `first` on.
+pub(super) fn seeds(first: u64, count: u16) -> Vec<u64> {
+    let seeds = (0..u64::from(count)).map(|more| first.saturating_add(more));
+    seeds.collect()
+}
+
+/// The note on the seeds of a table.
+pub(super) fn seeds_note(seeds: &[u64]) -> String {
+    match seeds {
+        [first, .., last] => format!(
+            "Figures are medians of {} runs, with the seeds {first} to {last}; the least and the largest \
+             are shown with the seeds.",
+            seeds.len()
+        ),
+        _ => format!("Seed {}.", seeds.first().copied().unwrap_or_default()),
     }
 }
 
@@ -207,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_says_is_taken_only_if_it_ended_well() {
+    fn output_counts_only_if_the_process_succeeded() {
         assert_eq!(
             said("echo '{\"hours\": 3}'"),
             Ok(serde_json::json!({ "hours": 3 }))
@@ -226,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_stands_in_two_rows_is_run_once() {
+    fn a_command_of_two_rows_is_run_once() {
         let runner = Runner {
             program: "/nonexistent/lacuna".into(),
             jobs: 2,

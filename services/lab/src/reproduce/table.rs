@@ -1,4 +1,4 @@
-//! What came of the rows, beside what was published: as Markdown and as JSON.
+//! The rows beside the published figures, as Markdown and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::published::GROUPS;
 use super::row::{Done, Figure};
 
-/// The names of the figures that every row has in JSON, known or not.
+/// The names of the figures that each row has in JSON, null if unknown.
 const ALWAYS: [&str; 4] = ["hours", "efficiency", "rescale", "preempt"];
 
-/// A list with one object for each row: the median of the seeds and their spread. `agrees` is null where nothing was published that
-/// could be judged; a row that failed has `failed` and does not agree.
+/// A list with one object for each row: the median of the seeds and their spread. `agrees` is null
+/// where no published figure is compared; a failed row has `failed` and does not agree.
 #[must_use]
 pub(super) fn json(rows: &[Done]) -> Value {
     let row = |done: &Done| {
@@ -46,7 +46,7 @@ pub(super) fn json(rows: &[Done]) -> Value {
     Value::Array(rows.iter().map(row).collect())
 }
 
-/// One table for each group, with aligned columns; good to read as it is.
+/// One table for each group, with aligned columns, readable as plain text.
 #[must_use]
 pub(super) fn markdown(rows: &[Done], seeds: &str) -> String {
     let mut text = format!(
@@ -70,7 +70,7 @@ pub(super) fn markdown(rows: &[Done], seeds: &str) -> String {
     text
 }
 
-/// How many rows agree, do not, and failed.
+/// The numbers of rows that agree, do not, and failed.
 #[must_use]
 pub(super) fn verdict(rows: &[Done]) -> String {
     let count = |wanted: &dyn Fn(&Done) -> bool| rows.iter().filter(|done| wanted(done)).count();
@@ -80,7 +80,7 @@ pub(super) fn verdict(rows: &[Done]) -> String {
     let open = count(&|done| done.agrees().is_none());
     let mut text = format!("{agree} rows agree, {differ} do not, {failed} failed");
     if open > 0 {
-        let _ = write!(text, "; {open} have nothing published to be judged by");
+        let _ = write!(text, "; {open} have no published figure to compare with");
     }
     text
 }
@@ -115,7 +115,7 @@ fn one(rows: &[&Done]) -> String {
                 None => line.extend([String::new(), String::new()]),
             }
         }
-        // How much the first figure is a matter of luck.
+        // The spread of the first figure over the seeds.
         let spread = done.row.figures.first().and_then(|figure| {
             let (least, most) = done.spread(figure)?;
             let digits = figure.digits;
@@ -185,7 +185,7 @@ mod tests {
     use super::super::row::Outcome;
     use super::*;
 
-    /// Every row of the published table with a run that hits the figures of T = 120.
+    /// Each row of the published table, with a run that has the figures of T = 120.
     fn all() -> Vec<Done> {
         let output = json!({
             "hours": 203.35, "efficiency": 0.839,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_which_rows_agree() {
+    fn the_table_names_rows_that_agree() {
         let mut rows = all();
         rows.retain(|done| done.row.group == "horizon");
         if let Some(first) = rows.first_mut() {

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use lacuna_cli::error::{CliError, Result, file_error};
-use lacuna_cli::files::{beside, discard, settle};
+use lacuna_cli::files::replace;
 use lacuna_cli::output::{iso, print};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::Span;
@@ -23,33 +23,33 @@ use super::tables::{TABLES, Table};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lacuna-lab results --list                 which tables there are, and how long each took
+  lacuna-lab results --list                 the tables, and the duration of each
   lacuna-lab results paper forecast         make these two again
   lacuna-lab results                        make all again: hours
   lacuna-lab results --dry-run theta        only show what would be run
-  lacuna-lab results --check                whether README.md shows what RESULTS.md has
+  lacuna-lab results --check                compare README.md with RESULTS.md
 
-Each table is a section of RESULTS.md, with the command that makes it, policy, objective, seed,
-machine, date and commit. Sections of other tables stay as they are. A table is written when it is
-made, so that Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; one
-of which a row or a goal is missed is written, and named.")]
+Each table is a section of RESULTS.md, with its command, policy, objective, seed, machine, date
+and commit. Sections of other tables stay unchanged. A table is written as soon as it is made, so
+that Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; a table
+with a missed row or goal is written, and named.")]
 pub(crate) struct ResultsArgs {
-    /// Only these
+    /// Only these tables
     #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(Table::names()), hide_possible_values = true)]
     tables: Vec<String>,
-    /// List the tables, with the day and the length of the last time
+    /// List the tables, with date and duration of the last run
     #[arg(long, conflicts_with_all = ["dry_run", "check"])]
     list: bool,
     /// Show the commands and run nothing
     #[arg(long, conflicts_with = "check")]
     dry_run: bool,
-    /// Compare tables of README.md, which lies beside the page, with it; run nothing
+    /// Compare the tables of README.md, in the folder of the page, with the page; run nothing
     #[arg(long, conflicts_with = "tables")]
     check: bool,
-    /// The page
+    /// The file of the page
     #[arg(long, value_name = "FILE", default_value = "RESULTS.md")]
     file: PathBuf,
-    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct ResultsArgs {
 /// Runs `results`.
 ///
 /// # Errors
-/// A table could not be made, the page cannot be read or written, or README.md shows other tables.
+/// A table could not be made, the page cannot be read or written, or README.md has other tables.
 pub(crate) fn run(args: &ResultsArgs) -> Result<()> {
     let named = |table: &&Table| args.tables.iter().any(|name| name == table.name);
     let chosen = TABLES.iter().filter(|t| args.tables.is_empty() || named(t));
@@ -83,12 +83,7 @@ fn read(path: &Path) -> Result<Page> {
 
 /// Writes the page whole or not at all.
 fn write(path: &Path, page: &Page) -> Result<()> {
-    let half = beside(path);
-    let written = std::fs::write(&half, page.text()).and_then(|()| settle(&half, path));
-    written.map_err(|e| {
-        discard(&half, path);
-        file_error("write", path, &e)
-    })
+    replace(path, |half| std::fs::write(half, page.text()))
 }
 
 fn list(chosen: &[&Table], page: &Page) -> String {
@@ -109,11 +104,11 @@ fn check(page: &Page, readme: &Path) -> Result<()> {
     let text = std::fs::read_to_string(readme).map_err(|e| file_error("read", readme, &e))?;
     let (checked, wrong) = page.check(&text);
     if wrong.is_empty() {
-        return print(&format!("{checked} taken over, none differs"));
+        return print(&format!("{checked} tables compared, none differs"));
     }
     let wrong = wrong.join("; ");
     Err(CliError::failed(format!("{}: {wrong}", readme.display()))
-        .remedy("take the tables of these names over from the page"))
+        .remedy("copy the tables of these names from the page"))
 }
 
 fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
@@ -123,7 +118,7 @@ fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
     });
     let data = data.unwrap_or_else(|| PathBuf::from("../shared/data"));
     let folder = args.file.parent().filter(|f| !f.as_os_str().is_empty());
-    // The page that is written changes the tree.
+    // The commit is read first, since the written page changes the tree.
     let commit = machine::commit(folder.unwrap_or(Path::new(".")));
     let class = machine::class();
     let mut failed = Vec::new();
@@ -157,7 +152,7 @@ fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
             commit: commit.clone(),
             took: took.clone(),
         };
-        // Read again, since hours may have passed.
+        // The page is read again, since it may have changed in the meantime.
         let mut page = read(&args.file)?;
         page.put(Section::new(table, &origin, &text));
         write(&args.file, &page)?;
@@ -174,8 +169,8 @@ fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
     Err(CliError::failed(format!("not made: {failed}")))
 }
 
-/// A bar on a terminal, nothing elsewhere; it shows how far a table should be if it took as long
-/// the last time.
+/// A progress bar on a terminal, hidden elsewhere. It shows the expected progress, from the
+/// duration of the last run.
 fn bar(what: &str, last: Option<Span>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());

@@ -1,4 +1,4 @@
-//! What a result was made on, and from what.
+//! The machine and the commit of a result.
 
 use std::path::Path;
 use std::process::Command;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_told_by_cores_memory_and_processor() {
+    fn a_machine_is_described_by_cores_memory_and_processor() {
         let meminfo = "MemTotal:        8045236 kB\nMemFree:  1 kB\n";
         let cpuinfo = "processor\t: 0\nmodel\t\t: 106\nmodel name\t: A Processor @ 2.4GHz\n";
         assert_eq!(

@@ -1,7 +1,7 @@
-//! `lacuna-lab results`: every published table again, and the page that holds them, `RESULTS.md`.
+//! `lacuna-lab results`: makes the published tables again, and their page, `RESULTS.md`.
 //!
-//! `tables` says which there are and how each is made, by commands of this program. `page` is the
-//! file: a section for each table, which says by what, of what, where and when it was made.
+//! `tables` lists the tables with the commands of this program that make them. `page` is the file:
+//! a section for each table, with command, settings, machine and date.
 
 mod args;
 mod machine;

@@ -1,8 +1,8 @@
-//! The page of results: what stands before the tables, and a section for each.
+//! The page of results: a head, and a section for each table.
 
 use super::tables::Table;
 
-/// What every section says before its table.
+/// The fields of a section before its table.
 pub(super) const FIELDS: [&str; 8] = [
     "Command",
     "Policy",
@@ -14,7 +14,7 @@ pub(super) const FIELDS: [&str; 8] = [
     "Took",
 ];
 
-/// Where, when and from what a table was made.
+/// The origin of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
     /// The class of the machine.
@@ -23,11 +23,11 @@ pub(super) struct Origin {
     pub(super) date: String,
     /// The commit.
     pub(super) commit: String,
-    /// How long it took.
+    /// The duration.
     pub(super) took: String,
 }
 
-/// A table with what is said of it.
+/// A table with its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Section {
     /// The table's name.
@@ -61,7 +61,7 @@ impl Section {
         }
     }
 
-    /// What it says of itself.
+    /// The value of a field.
     #[must_use]
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.text.lines().filter_map(|line| {
@@ -71,7 +71,7 @@ impl Section {
         values.next().filter(|value| !value.is_empty())
     }
 
-    /// Whether these lines stand in it, one after the other.
+    /// Whether the section contains these lines, one after the other.
     fn holds(&self, wanted: &[&str]) -> bool {
         let lines: Vec<&str> = self.text.lines().map(str::trim_end).collect();
         lines.windows(wanted.len()).any(|some| some == wanted)
@@ -87,7 +87,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads a page: sections have headings of the second order.
+    /// Parses a page; sections have headings of level two.
     #[must_use]
     pub(super) fn parse(text: &str) -> Self {
         let mut parts = text.split("\n## ");
@@ -105,7 +105,7 @@ impl Page {
         }
     }
 
-    /// The page as it is written.
+    /// The text of the page.
     #[must_use]
     pub(super) fn text(&self) -> String {
         let mut text = format!("{}\n", self.head);
@@ -121,7 +121,7 @@ impl Page {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Puts a section in the place of the one of its name, else at the end.
+    /// Replaces the section of the same name, or appends the section.
     pub(super) fn put(&mut self, section: Section) {
         let mut old = self.sections.iter_mut();
         match old.find(|old| old.name == section.name) {
@@ -130,8 +130,8 @@ impl Page {
         }
     }
 
-    /// How many tables of a document are taken from this page, and what is wrong with them. Such a
-    /// table stands below a comment, `<!-- RESULTS.md: NAME -->`.
+    /// The number of tables that a document takes from this page, and the errors among them. Such a
+    /// table is below a comment, `<!-- RESULTS.md: NAME -->`.
     #[must_use]
     pub(super) fn check(&self, document: &str) -> (usize, Vec<String>) {
         let mut wrong = Vec::new();
@@ -186,7 +186,7 @@ mod tests {
             let command = section.field("Command").unwrap();
             assert!(command.starts_with(&program), "{}: {command}", section.name);
         }
-        assert_eq!(page.text(), RESULTS, "a page is read and written alike");
+        assert_eq!(page.text(), RESULTS, "a parsed page has the same text");
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_have_names_and_commands_of_their_own() {
+    fn each_table_has_its_own_name_and_commands() {
         let names: BTreeSet<&str> = Table::names().into_iter().collect();
         assert_eq!(names.len(), TABLES.len());
         let commands: Vec<&str> = TABLES.iter().flat_map(|t| t.commands).copied().collect();

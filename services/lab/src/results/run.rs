@@ -11,24 +11,24 @@ use lacuna_runtime::clock::Stopwatch;
 
 use super::tables::Table;
 
-/// What came of a table's commands.
+/// The result of a table's commands.
 #[derive(Debug, PartialEq)]
 pub(super) struct Made {
-    /// What they printed, as Markdown.
+    /// Their output, as Markdown.
     pub(super) text: String,
-    /// How long that took, seconds.
+    /// Their duration, seconds.
     pub(super) took_s: f64,
-    /// Those that ended with 1: what they printed says what fell short.
+    /// The commands that ended with 1; their output names what is missed.
     pub(super) fell_short: Vec<&'static str>,
 }
 
-/// Runs the commands of a table one after the other, with recordings in a folder. Twice a second
-/// `tick` gets the seconds since the first.
+/// Runs the commands of a table one after the other, with recorded data in a folder. Twice a second
+/// `tick` gets the seconds since the start.
 ///
 /// # Errors
 /// A command cannot be started, or ends without a table.
 pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Made> {
-    // Without its log each replay fails, and what is printed is a table of failures.
+    // Without its log each replay fails, and the output would be a table of failures.
     if let Some(file) = table.lacks(data) {
         return Err(CliError::failed(format!("there is no {}", file.display())));
     }
@@ -43,13 +43,13 @@ pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Mad
             tick(watch.seconds());
         })?;
         let said = String::from_utf8_lossy(&output.stdout);
-        // Tables are printed whatever they say; 1 tells that a row or a goal is missed.
+        // A command prints its table in any case; exit code 1 means a missed row or goal.
         if said.trim().is_empty() || !matches!(output.status.code(), Some(0 | 1)) {
             let errors = String::from_utf8_lossy(&output.stderr);
             let why = errors.lines().find(|line| !line.trim().is_empty());
             return Err(CliError::failed(format!(
                 "lacuna-lab {command}: {} ({})",
-                why.unwrap_or("it said nothing"),
+                why.unwrap_or("it printed nothing"),
                 output.status
             )));
         }
@@ -66,7 +66,7 @@ pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Mad
     Ok(made)
 }
 
-/// Runs this program with these arguments; it ends when this process does.
+/// Runs this program with these arguments; the child ends when this process does.
 fn run(arguments: &[String], data: &Path, tick: &dyn Fn()) -> Result<Output> {
     let failed = |doing: &str, e: &dyn std::fmt::Display| {
         CliError::failed(format!("cannot {doing} lacuna-lab: {e}"))
@@ -84,11 +84,11 @@ fn run(arguments: &[String], data: &Path, tick: &dyn Fn()) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| failed("start", &e))?;
-    // The kernel ends a child with the thread that started it: another one waits.
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    // The kernel ends a child with the thread that started it, so another thread waits for it.
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
     loop {
-        match told.recv_timeout(Duration::from_millis(500)) {
+        match receiver.recv_timeout(Duration::from_millis(500)) {
             Ok(output) => return output.map_err(|e| failed("wait for", &e)),
             Err(RecvTimeoutError::Timeout) => tick(),
             Err(e @ RecvTimeoutError::Disconnected) => return Err(failed("wait for", &e)),
@@ -96,8 +96,8 @@ fn run(arguments: &[String], data: &Path, tick: &dyn Fn()) -> Result<Output> {
     }
 }
 
-/// What a command printed, to stand below a heading of the second order: Markdown with its headings
-/// lowered, all else as it is.
+/// The output of a command as text below a heading of level two: Markdown with its headings
+/// lowered, other text unchanged.
 fn markdown(said: &str) -> String {
     let said = said.trim_end();
     if !said.starts_with('#') {
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_stands_below_a_heading() {
+    fn headings_of_output_are_lowered() {
         let table = "# Title\n\n## Part\n\n| a |\n|---|\n| # |\n\n";
         assert_eq!(
             markdown(table),

@@ -1,8 +1,8 @@
-//! The tables that are published, and how each is made.
+//! The published tables, and the commands that make them.
 
 use std::path::{Path, PathBuf};
 
-/// Stands for the folder of recordings in a command, as a shell would read it.
+/// The placeholder of the folder of recorded data in a command, as a shell would expand it.
 const DATA: &str = "$LACUNA_DATA/";
 
 /// A published table.
@@ -10,22 +10,22 @@ const DATA: &str = "$LACUNA_DATA/";
 pub(super) struct Table {
     /// The heading of its section.
     pub(super) name: &'static str,
-    /// What it shows, in a line.
+    /// Its content, in a line.
     pub(super) title: &'static str,
-    /// What makes it: arguments of this program. What they print is the table.
+    /// Its commands: arguments of this program. Their output is the table.
     pub(super) commands: &'static [&'static str],
-    /// Who decides.
+    /// The policy.
     pub(super) policy: &'static str,
-    /// What is maximised.
+    /// The objective.
     pub(super) objective: &'static str,
-    /// What chance begins from.
+    /// The seeds.
     pub(super) seed: &'static str,
 }
 
 const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for";
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
-/// All of them, in the order of the page.
+/// All tables, in the order of the page.
 pub(super) const TABLES: [Table; 11] = [
     Table {
         name: "paper",
@@ -98,7 +98,7 @@ pub(super) const TABLES: [Table; 11] = [
         name: "decisions",
         title: "How long one decision by forecasts takes",
         commands: &["bench forecast-plan --situations event,storm,start --time-limit 250ms"],
-        policy: "`forecast` (dynamic programme) and `milp-patterns`",
+        policy: "`forecast` (dynamic program) and `milp-patterns`",
         objective: "the value of node sets (`planner::joint`)",
         seed: "100 from 0 on",
     },
@@ -129,25 +129,25 @@ pub(super) const TABLES: [Table; 11] = [
 ];
 
 impl Table {
-    /// The names of all.
+    /// The names of all tables.
     pub(super) fn names() -> Vec<&'static str> {
         TABLES.iter().map(|table| table.name).collect()
     }
 
-    /// Its commands as they are typed.
+    /// The commands as they are typed.
     pub(super) fn typed(&self) -> Vec<String> {
         let typed = self.commands.iter().map(|c| format!("lacuna-lab {c}"));
         typed.collect()
     }
 
-    /// A recording that it reads and that is not in this folder.
+    /// A recorded file that the table reads and that is missing in this folder.
     pub(super) fn lacks(&self, data: &Path) -> Option<PathBuf> {
         let words = self.commands.iter().flat_map(|command| command.split(' '));
         let mut files = words.filter_map(|word| word.strip_prefix(DATA));
         files.find_map(|file| Some(data.join(file)).filter(|path| !path.is_file()))
     }
 
-    /// The arguments of a command, with recordings in this folder.
+    /// The arguments of a command, with recorded data in this folder.
     pub(super) fn arguments(command: &str, data: &Path) -> Vec<String> {
         let word = |word: &str| match word.strip_prefix(DATA) {
             Some(file) => data.join(file).display().to_string(),

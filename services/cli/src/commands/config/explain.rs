@@ -1,4 +1,4 @@
-//! `lacuna config explain`: what settings mean, read off the structs of the configuration.
+//! `lacuna config explain`: the meaning of settings, read from the structs of the configuration.
 //!
 //! The document of a setting is the doc comment of its field, and its default is what the
 //! section's `Default` says. Neither is written a second time here.
@@ -15,7 +15,7 @@ use lacuna_runtime::config::Config;
 use crate::error::{CliError, Result};
 use crate::output::{self, JsonArg};
 
-/// So many near keys are named in place of one that there is not.
+/// The number of similar keys that an error for an unknown key names.
 const SHOWN: usize = 5;
 
 /// Arguments of `config explain`.
@@ -27,49 +27,49 @@ Examples:
   lacuna config explain pilots.rest            parts of a key are enough
   lacuna config explain planner --file /etc/lacuna/lacuna.toml")]
 pub(crate) struct ExplainArgs {
-    /// A key, a section, or parts of a key in their order; all settings without one
+    /// A key, a section, or parts of a key in their order; all settings if absent
     key: Option<String>,
-    /// Say the values in force with this file as well
+    /// Also print the values in force with this file
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArg,
 }
 
-/// One of the words that a setting may be.
+/// One of the words that a setting accepts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Choice {
     name: String,
     document: String,
 }
 
-/// A setting.
+/// One setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Setting {
     /// Its key, with `*` for a name that the user chooses.
     key: String,
     document: String,
-    /// What may stand there, in words.
+    /// The accepted values, in words.
     #[serde(rename = "type")]
     kind: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     choices: Vec<Choice>,
-    /// Whether its section must have it.
+    /// Whether its section requires it.
     required: bool,
-    /// Null if it is absent by default.
+    /// The default; null if the setting is absent by default.
     default: Value,
-    /// What holds with a file, if one was named; null if it is absent.
+    /// The value in force with the given file; null if it is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<Value>,
 }
 
-/// Text at a key of a schema.
+/// The text at a key of a schema.
 fn text(schema: &Value, key: &str) -> String {
     let text = schema.get(key).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
 }
 
-/// What may stand at a setting, in words.
+/// The accepted values of a setting, in words.
 fn kind(schema: &Value) -> String {
     let format = text(schema, "format");
     if format.contains(' ') {
@@ -99,8 +99,8 @@ fn choices(schema: &Value) -> Vec<Choice> {
     variants.into_iter().flatten().map(choice).collect()
 }
 
-/// Adds the settings below a key. `default` is that of the outermost section which has one: a
-/// section may have another default for a part of it than the part itself.
+/// Adds the settings below a key. `default` is the default of the outermost section that has one: a
+/// section may give a part another default than the part has by itself.
 fn walk(key: &str, schema: &Value, default: &Value, required: bool, all: &mut Vec<Setting>) {
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         let must = schema.get("required").and_then(Value::as_array);
@@ -137,18 +137,18 @@ fn settings() -> Vec<Setting> {
     all
 }
 
-/// Whether a key has these parts in their order, and ends with the last if it must.
+/// Whether a key has these parts in their order, and, if asked, ends with the last of them.
 fn has_parts(key: &str, asked: &str, to_the_end: bool) -> bool {
     let mut parts = key.split('.');
     asked.split('.').all(|ask| parts.any(|part| part == ask))
         && (!to_the_end || parts.next().is_none())
 }
 
-/// The settings that are asked for: a key or a section, else keys that end with what is asked for,
-/// else those that have it anywhere.
+/// The settings that match: a key or a section, else the keys that end with the text, else the
+/// keys that contain it.
 ///
 /// # Errors
-/// There are none; near keys are named.
+/// No setting matches; the error names similar keys.
 fn find(all: Vec<Setting>, asked: &str) -> Result<Vec<Setting>> {
     let section = format!("{asked}.");
     let ways: [&dyn Fn(&str) -> bool; 3] = [
@@ -169,7 +169,7 @@ fn find(all: Vec<Setting>, asked: &str) -> Result<Vec<Setting>> {
     )))
 }
 
-/// The keys that begin most like a text, from any of their parts on.
+/// The keys that share the longest beginning with a text, from any of their parts on.
 fn near<'a>(all: &'a [Setting], asked: &str) -> Vec<&'a str> {
     let alike = |key: &str| {
         let starts = key.match_indices('.').map(|(dot, _)| dot + 1);
@@ -187,7 +187,7 @@ fn near<'a>(all: &'a [Setting], asked: &str) -> Vec<&'a str> {
     keys.filter(|key| alike(key) == most).take(SHOWN).collect()
 }
 
-/// A value as the file has it.
+/// A value as it is written in the file.
 fn value(value: &Value) -> String {
     match value {
         Value::Null => "absent".to_owned(),
@@ -195,7 +195,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// A setting for people.
+/// The page of a setting.
 fn page(setting: &Setting) -> String {
     let head = match (setting.required, &setting.default) {
         (true, _) => format!("{} (required)", setting.key),
@@ -283,9 +283,9 @@ mod tests {
         }
     }
 
-    /// Whatever `lacuna config example` prints is explained, with that default.
+    /// Each key that `lacuna config example` prints is explained, with that default.
     #[test]
-    fn what_is_explained_is_what_holds() {
+    fn explained_defaults_are_those_in_force() {
         let of: BTreeMap<String, Setting> =
             settings().into_iter().map(|s| (s.key.clone(), s)).collect();
         let mut defaults = BTreeMap::new();
@@ -295,7 +295,7 @@ mod tests {
         for (key, value) in &defaults {
             match of.get(key) {
                 Some(setting) => assert_eq!(setting.default, *value, "{key}"),
-                // A section that is absent: its settings are there.
+                // A section that is absent is explained by its settings.
                 None => assert!(
                     value.is_null() && of.keys().any(|k| k.starts_with(&format!("{key}."))),
                     "{key} = {value} is not explained"

@@ -1,9 +1,9 @@
-//! Patterns, days, caps, and why a node is withheld.
+//! Tests of patterns, days and caps, and of the reasons for withheld nodes.
 
 use super::*;
 
 #[test]
-fn days_are_read_with_ranges_over_the_week_end() {
+fn ranges_of_days_wrap_around_the_end_of_the_week() {
     let read = |text: &str| days(text).map(|days| days.0.join(" "));
     assert_eq!(read("mon-fri").unwrap(), "mon tue wed thu fri");
     assert_eq!(read("sun,tue").unwrap(), "tue sun");
@@ -13,14 +13,14 @@ fn days_are_read_with_ranges_over_the_week_end() {
 }
 
 #[test]
-fn lists_are_split_outside_of_brackets_and_none_is_empty() {
+fn lists_are_split_outside_brackets_and_none_is_an_empty_list() {
     let of = |texts: &[&str]| list(texts.iter().map(|t| (*t).to_owned()).collect());
     assert_eq!(of(&["a[1,3],b", "c"]), ["a[1,3]", "b", "c"]);
     assert!(of(&["none"]).is_empty());
 }
 
 #[test]
-fn a_node_says_why_it_is_not_used() {
+fn the_reason_for_a_withheld_node_is_named() {
     let node = NodeId::new("a").unwrap();
     let mut state = UseState::default();
     assert_eq!(why_withheld(None, &state, &node), None);

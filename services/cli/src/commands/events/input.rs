@@ -1,4 +1,4 @@
-//! Events out of a file: one JSON object a line, one object over many lines, or a list of objects
+//! Events in a file: one JSON object a line, one object over several lines, or a list of objects
 //! (a batch of CloudEvents). Each is a bare event or a CloudEvent in structured mode.
 
 use std::io::Read as _;
@@ -13,21 +13,21 @@ use lacuna_wire::external::{self, ExternalError};
 use crate::error::{Result, file_error};
 use crate::output::iso;
 
-/// An event that is dated further ahead is wrong, whatever `ingest.max_ahead` is.
+/// An event that is dated further ahead is refused, whatever `ingest.max_ahead` is.
 const FAR_AHEAD: Span = Span::from_secs(86_400);
 
-/// Where one event begins, and what stands there.
+/// One event of a text, with its place.
 pub(super) struct Document {
     /// The line of the file, from 1.
     pub(super) line: usize,
-    /// Its place in a list, from 1, if it stands in one.
+    /// Its place in a list, from 1, if it is an element of one.
     pub(super) element: Option<usize>,
-    /// The object, or why it is no JSON.
+    /// The object, or the reason why it is no JSON.
     pub(super) value: std::result::Result<Value, String>,
 }
 
 impl Document {
-    /// The place, for people.
+    /// The place in words.
     pub(super) fn place(&self) -> String {
         match self.element {
             Some(element) => format!("line {}, element {element}", self.line),
@@ -35,7 +35,7 @@ impl Document {
         }
     }
 
-    /// What is wrong with it, as [`check`] tells it.
+    /// The result of [`check`] for this event.
     pub(super) fn check(&self, now: Timestamp) -> Checked {
         match &self.value {
             Err(reason) => Err(vec![ExternalError::Syntax {
@@ -46,10 +46,10 @@ impl Document {
     }
 }
 
-/// Why ingest would refuse an event unless its settings are not the default; or all that is wrong.
+/// The refusal of ingest under its default settings, if there is one; or all errors.
 pub(super) type Checked = std::result::Result<Option<ExternalError>, Vec<ExternalError>>;
 
-/// Reads an event as ingest does, at `now` of this machine's clock.
+/// Parses an event as ingest does, at the time `now` of this machine's clock.
 pub(super) fn check(value: &Value, now: Timestamp) -> Checked {
     let bytes = value.to_string().into_bytes();
     let event = external::check([("content-type", "application/json")], &bytes)?;
@@ -131,7 +131,7 @@ pub(super) fn documents(text: &str) -> Vec<Document> {
             value: serde_json::from_str(line).map_err(|e| e.to_string()),
         })
         .collect();
-    // Where no line is an object, one was meant that goes over many lines.
+    // If no line is an object, the text is one object over several lines.
     if each.iter().any(|d| matches!(d.value, Ok(Value::Object(_)))) {
         return each;
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_lists_and_long_objects_are_told_apart() {
+    fn lines_lists_and_long_objects_are_distinguished() {
         let line = |n: usize, ok| (format!("line {n}"), ok);
         assert_eq!(
             places("\n{\"a\":1}\n\n{nonsense\n{}\n"),
@@ -181,7 +181,7 @@ mod tests {
         let said = wrong[0].to_string();
         assert!(said.contains("1970-01-13T13:46:41Z"), "{said}");
         assert!(said.contains("ingest.max_ahead"), "{said}");
-        // Structured mode has it beside the data; what is planned lies ahead.
+        // Structured mode has the time beside the data; the start of a planned job may lie ahead.
         let structured = serde_json::json!({
             "specversion": "1.0", "type": "node.busy", "time": "2099-01-01T00:00:00Z",
             "data": { "node": "a" },

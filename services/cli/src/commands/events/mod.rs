@@ -1,4 +1,4 @@
-//! `lacuna events`: what external schedulers say, from the sender's side.
+//! `lacuna events`: events of external schedulers, for those who write senders.
 
 mod input;
 mod publish;
@@ -10,16 +10,16 @@ use clap::Subcommand;
 
 use crate::error::Result;
 
-/// What to do with events.
+/// The actions on events.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EventsCommand {
     /// Publish events, as a scheduler's hook or adapter does
     Publish(publish::PublishArgs),
     /// Check events without publishing them
     Validate(validate::ValidateArgs),
-    /// Say what an event looks like, as JSON Schema too
+    /// Show the fields of an event, also as JSON Schema
     Schema(schema::SchemaArgs),
-    /// Watch numbered events as ingest sends them, or what programs publish
+    /// Watch numbered events of ingest, or messages of external programs
     Tail(tail::TailArgs),
 }
 

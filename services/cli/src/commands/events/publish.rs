@@ -11,17 +11,17 @@ use lacuna_wire::address;
 
 use super::input::{self, check, documents, is_structured};
 use crate::client::{Client, ConnectArgs};
-use crate::commands::which::expand;
+use crate::commands::node_selector::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, parse_time};
 
-/// Events of one message at most. A message is synced once, whatever it holds.
+/// The most events of one message. A message is synced once, whatever its size.
 const TOGETHER: usize = 200;
 
-/// Bytes of one message's events at most, unless a single one is larger: far below `max_payload`.
+/// The most bytes of one message's events, unless a single one is larger: far below `max_payload`.
 const TOGETHER_BYTES: usize = 256 * 1024;
 
-/// Types of event, version 1.
+/// The types of event in version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// The node is idle: a hole opens
@@ -68,36 +68,37 @@ Examples:
   lacuna events publish --json-file events.jsonl
   lacuna events publish --json-file events.jsonl --dry-run
 
-Events are checked before they leave, and published when the stream has acknowledged them; up to
-200 of them go as one message. Without --at, the time of arrival counts. One that is dated more than a day
-ahead of this machine's clock is refused here, and one more than 5s ahead by ingest, unless
-ingest.max_ahead says more. A JSON file has one event a line, one over many lines, or a list: bare
-({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
-mode. `lacuna events schema` says what an event holds.")]
+Events are checked before they are sent. They count as published once the stream has acknowledged
+them; up to 200 of them go as one message. Without --at, the time of arrival counts. An event
+dated more than a day ahead of this machine's clock is refused here; ingest refuses one more than
+5s ahead, unless ingest.max_ahead is larger. A JSON file has one event a line, one event over
+several lines, or a list: bare events
+({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475})
+or CloudEvents in structured mode. `lacuna events schema` shows the fields of an event.")]
 pub(crate) struct PublishArgs {
-    /// What happened
+    /// The type of the event
     #[arg(required_unless_present = "json_file")]
     kind: Option<Kind>,
     /// The nodes (names, or ranges as in a[01-16]); for job.planned the batch job, for reservation
     /// its name
     #[arg(required_unless_present = "json_file", value_name = "NODE")]
     names: Vec<String>,
-    /// When it happened
+    /// The time of the event
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<Timestamp>,
-    /// Why a node is down
+    /// The reason why a node is down
     #[arg(long)]
     reason: Option<String>,
-    /// By when a node is wanted
+    /// The time by which a node is wanted
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     deadline: Option<Timestamp>,
     /// Nodes of a planned batch job or of a reservation: names, or ranges as in a[01-16]
     #[arg(long, value_name = "NODE")]
     nodes: Vec<String>,
-    /// When a planned batch job or a reservation starts
+    /// The time at which a planned batch job or a reservation starts
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start: Option<Timestamp>,
-    /// When a reservation ends
+    /// The time at which a reservation ends
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     end: Option<Timestamp>,
     /// Publish the events of this file; - reads standard input
@@ -119,8 +120,8 @@ fn refused(text: impl Into<String>) -> CliError {
     CliError::new("L0012", Exit::Failed, text)
 }
 
-/// The events that the arguments describe, bare or as CloudEvents, checked at `now`; and what
-/// ingest may refuse of them, in words.
+/// The events that the arguments describe, bare or as CloudEvents, checked at `now`; and a text for
+/// each of them that ingest may refuse.
 fn objects(args: &PublishArgs, now: Timestamp) -> Result<(Vec<Value>, Vec<String>)> {
     match (&args.json_file, args.kind) {
         (Some(path), _) => of_file(path, now),
@@ -140,7 +141,7 @@ fn objects(args: &PublishArgs, now: Timestamp) -> Result<(Vec<Value>, Vec<String
     }
 }
 
-/// The events of a file; all or none.
+/// The events of a file; all of them or none.
 fn of_file(path: &Path, now: Timestamp) -> Result<(Vec<Value>, Vec<String>)> {
     let (mut events, mut doubts) = (Vec::new(), Vec::new());
     for document in documents(&input::text(path)?) {
@@ -216,7 +217,7 @@ pub(super) async fn run(args: PublishArgs) -> Result<()> {
             1 => String::new(),
             n => format!(" (and {} more)", n - 1),
         };
-        eprintln!("lacuna: ingest will refuse it unless it is set so: {first}{more}");
+        eprintln!("lacuna: ingest refuses this event unless its settings allow it: {first}{more}");
     }
     if args.dry_run {
         return show(&args, &objects);
@@ -256,7 +257,7 @@ fn messages(objects: &[Value]) -> impl Iterator<Item = &[Value]> {
     })
 }
 
-/// What would be published.
+/// Prints the events without publishing them.
 fn show(args: &PublishArgs, objects: &[Value]) -> Result<()> {
     let cluster = args.connect.cluster_id();
     let subject = address::incoming_from(&cluster, &args.source);
@@ -308,7 +309,7 @@ mod tests {
         let planned = parse("x job.planned 4711 --nodes a,b --start 2021-02-10T20:21:15Z").unwrap();
         assert_eq!(planned[0]["nodes"], json!(["a", "b"]));
         assert!(parse("x node.wanted a --deadline 1612988475").is_ok());
-        // Ranges stand for nodes, and not for batch jobs.
+        // Ranges stand for nodes, but not for batch jobs.
         let ranges = parse("x node.busy n[08-10],b a").unwrap();
         let nodes: Vec<&Value> = ranges.iter().map(|event| &event["node"]).collect();
         assert_eq!(nodes, ["n08", "n09", "n10", "b", "a"]);
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_lies_ahead_is_refused_or_doubted() {
+    fn a_future_time_is_refused_or_doubted() {
         let ahead = |seconds: i64| {
             let line = format!("x node.idle a b --at {}", 1_700_000_000 + seconds);
             let args = Line::try_parse_from(line.split(' ')).unwrap().args;
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_lacks_something_is_refused_here() {
+    fn an_incomplete_event_is_refused_before_it_is_sent() {
         for line in [
             "x reservation r --nodes a",
             "x job.planned 1",
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_names_the_line_that_is_wrong() {
+    fn an_error_in_a_file_names_its_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e.jsonl");
         std::fs::write(

@@ -16,9 +16,9 @@ Examples:
   lacuna events schema node.wanted              one type, with an example
   lacuna events schema node.wanted --json       its JSON Schema (2020-12)
   lacuna events schema cloudevents --json       the schema of CloudEvents in structured mode
-  lacuna events schema --json > event.json      one schema for whatever may be published")]
+  lacuna events schema --json > event.json      one schema for all events")]
 pub(crate) struct SchemaArgs {
-    /// A type of event, or cloudevents; all if it is left out
+    /// A type of event, or cloudevents; all types if absent
     #[arg(value_name = "TYPE")]
     name: Option<String>,
     #[command(flatten)]
@@ -91,7 +91,7 @@ fn text(event: &EventType) -> String {
         "time",
         false,
         time,
-        "when it happened; its arrival if it is left out",
+        "the time of the event; the time of arrival if it is absent",
     ));
     format!(
         "{}: {}\n{}\n{}\n",

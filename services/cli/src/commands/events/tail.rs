@@ -9,7 +9,7 @@ use lacuna_wire::msg::DeadLetter;
 use lacuna_wire::{Message, Subject, address, external};
 
 use crate::client::{Client, ConnectArgs, from_bus, lost};
-use crate::commands::which::Which;
+use crate::commands::node_selector::NodeSelector;
 use crate::error::Result;
 use crate::output::{self, iso, iso_short, parse_span};
 
@@ -20,29 +20,29 @@ Examples:
   lacuna events tail
   lacuna events tail --type node.wanted --type node.released --node a01n01
   lacuna events tail --since 10m --json-lines --count 10
-  lacuna events tail --incoming               what programs publish, before ingest reads it
-  lacuna events tail --refused --since 24h    what could not be understood, and why")]
+  lacuna events tail --incoming               messages of programs, before ingest reads them
+  lacuna events tail --refused --since 24h    messages that were refused, and why")]
 pub(crate) struct TailArgs {
-    /// End after so many events
+    /// End after this many events
     #[arg(long, short = 'n')]
     count: Option<u64>,
-    /// Only events of this type; may be given several times
+    /// Only events of this type; may be repeated
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
     /// Only events that name these nodes (names, ranges as in a[01-16], patterns as in a*); may be
-    /// given several times
-    #[arg(long, value_name = "NODE", value_parser = Which::parse)]
-    node: Vec<Which>,
-    /// Begin with what the stream still holds of so long ago
+    /// repeated
+    #[arg(long, value_name = "NODE", value_parser = NodeSelector::parse)]
+    node: Vec<NodeSelector>,
+    /// Begin with events of this long ago that the stream still holds
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "incoming")]
     since: Option<Span>,
-    /// Watch what external programs publish, as it comes in
+    /// Watch messages of external programs as they come in
     #[arg(long, conflicts_with = "refused")]
     incoming: bool,
-    /// Watch messages that a service could not understand
+    /// Watch messages that a service could not decode
     #[arg(long, conflicts_with_all = ["types", "node"])]
     refused: bool,
-    /// One JSON object a line
+    /// Print one JSON object a line
     #[arg(long)]
     json_lines: bool,
     #[command(flatten)]
@@ -111,7 +111,7 @@ pub(super) async fn run(args: TailArgs) -> Result<()> {
     .await
 }
 
-/// Messages with their envelopes.
+/// The messages of one source, with their envelopes.
 enum Messages<M> {
     Live(Subscription<M>),
     Kept(Follow<M>),
@@ -127,7 +127,7 @@ impl<M: Message> Messages<M> {
     }
 }
 
-/// Prints messages of a stream, old ones first if they are asked for, until enough have come.
+/// Prints messages of a stream, old ones first if asked, until enough have come.
 async fn watch<M: Message + Send + 'static>(
     args: &TailArgs,
     client: &Client,
@@ -168,7 +168,7 @@ fn show(args: &TailArgs, text: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// Whether an event is of a type and node that was asked for.
+/// Whether an event matches the requested types and nodes.
 fn wanted(args: &TailArgs, kind: &EventKind) -> bool {
     let bare = |name: &str| name.strip_prefix("lacuna.").unwrap_or(name).to_owned();
     let of_type = args.types.is_empty() || args.types.iter().any(|t| bare(t) == name_of(kind));
@@ -189,7 +189,7 @@ const fn name_of(kind: &EventKind) -> &'static str {
     }
 }
 
-fn names(kind: &EventKind, wanted: &Which) -> bool {
+fn names(kind: &EventKind, wanted: &NodeSelector) -> bool {
     match kind {
         EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }
@@ -223,8 +223,8 @@ fn said_of_letter(letter: &Received<DeadLetter>) -> (String, Value) {
     (text, value)
 }
 
-/// What external programs publish, as it comes. The stream is a queue of which ingest takes
-/// everything, so only what comes from now on can be seen.
+/// Prints messages of external programs as they come. Ingest removes them from their stream, so
+/// older ones cannot be shown.
 async fn incoming(args: &TailArgs, client: &Client) -> Result<()> {
     let subject = address::incoming(client.cluster());
     let nats = &client.nats()?.client;

@@ -19,9 +19,9 @@ Examples:
   lacuna events validate events.jsonl
   my-hook --dry-run | lacuna events validate - --json
 
-A file holds one JSON object a line, one object over many lines, or a list of objects. Each is a
-bare event or a CloudEvent in structured mode. Nothing is published. Exit code 1 if one is wrong, as
-one is that is dated more than a day ahead of this machine's clock.")]
+A file holds one JSON object a line, one object over several lines, or a list of objects. Each is a
+bare event or a CloudEvent in structured mode. Nothing is published. The exit code is 1 if an event
+is wrong; an event dated more than a day ahead of this machine's clock is wrong.")]
 pub(crate) struct ValidateArgs {
     /// The file; - reads standard input
     file: PathBuf,
@@ -56,10 +56,10 @@ pub(super) fn run(args: &ValidateArgs) -> Result<()> {
         let end = match (documents.len(), wrong) {
             (0, _) => format!("{name} holds no events"),
             (events, 0) if findings.is_empty() => {
-                format!("{events} events, all as they should be")
+                format!("{events} events, all valid")
             }
             (events, 0) => format!(
-                "{events} events, none is wrong, {} doubtful",
+                "{events} events, none wrong, {} doubtful",
                 findings.len()
             ),
             (events, wrong) => format!("{events} events, {wrong} errors"),
@@ -67,17 +67,17 @@ pub(super) fn run(args: &ValidateArgs) -> Result<()> {
         output::print(&lines.chain([end]).collect::<Vec<_>>().join("\n"))?;
     }
     if wrong > 0 || documents.is_empty() {
-        return Err(CliError::said());
+        return Err(CliError::already_printed());
     }
     Ok(())
 }
 
-/// Something to say of one event.
+/// An error or a warning about one event.
 struct Finding {
     place: String,
     line: usize,
     element: Option<usize>,
-    /// Whether ingest would refuse the event.
+    /// Whether ingest would refuse the event; else the finding is a warning.
     fault: bool,
     field: Option<&'static str>,
     expected: String,
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_its_line_its_field_and_what_was_expected() {
+    fn every_error_has_its_line_its_field_and_its_expectation() {
         let text = "{\"type\":\"node.idle\",\"node\":\"a\"}\n\
             {\"type\":\"reservation\",\"nodes\":\"a\",\"start\":\"noon\"}\n\
             {\"specversion\":\"1.0\",\"type\":\"node.busy\",\"data\":{\"node\":\"a\"}}\n\

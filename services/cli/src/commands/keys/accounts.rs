@@ -1,4 +1,4 @@
-//! What nats-server reads: public keys and what each may do. Nothing in it is secret.
+//! The accounts file of nats-server: public keys and permissions. It holds no secret.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,41 +6,41 @@ use std::fmt::Write as _;
 use lacuna_model::ClusterId;
 use lacuna_wire::access::{Account, Handed, Way, access, handed_over};
 
-use super::book::{Book, User};
+use super::ring::{KeyRing, User};
 
-/// The folder of all that nats-server reads, and of nothing else.
+/// The folder of the files that nats-server reads. It holds no other files.
 pub(crate) const SERVER: &str = "server";
 
-/// The name of the file in it.
+/// The name of the accounts file in that folder.
 pub(crate) const FILE: &str = "lacuna-accounts.conf";
 
-/// What the streams of one cluster may have: what they reserve, and a fourth of the server's 8 GB.
+/// The limits of one cluster's streams: their reservations, and a quarter of the server's 8 GB.
 /// Consumers are counted for each stream.
 const STREAMS: &str = "    jetstream { max_file: 2GB, max_streams: 64, max_consumers: 1024 }\n";
 
-/// What an account may have of the server: connections together, and subscriptions and the length
-/// of a message for each of them. Enough for ten thousand nodes, and for their hooks all at once;
-/// less together than the server's 65,536 connections.
+/// The limits of an account: its connections, and for each connection the subscriptions and the
+/// length of a message. They suffice for ten thousand nodes whose hooks all run at once. Together
+/// they stay below the server's 65,536 connections.
 const fn limits(account: Account) -> &'static str {
     match account {
         Account::Services => "max_conn: 512, max_subs: 4096",
-        // The longest that people say is a list of trainers.
+        // The longest message of a person is a list of trainers.
         Account::People => "max_conn: 2048, max_subs: 1024, max_payload: 1MB",
         Account::Agents => "max_conn: 32768, max_subs: 1024, max_payload: 1MB",
-        // A snapshot of all nodes.
+        // The longest message is a snapshot of all nodes.
         Account::Events => "max_conn: 16384, max_subs: 64",
     }
 }
 
-/// The accounts of all clusters. Those of one cluster see nothing of each other but what is handed
-/// over, and those of two clusters nothing at all.
-pub(crate) fn text(book: &Book) -> String {
+/// The text of the accounts of all clusters. Accounts of one cluster share only the exported
+/// subjects; accounts of two clusters share nothing.
+pub(crate) fn text(ring: &KeyRing) -> String {
     let mut out = String::from(
-        "# Made by `lacuna keys`: who may do what on the bus. Public keys only; do not edit, the \
-         next\n# `lacuna keys` writes it again. Include it in the configuration of nats-server, and \
-         after a\n# change have that read it: nats-server --signal reload\naccounts {\n",
+        "# Made by `lacuna keys`: permissions on the bus. Public keys only; do not edit, the \
+         next\n# `lacuna keys` overwrites it. Include it in the configuration of nats-server, and \
+         after a\n# change reload that: nats-server --signal reload\naccounts {\n",
     );
-    for cluster in &book.clusters {
+    for cluster in &ring.clusters {
         let handed = handed_over(cluster);
         for account in Account::ALL {
             let _ = writeln!(out, "  \"{}\" {{", account.name(cluster));
@@ -51,7 +51,7 @@ pub(crate) fn text(book: &Book) -> String {
             let _ = writeln!(out, "    limits {{ {} }}", limits(account));
             exports(&mut out, cluster, &handed, account);
             imports(&mut out, cluster, &handed, account);
-            users(&mut out, book, cluster, |user| {
+            users(&mut out, ring, cluster, |user| {
                 user.role.account() == account
             });
             out.push_str("  }\n");
@@ -62,7 +62,7 @@ pub(crate) fn text(book: &Book) -> String {
 }
 
 fn exports(out: &mut String, cluster: &ClusterId, handed: &[Handed], giver: Account) {
-    // Each subject once, with all who take it.
+    // Each subject is exported once, with all accounts that import it.
     let mut takers: BTreeMap<(Way, &str), Vec<String>> = BTreeMap::new();
     for one in handed.iter().filter(|one| one.giver == giver) {
         let names = takers.entry((one.way, one.subject.as_str())).or_default();
@@ -100,9 +100,9 @@ fn imports(out: &mut String, cluster: &ClusterId, handed: &[Handed], taker: Acco
     out.push_str("    ]\n");
 }
 
-fn users(out: &mut String, book: &Book, cluster: &ClusterId, which: impl Fn(&User) -> bool) {
+fn users(out: &mut String, ring: &KeyRing, cluster: &ClusterId, which: impl Fn(&User) -> bool) {
     out.push_str("    users: [\n");
-    let here = book.users.iter().filter(|user| user.cluster == *cluster);
+    let here = ring.users.iter().filter(|user| user.cluster == *cluster);
     for user in here.filter(|user| user.revoked.is_none() && which(user)) {
         let may = access(cluster, &user.holder());
         let _ = writeln!(
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn each_cluster_has_its_accounts_and_the_revoked_have_no_key() {
+    fn each_cluster_has_its_accounts_and_revoked_users_have_no_key() {
         let (a, b) = (ClusterId::new("a").unwrap(), ClusterId::new("b").unwrap());
-        let book = Book {
+        let ring = KeyRing {
             clusters: vec![a.clone(), b.clone()],
             users: vec![
                 user(&a, "control", Role::Control, "UCONTROL"),
@@ -160,9 +160,9 @@ mod tests {
                 },
                 user(&b, "planner", Role::Planner, "UPLANNER"),
             ],
-            ..Book::default()
+            ..KeyRing::default()
         };
-        let text = text(&book);
+        let text = text(&ring);
         let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}\n{text}"));
         let order = [
             "\"lacuna_a\" {",

@@ -1,4 +1,4 @@
-//! Files of keys: whole or not at all, and secrets for the owner alone.
+//! Files of keys: written whole or not at all, secrets readable by the owner alone.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{CliError, Exit, Result, file_error};
 
-/// Who may read a file.
+/// The users who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// Its owner alone (mode 600).
     Owner,
-    /// Everybody (mode 644).
+    /// All users (mode 644).
     All,
 }
 
-/// A file that is whole beside the one whose place it is to take. Dropped, it leaves nothing.
+/// A complete temporary file beside its final place. If it is dropped, it is removed.
 #[derive(Debug)]
 pub(crate) struct Staged {
     half: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Writes it beside `path`. A folder that is missing is made for the owner alone.
+    /// Writes a temporary file beside `path`. A missing folder is made for the owner alone.
     ///
     /// # Errors
     /// `L0011`.
@@ -39,7 +39,7 @@ impl Staged {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let half = path.with_file_name(format!(".{name}.{}", std::process::id()));
-        // Left by a run that was killed.
+        // A killed process may have left this file.
         let _ = std::fs::remove_file(&half);
         let mode = match readers {
             Readers::Owner => 0o600,
@@ -62,7 +62,7 @@ impl Staged {
         Ok(staged)
     }
 
-    /// Puts it in its place, in one step.
+    /// Renames the file to its final place, in one step.
     ///
     /// # Errors
     /// `L0011`.
@@ -73,12 +73,12 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // After `commit` it is not there any more.
+        // After `commit` the file is gone already.
         let _ = std::fs::remove_file(&self.half);
     }
 }
 
-/// Writes a file in one step; what was there before stays whole until then.
+/// Writes a file in one step; the earlier file stays whole until then.
 ///
 /// # Errors
 /// `L0011`.
@@ -86,10 +86,10 @@ pub(crate) fn write(path: &Path, text: &str, readers: Readers) -> Result<()> {
     Staged::new(path, text, readers)?.commit()
 }
 
-/// Holds a folder against a second `lacuna keys`, until the file is closed.
+/// Locks a folder against a second `lacuna keys` until the returned file is closed.
 ///
 /// # Errors
-/// `L0006` when another holds it, `L0011`.
+/// `L0006` when another process holds the lock, `L0011`.
 pub(crate) fn lock(dir: &Path) -> Result<File> {
     let path = dir.join(".lock");
     let file = OpenOptions::new()
@@ -116,7 +116,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn files_are_replaced_whole_and_secrets_are_for_the_owner() {
+    fn files_are_replaced_whole_and_secrets_belong_to_the_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("deep/er/secret");
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -127,11 +127,11 @@ mod tests {
         }
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         let folder = std::fs::read_dir(path.parent().unwrap()).unwrap();
-        assert_eq!(folder.count(), 1, "something is left beside it");
+        assert_eq!(folder.count(), 1, "a temporary file is left");
     }
 
     #[test]
-    fn one_at_a_time() {
+    fn a_second_lock_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let held = lock(dir.path()).unwrap();
         assert_eq!(lock(dir.path()).unwrap_err().code.as_deref(), Some("L0006"));

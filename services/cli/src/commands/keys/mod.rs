@@ -1,9 +1,10 @@
-//! `lacuna keys`: who may speak on the bus, and proof of who nats-server is.
+//! `lacuna keys`: keys of the users of the bus, and certificates of nats-server.
 
 mod accounts;
-mod book;
 mod files;
+mod folder;
 mod prepare;
+mod ring;
 mod tls;
 
 use std::path::PathBuf;
@@ -16,45 +17,47 @@ use lacuna_wire::access::{Holder, Role};
 
 pub(crate) use prepare::{Prepared, prepare};
 
-use self::book::{Entry, Keys, User};
+use self::folder::{Entry, KeyFolder};
+use self::ring::User;
 use super::ListArgs;
 use crate::error::{CliError, Exit, Result};
-use crate::output::{self, JsonArg, iso};
+use crate::output::{self, JsonArg};
 use crate::table::{self, Side};
 
-/// What to say after nats-server's configuration has changed.
-const RELOAD: &str = "a running nats-server heeds it after `nats-server --signal reload`";
+/// The advice after a change of nats-server's configuration.
+const RELOAD: &str = "a running nats-server applies it after `nats-server --signal reload`";
 
-/// What to do with keys.
+/// The actions on keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Make a folder of keys: an identity for each service and an operator, certificates, and what
-    /// nats-server reads
+    /// Make a folder of keys: identities for each service and an operator, certificates, and files
+    /// for nats-server
     #[command(after_help = "\
 Examples:
   lacuna keys init keys --cluster main --host bus.example.org
   lacuna keys init keys --cluster main --agent a01n01 --agent a01n02
   lacuna keys init keys --cluster a --cluster b --host bus
 
-Makes what is missing and leaves the rest as it is; --host adds to the names that the server's
-certificate holds for, and makes it anew. To drop one, name those that stay:
+Makes missing files and leaves existing ones unchanged. --host adds names to the server's
+certificate and renews it. To remove a name, list those that stay:
 lacuna keys renew-tls DIR --host NAME...
 
-Agents know true commands by control's key, which their identities name. Those of before are
-written anew with it, with the keys that they have; hand them over again, and restart the agents.
+Agents verify commands by control's key, which their identities name. If that key changes, the
+identities of agents are written again with their own keys; hand them over again, and restart the
+agents.
 
---force makes all of it anew, control's key too, also authority and certificate, with the names given here alone. No
-identity of before is worth anything then: who is not made anew (people, nodes, clusters that are
-not named) is revoked and listed.
+--force makes all keys and certificates again, also control's key and the authority, with only the
+names given here. Earlier identities are then worthless: users whose keys are not made again
+(people, nodes, clusters that are not named) are revoked and listed.
 
-With --agent each node has a key of its own, which speaks for that node alone; without it all
-agents share one.
+With --agent each node has its own key, which speaks for that node alone; without it all agents
+share one key.
 
 In the configuration of nats-server:
   include \"keys/server/lacuna-accounts.conf\"
   tls { cert_file: \"keys/server/server.pem\", key_file: \"keys/server/server-key.pem\" }
-The folder server has all that nats-server reads, and no key of anybody else. Keep the folder ca
-where nobody else reads it.
+The folder server has all files that nats-server reads, and no private key of a user. Keep the
+folder ca where no other user can read it.
 
 A service takes its identity by --identity FILE, LACUNA_IDENTITY or [bus] identity.")]
     Init(InitArgs),
@@ -66,15 +69,15 @@ Examples:
   lacuna keys add-user keys slurm --role events --cluster main
   lacuna keys add-user keys agent-a01n03 --role agent --node a01n03
 
-Prints where the identity file is: hand it over, then delete it here if you like.")]
+Prints the path of the identity file: hand the file over, then delete it here if you like.")]
     AddUser(AddUserArgs),
-    /// Show who has a key, and until when the server's certificate holds
+    /// List users with their keys, and the end of the server's certificate
     #[command(after_help = "Examples:\n  lacuna keys list keys\n  lacuna keys list keys --json")]
     List(KeysListArgs),
-    /// Take a key back
+    /// Revoke a key
     #[command(after_help = "Example:\n  lacuna keys revoke keys ann")]
     Revoke(RevokeArgs),
-    /// Make the server's certificate anew, by the same authority
+    /// Renew the server's certificate, signed by the same authority
     #[command(after_help = "\
 Examples:
   lacuna keys renew-tls keys
@@ -87,22 +90,22 @@ The certificate holds for a year. Identities stay as they are.")]
 /// Arguments of `keys init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The folder
+    /// The folder of keys
     dir: PathBuf,
-    /// Name of a cluster; again for each one
+    /// Name of a cluster; may be repeated
     #[arg(long, value_name = "ID", required = true)]
     cluster: Vec<ClusterId>,
-    /// Host name or address of nats-server, beside localhost and those of before; again for each one
+    /// Host name or address of nats-server, beside localhost and earlier ones; may be repeated
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Address that new identities name [default: that of before, else nats://HOST:4222 with the
-    /// first --host]
+    /// Address in new identities [default: the earlier one, else nats://HOST:4222 with the first
+    /// --host]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Give the agent of this node a key of its own; again for each one
+    /// Give the agent of this node its own key; may be repeated
     #[arg(long, value_name = "NODE")]
     agent: Vec<NodeId>,
-    /// Make all keys and certificates anew, and revoke whoever has another key
+    /// Make all keys and certificates again, and revoke all other keys
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -112,21 +115,21 @@ pub(crate) struct InitArgs {
 /// Arguments of `keys add-user`.
 #[derive(Debug, Args)]
 pub(crate) struct AddUserArgs {
-    /// The folder
+    /// The folder of keys
     dir: PathBuf,
-    /// Who: 1 to 64 of A-Z a-z 0-9 . _ -
+    /// Name of the user: 1 to 64 of A-Z a-z 0-9 . _ -
     #[arg(value_parser = parse_name)]
     name: String,
-    /// What for: researcher, operator, observer, events, agent or one of the services
+    /// Role: researcher, operator, observer, events, agent or one of the services
     #[arg(long)]
     role: Role,
-    /// In which cluster [default: the only one]
+    /// Name of the cluster [default: the only one]
     #[arg(long, value_name = "ID")]
     cluster: Option<ClusterId>,
     /// The one node that an agent speaks for
     #[arg(long, value_name = "NODE")]
     node: Option<NodeId>,
-    /// A new key in place of the one there is
+    /// Replace an existing key by a new one
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -136,7 +139,7 @@ pub(crate) struct AddUserArgs {
 /// Arguments of `keys list`.
 #[derive(Debug, Args)]
 pub(crate) struct KeysListArgs {
-    /// The folder
+    /// The folder of keys
     dir: PathBuf,
     #[command(flatten)]
     list: ListArgs,
@@ -145,11 +148,11 @@ pub(crate) struct KeysListArgs {
 /// Arguments of `keys revoke`.
 #[derive(Debug, Args)]
 pub(crate) struct RevokeArgs {
-    /// The folder
+    /// The folder of keys
     dir: PathBuf,
-    /// Whose
+    /// Name of the user
     name: String,
-    /// In which cluster [default: the only one]
+    /// Name of the cluster [default: the only one]
     #[arg(long, value_name = "ID")]
     cluster: Option<ClusterId>,
     #[command(flatten)]
@@ -159,9 +162,9 @@ pub(crate) struct RevokeArgs {
 /// Arguments of `keys renew-tls`.
 #[derive(Debug, Args)]
 pub(crate) struct RenewArgs {
-    /// The folder
+    /// The folder of keys
     dir: PathBuf,
-    /// Host name or address, in place of those of before, beside localhost; again for each one
+    /// Host name or address, instead of earlier ones, beside localhost; may be repeated
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     #[command(flatten)]
@@ -176,19 +179,14 @@ fn parse_name(name: &str) -> std::result::Result<String, String> {
     Err("expected 1 to 64 of A-Z a-z 0-9 . _ - that do not begin with a dot".to_owned())
 }
 
-/// Now, ISO-8601.
-fn now() -> String {
-    iso(lacuna_runtime::clock::wall())
-}
-
-/// The names for which the server's certificate holds.
+/// The host names of the server's certificate, local ones included.
 fn with_local(hosts: &[String]) -> Vec<String> {
     let mut all = hosts.to_vec();
     add_hosts(&mut all, ["localhost", "127.0.0.1", "::1"]);
     all
 }
 
-/// Adds the names that are not there yet.
+/// Adds the names that the list does not have yet.
 fn add_hosts<'a>(all: &mut Vec<String>, hosts: impl IntoIterator<Item = &'a str>) {
     for host in hosts {
         if !all.iter().any(|known| known == host) {
@@ -197,7 +195,7 @@ fn add_hosts<'a>(all: &mut Vec<String>, hosts: impl IntoIterator<Item = &'a str>
     }
 }
 
-/// Where nats-server is, if nothing else was said.
+/// The default address of nats-server on a host.
 fn url_of(host: &str) -> String {
     if host.contains(':') {
         format!("nats://[{host}]:4222")
@@ -221,33 +219,33 @@ pub(crate) fn run(command: &KeysCommand) -> Result<()> {
 }
 
 fn init(args: &InitArgs) -> Result<()> {
-    let mut keys = Keys::open(&args.dir, true)?;
-    // Named for want of a better one, it gives way to the first that is given.
-    let unnamed = keys.book.url.is_empty() || keys.book.url == url_of("localhost");
-    if keys.book.hosts.is_empty() || args.force {
-        keys.book.hosts = with_local(&args.host);
+    let mut keys = KeyFolder::open(&args.dir, true)?;
+    // A default address is replaced by the first given host.
+    let unnamed = keys.ring.url.is_empty() || keys.ring.url == url_of("localhost");
+    if keys.ring.hosts.is_empty() || args.force {
+        keys.ring.hosts = with_local(&args.host);
     } else {
         let given = args.host.iter().map(String::as_str);
-        add_hosts(&mut keys.book.hosts, given);
+        add_hosts(&mut keys.ring.hosts, given);
     }
     if let Some(url) = &args.url {
-        keys.book.url.clone_from(url);
+        keys.ring.url.clone_from(url);
     } else if unnamed || args.force {
-        keys.book.url = url_of(args.host.first().map_or("localhost", String::as_str));
+        keys.ring.url = url_of(args.host.first().map_or("localhost", String::as_str));
     }
-    tls::ensure(&keys.dir, &keys.book.hosts, args.force)?;
+    tls::ensure(&keys.dir, &keys.ring.hosts, args.force)?;
     if !args.host.is_empty() && !args.force {
-        tls::renew(&keys.dir, &keys.book.hosts)?;
+        tls::renew(&keys.dir, &keys.ring.hosts)?;
     }
     let mut made = Vec::new();
     for cluster in &args.cluster {
         if ["server", "ca"].contains(&cluster.to_string().as_str()) {
             let words =
-                format!("a cluster cannot be called {cluster}: that folder is the server's");
+                format!("a cluster cannot be called {cluster}: that folder is used for the server");
             return Err(CliError::new("L0041", Exit::Failed, words));
         }
-        if !keys.book.clusters.contains(cluster) {
-            keys.book.clusters.push(cluster.clone());
+        if !keys.ring.clusters.contains(cluster) {
+            keys.ring.clusters.push(cluster.clone());
         }
         let operator = Holder {
             user: Role::Operator.to_string(),
@@ -265,7 +263,7 @@ fn init(args: &InitArgs) -> Result<()> {
     let revoked = keys.revoke(|user| args.force && !remade(user));
     keys.save()?;
     revoked.iter().try_for_each(|user| keys.forget(user))?;
-    tell(&keys, &made, &revoked, args.json)
+    print_keys(&keys, &made, &revoked, args.json)
 }
 
 /// The users of a cluster's own services.
@@ -285,13 +283,13 @@ fn services(nodes: &[NodeId]) -> Vec<Holder> {
     all.chain(nodes.iter().map(agent)).collect()
 }
 
-fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<()> {
+fn print_keys(keys: &KeyFolder, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<()> {
     let accounts = keys.dir.join(accounts::SERVER).join(accounts::FILE);
     if json.json {
         return output::print_json(&json!({
             "dir": keys.dir,
             "accounts": accounts,
-            "url": keys.book.url,
+            "url": keys.ring.url,
             "identities": made,
             "revoked": revoked,
             "stale": keys.stale,
@@ -315,7 +313,7 @@ fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<
     }
     for path in &keys.stale {
         text.push_str(&format!(
-            "stale  {}  is not here, and does not name control's key as it is now: bring it back and \
+            "stale  {}  is not here, and does not name control's present key: bring the file back and \
              run this again, or make a new one with --force\n",
             path.display()
         ));
@@ -324,9 +322,9 @@ fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<
     output::print(&text)
 }
 
-/// The cluster that is meant.
-fn cluster(keys: &Keys, named: Option<&ClusterId>) -> Result<ClusterId> {
-    let known = &keys.book.clusters;
+/// The cluster that the arguments select.
+fn cluster(keys: &KeyFolder, named: Option<&ClusterId>) -> Result<ClusterId> {
+    let known = &keys.ring.clusters;
     let found = match (named, known.as_slice()) {
         (Some(named), _) => known.iter().find(|c| *c == named),
         (None, [only]) => Some(only),
@@ -354,7 +352,7 @@ fn add_user(args: &AddUserArgs) -> Result<()> {
             format!("--node is for agents, not for a {}", args.role),
         ));
     }
-    let mut keys = Keys::open(&args.dir, false)?;
+    let mut keys = KeyFolder::open(&args.dir, false)?;
     let cluster = cluster(&keys, args.cluster.as_ref())?;
     let holder = Holder {
         user: args.name.clone(),
@@ -363,14 +361,14 @@ fn add_user(args: &AddUserArgs) -> Result<()> {
     };
     let entry = keys.add(&cluster, &holder, args.force)?;
     keys.save()?;
-    tell(&keys, &[entry], &[], args.json)
+    print_keys(&keys, &[entry], &[], args.json)
 }
 
 fn list(args: &KeysListArgs) -> Result<()> {
-    let keys = Keys::open(&args.dir, false)?;
+    let keys = KeyFolder::open(&args.dir, false)?;
     let until = tls::until(&keys.dir);
     if args.list.json() {
-        let mut value = json!(keys.book);
+        let mut value = json!(keys.ring);
         if let Some(fields) = value.as_object_mut() {
             fields.insert("certificate_until".to_owned(), json!(until));
         }
@@ -400,10 +398,10 @@ fn list(args: &KeysListArgs) -> Result<()> {
             user.revoked.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     };
-    let rows: Vec<Vec<String>> = keys.book.users.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = keys.ring.users.iter().map(row).collect();
     output::print(&match (args.list.style(), until) {
         (super::Style::Table, Some(until)) => format!(
-            "{}\nthe server's certificate holds until {until}; before: lacuna keys renew-tls {}",
+            "{}\nthe server's certificate holds until {until}; before that: lacuna keys renew-tls {}",
             table::render(&columns, &rows),
             args.dir.display()
         ),
@@ -413,7 +411,7 @@ fn list(args: &KeysListArgs) -> Result<()> {
 }
 
 fn revoke(args: &RevokeArgs) -> Result<()> {
-    let mut keys = Keys::open(&args.dir, false)?;
+    let mut keys = KeyFolder::open(&args.dir, false)?;
     let cluster = cluster(&keys, args.cluster.as_ref())?;
     let revoked = keys.revoke(|user| user.cluster == cluster && user.name == args.name);
     let user = revoked.first().ok_or_else(|| {
@@ -434,18 +432,18 @@ fn revoke(args: &RevokeArgs) -> Result<()> {
 }
 
 fn renew(args: &RenewArgs) -> Result<()> {
-    let mut keys = Keys::open(&args.dir, false)?;
+    let mut keys = KeyFolder::open(&args.dir, false)?;
     if !args.host.is_empty() {
-        keys.book.hosts = with_local(&args.host);
+        keys.ring.hosts = with_local(&args.host);
     }
-    tls::renew(&keys.dir, &keys.book.hosts)?;
+    tls::renew(&keys.dir, &keys.ring.hosts)?;
     keys.save()?;
     if args.json.json {
-        return output::print_json(&json!({ "hosts": keys.book.hosts }));
+        return output::print_json(&json!({ "hosts": keys.ring.hosts }));
     }
     output::print(&format!(
         "a certificate for {}; {RELOAD}",
-        keys.book.hosts.join(", ")
+        keys.ring.hosts.join(", ")
     ))
 }
 

@@ -7,36 +7,36 @@ use lacuna_model::ClusterId;
 use lacuna_runtime::nats_conf::ServerKeys;
 use lacuna_wire::access::{Holder, Role};
 
-use super::book::Keys;
+use super::folder::KeyFolder;
 use super::{accounts, services, tls, with_local};
 use crate::error::Result;
 
-/// What is there then.
+/// The keys of one `lacuna up --secure`.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     /// The identity file of each service, by its name.
     pub(crate) services: BTreeMap<String, PathBuf>,
-    /// The identity of whoever starts it all: an operator.
+    /// The identity file of the operator who runs `lacuna up`.
     pub(crate) operator: PathBuf,
-    /// What they are called.
+    /// The name of that operator.
     pub(crate) user: String,
-    /// What nats-server reads.
+    /// The files for nats-server.
     pub(crate) server: ServerKeys,
 }
 
-/// Makes what is missing in this folder for one cluster at this address; an identity that has
-/// gone gets a new key.
+/// Makes missing keys in this folder, for one cluster at this address. A missing identity file gets
+/// a new key.
 ///
 /// # Errors
 /// Files cannot be written.
 pub(crate) fn prepare(dir: &Path, cluster: &ClusterId, url: &str, user: &str) -> Result<Prepared> {
-    let mut keys = Keys::open(dir, true)?;
-    keys.book.hosts = with_local(&[]);
-    url.clone_into(&mut keys.book.url);
-    tls::ensure(&keys.dir, &keys.book.hosts, false)?;
-    // Made for this run alone, so that it has never run out.
-    tls::renew(&keys.dir, &keys.book.hosts)?;
-    keys.book.clusters = vec![cluster.clone()];
+    let mut keys = KeyFolder::open(dir, true)?;
+    keys.ring.hosts = with_local(&[]);
+    url.clone_into(&mut keys.ring.url);
+    tls::ensure(&keys.dir, &keys.ring.hosts, false)?;
+    // The certificate is renewed for each run, so it never expires.
+    tls::renew(&keys.dir, &keys.ring.hosts)?;
+    keys.ring.clusters = vec![cluster.clone()];
     let fits = |c: &char| c.is_ascii_alphanumeric() || "_-".contains(*c);
     let user: String = user.chars().filter(fits).take(32).collect();
     let operator = Holder {

@@ -18,7 +18,7 @@ fn read(dir: &std::path::Path, name: &str) -> String {
 }
 
 #[test]
-fn a_second_run_adds_what_is_missing_and_force_makes_all_anew() {
+fn a_second_run_adds_missing_keys_and_force_replaces_all() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --host bus", dir).unwrap();
@@ -33,35 +33,35 @@ fn a_second_run_adds_what_is_missing_and_force_makes_all_anew() {
     let taken = keys("x init DIR --cluster server", dir).unwrap_err();
     assert_eq!(taken.code.as_deref(), Some("L0041"));
     keys("x init DIR --cluster a --force", dir).unwrap();
-    let anew = Identity::load(&control).unwrap();
-    assert!(anew.seed != first.seed && anew.ca != first.ca);
+    let replaced = Identity::load(&control).unwrap();
+    assert!(replaced.seed != first.seed && replaced.ca != first.ca);
     for name in ["users.toml", "server/lacuna-accounts.conf"] {
         let public = read(dir, name);
-        assert!(!public.contains(anew.seed.reveal()), "{name}");
+        assert!(!public.contains(replaced.seed.reveal()), "{name}");
     }
 }
 
 #[test]
-fn force_leaves_nobody_of_before() {
+fn force_revokes_all_earlier_users() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --cluster b", dir).unwrap();
     keys("x add-user DIR ann --role operator --cluster a", dir).unwrap();
-    let book = || Keys::open(dir, false).unwrap().book;
-    let before = book().users;
-    // Of cluster a all are made anew but ann and the agent that nodes shared; of b none is.
+    let ring = || KeyFolder::open(dir, false).unwrap().ring;
+    let before = ring().users;
+    // In cluster a all keys are new but those of ann and the shared agent; in b none is.
     keys("x init DIR --cluster a --agent n1 --force", dir).unwrap();
     let accounts = read(dir, "server/lacuna-accounts.conf");
     for old in &before {
         assert!(!accounts.contains(&old.key), "{} {}", old.cluster, old.name);
     }
-    let after = book().users;
-    let standing = after.iter().filter(|user| user.revoked.is_none());
-    for user in standing.clone() {
+    let after = ring().users;
+    let valid = after.iter().filter(|user| user.revoked.is_none());
+    for user in valid.clone() {
         assert!(accounts.contains(&user.key), "{}", user.name);
         Identity::load(&dir.join(format!("a/{}.toml", user.name))).unwrap();
     }
-    assert_eq!(standing.count(), Role::SERVICES.len() + 1);
+    assert_eq!(valid.count(), Role::SERVICES.len() + 1);
     for gone in ["a/ann.toml", "a/agent.toml", "b/operator.toml"] {
         assert!(!dir.join(gone).exists(), "{gone}");
     }
@@ -70,36 +70,36 @@ fn force_leaves_nobody_of_before() {
 }
 
 #[test]
-fn hosts_are_added_and_an_address_that_was_given_stays() {
+fn hosts_are_added_and_a_given_address_stays() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let book = || Keys::open(dir, false).unwrap().book;
+    let ring = || KeyFolder::open(dir, false).unwrap().ring;
     let local = ["localhost", "127.0.0.1", "::1"];
     keys("x init DIR --cluster a", dir).unwrap();
-    assert_eq!(book().url, "nats://localhost:4222");
+    assert_eq!(ring().url, "nats://localhost:4222");
     keys("x init DIR --cluster a --host bus", dir).unwrap();
-    assert_eq!(book().url, "nats://bus:4222");
+    assert_eq!(ring().url, "nats://bus:4222");
     let certificate = read(dir, "server/server.pem");
     keys("x init DIR --cluster a --host nats --host bus", dir).unwrap();
-    assert_eq!(book().hosts, [&local[..], &["bus", "nats"]].concat());
-    assert_eq!(book().url, "nats://bus:4222");
+    assert_eq!(ring().hosts, [&local[..], &["bus", "nats"]].concat());
+    assert_eq!(ring().url, "nats://bus:4222");
     assert_ne!(read(dir, "server/server.pem"), certificate);
     keys("x renew-tls DIR --host nats", dir).unwrap();
-    assert_eq!(book().hosts, [&["nats"][..], &local].concat());
+    assert_eq!(ring().hosts, [&["nats"][..], &local].concat());
     keys("x init DIR --cluster a --host 10.0.0.1 --force", dir).unwrap();
-    assert_eq!(book().hosts, [&["10.0.0.1"][..], &local].concat());
-    assert_eq!(book().url, "nats://10.0.0.1:4222");
+    assert_eq!(ring().hosts, [&["10.0.0.1"][..], &local].concat());
+    assert_eq!(ring().url, "nats://10.0.0.1:4222");
 }
 
 #[test]
-fn what_cannot_be_written_changes_nothing() {
+fn a_failed_write_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a", dir).unwrap();
     keys("x add-user DIR ann --role researcher", dir).unwrap();
     let files = ["users.toml", "a/ann.toml"];
     let before = files.map(|name| read(dir, name));
-    // A folder that cannot be written, also for root.
+    // A file in place of the folder cannot be written into, even by root.
     std::fs::rename(dir.join("server"), dir.join("away")).unwrap();
     std::fs::write(dir.join("server"), "").unwrap();
     for line in [
@@ -117,12 +117,12 @@ fn what_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn agents_are_told_of_controls_key_and_keep_their_own() {
+fn agents_learn_controls_key_and_keep_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
     let key_of = |name: &str| {
-        let users = Keys::open(dir, false).unwrap().book.users;
+        let users = KeyFolder::open(dir, false).unwrap().ring.users;
         let user = users.into_iter().find(|user| user.name == name);
         user.unwrap().key
     };
@@ -133,22 +133,22 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
         Identity::load(&dir.join("a/planner.toml")).unwrap().control,
         [""; 0]
     );
-    // As a release without signatures wrote them; one was handed over.
+    // Identities of a release without signatures; one of them was handed over.
     let old = Identity {
         control: Vec::new(),
         ..first.clone()
     };
     std::fs::write(&path, old.text().unwrap().reveal()).unwrap();
-    let mut book = Keys::open(dir, false).unwrap().book;
-    book.users.iter_mut().for_each(|user| user.control.clear());
-    std::fs::write(dir.join("users.toml"), toml::to_string(&book).unwrap()).unwrap();
+    let mut ring = KeyFolder::open(dir, false).unwrap().ring;
+    ring.users.iter_mut().for_each(|user| user.control.clear());
+    std::fs::write(dir.join("users.toml"), toml::to_string(&ring).unwrap()).unwrap();
     let handed = dir.join("a/agent-n2.toml");
     std::fs::rename(&handed, dir.join("handed.toml")).unwrap();
     Identity::load(&path).unwrap_err();
     keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
     assert_eq!(Identity::load(&path).unwrap(), first);
     let stale = || {
-        let mut keys = Keys::open(dir, false).unwrap();
+        let mut keys = KeyFolder::open(dir, false).unwrap();
         keys.save().unwrap();
         keys.stale
     };
@@ -166,7 +166,7 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
 }
 
 #[test]
-fn nodes_have_keys_of_their_own_and_share_none() {
+fn each_node_has_its_own_key() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     keys("x init DIR --cluster a --agent n.1 --agent n2", dir).unwrap();
@@ -194,8 +194,8 @@ fn users_are_added_and_revoked() {
     );
     keys("x add-user DIR ann --role researcher --cluster a", dir).unwrap();
     let key = |name: &str| {
-        let book = Keys::open(dir, false).unwrap().book;
-        let mut users = book.users.into_iter();
+        let ring = KeyFolder::open(dir, false).unwrap().ring;
+        let mut users = ring.users.into_iter();
         users.find(|u| u.name == name).unwrap().key
     };
     let first = key("ann");
@@ -222,7 +222,7 @@ fn users_are_added_and_revoked() {
 }
 
 #[test]
-fn names_are_names_of_files_and_subjects() {
+fn names_must_fit_files_and_subjects() {
     for bad in ["", ".x", "a/b", "a b", "a*"] {
         assert!(parse_name(bad).is_err(), "{bad:?}");
     }

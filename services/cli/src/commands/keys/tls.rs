@@ -1,5 +1,5 @@
-//! Certificates: an authority of one's own, and the server's certificate by it. nats-server knows
-//! its users by their keys, so they need no certificates.
+//! Certificates: a private authority, and the server's certificate signed by it. nats-server knows
+//! its users by their keys, so users need no certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ use super::accounts::SERVER;
 use super::files::{self, Readers};
 use crate::error::{CliError, Exit, Result, file_error};
 
-/// How long the authority holds, and how long a server's certificate does.
+/// Validity of the authority and of the server's certificate.
 const AUTHORITY_YEARS: i32 = 10;
 const SERVER_YEARS: i32 = 1;
 
-/// The first line of the server's certificate, before the day.
+/// The first line of the server's certificate file, before the day.
 const UNTIL: &str = "# Holds until ";
 
-/// The authority's files are for nobody but whoever keeps the keys; the server's are in its folder.
+/// The path of a certificate file: the authority's in `ca`, the server's in its own folder.
 fn path(dir: &Path, name: &str) -> PathBuf {
     let folder = if name.starts_with("ca") { "ca" } else { SERVER };
     dir.join(folder).join(name)
@@ -40,8 +40,8 @@ pub(crate) fn authority(dir: &Path) -> Result<String> {
     std::fs::read_to_string(&path).map_err(|e| file_error("read", &path, &e))
 }
 
-/// Makes what is missing: the authority, and the server's certificate for these names. With
-/// `force` both are made anew, and identities of before trust the server no longer.
+/// Makes a missing authority and a missing server's certificate for these names. With `force` both
+/// are made again, and earlier identities no longer trust the server.
 ///
 /// # Errors
 /// `L0042` if a name is no host name, `L0011`.
@@ -60,10 +60,10 @@ pub(crate) fn ensure(dir: &Path, hosts: &[String], force: bool) -> Result<()> {
     renew(dir, hosts)
 }
 
-/// Makes the server's certificate anew, by the same authority: identities stay as they are.
+/// Renews the server's certificate, signed by the same authority; identities stay valid.
 ///
 /// # Errors
-/// `L0042` if a name is no host name or the authority's key is not here, `L0011`.
+/// `L0042` if a name is no host name or the authority's key is missing, `L0011`.
 pub(crate) fn renew(dir: &Path, hosts: &[String]) -> Result<()> {
     let from = path(dir, "ca-key.pem");
     let text = std::fs::read_to_string(&from).map_err(|e| {
@@ -72,7 +72,7 @@ pub(crate) fn renew(dir: &Path, hosts: &[String]) -> Result<()> {
             from.display()
         );
         CliError::new("L0042", Exit::Failed, words)
-            .remedy("bring it back, or make everything anew: lacuna keys init DIR --force")
+            .remedy("bring it back, or make everything again: lacuna keys init DIR --force")
     })?;
     let text = Secret::from(text);
     let authority = KeyPair::from_pem(text.reveal()).map_err(|e| failed(&e))?;
@@ -92,18 +92,18 @@ pub(crate) fn renew(dir: &Path, hosts: &[String]) -> Result<()> {
         secret.reveal(),
         Readers::Owner,
     )?;
-    // Whoever reads PEM skips what stands before it.
+    // PEM readers skip the text before the certificate.
     let text = format!("{UNTIL}{until}\n{}", certificate.pem());
     files::write(&path(dir, "server.pem"), &text, Readers::All)
 }
 
-/// The last day of the server's certificate, if that can be read and says so.
+/// The last day of the server's certificate, if its file says it.
 pub(crate) fn until(dir: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path(dir, "server.pem")).ok()?;
     Some(text.lines().next()?.strip_prefix(UNTIL)?.to_owned())
 }
 
-/// The authority but for its key: always the same, so that what it signs later fits.
+/// The authority without its key. It is always the same, so later certificates match it.
 fn root() -> Result<CertificateParams> {
     let mut params = CertificateParams::default();
     params.distinguished_name = called("Lacuna");
@@ -119,7 +119,7 @@ fn called(name: &str) -> DistinguishedName {
     called
 }
 
-/// From yesterday, since clocks differ, for so many years: until the day that is returned.
+/// Sets the validity: from yesterday, since clocks differ, for `years`. Returns the last day.
 fn during(params: &mut CertificateParams, years: i32) -> Result<jiff::civil::Date> {
     let today = jiff::Timestamp::from_millisecond(lacuna_runtime::clock::wall().unix_ms())
         .map_err(|e| CliError::failed(e.to_string()))?;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_authority_s_key_nothing_is_renewed() {
+    fn without_the_authoritys_key_nothing_is_renewed() {
         let dir = tempfile::tempdir().unwrap();
         let error = renew(dir.path(), &["localhost".to_owned()]).unwrap_err();
         assert_eq!(error.code.as_deref(), Some("L0042"));

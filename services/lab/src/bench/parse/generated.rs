@@ -1,4 +1,4 @@
-//! Logs made up for measurement: the text of SWF and of a wide sacct table.
+//! Synthetic logs for measurement: the text of SWF and of a wide sacct table.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 /// 2022-01-01 UTC.
 const START: i64 = 1_640_995_200;
 
-/// A made-up job, times in seconds after the start of the log.
+/// A synthetic job, times in seconds after the start of the log.
 struct Job {
     submit: i64,
     start: i64,
@@ -32,7 +32,7 @@ fn job(rng: &mut ChaCha8Rng, submit: &mut i64) -> Job {
     }
 }
 
-/// An SWF log of about so many bytes.
+/// An SWF log of about `bytes` bytes.
 #[must_use]
 pub(super) fn swf(bytes: usize, seed: u64) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -45,7 +45,7 @@ pub(super) fn swf(bytes: usize, seed: u64) -> String {
     while text.len() < bytes {
         number += 1;
         let job = job(&mut rng, &mut submit);
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "{number} {} {} {} {nodes} -1 -1 {nodes} {} -1 1 {} -1 -1 1 -1 -1 -1",
@@ -66,7 +66,7 @@ fn time(seconds: i64) -> impl std::fmt::Display {
     at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
-/// A table of `sacct --parsable2` of about so many bytes, of whose columns half are of use.
+/// A table of `sacct --parsable2` of about `bytes` bytes. The parser uses half of its columns.
 #[must_use]
 pub(super) fn sacct(bytes: usize, seed: u64) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

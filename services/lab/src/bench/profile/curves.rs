@@ -1,10 +1,10 @@
-//! What programs there are: how their rates grow with their nodes.
+//! Scaling curves of simulated programs.
 
 use lacuna_cli::error::{CliError, Result};
 
 use crate::bench::data;
 
-/// A network or a law.
+/// The curve of a network or of a law of growth.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -12,17 +12,17 @@ pub(super) struct Named {
     pub(super) rates: Vec<f64>,
 }
 
-/// Curves up to so many nodes: laws of growth, and the published networks where the recording is.
+/// Curves up to `nodes` nodes: laws of growth, and the published networks if their file exists.
 ///
 /// # Errors
-/// The recording cannot be read.
+/// The file of the networks cannot be read.
 pub(super) fn all(nodes: u32) -> Result<Vec<Named>> {
     let mut all = laws(nodes);
     all.extend(published(nodes)?);
     Ok(all)
 }
 
-/// Not one of them is piecewise linear between powers of two, where sizes are tried.
+/// Laws of growth. None is piecewise linear between powers of two, the probed sizes.
 fn laws(nodes: u32) -> Vec<Named> {
     let law = |name: &str, rate: &dyn Fn(f64) -> f64| Named {
         name: name.to_owned(),

@@ -1,7 +1,7 @@
-//! `lacuna-lab bench profile`: what measuring a curve while training costs, and how good it is.
+//! `lacuna-lab bench profile`: cost and error of a scaling curve that is measured while training.
 
 mod curves;
-mod play;
+mod virtual_cluster;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use lacuna_trainer::controller::ControllerConfig;
 use lacuna_trainer::settings::ProfileOrder;
 
 use curves::Named;
-use play::{Play, Truth};
+use virtual_cluster::{Truth, VirtualCluster};
 
 /// Arguments of `bench profile`.
 #[derive(Debug, Args)]
@@ -23,29 +23,29 @@ Examples:
   lacuna-lab bench profile
   lacuna-lab bench profile --nodes 64 --launchers regroup --json
 
-A trainer without a curve trains in virtual time, under control's own books, as fast as a true
-curve says, with noise: laws of growth, and the published networks where the recording is at hand
-(LACUNA_DATA). Sizes are tried from large to small and from small to large. Beside it each node
-count is measured for --exhaustive seconds, from all nodes down. The error is that of the curve
-in force at the end, at every count, to the exhaustively measured one: its mean and its worst. The
-published curves are lines between powers of two, where sizes are tried: that flatters; the laws
-are not. Node-seconds are those idle or stalled. Figures are medians over seeds, of the worst
-error the largest. Costs of a change: torchrun, what the published evaluation assumes; regroup,
-what was measured (with programs that take 10 s to start beside).")]
+A trainer without a curve trains in virtual time, under the controller of control, as fast as a
+true curve allows, with noise. Curves are laws of growth, and the published networks if their file
+exists (LACUNA_DATA). Sizes are probed from large to small and from small to large. For comparison
+each node count is measured for --exhaustive seconds, from all nodes down. The error is that of
+the final curve to the exhaustively measured one, at each count: its mean and its worst. The
+published curves are lines between powers of two, the probed sizes: that flatters them; the laws
+are not. Node-seconds are those idle or stalled. Figures are medians over seeds; the worst error
+is the largest. Costs of a change: for torchrun the assumption of the published evaluation; for
+regroup measurements (with programs that take 10 s to start in the background).")]
 pub(crate) struct ProfileArgs {
-    /// Nodes that the trainer has
+    /// Number of nodes of the trainer
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
     nodes: u32,
-    /// How it takes a change of its nodes
+    /// Launchers, which differ in the cost of a change of nodes
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_values_t = [LauncherArg::Regroup, LauncherArg::Torchrun])]
     launchers: Vec<LauncherArg>,
-    /// Seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// Deviation of one report from the true rate, relative
+    /// Relative deviation of one report from the true rate
     #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
     noise: f64,
-    /// The share of node-time that trying sizes may cost (control.profile.share)
+    /// Share of node-time that probes may cost (control.profile.share)
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     share: f64,
     /// Seconds at each count of the exhaustive measurement
@@ -57,7 +57,7 @@ pub(crate) struct ProfileArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LauncherArg {
-    /// Programs live on
+    /// Programs continue
     Regroup,
     /// Programs start again
     Torchrun,
@@ -93,16 +93,16 @@ impl LauncherArg {
     }
 }
 
-/// One curve, launcher and order; the keys are what `--json` promises.
+/// One curve, launcher and order; `--json` prints these keys.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Row {
-    /// Which curve.
+    /// The name of the curve.
     curve: String,
     /// `regroup` or `torchrun`.
     launcher: &'static str,
     /// `large-to-small` or `small-to-large`.
     order: &'static str,
-    /// Sizes of the runs with the first seed.
+    /// Sizes of the incarnations with the first seed.
     sizes: Vec<u32>,
     /// Mean relative error over all node counts: median over seeds.
     error_mean: f64,
@@ -112,13 +112,13 @@ struct Row {
     spent_node_s: f64,
     /// The least and the most of any seed.
     spent_range_node_s: (f64, f64),
-    /// Node-seconds that the exhaustive measurement takes.
+    /// Node-seconds of the exhaustive measurement.
     exhaustive_node_s: f64,
     /// Seconds until the last size was measured: median over seeds.
     known_after_s: f64,
 }
 
-/// What one seed came to.
+/// The result of one seed.
 struct Outcome {
     sizes: Vec<u32>,
     curve: Vec<f64>,
@@ -127,18 +127,18 @@ struct Outcome {
 }
 
 fn impossible() -> CliError {
-    CliError::failed("the curve cannot be played")
+    CliError::failed("the curve cannot be simulated")
 }
 
-/// Trains with sizes tried, until all are known or for a virtual day.
+/// Trains with probes, until all sizes are measured or for a virtual day.
 fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
     const LONGEST_S: u32 = 86_400;
     let mut config = ControllerConfig::default();
     config.control.profile.share = args.share;
     config.control.profile.order = order;
-    let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let mut cluster = VirtualCluster::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();
-    play.give(all);
+    cluster.give(all);
     let counts = || {
         (0..)
             .map(|n| 1_u32 << n)
@@ -148,45 +148,45 @@ fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> 
     let quiet_s = 4 * 3600;
     let (mut known_after_s, mut before, mut since) = (0.0, 0, 0);
     for second in 0..LONGEST_S {
-        play.second();
-        let record = play.record().ok_or_else(impossible)?;
+        cluster.second();
+        let record = cluster.record().ok_or_else(impossible)?;
         let measured = record.measured.as_deref();
         let known = measured.map_or(0, |m| m.rates.len());
         if known > before {
             (before, since) = (known, second);
-            known_after_s = play.age().as_secs_f64();
+            known_after_s = cluster.age().as_secs_f64();
         }
         let trying = measured.is_some_and(|m| !m.aside.is_empty());
         let settled = known > counts().count() && !trying && record.nodes.len() == all;
-        // The pause of the last change is still to be seen, and its rate.
-        if (settled && second > since + 60 && play.sizes.len() > known) || second > since + quiet_s
+        // The pause of the last change, and the rate after it, are still to be measured.
+        if (settled && second > since + 60 && cluster.sizes.len() > known) || second > since + quiet_s
         {
             break;
         }
     }
-    outcome(&play, known_after_s)
+    outcome(&cluster, known_after_s)
 }
 
-fn outcome(play: &Play, known_after_s: f64) -> Result<Outcome> {
-    let record = play.record().ok_or_else(impossible)?;
+fn outcome(cluster: &VirtualCluster, known_after_s: f64) -> Result<Outcome> {
+    let record = cluster.record().ok_or_else(impossible)?;
     let max = record.spec.max_nodes;
     Ok(Outcome {
-        sizes: play.sizes.clone(),
+        sizes: cluster.sizes.clone(),
         curve: record.spec.throughput.table(max),
         spent_node_s: record.measured.as_deref().map_or(0.0, |m| m.spent_node_s),
         known_after_s,
     })
 }
 
-/// Measures every count for so long, from all nodes down.
+/// Measures each count for the same time, from all nodes down.
 fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
     let mut config = ControllerConfig::default();
     config.control.profile.share = 0.0;
-    let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let mut cluster = VirtualCluster::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();
     let mut spent = 0.0;
     for nodes in (1..=all).rev() {
-        play.give(nodes);
+        cluster.give(nodes);
         let stalled = if nodes == all {
             0.0
         } else {
@@ -194,11 +194,11 @@ fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
         };
         spent += (all - nodes) as f64 * f64::from(args.exhaustive) + nodes as f64 * stalled;
         for _ in 0..args.exhaustive {
-            play.second();
+            cluster.second();
         }
     }
     spent += all as f64 * truth.rescale.up_s;
-    let mut outcome = outcome(&play, 0.0)?;
+    let mut outcome = outcome(&cluster, 0.0)?;
     outcome.spent_node_s = spent;
     Ok(outcome)
 }
@@ -296,7 +296,7 @@ fn table(args: &ProfileArgs, rows: &[Row]) -> String {
 /// Runs `bench profile`.
 ///
 /// # Errors
-/// The recording cannot be read, or a figure makes no sense.
+/// The file of the networks cannot be read, or an argument is invalid.
 pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
     for (name, value) in [("--noise", args.noise), ("--share", args.share)] {
         if !(0.0..=1.0).contains(&value) {
@@ -313,7 +313,7 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
     for named in curves::all(args.nodes)? {
         for &launcher in &args.launchers {
             let truth = launcher.truth(&named, args.noise);
-            // Other seeds: the errors of both are their own.
+            // The exhaustive measurement has other seeds, so that the errors are independent.
             let known: Vec<Outcome> = (0..args.seeds)
                 .map(|seed| exhaustive(&truth, args, seed + 1_000_000))
                 .collect::<Result<_>>()?;

@@ -1,46 +1,42 @@
-//! What is replayed.
+//! The cases of the benchmark: traces with trainers.
 
 use std::path::Path;
 
-use lacuna_cli::error::{CliError, Exit, Result};
+use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, LogArgs, load};
 use lacuna_model::{Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
-use lacuna_schedlog::{ReadError, first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_schedlog::{first_nodes, read_holes, read_nodes, read_trainers};
 use lacuna_sim::{Recording, Trace};
 use lacuna_timeline::workload::generated_machine;
 
-use crate::bench::data;
+use crate::bench::data::{self, unreadable};
 
 /// A replay to be measured.
 pub(super) struct Case {
-    /// In a word or two.
+    /// Its name.
     pub(super) name: String,
-    /// The pool.
+    /// Its trace.
     pub(super) recording: Box<dyn Recording>,
-    /// Who trains.
+    /// Its trainers.
     pub(super) trainers: Vec<TrainerSpec>,
-    /// How many at a time.
+    /// The number of trainers admitted at a time.
     pub(super) parallel: u32,
 }
 
 /// The paper's part of Summit.
 const PAPER_NODES: usize = 1_024;
-/// Trainers in parallel: the paper's default, and its most.
+/// Trainers in parallel: the paper's default, and its largest number.
 const PAPER_PARALLEL: u32 = 10;
 const WHOLE_PARALLEL: u32 = 35;
-/// How often a list of trainers is begun again, so that it outlasts the recording.
+/// The number of repetitions of a list of trainers, so that it outlasts the trace.
 const ROUNDS: usize = 20;
 /// Nodes and days of generated machines.
 const GENERATED: [(u32, u32); 2] = [(1_024, 14), (4_734, 12)];
-/// Made-up trainers.
+/// Number of synthetic trainers.
 const TRAINERS: usize = 1_000;
 
-fn unreadable(error: ReadError) -> CliError {
-    CliError::new("L0011", Exit::Failed, error.to_string())
-}
-
-/// The log that is given, or the recording of Summit, or generated machines.
+/// The given log, or the trace of Summit, or generated machines.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -59,7 +55,7 @@ pub(super) fn all(
         let recording = load(log, None, bar)?.recording;
         let trainers = match given {
             Some(given) => given,
-            None => made_up(recording.start(), seed)?,
+            None => synthetic(recording.start(), seed)?,
         };
         return Ok(vec![Case {
             name: log
@@ -88,7 +84,7 @@ pub(super) fn all(
             let start = holes.iter().map(|hole| hole.from).min().unwrap_or_default();
             let trainers = match &given {
                 Some(given) => given.clone(),
-                None => made_up(start, seed)?,
+                None => synthetic(start, seed)?,
             };
             Ok(Case {
                 name: "generated".to_owned(),
@@ -100,8 +96,7 @@ pub(super) fn all(
         .collect()
 }
 
-/// The paper's scale to the end of its trainers, and the whole machine to the end of the
-/// recording.
+/// The paper's scale to the end of its trainers, and the whole machine to the end of the trace.
 fn recorded(
     holes: &Path,
     nodes: &Path,
@@ -136,7 +131,7 @@ fn recorded(
     ])
 }
 
-/// The list many times over, all of it there at the start, so that every event is replayed.
+/// The list repeated many times, all submitted at the start, so that each event is replayed.
 fn again_and_again(trainers: &[TrainerSpec], start: Timestamp) -> Result<Vec<TrainerSpec>> {
     (0..ROUNDS)
         .flat_map(|round| {
@@ -157,8 +152,8 @@ fn again_and_again(trainers: &[TrainerSpec], start: Timestamp) -> Result<Vec<Tra
         .collect()
 }
 
-/// Trainers of the seven made-up networks, each with an hour's work of twenty nodes.
-fn made_up(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
+/// Trainers of the seven synthetic networks, each with an hour's work of twenty nodes.
+fn synthetic(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
     let networks = instance::networks(seed);
     networks
         .iter()

@@ -1,7 +1,7 @@
-//! The allocation problems along a recording, solved twice: with memory and anew.
+//! Solves the allocation problems of a trace twice: with memory and afresh.
 //!
-//! Trainers never end here; else the events are those of a replay. So both solvers meet the
-//! same problems, one after another, as a planner does.
+//! Trainers never end here; the other events are those of a replay. Both solvers therefore meet the
+//! same problems in the same order, as a planner does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::cases::Case;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Solves {
     pub(super) count: u64,
-    /// Seconds a solve by the solver that keeps what it worked out.
+    /// Seconds a solve by the solver that keeps its work.
     pub(super) kept_s: f64,
-    /// Seconds a solve by the solver that begins anew.
-    pub(super) anew_s: f64,
+    /// Seconds a solve by the solver that starts afresh.
+    pub(super) afresh_s: f64,
 }
 
-/// Forward-looking time of the published evaluation, seconds.
+/// Time horizon of the published evaluation, seconds.
 const HORIZON_S: f64 = 120.0;
 
-/// Who holds which node.
+/// The holders of the nodes.
 #[derive(Debug, Default)]
 struct Holders {
     /// For each node of the pool its trainer, if it has one.
@@ -55,7 +55,7 @@ impl Holders {
         }
     }
 
-    /// Gives each trainer its nodes: first all give, then all take.
+    /// Gives each trainer its nodes: first all trainers give, then all take.
     fn resize(&mut self, counts: &[u32]) {
         for (nodes, &count) in self.nodes.iter_mut().zip(counts) {
             let count = count as usize;
@@ -103,10 +103,10 @@ fn items(trainers: &[TrainerSpec]) -> Vec<Item> {
         .collect()
 }
 
-/// Solves all the problems along the recording twice.
+/// Solves all problems of the trace twice.
 ///
 /// # Errors
-/// The recording cannot be read, or the two ways do not come to the same answer: a bug.
+/// The trace cannot be read, or the two answers differ, which is a bug.
 pub(super) fn solves(case: &Case, stopwatch: &dyn Fn() -> f64) -> Result<Solves> {
     let failed = |e: lacuna_sim::SimError| CliError::failed(e.to_string());
     let parallel = (case.parallel as usize).min(case.trainers.len());
@@ -128,7 +128,7 @@ pub(super) fn solves(case: &Case, stopwatch: &dyn Fn() -> f64) -> Result<Solves>
         let sizes = solver.solve(problem);
         (sizes, stopwatch() - before)
     };
-    let (mut count, mut kept_s, mut anew_s) = (0_u64, 0.0, 0.0);
+    let (mut count, mut kept_s, mut afresh_s) = (0_u64, 0.0, 0.0);
     let mut steps = case.recording.steps().map_err(failed)?;
     while let Some(step) = steps.next().map_err(failed)? {
         for &node in step.closed {
@@ -143,27 +143,27 @@ pub(super) fn solves(case: &Case, stopwatch: &dyn Fn() -> f64) -> Result<Solves>
             let rate = item.value.get(nodes.len()).copied();
             item.rate_now = rate.filter(|_| item.current >= item.min).unwrap_or(0.0);
         }
-        // Whoever comes second finds the problem in the processor's caches, so they take turns.
+        // The second solver finds the problem in the processor's caches, so the solvers take turns.
         let first = (count % 2 == 1).then(|| timed(&mut beginning, &problem));
         let (kept, kept_took) = timed(&mut keeping, &problem);
-        let (anew, anew_took) = first.unwrap_or_else(|| timed(&mut beginning, &problem));
-        if kept != anew {
+        let (afresh, afresh_took) = first.unwrap_or_else(|| timed(&mut beginning, &problem));
+        if kept != afresh {
             let mut error = CliError::failed(format!(
-                "memory changed an answer at solve {count}: {kept:?}, not {anew:?}"
+                "memory changed an answer at solve {count}: {kept:?}, not {afresh:?}"
             ));
             error.exit = Exit::Internal;
             return Err(error);
         }
         count += 1;
         kept_s += kept_took;
-        anew_s += anew_took;
+        afresh_s += afresh_took;
         holders.resize(&kept.counts);
     }
     let mean = |sum: f64| sum / count.max(1) as f64;
     Ok(Solves {
         count,
         kept_s: mean(kept_s),
-        anew_s: mean(anew_s),
+        afresh_s: mean(afresh_s),
     })
 }
 
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_have_one_holder_and_are_given_back() {
+    fn a_node_has_one_holder_and_is_given_back() {
         let mut holders = Holders {
             nodes: vec![Vec::new(); 2],
             ..Holders::default()
@@ -186,7 +186,7 @@ mod tests {
         holders.close(lost);
         holders.close(lost);
         assert_eq!(holders.nodes[0].len(), 2);
-        // The first gives one, which the second takes.
+        // The first trainer gives one node, which the second takes.
         holders.resize(&[1, 3]);
         assert_eq!((holders.nodes[0].len(), holders.nodes[1].len()), (1, 3));
         let mut all: Vec<u32> = holders.nodes.concat();

@@ -1,4 +1,4 @@
-//! One solve in a process of its own.
+//! One solve in a child process.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use lacuna_runtime::command::{self, Bounds, CommandError};
 use super::{Row, SolveBenchArgs};
 use crate::solve::{Solved, Solver};
 
-/// How long after its time limit a child is killed. HiGHS looks at its clock only now and then.
+/// The time after its limit at which a child is killed. HiGHS reads its clock only rarely.
 const GRACE: Span = Span::from_secs(10);
-/// Bytes of a solution, at most.
+/// The largest accepted solution, bytes.
 const MOST: usize = 64 << 20;
 
-/// `lacuna-lab solve`, which ends when this process does.
+/// The command `lacuna-lab solve`, whose process ends when this one does.
 fn solve_command(args: &SolveBenchArgs, solver: Solver, problem: &Path) -> Result<Command> {
     let own = std::env::current_exe()
         .map_err(|e| CliError::failed(format!("cannot find this program: {e}")))?;
@@ -41,8 +41,8 @@ fn solve_command(args: &SolveBenchArgs, solver: Solver, problem: &Path) -> Resul
     Ok(command)
 }
 
-/// Solves a saved instance. What becomes of the child is in the row: one that fails or must be
-/// killed is a result, too.
+/// Solves a saved instance. The end of the child is in the row: a failed or killed child is a
+/// result as well.
 pub(super) async fn solve(
     args: &SolveBenchArgs,
     size: Size,
@@ -71,7 +71,7 @@ pub(super) async fn solve(
         }
         Err(error) => return Err(CliError::failed(format!("cannot run a solve: {error}"))),
     };
-    // It says how it ended, whatever its exit code.
+    // The output names its end, whatever its exit code.
     match serde_json::from_str::<Solved>(&ended.stdout) {
         Ok(solved) => {
             row.seconds = solved.seconds;

@@ -16,7 +16,7 @@ const COLUMNS: [(&str, Side); 8] = [
     ("STATUS", Side::Left),
 ];
 
-/// The row of the dynamic programme on the same instance.
+/// The row of the dynamic program on the same instance.
 fn dp<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     let of = |other: &&Row| other.instance == row.instance && other.solver == "dp";
     rows.iter().find(of)
@@ -32,8 +32,8 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// The rows under a heading; `TIMES DP` is the time over that of dp, `BELOW DP` how much the
-/// objective falls short of dp's.
+/// The rows under a heading. `TIMES DP` is the time over that of dp, `BELOW DP` the shortfall of
+/// the objective to dp's.
 #[must_use]
 pub(super) fn table(heading: &str, rows: &[Row]) -> String {
     let dash = || "-".to_owned();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn solvers_are_set_against_the_dynamic_programme_on_the_same_instance() {
+    fn solvers_are_compared_with_dp_on_the_same_instance() {
         let rows = [
             row("5x20", "dp", 2e-6, Some(1000.0)),
             row("5x20", "node-binary", 0.5, Some(990.0)),

@@ -9,13 +9,12 @@ use lacuna_cli::output::{JsonArg, print, print_json};
 
 use super::case::{Case, Choice};
 use super::column::{chosen, names};
+use super::json::json;
 use super::page::page;
 use super::results::Results;
-use super::show::json;
 use super::table::markdown;
-use crate::reproduce::args::{bar, default_jobs, luck, program, seeds};
 use crate::reproduce::data::folder;
-use crate::reproduce::run::Runner;
+use crate::reproduce::run::{Runner, default_jobs, program, seeds, seeds_note};
 
 /// Arguments of `reproduce forecast`.
 #[derive(Debug, Args)]
@@ -28,29 +27,31 @@ Examples:
   lacuna-lab reproduce forecast --log theta.swf.gz -- --machine-nodes 4392
   lacuna-lab reproduce forecast --log sinfo.txt.gz --charge-starts -- --from 1647514797
 
-Each cell is a `lacuna replay` in a process of its own; --json names its command. Without --log, the
-cells are of the recording of which figures are known, which stand beside them, and what was aimed
-at: constants, of a replayer that is not part of Lacuna, which no command reproduces. With it, they are of any log that `lacuna replay` takes, and what follows -- goes to each
-replay. What shows how far a forecast could be better are look-ahead, which reveals the true ends of
-holes, and clairvoyance; --order none and the like switch off one ingredient each. The table is
-Markdown. The exit code is 1 if a replay failed, or a goal is not met.")]
+Each cell is a `lacuna replay` in a process of its own; --json prints its command. Without --log,
+the cells are of the paper's trace, beside reference figures and goals: constants, from a replayer
+that is not part of Lacuna, which no command reproduces. With --log, the cells are of any log that
+`lacuna replay` takes, and the arguments after -- go to each replay. Look-ahead reveals the true
+ends of holes, and clairvoyance all of them: both bound the value of better forecasts. --order
+none and the like switch off one ingredient each. The table is Markdown. The exit code is 1 if a
+replay failed, or a goal is not met.")]
 pub(crate) struct ForecastTableArgs {
-    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR", conflicts_with = "log")]
     data: Option<PathBuf>,
-    /// Any log, in place of the recording with known figures
+    /// Any log, instead of the trace with reference figures
     #[arg(long, value_name = "LOG")]
     log: Option<PathBuf>,
-    /// The trainers of that, begun again and again (JSON lines) [default: ShuffleNet on ImageNet]
+    /// The trainers of that log, repeated without end (JSON lines) [default: ShuffleNet on
+    /// ImageNet]
     #[arg(long, value_name = "FILE", requires = "log")]
     trainers: Option<PathBuf>,
-    /// One case only: 1,024 nodes, 10 trainers, costs x 5
+    /// Run one case only: 1,024 nodes, 10 trainers, costs x 5
     #[arg(long, conflicts_with_all = ["log", "nodes", "parallel", "costs"])]
     quick: bool,
-    /// Only pools of the first so many nodes
+    /// Only pools of the first N nodes
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "log", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Vec<u32>,
-    /// Only so many trainers in parallel
+    /// Only this many trainers in parallel
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     parallel: Vec<u32>,
     /// Factors on the costs of trainers
@@ -59,25 +60,25 @@ pub(crate) struct ForecastTableArgs {
     /// Only these columns
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = names())]
     columns: Vec<String>,
-    /// Trainers that start from no nodes pay, too, in all columns
+    /// Charge trainers for starts from no nodes, in all columns
     #[arg(long)]
     charge_starts: bool,
     /// First seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many seeds each cell is run with; the median counts
+    /// Number of seeds of each cell; the median counts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     seeds: u16,
-    /// How many replays at a time [default: the cores of this machine]
+    /// Number of replays at a time [default: the cores of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Write the table (Markdown) to a file instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the table as an HTML page with plots, which stands alone
+    /// Write the table as a self-contained HTML page with plots
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Print the table as Markdown, as is done if nothing is said
+    /// Print the table as Markdown, the default
     #[arg(long, conflicts_with_all = ["json", "out"])]
     markdown: bool,
     #[command(flatten)]
@@ -91,7 +92,7 @@ impl ForecastTableArgs {
     /// The cases.
     ///
     /// # Errors
-    /// The recording is not at hand, or a factor is no factor.
+    /// The trace is missing, or a factor is invalid.
     fn cases(&self) -> Result<Vec<Case>> {
         let bad = self.costs.iter().find(|c| !(c.is_finite() && **c >= 0.0));
         if let Some(bad) = bad {
@@ -115,10 +116,10 @@ impl ForecastTableArgs {
         }
         let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
         let folder = folder(self.data.as_deref(), variable)?;
-        let cases = choice.known_machine(&folder);
+        let cases = choice.reference_machine(&folder);
         if cases.is_empty() {
             return Err(CliError::failed(
-                "no case is left: name both --nodes and --parallel for a pool that is not known",
+                "no case is left: name both --nodes and --parallel for a pool without reference figures",
             ));
         }
         Ok(cases)
@@ -128,12 +129,12 @@ impl ForecastTableArgs {
 /// Runs `reproduce forecast`.
 ///
 /// # Errors
-/// The recording is not at hand, a file cannot be written, a replay failed, or a goal is not met.
+/// The trace is missing, a file cannot be written, a replay failed, or a goal is not met.
 pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
     let cases = args.cases()?;
     let columns = chosen(&args.columns, args.log.is_some(), args.charge_starts);
     let seeds = seeds(args.seed, args.seeds);
-    let luck = luck(&seeds);
+    let seeds_note = seeds_note(&seeds);
     let runner = Runner {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
@@ -146,17 +147,12 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
             .collect::<Vec<_>>()
     };
     let rows = cases.iter().flat_map(of).collect();
-    let bar = bar(args.json.json);
-    let cells = runner.run(rows, &mut |ended, all| {
-        bar.set_length(all as u64);
-        bar.set_position(ended as u64);
-    })?;
-    bar.finish_and_clear();
+    let cells = runner.run_with_bar(rows, args.json.json)?;
     let results = Results {
         cases,
         columns,
         cells,
-        seeds: luck,
+        seeds: seeds_note,
     };
     let text = markdown(&results);
     if let Some(path) = &args.out {
@@ -174,6 +170,6 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
     if results.is_good() {
         Ok(())
     } else {
-        Err(CliError::said())
+        Err(CliError::already_printed())
     }
 }

@@ -3,28 +3,27 @@
 use std::path::{Path, PathBuf};
 
 use super::column::Column;
-use super::known::{self, Known};
+use super::reference::{self, Reference};
 use crate::reproduce::row::Row;
 
-/// From here on the known figures were measured, Unix seconds; what came before is history to
-/// learn from.
+/// The start of the reference measurements, Unix seconds; earlier holes are history to learn from.
 pub(super) const FROM: &str = "1613347732";
 
 /// One case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Case {
-    /// What it is called.
+    /// Its label.
     pub(super) label: String,
     /// Factor on the costs of trainers.
     pub(super) cost: f64,
-    /// The arguments of `lacuna` without those of a policy.
+    /// The arguments of `lacuna` without those of the policy.
     pub(super) command: Vec<String>,
-    /// What is known of it.
-    pub(super) known: Option<&'static Known>,
+    /// Its reference figures, if there are any.
+    pub(super) reference: Option<&'static Reference>,
 }
 
 impl Case {
-    /// What is run for one of its cells.
+    /// The row of one of its cells: the command to run.
     pub(super) fn row(&self, column: &Column) -> Row {
         let mut command = self.command.clone();
         command.extend(column.arguments.iter().map(|word| (*word).to_owned()));
@@ -40,31 +39,31 @@ impl Case {
     }
 }
 
-/// What is chosen of the recording with known figures.
+/// The chosen cases on the trace with reference figures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Choice {
-    /// Sizes of the pool; all known ones if empty.
+    /// Sizes of the pool; all with reference figures if empty.
     pub(super) nodes: Vec<u32>,
-    /// Trainers in parallel; all known ones if empty.
+    /// Trainers in parallel; all with reference figures if empty.
     pub(super) parallel: Vec<u32>,
     /// Factors on costs.
     pub(super) costs: Vec<f64>,
     /// Whether starts are charged in all columns.
     pub(super) charge_starts: bool,
-    /// Further arguments of every replay.
+    /// Further arguments of each replay.
     pub(super) more: Vec<String>,
 }
 
 impl Choice {
-    /// Pools with trainers: those that are known, so far as they are asked for; every pool with
-    /// every number if both are asked for.
+    /// Pools with trainers: the chosen ones among those with reference figures, or, if both are
+    /// given, each pool with each number of trainers.
     fn pairs(&self) -> Vec<(u32, u32)> {
         if !self.nodes.is_empty() && !self.parallel.is_empty() {
             let with = |&nodes: &u32| self.parallel.iter().map(move |&parallel| (nodes, parallel));
             return self.nodes.iter().flat_map(with).collect();
         }
         let asked = |list: &[u32], value: u32| list.is_empty() || list.contains(&value);
-        let mut pairs = known::pairs();
+        let mut pairs = reference::pairs();
         pairs.retain(|&(n, j)| asked(&self.nodes, n) && asked(&self.parallel, j));
         pairs
     }
@@ -77,13 +76,13 @@ impl Choice {
         command.extend_from_slice(&self.more);
     }
 
-    /// Whether the known figures are of the same question.
-    fn is_as_known(&self) -> bool {
+    /// Whether the reference figures answer the same question.
+    fn is_as_reference(&self) -> bool {
         !self.charge_starts && self.more.is_empty()
     }
 
-    /// The cases on the recording with known figures, which is in this folder.
-    pub(super) fn known_machine(&self, folder: &Path) -> Vec<Case> {
+    /// The cases on the trace with reference figures, which is in this folder.
+    pub(super) fn reference_machine(&self, folder: &Path) -> Vec<Case> {
         let file = |name: &str| folder.join(name).display().to_string();
         let mut cases = Vec::new();
         for (nodes, parallel) in self.pairs() {
@@ -94,12 +93,12 @@ impl Choice {
                 command.extend(["--first-nodes".to_owned(), nodes.to_string()]);
                 command.extend(["--max-parallel".to_owned(), parallel.to_string()]);
                 self.tail(cost, &mut command);
-                let known = known::of(nodes, parallel, cost).filter(|_| self.is_as_known());
+                let reference = reference::of(nodes, parallel, cost).filter(|_| self.is_as_reference());
                 cases.push(Case {
                     label: format!("{} nodes, {parallel} trainers, x{cost}", thousands(nodes)),
                     cost,
                     command,
-                    known,
+                    reference,
                 });
             }
         }
@@ -133,7 +132,7 @@ impl Choice {
                     label,
                     cost,
                     command,
-                    known: None,
+                    reference: None,
                 });
             }
         }
@@ -141,7 +140,7 @@ impl Choice {
     }
 }
 
-/// A number with its thousands set apart.
+/// A number with separated thousands.
 fn thousands(number: u32) -> String {
     if number < 1000 {
         number.to_string()
@@ -165,29 +164,29 @@ mod tests {
     }
 
     #[test]
-    fn known_cases_unless_others_are_asked_for() {
-        let cases = choice(&[], &[]).known_machine(Path::new("/d"));
+    fn reference_cases_are_the_default() {
+        let cases = choice(&[], &[]).reference_machine(Path::new("/d"));
         assert_eq!(cases.len(), 6);
-        assert!(cases.iter().all(|case| case.known.is_some()));
+        assert!(cases.iter().all(|case| case.reference.is_some()));
         assert_eq!(cases[0].label, "1,024 nodes, 10 trainers, x1");
         assert_eq!(choice(&[4734], &[]).pairs(), [(4734, 10), (4734, 35)]);
-        let other = choice(&[512], &[10, 3]).known_machine(Path::new("/d"));
+        let other = choice(&[512], &[10, 3]).reference_machine(Path::new("/d"));
         assert_eq!(other.len(), 4);
-        assert!(other.iter().all(|case| case.known.is_none()));
-        // With starts charged it is another question.
+        assert!(other.iter().all(|case| case.reference.is_none()));
+        // Charged starts are another question.
         let charged = Choice {
             charge_starts: true,
             ..choice(&[], &[])
         };
-        let charged = charged.known_machine(Path::new("/d"));
-        assert!(charged.iter().all(|case| case.known.is_none()));
+        let charged = charged.reference_machine(Path::new("/d"));
+        assert!(charged.iter().all(|case| case.reference.is_none()));
         let words = &charged[0].command;
         assert!(words.contains(&"--charge-starts".to_owned()), "{words:?}");
     }
 
     #[test]
     fn a_cell_is_a_command_that_can_be_run_by_hand() {
-        let cases = choice(&[1024], &[10]).known_machine(Path::new("/d"));
+        let cases = choice(&[1024], &[10]).reference_machine(Path::new("/d"));
         let row = cases[1].row(&COLUMNS[0]);
         assert_eq!(
             row.command.join(" "),

@@ -1,32 +1,32 @@
-//! The policies that are compared.
+//! The policies of the comparison.
 
-/// What a column is there for.
+/// The purpose of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// What Lacuna started from.
+    /// The policy that Lacuna started from.
     Start,
-    /// What it does now.
+    /// The present policy.
     Now,
-    /// That with one ingredient switched off.
+    /// The present policy with one ingredient switched off.
     Without,
-    /// The same problem, solved in another way; slow, so only if it is asked for.
+    /// The same problem, solved in another way; slow, so it runs only on request.
     Solver,
-    /// That with the true future revealed so far ahead.
+    /// The present policy with the true ends of the near future.
     Ahead,
-    /// With the whole future.
+    /// The policy with all true ends.
     Bound,
-    /// With starts charged, beside the same without.
+    /// A policy with charged starts, beside the same without.
     Charged,
 }
 
-/// One policy.
+/// One policy of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column {
     /// Its name, for `--columns` and in JSON.
     pub(super) name: &'static str,
     /// Its heading.
     pub(super) title: &'static str,
-    /// What it is there for.
+    /// Its purpose.
     pub(super) purpose: Purpose,
     /// Its arguments of `lacuna replay`.
     pub(super) arguments: &'static [&'static str],
@@ -34,17 +34,17 @@ pub(super) struct Column {
 
 /// BFTrainer's policy.
 pub(super) const BFTRAINER: &str = "bftrainer";
-/// Lacuna's.
+/// Lacuna's policy.
 pub(super) const FORECAST: &str = "forecast";
-/// With a quarter of an hour revealed.
+/// Lacuna's policy with a look-ahead of 15 minutes.
 pub(super) const AHEAD_15M: &str = "lookahead-15m";
-/// With all revealed.
+/// The oracle: all true ends are revealed.
 pub(super) const CLAIRVOYANT: &str = "clairvoyant";
-/// Without the order.
+/// Lacuna's policy without the order.
 pub(super) const NO_ORDER: &str = "no-order";
-/// BFTrainer's policy with starts charged.
+/// BFTrainer's policy with charged starts.
 pub(super) const BFTRAINER_CHARGED: &str = "bftrainer-charged";
-/// Lacuna's with starts charged.
+/// Lacuna's policy with charged starts.
 pub(super) const FORECAST_CHARGED: &str = "forecast-charged";
 
 /// All columns, in the order in which they are shown.
@@ -156,8 +156,8 @@ pub(super) fn names() -> Vec<&'static str> {
     COLUMNS.iter().map(|column| column.name).collect()
 }
 
-/// Those that are run if nothing is said: on the recording with known figures all but those with
-/// starts charged, elsewhere the ones that say what a forecast could bring there.
+/// The default columns. On the trace with reference figures they are all but those with charged
+/// starts; elsewhere, those that bound the value of a forecast there.
 pub(super) fn chosen(asked: &[String], elsewhere: bool, charged: bool) -> Vec<Column> {
     let by_default = |column: &Column| match column.purpose {
         Purpose::Start | Purpose::Now | Purpose::Ahead | Purpose::Bound => true,
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_those_that_answer_the_question() {
+    fn the_default_columns_answer_the_question() {
         assert_eq!(of(&[], false, false).len(), 10);
         assert!(!of(&[], false, false).contains(&FORECAST_CHARGED));
         let elsewhere = of(&[], true, false);
         assert!(elsewhere.contains(&FORECAST_CHARGED) && elsewhere.contains(&NO_ORDER));
         assert!(!elsewhere.contains(&"no-groups"));
-        // All are charged, so none need be charged besides.
+        // If all columns are charged, no further charged column is needed.
         assert!(!of(&[], true, true).contains(&FORECAST_CHARGED));
         assert_eq!(
             of(&["clairvoyant", "no-groups"], true, false),

@@ -1,4 +1,4 @@
-//! What is read off a replay.
+//! The figures of a replay.
 
 use serde_json::Value;
 
@@ -13,14 +13,14 @@ pub(super) enum Measure {
     Preempt,
     /// Samples lost to changes by the planner, over samples done.
     Rescale,
-    /// Changes of the size of a trainer that had nodes, an hour.
+    /// Size changes per hour of trainers that had nodes.
     Rescales,
     /// Those of them that stopped a trainer that would have run on.
     Stops,
-    /// Times that a trainer lost nodes, an hour.
+    /// Losses of nodes per hour.
     Preemptions,
-    /// Times that a trainer was interrupted, an hour: it lost nodes, or was stopped to be resized.
-    /// One that is resized as it has just lost nodes is interrupted once.
+    /// Interruptions of trainers per hour: a trainer lost nodes, or was stopped to be resized. A
+    /// trainer that is resized just after a loss is interrupted once.
     Interruptions,
     /// Share of the idle node-time that was used.
     IdleUsed,
@@ -28,12 +28,12 @@ pub(super) enum Measure {
     Bound,
     /// Median time of a decision, seconds.
     DecisionP50,
-    /// 99 % of decisions took no longer, seconds.
+    /// 99th percentile of the time of a decision, seconds.
     DecisionP99,
 }
 
 impl Measure {
-    /// All with their names in JSON.
+    /// All measures with their names in JSON.
     pub(super) const NAMED: [(&'static str, Self); 10] = [
         ("share_of_zero_cost_bound", Self::Share),
         ("preempt_cost_fraction", Self::Preempt),
@@ -47,7 +47,7 @@ impl Measure {
         ("decision_p99_s", Self::DecisionP99),
     ];
 
-    /// Of one replay's JSON.
+    /// The figure in the JSON of one replay.
     pub(super) fn of(self, run: &Value) -> Option<f64> {
         let at = |pointer: &str| run.pointer(pointer).and_then(Value::as_f64);
         let hourly = |count: f64| {
@@ -76,7 +76,7 @@ impl Measure {
     }
 }
 
-/// The replays of a cell, seed by seed; none if one failed.
+/// The replays of a cell, seed by seed; empty if one failed.
 pub(super) fn runs(done: &Done) -> &[Value] {
     match &done.outcome {
         Outcome::Done(runs) => runs,
@@ -84,7 +84,7 @@ pub(super) fn runs(done: &Done) -> &[Value] {
     }
 }
 
-/// A figure as each seed has it, in order of size; empty if one has none.
+/// The figure of each seed, sorted; empty if a seed lacks it.
 pub(super) fn of_seeds(done: &Done, measure: Measure) -> Vec<f64> {
     let values: Option<Vec<f64>> = runs(done).iter().map(|run| measure.of(run)).collect();
     let mut values = values.unwrap_or_default();
@@ -92,7 +92,7 @@ pub(super) fn of_seeds(done: &Done, measure: Measure) -> Vec<f64> {
     values
 }
 
-/// The median of the seeds.
+/// The median over seeds.
 pub(super) fn median(done: &Done, measure: Measure) -> Option<f64> {
     let values = of_seeds(done, measure);
     let upper = values.get(values.len() / 2)?;
@@ -100,7 +100,7 @@ pub(super) fn median(done: &Done, measure: Measure) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// The least and the largest of the seeds, if there are several.
+/// The least and the largest of several seeds.
 pub(super) fn spread(done: &Done, measure: Measure) -> Option<(f64, f64)> {
     match of_seeds(done, measure).as_slice() {
         [least, .., most] => Some((*least, *most)),
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_read_off_by_the_hour() {
+    fn figures_are_per_hour() {
         let run = json!({
             "hours": 2.0, "rescales": 30, "rescales_at_hits": 10, "preemptions": 8,
             "samples": 90.0, "zero_cost_fraction": 0.9, "idle_share_used": 0.5,
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(Measure::Bound.of(&run), Some(100.0));
         assert_eq!(Measure::IdleUsed.of(&run), Some(0.5));
         assert_eq!(Measure::Share.of(&json!({})), None);
-        // A replay without events of an hour has no figures by the hour.
+        // A replay of zero hours has no figures per hour.
         assert_eq!(
             Measure::Rescales.of(&json!({"hours": 0, "rescales": 1})),
             None

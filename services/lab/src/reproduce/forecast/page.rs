@@ -1,14 +1,14 @@
-//! What came of it as a page with plots.
+//! The results as a page with plots.
 
 use lacuna_sim::report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 
 use super::column::{AHEAD_15M, BFTRAINER, CLAIRVOYANT, FORECAST};
-use super::known::Known;
 use super::measure::{Measure, median};
+use super::reference::Reference;
 use super::results::Results;
 use super::table;
 
-/// The page that stands alone.
+/// The self-contained page.
 #[must_use]
 pub(super) fn page(results: &Results) -> String {
     render_comparison(&comparison(results))
@@ -44,19 +44,19 @@ fn comparison(results: &Results) -> Comparison {
     }
 }
 
-/// What a column is to be compared with: the goal if there is one.
-fn aim(name: &str, known: &Known) -> Option<f64> {
+/// The reference of a column: the goal if there is one.
+fn aim(name: &str, reference: &Reference) -> Option<f64> {
     match name {
-        BFTRAINER => Some(known.bftrainer),
-        FORECAST => Some(known.goal.unwrap_or(known.best)),
-        AHEAD_15M => known.goal_15m,
-        CLAIRVOYANT => Some(known.clairvoyant),
+        BFTRAINER => Some(reference.bftrainer),
+        FORECAST => Some(reference.goal.unwrap_or(reference.best)),
+        AHEAD_15M => reference.goal_15m,
+        CLAIRVOYANT => Some(reference.clairvoyant),
         _ => None,
     }
 }
 
 fn rows(results: &Results, at: usize) -> Vec<ComparedRow> {
-    let known = results.cases.get(at).and_then(|case| case.known);
+    let reference = results.cases.get(at).and_then(|case| case.reference);
     let row = |(column, done): (&super::column::Column, &_)| {
         let figure = |name: &str, measure, published| ComparedFigure {
             name: name.to_owned(),
@@ -64,7 +64,7 @@ fn rows(results: &Results, at: usize) -> Vec<ComparedRow> {
             published,
             tolerance: None,
         };
-        let aim = known.and_then(|known| aim(column.name, known));
+        let aim = reference.and_then(|reference| aim(column.name, reference));
         ComparedRow {
             label: column.title.to_owned(),
             x: None,
@@ -85,7 +85,7 @@ mod tests {
     use crate::reproduce::row::Outcome;
 
     #[test]
-    fn every_case_is_drawn_and_what_is_missed_is_said() {
+    fn every_case_is_drawn_and_missed_goals_are_named() {
         let mut results = alike();
         results.cells[3].outcome = Outcome::Failed("no <room>".to_owned());
         let comparison = comparison(&results);

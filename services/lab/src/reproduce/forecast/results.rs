@@ -1,26 +1,26 @@
-//! What came of all cells.
+//! The results of all cells.
 
 use serde_json::Value;
 
 use super::case::Case;
 use super::column::{Column, FORECAST};
-use super::judge::{self, Goal};
+use super::goals::{self, Goal};
 use super::measure::{Measure, median, of_seeds, runs};
 use crate::reproduce::row::Done;
 
 /// The zero-cost bound does not depend on the policy; sums may differ in their last digits.
 const SAME_BOUND: f64 = 1e-6;
 
-/// All cells, judged.
+/// All cells with their cases and columns.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Results {
     /// The cases.
     pub(super) cases: Vec<Case>,
     /// The columns.
     pub(super) columns: Vec<Column>,
-    /// One case after another, each with all columns.
+    /// The cells of one case after another, each with all columns.
     pub(super) cells: Vec<Done>,
-    /// What is to be said of the seeds.
+    /// The note on the seeds.
     pub(super) seeds: String,
 }
 
@@ -47,27 +47,27 @@ impl Results {
         self.columns.iter().any(|column| column.name == name)
     }
 
-    /// What is judged of a case, as far as the columns were run.
+    /// The goals of a case, as far as their columns were run.
     pub(super) fn goals(&self, case: usize) -> Vec<Goal> {
-        let known = self.cases.get(case).and_then(|case| case.known);
-        let mut goals = judge::goals(known, &|name, measure| self.median(case, name, measure));
+        let reference = self.cases.get(case).and_then(|case| case.reference);
+        let mut goals = goals::goals(reference, &|name, measure| self.median(case, name, measure));
         goals.retain(|goal| self.has(goal.column));
         goals
     }
 
-    /// All that is judged.
+    /// The goals of all cases.
     pub(super) fn all_goals(&self) -> impl Iterator<Item = (&Case, Goal)> {
         let of = |(at, case)| self.goals(at).into_iter().map(move |goal| (case, goal));
         self.cases.iter().enumerate().flat_map(of)
     }
 
-    /// Cells that failed, with what went wrong.
+    /// Failed cells, each with the reason.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&Done, &str)> {
         let failed = |done| Done::failure(done).map(|why| (done, why));
         self.cells.iter().filter_map(failed)
     }
 
-    /// How much was reached, in a line.
+    /// The numbers of goals met and of failures, in a line.
     pub(super) fn verdict(&self) -> String {
         let goals: Vec<Goal> = self.all_goals().map(|(_, goal)| goal).collect();
         let met = goals.iter().filter(|goal| goal.is_met()).count();
@@ -82,13 +82,12 @@ impl Results {
         )
     }
 
-    /// Whether everything was run and all goals are met.
+    /// Whether no cell failed and all goals are met.
     pub(super) fn is_good(&self) -> bool {
         self.failures().next().is_none() && self.all_goals().all(|(_, goal)| goal.is_met())
     }
 
-    /// Whether the bounds that the shares of a case are of differ between columns, as they must
-    /// not.
+    /// Whether the zero-cost bounds of a case differ between columns, which is an error.
     pub(super) fn bounds_differ(&self, case: usize) -> bool {
         let bounds = self
             .of_case(case)
@@ -101,17 +100,17 @@ impl Results {
         !others.iter().all(|other| first.iter().zip(other).all(same))
     }
 
-    /// What forecasting showed of the order in which nodes are taken, as the replay says it.
+    /// The observed order in which nodes are taken, as the replay reports it.
     pub(super) fn order(&self, case: usize) -> Option<&Value> {
         let run = runs(self.cell(case, FORECAST)?).first()?;
         run.get("order").filter(|order| order.is_object())
     }
 
-    /// That in words.
+    /// That order in words.
     pub(super) fn order_in_words(&self, case: usize) -> Option<String> {
         let order = self.order(case)?;
         let verdict = match order.get("rests_on")?.as_str()? {
-            "released" => "no order can be told, so nodes are kept together by release",
+            "released" => "no order was found, so nodes are kept together by release",
             "taken" => "nodes are taken in an order, learnt from what was taken",
             "reversed" => "nodes are taken in the order of their names, backwards",
             _ => "nodes are taken in the order of their names, or as given",
@@ -146,7 +145,8 @@ pub(super) mod tests {
     use super::*;
     use crate::reproduce::row::Outcome;
 
-    /// Two known cases; every column keeps .9 of the bound and rescales ten times an hour.
+    /// Two cases with reference figures; each column keeps .9 of the bound and rescales ten times
+    /// an hour.
     pub(in super::super) fn alike() -> Results {
         let choice = Choice {
             nodes: vec![1024],
@@ -154,7 +154,7 @@ pub(super) mod tests {
             costs: vec![1.0, 5.0],
             ..Choice::default()
         };
-        let cases = choice.known_machine(std::path::Path::new("/d"));
+        let cases = choice.reference_machine(std::path::Path::new("/d"));
         let columns = chosen(&[], false, false);
         let run = json!({
             "hours": 1.0, "rescales": 10, "rescales_at_hits": 4, "preemptions": 5,
@@ -202,7 +202,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_what_was_run_is_judged() {
+    fn only_columns_that_ran_have_goals() {
         let mut results = alike();
         results.columns.truncate(1);
         results.cells.truncate(1);
@@ -215,7 +215,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_order_is_told_in_words() {
+    fn the_order_is_named_in_words() {
         let words = alike().order_in_words(0).unwrap();
         assert!(words.starts_with("nodes are taken in the order of their names"));
         assert!(

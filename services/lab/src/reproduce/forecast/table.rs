@@ -1,4 +1,4 @@
-//! What came of it as Markdown, good to read as it is.
+//! The results as Markdown that is readable as plain text.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use super::column::{
     AHEAD_15M, BFTRAINER, BFTRAINER_CHARGED, CLAIRVOYANT, Column, FORECAST, FORECAST_CHARGED,
     Purpose,
 };
-use super::judge::Goal;
-use super::known::{Known, SOURCE};
+use super::goals::Goal;
 use super::measure::{Measure, spread};
+use super::reference::{Reference, SOURCE};
 use super::results::Results;
 use crate::reproduce::table::aligned;
 
@@ -47,7 +47,7 @@ pub(super) fn markdown(results: &Results) -> String {
     text
 }
 
-/// What the figures are, one remark each.
+/// Notes on the figures.
 #[must_use]
 pub(super) fn about(results: &Results) -> Vec<String> {
     let mut lines = vec![
@@ -55,24 +55,26 @@ pub(super) fn about(results: &Results) -> Vec<String> {
          at each event, if rescaling and preemption cost nothing."
             .to_owned(),
     ];
-    if results.cases.iter().any(|case| case.known.is_some()) {
+    if results.cases.iter().any(|case| case.reference.is_some()) {
         lines.push(format!(
-            "\"before\" is {SOURCE}, the best without look-ahead; \"goal\" is what was aimed at after it. A share \
-             reaches another if it does in the three digits shown."
+            "\"before\" is the reference figure of a column, for forecast the best one without \
+             look-ahead: {SOURCE}. \"goal\" is the aim set after it. Shares are compared in the \
+             three digits shown."
         ));
     }
     lines.push(
-        "Look-ahead reveals true ends, and so no forecast; clairvoyant knows all of them. A rescale \
-         changes the size of a trainer that has nodes; it stops one that would have run on unless \
-         that lost nodes at the same event, when it restarts anyway: so churn is judged by rescales that \
-         stop and by all interruptions, a trainer that is hit and resized at once counting once."
+        "Look-ahead reveals true ends of holes, clairvoyant all of them; neither is a forecast. A \
+         rescale changes the size of a trainer that has nodes. It stops a trainer that would have \
+         run on, unless the trainer lost nodes at the same event and restarts in any case. Goals on \
+         churn therefore count rescales that stop, and all interruptions. A trainer that is hit and \
+         resized at once counts once."
             .to_owned(),
     );
     lines.push(results.seeds.clone());
     lines
 }
 
-/// What a case missed, in short.
+/// The missed goals of a case, in short.
 #[must_use]
 pub(super) fn judged(results: &Results, case: usize) -> String {
     let goals = results.goals(case);
@@ -104,41 +106,41 @@ fn hourly(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
 }
 
-/// A heading, and what is known under it.
-type KnownColumn = (&'static str, fn(&Known) -> Option<f64>);
+/// A heading, and the reference figure below it.
+type ReferenceColumn = (&'static str, fn(&Reference) -> Option<f64>);
 
-/// What is known beside a column.
-fn known(column: &str) -> &'static [KnownColumn] {
+/// The reference figures beside a column.
+fn reference(column: &str) -> &'static [ReferenceColumn] {
     match column {
-        BFTRAINER => &[("before", |known| Some(known.bftrainer))],
+        BFTRAINER => &[("before", |reference| Some(reference.bftrainer))],
         FORECAST => &[
-            ("before", |known| Some(known.best)),
-            ("goal", |known| known.goal),
+            ("before", |reference| Some(reference.best)),
+            ("goal", |reference| reference.goal),
         ],
-        AHEAD_15M => &[("goal", |known| known.goal_15m)],
-        CLAIRVOYANT => &[("before", |known| Some(known.clairvoyant))],
+        AHEAD_15M => &[("goal", |reference| reference.goal_15m)],
+        CLAIRVOYANT => &[("before", |reference| Some(reference.clairvoyant))],
         _ => &[],
     }
 }
 
-/// What was run and what is known, side by side.
+/// The measured shares beside the reference figures.
 fn shares(results: &Results) -> Vec<Vec<String>> {
-    let any_known = results.cases.iter().any(|case| case.known.is_some());
+    let any_reference = results.cases.iter().any(|case| case.reference.is_some());
     let shown = |column: &&Column| {
         let own = matches!(
             column.purpose,
             Purpose::Without | Purpose::Solver | Purpose::Charged
         );
-        // Where nothing is switched off one by one, the order stands here.
-        !own || (!any_known && column.purpose == Purpose::Without)
+        // Without a table of ingredients, the column without the order is here.
+        !own || (!any_reference && column.purpose == Purpose::Without)
     };
     let columns: Vec<&Column> = results.columns.iter().filter(shown).collect();
     let mut first = heading(["case"]);
     for column in &columns {
         first.push(column.title.to_owned());
-        if any_known {
+        if any_reference {
             first.extend(
-                known(column.name)
+                reference(column.name)
                     .iter()
                     .map(|(title, _)| (*title).to_owned()),
             );
@@ -150,9 +152,9 @@ fn shares(results: &Results) -> Vec<Vec<String>> {
         let mut line = vec![case.label.clone()];
         for column in &columns {
             line.push(share(results.median(at, column.name, Measure::Share)));
-            if any_known {
-                for (_, figure) in known(column.name) {
-                    line.push(share(case.known.and_then(figure)));
+            if any_reference {
+                for (_, figure) in reference(column.name) {
+                    line.push(share(case.reference.and_then(figure)));
                 }
             }
         }
@@ -168,13 +170,13 @@ fn without(results: &Results) -> Option<Vec<Vec<String>>> {
         .iter()
         .filter(|column| matches!(column.purpose, Purpose::Without | Purpose::Solver))
         .collect();
-    let any_known = results.cases.iter().any(|case| case.known.is_some());
-    if columns.is_empty() || !(any_known || columns.len() > 1) {
+    let any_reference = results.cases.iter().any(|case| case.reference.is_some());
+    if columns.is_empty() || !(any_reference || columns.len() > 1) {
         return None;
     }
     let mut first = heading(["case", "forecast"]);
     first.extend(columns.iter().map(|column| column.title.to_owned()));
-    // The last column is set to the left, as words are.
+    // The last column is aligned left, as words are.
     first.push("worth most".to_owned());
     let mut lines = vec![first];
     for (at, case) in results.cases.iter().enumerate() {
@@ -290,7 +292,7 @@ fn seeds(results: &Results) -> Option<Vec<Vec<String>>> {
     any.then_some(lines)
 }
 
-/// What is said of the order, once for cases of which the same is said.
+/// The order of each case; cases with the same order share a line.
 #[must_use]
 pub(super) fn orders(results: &Results) -> Vec<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -298,7 +300,7 @@ pub(super) fn orders(results: &Results) -> Vec<String> {
         let Some(words) = results.order_in_words(at) else {
             continue;
         };
-        match lines.iter_mut().find(|(_, known)| *known == words) {
+        match lines.iter_mut().find(|(_, reference)| *reference == words) {
             Some((labels, _)) => {
                 labels.push_str("; ");
                 labels.push_str(&case.label);
@@ -310,7 +312,7 @@ pub(super) fn orders(results: &Results) -> Vec<String> {
     lines.into_iter().map(line).collect()
 }
 
-/// The goals that are not met, each with its figures.
+/// The missed goals, each with its figures.
 #[must_use]
 pub(super) fn missed(results: &Results) -> Vec<String> {
     let missed = results.all_goals().filter(|(_, goal)| !goal.is_met());
@@ -327,7 +329,7 @@ pub(super) fn missed(results: &Results) -> Vec<String> {
         .collect()
 }
 
-/// What failed, and what cannot be compared.
+/// The failed cells, and cells that cannot be compared.
 #[must_use]
 pub(super) fn failures(results: &Results) -> Vec<String> {
     let failed = results.failures();
@@ -342,7 +344,7 @@ pub(super) fn failures(results: &Results) -> Vec<String> {
     lines
 }
 
-/// Remarks as text of lines of a hundred characters.
+/// Notes as text of lines of a hundred characters.
 fn wrapped(lines: &[String]) -> String {
     let mut text = String::new();
     let mut length = 0;
@@ -368,7 +370,7 @@ mod tests {
     use crate::reproduce::row::Outcome;
 
     #[test]
-    fn the_tables_say_what_is_reached_and_what_is_not() {
+    fn the_tables_name_met_and_missed_goals() {
         let text = markdown(&alike());
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
         // .9 is below .972, and above the goal of .89.
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_said_and_several_seeds_have_a_spread() {
+    fn failures_are_named_and_several_seeds_have_a_spread() {
         let mut results = alike();
         results.cells[1].outcome = Outcome::Failed("no room".to_owned());
         if let Outcome::Done(runs) = &mut results.cells[0].outcome {

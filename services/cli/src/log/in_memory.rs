@@ -1,0 +1,105 @@
+//! Holes held in memory, and the requested part of them.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
+use lacuna_schedlog::{first_nodes, read_nodes, read_planned};
+use lacuna_sim::Trace;
+
+use super::args::LogArgs;
+use super::error::unreadable;
+use super::outages::leave_out;
+use crate::error::{CliError, Result};
+
+/// The holes and planned starts of a log, in memory.
+pub(super) struct HolesInMemory {
+    holes: Vec<HoleRecord>,
+    planned: Vec<PlannedStart>,
+    nodes: Option<HashSet<NodeId>>,
+}
+
+impl HolesInMemory {
+    /// Takes the holes of a whole log; returns them with notes for the reader.
+    ///
+    /// # Errors
+    /// Fewer nodes than requested; the list of nodes, or that of planned starts, cannot be read.
+    pub(super) fn new(args: &LogArgs, holes: Vec<HoleRecord>) -> Result<(Self, Vec<String>)> {
+        // An outage is seen on the whole machine, so outages are removed before nodes are chosen.
+        let nodes = chosen_nodes(args, &holes)?;
+        let mut notes = Vec::new();
+        let planned = args.planned.as_ref().map(|path| read_planned(path, &holes));
+        let planned = planned.transpose().map_err(unreadable)?.unwrap_or_default();
+        if planned.without_hole > 0 {
+            notes.push(format!(
+                "{} planned starts are left out: their nodes have no hole then",
+                planned.without_hole
+            ));
+        }
+        let holes = match args.part.leave_out_idle_above {
+            Some(most) => {
+                let (kept, left_out_s) = leave_out(&holes, most);
+                notes.push(format!(
+                    "{:.1} h in which more than {most} nodes were idle are left out: none counts as idle then",
+                    left_out_s / 3600.0
+                ));
+                kept
+            }
+            None => holes,
+        };
+        let planned = planned.starts;
+        let memory = Self {
+            holes,
+            planned,
+            nodes,
+        };
+        Ok((memory, notes))
+    }
+
+    /// The first and the last moment; none without holes.
+    pub(super) fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        let from = self.holes.iter().map(|hole| hole.from).min()?;
+        let until = self.holes.iter().map(|hole| hole.until).max()?;
+        Some((from, until))
+    }
+
+    /// The chosen nodes; none if all are meant.
+    pub(super) fn into_chosen(self) -> Option<HashSet<NodeId>> {
+        self.nodes
+    }
+
+    /// The trace of a part of the time.
+    pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
+        let nodes = self.nodes.as_ref();
+        Trace::with_planned(&self.holes, &self.planned, nodes, from, until)
+    }
+}
+
+/// The list of nodes that is named, or that lies beside the log.
+pub(super) fn nodes_file(args: &LogArgs) -> Option<PathBuf> {
+    let beside = args.log.with_file_name("nodes.txt");
+    match &args.machine.nodes_file {
+        Some(file) => Some(file.clone()),
+        None => beside.exists().then_some(beside),
+    }
+}
+
+/// The nodes of `--first-nodes`; none if the switch is absent.
+fn chosen_nodes(args: &LogArgs, holes: &[HoleRecord]) -> Result<Option<HashSet<NodeId>>> {
+    let Some(count) = args.part.first_nodes else {
+        return Ok(None);
+    };
+    let file = nodes_file(args);
+    let order = file.as_deref().map(read_nodes).transpose();
+    let order = order.map_err(|e| CliError::failed(e.to_string()))?;
+    let chosen = first_nodes(count, order.as_deref(), holes);
+    if chosen.len() < count {
+        let source = file.unwrap_or_else(|| args.log.clone());
+        return Err(CliError::failed(format!(
+            "--first-nodes {count}: {} has only {}",
+            source.display(),
+            chosen.len()
+        )));
+    }
+    Ok(Some(chosen))
+}

@@ -1,0 +1,341 @@
+//! The summary of a log, for people and for programs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use lacuna_model::Span;
+use lacuna_schedlog::{Damage, Refused};
+
+/// The origin of the holes of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HoleSource {
+    /// The log is a list of holes, or of the states of nodes.
+    Holes,
+    /// The log has jobs with the nodes that they ran on.
+    Placed,
+    /// The log has jobs without nodes: the simulated batch scheduler placed them.
+    Simulated,
+}
+
+impl HoleSource {
+    /// The origin in words.
+    #[must_use]
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Holes => "idle nodes",
+            Self::Placed => "batch jobs with their nodes",
+            Self::Simulated => "batch jobs, placed by the simulated scheduler",
+        }
+    }
+}
+
+/// The number of damaged lines that are named.
+const NAMED: usize = 3;
+
+/// The counts of jobs, by name in JSON, and in words.
+const COUNTS: [(&str, &str); 21] = [
+    ("records", "records"),
+    ("passed_over", "other lines (steps, jobs of other clusters)"),
+    ("jobs", "jobs that ran"),
+    ("with_nodes", "jobs on named nodes"),
+    ("without_nodes", "on nodes without names"),
+    (
+        "unreadable_nodes",
+        "with lists of nodes that cannot be read",
+    ),
+    ("on_nodes_not_listed", "only on nodes that are not listed"),
+    ("nodes_not_listed", "nodes that are not listed"),
+    ("cancelled_waiting", "cancelled while they waited"),
+    ("never_started", "never started"),
+    ("incomplete", "without a number of nodes"),
+    ("running_at_the_end", "still running at the end"),
+    (
+        "over_with_their_walltime",
+        "without an end, and over by their walltime",
+    ),
+    ("without_an_end", "without an end"),
+    ("end_before_they_start", "end before they start"),
+    ("without_walltime", "without a walltime"),
+    ("out_of_order", "not in order of submission"),
+    ("too_large", "too large for the machine"),
+    ("overran", "ran longer than they asked for"),
+    ("killed_at_walltime", "ended at their walltime"),
+    ("found_too_few_nodes", "found too few free nodes"),
+];
+
+/// The summary of a log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LogSummary {
+    /// The file with its folder.
+    pub file: String,
+    /// The format.
+    pub(crate) format: &'static str,
+    /// The origin of the holes.
+    pub kind: HoleSource,
+    /// The name of the machine, if the log has it.
+    pub(crate) computer: Option<String>,
+    /// The number of nodes of the machine, if it is known.
+    pub(crate) machine_nodes: Option<u32>,
+    /// The source of that number, in words.
+    #[serde(rename = "machine_nodes_from", skip_serializing_if = "str::is_empty")]
+    pub(super) nodes_from: &'static str,
+    /// Whether jobs without nodes start at their recorded times.
+    #[serde(skip)]
+    pub(super) starts_recorded: bool,
+    /// The base of the utilisation, in words.
+    #[serde(skip)]
+    utilisation_of: String,
+    /// Number of damaged lines that were skipped.
+    pub(crate) damaged_lines: u64,
+    /// The first damaged lines, each with its place and fault.
+    pub(crate) first_damaged: Vec<String>,
+    /// Holes that contradict each other and were left out.
+    pub(crate) refused_holes: Refused,
+    /// Counts of the jobs, by name.
+    pub(crate) jobs: Map<String, Value>,
+    /// Notes for readers of the figures.
+    pub(crate) notes: Vec<String>,
+}
+
+impl LogSummary {
+    /// A summary with only name, format and origin.
+    #[must_use]
+    pub(super) fn new(file: String, format: &'static str, kind: HoleSource) -> Self {
+        Self {
+            file,
+            format,
+            kind,
+            computer: None,
+            machine_nodes: None,
+            nodes_from: "",
+            starts_recorded: false,
+            utilisation_of: String::new(),
+            damaged_lines: 0,
+            first_damaged: Vec::new(),
+            refused_holes: Refused::default(),
+            jobs: Map::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Records the damaged lines.
+    pub(super) fn damage(&mut self, damage: &Damage) {
+        self.damaged_lines = damage.lines;
+        self.first_damaged = damage
+            .first
+            .iter()
+            .map(|one| format!("line {}, {}", one.line, one.at))
+            .collect();
+    }
+
+    /// Records a count of jobs; a count of 0 is left out.
+    pub(super) fn count(&mut self, name: &str, count: u64) {
+        if count > 0 {
+            self.jobs.insert(name.to_owned(), Value::from(count));
+        }
+    }
+
+    /// Records a figure of the jobs.
+    pub(super) fn put(&mut self, name: &str, value: Value) {
+        self.jobs.insert(name.to_owned(), value);
+    }
+
+    /// Records the share of node-time that jobs used, on this many nodes over this time.
+    pub(super) fn utilised(&mut self, share: f64, nodes: u32, time: Span) {
+        self.put("utilisation", Value::from(share));
+        let s = if nodes == 1 { "" } else { "s" };
+        self.utilisation_of = format!("of {} node{s} over {time}", grouped(u64::from(nodes)));
+    }
+
+    /// The warning about damaged lines, if there are any.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        if self.damaged_lines == 0 {
+            return None;
+        }
+        let lines = if self.damaged_lines == 1 {
+            "line was"
+        } else {
+            "lines were"
+        };
+        let mut text = format!(
+            "warning: {}: {} damaged {lines} skipped (--strict refuses them):",
+            self.file, self.damaged_lines
+        );
+        for line in self.first_damaged.iter().take(NAMED) {
+            let _ = write!(text, "\n  {line}");
+        }
+        let more = self.damaged_lines.saturating_sub(NAMED as u64);
+        if more > 0 && self.first_damaged.len() > NAMED {
+            let _ = write!(text, "\n  and {more} more");
+        }
+        Some(text)
+    }
+
+    /// The reliability of the holes, in words.
+    #[must_use]
+    pub(crate) fn certainty(&self) -> String {
+        let source = match self.kind {
+            HoleSource::Holes => "the log states which nodes were idle",
+            HoleSource::Placed => "the log states where batch jobs ran",
+            HoleSource::Simulated => "an estimate: a simulated scheduler placed the batch jobs",
+        };
+        match self.notes.len() {
+            0 => source.to_owned(),
+            1 => format!("{source}; see the note below"),
+            notes => format!("{source}; see the {notes} notes below"),
+        }
+    }
+
+    /// The rows of a table.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
+        let kind = if self.starts_recorded {
+            "batch jobs at their recorded starts, on nodes that the simulator chose"
+        } else {
+            self.kind.words()
+        };
+        let mut rows = vec![("log", format!("{}: {kind}", self.format))];
+        if let Some(computer) = &self.computer {
+            rows.push(("machine", computer.clone()));
+        }
+        if let Some(nodes) = self.machine_nodes {
+            let from = match self.nodes_from {
+                "" => String::new(),
+                from => format!(" ({from})"),
+            };
+            rows.push(("machine's nodes", format!("{nodes}{from}")));
+        }
+        rows.extend(self.job_rows());
+        if self.damaged_lines > 0 {
+            rows.push(("damaged lines", self.damaged_lines.to_string()));
+        }
+        let refused = self.refused_holes;
+        if refused.total() > 0 {
+            rows.push((
+                "refused holes",
+                format!(
+                    "{} (not positive {}, duplicate {}, overlapping {})",
+                    refused.total(),
+                    refused.not_positive,
+                    refused.duplicates,
+                    refused.overlaps
+                ),
+            ));
+        }
+        rows.extend(self.notes.iter().map(|note| ("note", note.clone())));
+        rows
+    }
+
+    /// The part of a report on the log: labels with values, and notes, damage included.
+    #[must_use]
+    pub fn about(&self) -> (Vec<(String, String)>, Vec<String>) {
+        let rows = self.rows().into_iter().filter(|(name, _)| *name != "note");
+        let rows = rows.map(|(name, value)| (name.to_owned(), value)).collect();
+        (
+            rows,
+            self.notes.iter().cloned().chain(self.warning()).collect(),
+        )
+    }
+
+    /// The rows on the batch jobs.
+    fn job_rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = Vec::new();
+        let counts: Vec<String> = COUNTS
+            .iter()
+            .filter_map(|(name, words)| {
+                let count = self.jobs.get(*name)?.as_u64()?;
+                Some(format!("{} {words}", grouped(count)))
+            })
+            .collect();
+        if !counts.is_empty() {
+            rows.push(("batch jobs", counts.join(", ")));
+        }
+        let of = |name: &str| self.jobs.get(name).and_then(Value::as_f64);
+        let hours = |hours: f64| Span::from_ms((hours * 3_600_000.0).round() as i64).to_string();
+        if let Some(share) = of("utilisation") {
+            let share = format!("{:.2} % {}", share * 100.0, self.utilisation_of);
+            rows.push(("utilisation", share));
+        }
+        if let Some(share) = of("busy_time_shared") {
+            let text = format!(
+                "{:.2} % of the busy time has two jobs or more",
+                share * 100.0
+            );
+            rows.push(("shared nodes", text));
+        }
+        let waits: Vec<String> = [
+            ("mean_wait_hours", "simulated"),
+            ("mean_recorded_wait_hours", "recorded"),
+        ]
+        .into_iter()
+        .filter_map(|(name, whose)| Some(format!("{} {whose}", hours(of(name)?))))
+        .collect();
+        if !waits.is_empty() {
+            rows.push(("mean wait", waits.join(", ")));
+        }
+        for (label, name) in [
+            ("mean overrun", "mean_overrun_hours"),
+            ("longest job", "longest_hours"),
+        ] {
+            rows.extend(of(name).map(|value| (label, hours(value))));
+        }
+        rows
+    }
+}
+
+/// A count with separated thousands.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_named_with_its_lines_and_counts_are_rows() {
+        let mut summary = LogSummary::new("a.swf".into(), "swf", HoleSource::Simulated);
+        assert_eq!(summary.warning(), None);
+        summary.damaged_lines = 5;
+        summary.first_damaged = (1..=4).map(|n| format!("line {n}, field 2")).collect();
+        let warning = summary.warning().unwrap();
+        assert!(
+            warning.contains("5 damaged lines were skipped"),
+            "{warning}"
+        );
+        assert!(
+            warning.contains("line 3, field 2\n  and 2 more"),
+            "{warning}"
+        );
+        summary.count("never_started", 3);
+        summary.count("too_large", 0);
+        summary.count("records", 10);
+        summary.utilised(0.5, 1024, Span::from_secs(129_600));
+        summary.put("mean_wait_hours", Value::from(1.5));
+        summary.put("mean_recorded_wait_hours", Value::from(42.0 / 3600.0));
+        let estimate = "an estimate: a simulated scheduler placed the batch jobs";
+        assert_eq!(summary.certainty(), estimate);
+        summary.notes = vec!["small jobs are missing".to_owned(); 2];
+        assert_eq!(
+            summary.certainty(),
+            format!("{estimate}; see the 2 notes below")
+        );
+        let rows = summary.rows();
+        let row = |name| &rows.iter().find(|row| row.0 == name).unwrap().1;
+        assert_eq!(row("batch jobs"), "10 records, 3 never started");
+        assert_eq!(row("utilisation"), "50.00 % of 1,024 nodes over 1d12h");
+        assert_eq!(row("mean wait"), "1h30m simulated, 42s recorded");
+    }
+}
