@@ -14,7 +14,7 @@ use flate2::read::GzDecoder;
 use lacuna_forecast::{Calibration, Curve, Forecasts, HORIZONS_S, Predictor, Settings, Survival};
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
 use lacuna_skip::{Missing, data, or_skip};
-use lacuna_timeline::{Change, HoleEnd, PoolKeeper, UnknownNodes};
+use lacuna_pool::{Change, HoleEnd, PoolKeeper, UnknownNodes};
 
 /// Day 5 of the recording, from which on forecasts are tested.
 const DAY_5: i64 = 1_613_347_732;

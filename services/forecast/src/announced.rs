@@ -2,7 +2,7 @@
 
 use lacuna_forecast::{Certainty, Hint};
 use lacuna_model::NodeId;
-use lacuna_timeline::PoolKeeper;
+use lacuna_pool::PoolKeeper;
 
 /// Every announced end of a present hole: planned starts, which may be withdrawn, and
 /// reservations, which hold. What is announced for a node without a hole ends none.

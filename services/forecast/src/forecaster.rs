@@ -2,7 +2,7 @@
 
 use lacuna_forecast::{AnnouncedEnds, FitTask, Fits, Fitted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
-use lacuna_timeline::{
+use lacuna_pool::{
     ASTRIDE, Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
 };
 use lacuna_wire::msg::PoolState;

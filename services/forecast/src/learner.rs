@@ -2,7 +2,7 @@
 
 use lacuna_forecast::{Choice, Hinted, ModelError, Predictor};
 use lacuna_model::{Hole, NodeEvent, Span, Timestamp};
-use lacuna_timeline::{Change, HoleEnd};
+use lacuna_pool::{Change, HoleEnd};
 
 /// Time that is set back by more than this begins anew; less is a disorder.
 pub(crate) const ANEW: Span = Span::from_secs(3600);

@@ -2,7 +2,7 @@
 
 use lacuna_forecast::Learning;
 use lacuna_runtime::metrics::{LATENCY_BOUNDS, Registry, counter, counters, gauge, histogram};
-use lacuna_timeline::Counts;
+use lacuna_pool::Counts;
 use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{Forecaster, Quality, Ready};

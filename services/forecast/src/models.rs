@@ -14,7 +14,7 @@ use lacuna_forecast::{
     ModelError, Predictor, Report,
 };
 use lacuna_model::{Hole, NodeEvent, Timestamp};
-use lacuna_timeline::{Change, HoleEnd};
+use lacuna_pool::{Change, HoleEnd};
 
 use crate::Wanted;
 use crate::learner::{Learner, Upto};

@@ -12,7 +12,7 @@ use lacuna_runtime::{
     Context, Follow, HealthCheck, Misconfigured, NoArgs, Received, Running, ServiceError, Start,
     Stopwatch,
 };
-use lacuna_timeline::Counts;
+use lacuna_pool::Counts;
 use lacuna_wire::address;
 
 use crate::publish::{Decision, Moment, Publisher};

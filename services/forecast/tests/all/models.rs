@@ -225,7 +225,7 @@ fn time_that_begins_anew_makes_the_service_forget_what_was_its_future() {
     forecaster.pool(machine.at());
     assert!(ended(&forecaster) > 200);
     // The recording is played again from its beginning: ingest jumps ahead by its number.
-    let jump = machine.seq + lacuna_timeline::RESTART_JUMP;
+    let jump = machine.seq + lacuna_pool::RESTART_JUMP;
     let mut again = Machine::new(10, 64, START);
     again.seq = jump;
     forecaster.snapshot(&again.snapshot(), None, "");
