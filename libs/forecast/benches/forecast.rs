@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_forecast::{
-    Certainty, FitTask, Fits, Hazard, HazardCore, HazardSettings, Hint, Hinted, Nodes, Predictor,
+    AnnouncedEnd, EndKind, FitTask, Fits, Hazard, HazardCore, HazardSettings, Nodes, Predictor,
     Settings, Survival,
 };
 use lacuna_model::{Hole, NodeId, Timestamp};
@@ -123,19 +123,19 @@ fn hazard(criterion: &mut Criterion) {
     criterion.bench_function("hazard, 10,000 named holes", |bencher| {
         bencher.iter(|| named.forecast(now, &holes).index.len());
     });
-    let mut hinted = Hinted::new(Box::new(named));
-    let hints: Vec<Hint> = (0..)
+    let mut predictor = WithPlannedStarts::new(Box::new(named));
+    let ends: Vec<AnnouncedEnd> = (0..)
         .zip(holes.iter().step_by(10))
-        .map(|(job, hole)| Hint {
+        .map(|(job, hole)| AnnouncedEnd {
             node: hole.node.clone(),
             at: later(60 + job / 100 * 600),
-            certainty: Certainty::Soft,
+            kind: EndKind::PlannedStart,
         })
         .collect();
     criterion.bench_function("hazard, 10,000 named holes, 1,000 announced", |bencher| {
         bencher.iter(|| {
-            hinted.hint(now, &hints);
-            hinted.forecast(now, &holes).index.len()
+            predictor.announce(now, &ends);
+            predictor.forecast(now, &holes).index.len()
         });
     });
 }

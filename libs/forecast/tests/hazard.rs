@@ -98,11 +98,11 @@ fn an_order_that_the_log_contradicts_is_given_up_and_counted() {
     for takes in [Takes::End, Takes::Any] {
         let core = learnt(takes, OrderBy::Names);
         assert_eq!(core.order().state, OrderState::Released);
-        assert!(core.oddities().contradicted >= 1);
+        assert!(core.anomalies().contradicted >= 1);
     }
     let core = learnt(Takes::Front, OrderBy::Names);
     assert_eq!(core.order().state, OrderState::Given);
-    assert_eq!(core.oddities().contradicted, 0);
+    assert_eq!(core.anomalies().contradicted, 0);
     assert_eq!(
         learnt(Takes::Front, OrderBy::None).order().state,
         OrderState::Released
@@ -214,7 +214,7 @@ fn what_comes_later_changes_nothing_now() {
 fn what_should_not_be_is_counted_and_does_no_harm() {
     let mut core = learnt(Takes::Front, OrderBy::Learnt);
     let now = machine(Takes::Front, 3000).last().unwrap().0;
-    let before = core.oddities();
+    let before = core.anomalies();
     assert_eq!(
         (before.clock_back, before.negative, before.reopened),
         (0, 0, 0)
@@ -231,7 +231,7 @@ fn what_should_not_be_is_counted_and_does_no_harm() {
     core.step(now - 10.0, &[500], &[]);
     core.step(now - 1e6, &[], &[(500, f64::NAN)]);
     core.step(f64::NAN, &[], &[]);
-    let odd = core.oddities();
+    let odd = core.anomalies();
     assert_eq!(odd.negative, 2, "{odd:?}");
     assert_eq!(odd.unordered, 2, "{odd:?}");
     assert_eq!(odd.reopened, 2, "{odd:?}");
@@ -338,7 +338,7 @@ fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
                 views.push(open.sum::<f64>() / view.curve.len() as f64);
             }
         }
-        (views, core.oddities(), core.fits())
+        (views, core.anomalies(), core.fits())
     };
     let (right, none, fits) = views(false);
     let (after, odd, fits_after) = views(true);

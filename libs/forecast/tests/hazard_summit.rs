@@ -165,7 +165,7 @@ fn the_hazard_ranks_and_calibrates() {
         order.given.z().unwrap(),
         order.taken.mean().unwrap(),
         core.fits(),
-        core.oddities()
+        core.anomalies()
     );
     println!("C tied {:.3}", outcome.tied);
     println!(

@@ -8,7 +8,7 @@ mod machine;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use lacuna_forecast::{Choice, FitTask, Predictor};
-use lacuna_forecast_service::{Forecaster, Models, Place, Wanted};
+use lacuna_forecast_service::{Forecaster, Models, Role, Wanted};
 use lacuna_model::{EventKind, NodeEvent, Span};
 use lacuna_wire::codec::encode;
 
@@ -82,7 +82,7 @@ fn pool(criterion: &mut Criterion) {
     criterion.bench_function("10,000 holes: encoding", |bencher| {
         bencher.iter(|| encode(&state).map_or(0, |bytes| bytes.len()));
     });
-    let saver = || forecaster.models().predictor(Place::First)?.saver();
+    let saver = || forecaster.models().predictor(Role::First)?.saver();
     criterion.bench_function("copying what is saved", |bencher| {
         bencher.iter_batched(|| (), |()| saver(), BatchSize::PerIteration);
     });

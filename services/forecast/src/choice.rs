@@ -18,7 +18,7 @@ pub struct Wanted {
     /// When the first is called adrift.
     pub limits: Limits,
     /// Whether announced ends are heeded.
-    pub hints: bool,
+    pub announced_ends: bool,
 }
 
 impl Wanted {
@@ -31,7 +31,7 @@ impl Wanted {
             rival: None,
             fallback: usual.fallback,
             limits: limits(&usual),
-            hints: usual.hints,
+            announced_ends: usual.hints,
         }
     }
 
@@ -78,7 +78,7 @@ impl Wanted {
             rival,
             fallback: config.fallback,
             limits: limits(config),
-            hints: config.hints,
+            announced_ends: config.hints,
         })
     }
 }

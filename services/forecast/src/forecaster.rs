@@ -1,6 +1,6 @@
 //! What the service knows: the pool, the predictor, and how good the forecasts were.
 
-use lacuna_forecast::{AnnouncedEnds, FitTask, Fits, Fitted};
+use lacuna_forecast::{RefreshTimer, FitTask, Fits, Fitted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::{
     ASTRIDE, Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
@@ -8,7 +8,7 @@ use lacuna_pool::{
 use lacuna_wire::msg::PoolState;
 
 use crate::Models;
-use crate::announced::announced;
+use crate::announced_ends::announced_ends;
 use crate::learner::{ANEW, Upto};
 
 /// Whether there is a pool to speak of.
@@ -24,7 +24,7 @@ pub enum Ready {
 
 /// What came in that should not have, whichever predictor there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Odd {
+pub struct StreamAnomalies {
     /// Holes that begin after the moment at which they are told of.
     pub negative_holes: u64,
     /// Times that the cluster's time went back between two forecasts.
@@ -42,8 +42,8 @@ pub struct Odd {
 pub struct Forecaster {
     keeper: PoolKeeper,
     models: Models,
-    announced: AnnouncedEnds,
-    odd: Odd,
+    refresh: RefreshTimer,
+    anomalies: StreamAnomalies,
     /// The moment of the newest forecast.
     as_of: Timestamp,
     /// The snapshot that is put aside.
@@ -70,8 +70,8 @@ impl Forecaster {
         Self {
             keeper: PoolKeeper::new(UnknownNodes::Accept),
             models,
-            announced: AnnouncedEnds::default(),
-            odd: Odd::default(),
+            refresh: RefreshTimer::default(),
+            anomalies: StreamAnomalies::default(),
             as_of: Timestamp::default(),
             present: None,
             catching_up: false,
@@ -205,12 +205,12 @@ impl Forecaster {
         if went_back || is_early {
             // Another recording, or the same from its beginning.
             self.models.begin_anew();
-            self.announced.touch();
+            self.refresh.touch();
         }
         for change in &changes.list {
             match change {
                 Change::Opened { hole, .. } if hole.since > event.at => {
-                    self.odd.negative_holes += 1;
+                    self.anomalies.negative_holes += 1;
                 }
                 // What ended with the old time is not known to those who begin anew.
                 Change::Closed { .. } if went_back => continue,
@@ -223,7 +223,7 @@ impl Forecaster {
             EventKind::JobPlanned { .. } | EventKind::Reservation { .. }
         );
         if is_word || !changes.is_empty() {
-            self.announced.touch();
+            self.refresh.touch();
         }
         changes
     }
@@ -231,12 +231,12 @@ impl Forecaster {
     /// The pool as of `now`, with forecasts.
     pub fn pool(&mut self, now: Timestamp) -> PoolState {
         if now + Span::from_secs(1) < self.as_of {
-            self.odd.clock_back += 1;
+            self.anomalies.clock_back += 1;
         }
         self.as_of = now;
-        if self.models.heeds_hints() && self.announced.is_due(now) {
-            self.models.hint(now, &announced(&self.keeper));
-            self.announced.done(now);
+        if self.models.uses_announced_ends() && self.refresh.is_due(now) {
+            self.models.announce(now, &announced_ends(&self.keeper));
+            self.refresh.done(now);
         }
         let holes = self.keeper.holes();
         let told = self.keeper.newest_at();
@@ -286,16 +286,16 @@ impl Forecaster {
     }
 
     /// What has happened to the predictors since this was last asked.
-    pub fn news(&mut self) -> Vec<crate::News> {
-        self.models.news()
+    pub fn take_events(&mut self) -> Vec<crate::ModelEvent> {
+        self.models.take_events()
     }
 
     /// What came in that should not have.
     #[must_use]
-    pub fn odd(&self) -> Odd {
-        Odd {
+    pub fn anomalies(&self) -> StreamAnomalies {
+        StreamAnomalies {
             disorder: self.keeper.counts().backwards,
-            ..self.odd
+            ..self.anomalies
         }
     }
 

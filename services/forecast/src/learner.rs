@@ -1,6 +1,6 @@
 //! A predictor, and how far it has learnt already.
 
-use lacuna_forecast::{Choice, Hinted, ModelError, Predictor};
+use lacuna_forecast::{Choice, WithPlannedStarts, ModelError, Predictor};
 use lacuna_model::{Hole, NodeEvent, Span, Timestamp};
 use lacuna_pool::{Change, HoleEnd};
 
@@ -21,14 +21,14 @@ pub struct Upto {
 #[derive(Debug)]
 pub(crate) struct Learner {
     choice: Choice,
-    pub(crate) predictor: Hinted,
+    pub(crate) predictor: WithPlannedStarts,
     /// Set while the past is left out.
     upto: Option<Upto>,
 }
 
 impl Learner {
     pub(crate) fn new(choice: Choice) -> Self {
-        let predictor = Hinted::new(choice.build());
+        let predictor = WithPlannedStarts::new(choice.build());
         Self {
             choice,
             predictor,
@@ -38,7 +38,7 @@ impl Learner {
 
     /// Takes up what was saved; nothing changes if that cannot be.
     pub(crate) fn restore(&mut self, bytes: &[u8], upto: Upto) -> Result<(), ModelError> {
-        self.predictor = Hinted::restore(&self.choice, bytes)?;
+        self.predictor = WithPlannedStarts::restore(&self.choice, bytes)?;
         self.upto = Some(upto);
         Ok(())
     }

@@ -6,7 +6,7 @@
 //! - [`Wanted`] is what the configuration asks for, [`Store`] where models are saved.
 //! - [`run`] is the shell around them.
 
-mod announced;
+mod announced_ends;
 mod choice;
 mod forecaster;
 mod learner;
@@ -19,10 +19,10 @@ mod store;
 mod upkeep;
 
 pub use choice::{OrderError, Wanted};
-pub use forecaster::{Forecaster, Odd, Ready};
+pub use forecaster::{Forecaster, Ready, StreamAnomalies};
 pub use learner::Upto;
 pub use metrics::Metrics;
-pub use models::{Duty, Models, News, Place};
+pub use models::{ModelEvent, Models, Role};
 pub use quality::Quality;
 pub use shell::run;
 pub use store::{Found, Refused, Situation, Store};

@@ -10,7 +10,7 @@
 //! the rival has no answer to it.
 
 use lacuna_forecast::{
-    Adrift, Alarm, Calibration, FitTask, Fits, Fitted, Forecasts, Hint, Hinted, Learning,
+    Adrift, Alarm, Calibration, FitTask, Fits, Fitted, Forecasts, AnnouncedEnd, WithPlannedStarts, Learning,
     ModelError, Predictor, Report,
 };
 use lacuna_model::{Hole, NodeEvent, Timestamp};
@@ -19,27 +19,18 @@ use lacuna_pool::{Change, HoleEnd};
 use crate::Wanted;
 use crate::learner::{Learner, Upto};
 
-/// Who forecasts now.
+/// The role of a predictor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
-    /// The predictor that is wanted.
+pub enum Role {
+    /// The configured predictor.
     First,
-    /// Its rival, since the first is adrift.
-    Rival,
-}
-
-/// Which of the predictors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The one that is wanted.
-    First,
-    /// The one that is scored beside it.
+    /// The predictor that is scored beside the first, and takes over while the first is adrift.
     Rival,
 }
 
 /// What an operator should hear of.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum ModelEvent {
     /// The first is adrift.
     Adrift(Adrift),
     /// It is not any more.
@@ -59,11 +50,11 @@ pub struct Models {
     rival: Option<Learner>,
     calibration: Calibration,
     alarm: Alarm,
-    duty: Duty,
+    active: Role,
     wanted: Wanted,
     /// Whether the rival may take over now.
     may_fall_back: bool,
-    news: Vec<News>,
+    events: Vec<ModelEvent>,
 }
 
 impl Models {
@@ -75,9 +66,9 @@ impl Models {
             rival: wanted.rival.clone().map(Learner::new),
             calibration: Calibration::new(),
             alarm: Alarm::new(wanted.limits),
-            duty: Duty::First,
+            active: Role::First,
             may_fall_back: wanted.fallback,
-            news: Vec::new(),
+            events: Vec::new(),
             wanted,
         }
     }
@@ -86,20 +77,20 @@ impl Models {
     ///
     /// # Errors
     /// [`ModelError`]; nothing has changed then.
-    pub fn restore(&mut self, place: Place, bytes: &[u8], upto: Upto) -> Result<(), ModelError> {
-        match (place, &mut self.rival) {
-            (Place::First, _) => self.first.restore(bytes, upto),
-            (Place::Rival, Some(rival)) => rival.restore(bytes, upto),
-            (Place::Rival, None) => Ok(()),
+    pub fn restore(&mut self, role: Role, bytes: &[u8], upto: Upto) -> Result<(), ModelError> {
+        match (role, &mut self.rival) {
+            (Role::First, _) => self.first.restore(bytes, upto),
+            (Role::Rival, Some(rival)) => rival.restore(bytes, upto),
+            (Role::Rival, None) => Ok(()),
         }
     }
 
     /// The predictor at a place, if there is one.
     #[must_use]
-    pub fn predictor(&self, place: Place) -> Option<&Hinted> {
-        match place {
-            Place::First => Some(&self.first.predictor),
-            Place::Rival => self.rival.as_ref().map(|rival| &rival.predictor),
+    pub fn predictor(&self, role: Role) -> Option<&WithPlannedStarts> {
+        match role {
+            Role::First => Some(&self.first.predictor),
+            Role::Rival => self.rival.as_ref().map(|rival| &rival.predictor),
         }
     }
 
@@ -118,8 +109,8 @@ impl Models {
         self.all().for_each(Learner::begin_anew);
         self.calibration = Calibration::new();
         self.alarm = Alarm::new(self.wanted.limits);
-        self.duty = Duty::First;
-        self.news.push(News::Forgot);
+        self.active = Role::First;
+        self.events.push(ModelEvent::Forgot);
     }
 
     /// An event is about to change the pool; `holes` gives the present ones.
@@ -140,9 +131,9 @@ impl Models {
     }
 
     /// Takes in all ends that are announced as of `now`.
-    pub(crate) fn hint(&mut self, now: Timestamp, hints: &[Hint]) {
+    pub(crate) fn announce(&mut self, now: Timestamp, ends: &[AnnouncedEnd]) {
         let listening = self.all().filter(|learner| learner.is_listening());
-        listening.for_each(|learner| learner.predictor.hint(now, hints));
+        listening.for_each(|learner| learner.predictor.announce(now, ends));
     }
 
     /// Forecasts the present holes, and scores forecasts that were given before. Every end up to
@@ -161,7 +152,7 @@ impl Models {
         self.calibration
             .observe(now, told, holes, &given, other.as_ref());
         self.judge();
-        if self.duty == Duty::Rival
+        if self.active == Role::Rival
             && let Some(mut other) = other.or_else(|| self.of_rival(now, holes))
         {
             other.joint = given.joint.take();
@@ -180,24 +171,24 @@ impl Models {
         let before = self.alarm.raised();
         self.alarm.update(&self.calibration);
         match (before, self.alarm.raised()) {
-            (None, Some(why)) => self.news.push(News::Adrift(why)),
-            (Some(_), None) => self.news.push(News::Recovered),
+            (None, Some(why)) => self.events.push(ModelEvent::Adrift(why)),
+            (Some(_), None) => self.events.push(ModelEvent::Recovered),
             _ => {}
         }
         let is_adrift = self.alarm.raised().is_some();
         let is_better = self.calibration.is_rival_better();
-        match self.duty {
-            Duty::First if self.may_fall_back && is_adrift && is_better => {
-                self.duty = Duty::Rival;
-                self.news.push(News::FellBack);
+        match self.active {
+            Role::First if self.may_fall_back && is_adrift && is_better => {
+                self.active = Role::Rival;
+                self.events.push(ModelEvent::FellBack);
             }
-            Duty::Rival
+            Role::Rival
                 if !self.may_fall_back
                     || self.calibration.is_rival_worse()
                     || !(is_adrift || is_better) =>
             {
-                self.duty = Duty::First;
-                self.news.push(News::CameBack);
+                self.active = Role::First;
+                self.events.push(ModelEvent::CameBack);
             }
             _ => {}
         }
@@ -225,21 +216,21 @@ impl Models {
     }
 
     /// What has happened since this was last asked.
-    pub(crate) fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+    pub(crate) fn take_events(&mut self) -> Vec<ModelEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// Who forecasts now.
     #[must_use]
-    pub fn duty(&self) -> Duty {
-        self.duty
+    pub fn active(&self) -> Role {
+        self.active
     }
 
     /// What forecasts now rest on, in words.
     #[must_use]
     pub fn label(&self) -> String {
-        match (self.duty, &self.rival) {
-            (Duty::Rival, Some(rival)) => format!(
+        match (self.active, &self.rival) {
+            (Role::Rival, Some(rival)) => format!(
                 "{} ({} is adrift)",
                 rival.predictor.label(),
                 self.first.predictor.name()
@@ -273,7 +264,7 @@ impl Models {
     }
 
     /// Whether announced ends are heeded.
-    pub(crate) fn heeds_hints(&self) -> bool {
-        self.wanted.hints
+    pub(crate) fn uses_announced_ends(&self) -> bool {
+        self.wanted.announced_ends
     }
 }

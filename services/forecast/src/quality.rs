@@ -1,10 +1,10 @@
 //! Metrics of the predictors: how good they are, what they rest on, what became of their models.
 
-use lacuna_forecast::{Adrift, Certainty, HORIZONS_S, OrderState};
+use lacuna_forecast::{Adrift, EndKind, HORIZONS_S, OrderState};
 use lacuna_runtime::metrics::{Registry, counter, counters, float_gauge, gauge, gauges, histogram};
 use prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
-use crate::{Duty, Forecaster, Place};
+use crate::{Forecaster, Role};
 
 /// Upper bounds for the time of a fit, seconds.
 const FIT_BOUNDS: [f64; 8] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
@@ -30,7 +30,10 @@ const STATES: [(OrderState, &str); 4] = [
     (OrderState::Released, "none"),
 ];
 
-const KINDS: [(Certainty, &str); 2] = [(Certainty::Hard, "reserved"), (Certainty::Soft, "planned")];
+const KINDS: [(EndKind, &str); 2] = [
+    (EndKind::Reservation, "reserved"),
+    (EndKind::PlannedStart, "planned"),
+];
 
 /// Metrics of the predictors.
 #[derive(Debug, Clone)]
@@ -46,10 +49,10 @@ pub struct Quality {
     order_place: Gauge,
     order_z: Gauge,
     order_events: IntGauge,
-    hints: IntGauge,
-    hints_ended: IntCounterVec,
-    hint_reliability: GaugeVec,
-    oddities: IntCounterVec,
+    announced_ends: IntGauge,
+    ends_by_outcome: IntCounterVec,
+    end_reliability: GaugeVec,
+    anomalies: IntCounterVec,
     fits: IntCounter,
     /// Time of a fit, which no forecast waits for.
     pub fit_seconds: Histogram,
@@ -132,24 +135,24 @@ impl Quality {
                 "lacuna_forecast_order_events",
                 "leave events that bear witness to the order",
             )?,
-            hints: gauge(
+            announced_ends: gauge(
                 registry,
                 "lacuna_forecast_hints",
                 "ends of present holes that are announced",
             )?,
-            hints_ended: counters(
+            ends_by_outcome: counters(
                 registry,
                 "lacuna_forecast_hints_total",
                 "announced ends, by kind and by whether they came true",
                 &["kind", "outcome"],
             )?,
-            hint_reliability: gauges(
+            end_reliability: gauges(
                 registry,
                 "lacuna_forecast_hint_reliability",
                 "probability that an announced end comes true, as learnt, by kind",
                 &["kind"],
             )?,
-            oddities: counters(
+            anomalies: counters(
                 registry,
                 "lacuna_forecast_oddities_total",
                 "what came in that should not have, by kind",
@@ -220,17 +223,17 @@ impl Quality {
             let gauge = self.drift.with_label_values(&[cause]);
             gauge.set(f64::from(u8::from(is_it)));
         }
-        self.fallback.set(i64::from(models.duty() == Duty::Rival));
+        self.fallback.set(i64::from(models.active() == Role::Rival));
         self.show_report(forecaster);
-        if let Some(first) = models.predictor(Place::First) {
-            self.hints
+        if let Some(first) = models.predictor(Role::First) {
+            self.announced_ends
                 .set(i64::try_from(first.announced_ends()).unwrap_or(i64::MAX));
-            for (certainty, kind) in KINDS {
-                let record = first.record(certainty);
-                let ended = |outcome| self.hints_ended.with_label_values(&[kind, outcome]);
+            for (end_kind, kind) in KINDS {
+                let record = first.record(end_kind);
+                let ended = |outcome| self.ends_by_outcome.with_label_values(&[kind, outcome]);
                 follow(&ended("came_true"), record.came_true);
                 follow(&ended("proved_false"), record.proved_false);
-                let gauge = self.hint_reliability.with_label_values(&[kind]);
+                let gauge = self.end_reliability.with_label_values(&[kind]);
                 gauge.set(record.reliability());
             }
         }
@@ -253,18 +256,18 @@ impl Quality {
         self.order_z.set(evidence.z().unwrap_or(0.0));
         self.order_events
             .set(i64::try_from(evidence.events()).unwrap_or(i64::MAX));
-        let odd = forecaster.odd();
-        let of_predictor = report.oddities;
+        let anomalies = forecaster.anomalies();
+        let of_predictor = report.anomalies;
         for (kind, total) in [
-            ("negative_hole", odd.negative_holes),
-            ("clock_back", odd.clock_back),
-            ("disorder", odd.disorder),
+            ("negative_hole", anomalies.negative_holes),
+            ("clock_back", anomalies.clock_back),
+            ("disorder", anomalies.disorder),
             ("unknown_end", of_predictor.unknown_end),
             ("reopened", of_predictor.reopened),
             ("unordered", of_predictor.unordered),
             ("order_contradicted", of_predictor.contradicted),
         ] {
-            follow(&self.oddities.with_label_values(&[kind]), total);
+            follow(&self.anomalies.with_label_values(&[kind]), total);
         }
     }
 }

@@ -17,7 +17,7 @@ use lacuna_wire::address;
 
 use crate::publish::{Decision, Moment, Publisher};
 use crate::upkeep::{Fitting, Keeper};
-use crate::{Forecaster, Metrics, Models, News, Ready, Situation, Store, Wanted};
+use crate::{Forecaster, Metrics, ModelEvent, Models, Ready, Situation, Store, Wanted};
 
 /// Without a change, the pool is published again after this time: ages change, and a message
 /// may have been lost.
@@ -173,21 +173,21 @@ impl Shell {
 
     /// Says what has happened to the predictors.
     fn tell(&mut self) {
-        for news in self.forecaster.news() {
+        for event in self.forecaster.take_events() {
             let predictor = self.forecaster.models().label();
-            match news {
-                News::Adrift(why) => tracing::warn!(
+            match event {
+                ModelEvent::Adrift(why) => tracing::warn!(
                     predictor,
                     reason = %why,
                     "the predictor is adrift: its probabilities are not what comes true"
                 ),
-                News::Recovered => tracing::info!(predictor, "the predictor is right again"),
-                News::FellBack => tracing::warn!(
+                ModelEvent::Recovered => tracing::info!(predictor, "the predictor is right again"),
+                ModelEvent::FellBack => tracing::warn!(
                     predictor,
                     "another predictor has taken over, which was better on the same holes"
                 ),
-                News::CameBack => tracing::info!(predictor, "the wanted predictor is back"),
-                News::Forgot => tracing::warn!(
+                ModelEvent::CameBack => tracing::info!(predictor, "the wanted predictor is back"),
+                ModelEvent::Forgot => tracing::warn!(
                     "time began anew: what was learnt is of its future and is forgotten"
                 ),
             }

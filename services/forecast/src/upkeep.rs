@@ -6,7 +6,7 @@ use lacuna_model::Span;
 use lacuna_runtime::{HealthCheck, Stopwatch};
 use tokio::task::JoinHandle;
 
-use crate::models::Place;
+use crate::models::Role;
 use crate::quality::Quality;
 use crate::store::{Found, Situation, Store};
 use crate::{Forecaster, Models, Upto};
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
     health: HealthCheck,
 }
 
-const PLACES: [Place; 2] = [Place::First, Place::Rival];
+const ROLES: [Role; 2] = [Role::First, Role::Rival];
 
 impl Keeper {
     pub(crate) fn new(store: Store, every: Span, quality: Quality, health: HealthCheck) -> Self {
@@ -78,8 +78,8 @@ impl Keeper {
     /// Takes up what was saved. What cannot be taken up is said loudly, put aside and left: the
     /// service begins anew with that predictor.
     pub(crate) fn restore(&self, models: &mut Models, situation: &Situation) {
-        for place in PLACES {
-            let Some(name) = models.predictor(place).map(Predictor::name) else {
+        for role in ROLES {
+            let Some(name) = models.predictor(role).map(Predictor::name) else {
                 continue;
             };
             let found = match self.store.load(name, situation) {
@@ -93,7 +93,7 @@ impl Keeper {
                     continue;
                 }
             };
-            match models.restore(place, &found.model, found.upto) {
+            match models.restore(role, &found.model, found.upto) {
                 Ok(()) => {
                     self.count("restored");
                     tracing::info!(
@@ -160,8 +160,8 @@ impl Keeper {
         };
         let models = forecaster.models();
         let mut writers = Vec::new();
-        for place in PLACES {
-            if let Some(predictor) = models.predictor(place)
+        for role in ROLES {
+            if let Some(predictor) = models.predictor(role)
                 && let Some(saver) = predictor.saver()
             {
                 writers.push((predictor.name(), saver));

@@ -1,15 +1,15 @@
-//! Fitting the hazard: gradient boosting of oblivious trees with one output for each stretch.
+//! Fitting the hazard: gradient boosting of oblivious trees with one output for each interval.
 //!
 //! Sets and data
 //! - samples `i` with weight `w_i`, levels `x_i`, and a remaining length that is known (ended)
 //!   or known to be at least so long (censored);
-//! - stretches `k`: `(e_{k-1}, e_k]`. Sample `i` is *at risk* in `k` if it was open at `e_{k-1}`
+//! - intervals `k`: `(e_{k-1}, e_k]`. Sample `i` is *at risk* in `k` if it was open at `e_{k-1}`
 //!   and it is known whether it ended in `k`; then `y_ik` is 1 if it did and 0 if not.
 //!
 //! Model: the discrete-time hazard `h_k(x) = logistic(F_k(x))`, `F_k = b_k + Σ_t leaf_t(x)_k`.
 //!
 //! Objective: the likelihood of survival data in discrete time, which is that of one Bernoulli
-//! trial for each sample and stretch at risk (Allison, "Discrete-time methods for the analysis of
+//! example for each sample and interval at risk (Allison, "Discrete-time methods for the analysis of
 //! event histories", Sociological Methodology 13, 1982), with a penalty on leaves:
 //!
 //! ```text
@@ -17,18 +17,18 @@
 //! ```
 //!
 //! Each tree is a Newton step: with `g = w (h - y)` and `q = w h (1 - h)`, a leaf's value is
-//! `-Σg / (Σq + λ)` for each stretch, and a question's gain is the sum over leaves and stretches
+//! `-Σg / (Σq + λ)` for each interval, and a question's gain is the sum over leaves and intervals
 //! of `(Σg)² / (Σq + λ)`, of both sides less that of their union (Chen and Guestrin, "XGBoost",
-//! KDD 2016). All stretches share a tree's questions, so one walk forecasts a whole curve: that,
+//! KDD 2016). All intervals share a tree's questions, so one walk forecasts a whole curve: that,
 //! and rows of bytes, is why this is not left to a library, none of which fits many hazards of
 //! one curve at once.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::features::{FEATURES, Row};
-use super::levels::LEVELS;
-use super::model::{DEPTH, EDGES_S, LEAVES, Model, STRETCHES, Stretches, Tree};
+use super::features::{FEATURES, FeatureRow};
+use super::feature_bins::BINS;
+use super::model::{DEPTH, EDGES_S, LEAVES, Model, INTERVALS, PerInterval, Tree};
 
 /// How many trees at most.
 const TREES: usize = 160;
@@ -56,11 +56,11 @@ const FALLING: [bool; FEATURES] = [
     true, false,
 ];
 
-/// Pairs of neighbouring stretches.
-const PAIRS: usize = STRETCHES / 2;
+/// Pairs of neighbouring intervals.
+const PAIRS: usize = INTERVALS / 2;
 
-/// Gradients and curvatures, two stretches beside each other: `g g q q`. A trial that is at risk
-/// in few stretches adds the first pairs alone. One cache line.
+/// Gradients and curvatures, two intervals beside each other: `g g q q`. A example that is at risk
+/// in few intervals adds the first pairs alone. One cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(align(64))]
 struct Sums([[f32; 4]; PAIRS]);
@@ -82,26 +82,26 @@ impl Sums {
         }
     }
 
-    fn new(&[a, b, c, d, e, f, g, h]: &Stretches, &[p, q, r, s, t, u, v, w]: &Stretches) -> Self {
+    fn new(&[a, b, c, d, e, f, g, h]: &PerInterval, &[p, q, r, s, t, u, v, w]: &PerInterval) -> Self {
         Self([[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]])
     }
 
-    /// Gradients, then curvatures, by stretch.
-    fn split(&self) -> (Stretches, Stretches) {
+    /// Gradients, then curvatures, by interval.
+    fn split(&self) -> (PerInterval, PerInterval) {
         let [[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]] = self.0;
         ([a, b, c, d, e, f, g, h], [p, q, r, s, t, u, v, w])
     }
 }
 
-/// By the count of stretches at risk: 1 for each of them, 0 for the rest.
+/// By the count of intervals at risk: 1 for each of them, 0 for the rest.
 #[expect(
     clippy::indexing_slicing,
     reason = "made by the compiler, which checks every place"
 )]
-const FIRST: [Stretches; STRETCHES + 1] = {
-    let mut first = [[0.0; STRETCHES]; STRETCHES + 1];
+const FIRST: [PerInterval; INTERVALS + 1] = {
+    let mut first = [[0.0; INTERVALS]; INTERVALS + 1];
     let mut count = 0;
-    while count <= STRETCHES {
+    while count <= INTERVALS {
         let mut k = 0;
         while k < count {
             first[count][k] = 1.0;
@@ -113,27 +113,27 @@ const FIRST: [Stretches; STRETCHES + 1] = {
 };
 
 /// How many sums a leaf has.
-const SUMS: usize = FEATURES * LEVELS;
+const SUMS: usize = FEATURES * BINS;
 
 /// Sums by feature and level.
 type Histogram = [Sums; SUMS];
 
 /// A sample as the fit needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Trial {
-    pub(crate) row: Row,
-    /// Stretches that it was seen to survive.
+pub(crate) struct Example {
+    pub(crate) row: FeatureRow,
+    /// PerInterval that it was seen to survive.
     pub(crate) survived: u8,
     /// Whether it was seen to end in the next one.
     pub(crate) ended: bool,
     pub(crate) weight: f32,
 }
 
-impl Trial {
+impl Example {
     /// From a remaining length, known (ended) or known to be at least so long.
-    pub(crate) fn new(row: Row, length_s: f32, ended: bool, weight: f32) -> Self {
+    pub(crate) fn new(row: FeatureRow, length_s: f32, ended: bool, weight: f32) -> Self {
         let survived = if ended {
-            // A hole that ends at an edge ends in the stretch before it.
+            // A hole that ends at an edge ends in the interval before it.
             EDGES_S.partition_point(|&edge| edge < length_s)
         } else {
             EDGES_S.partition_point(|&edge| edge <= length_s)
@@ -141,19 +141,19 @@ impl Trial {
         Self {
             row,
             survived: survived as u8,
-            ended: ended && survived < STRETCHES,
+            ended: ended && survived < INTERVALS,
             weight,
         }
     }
 
-    /// How many stretches it is at risk in, from the first on.
+    /// How many intervals it is at risk in, from the first on.
     fn risk(&self) -> usize {
         usize::from(self.survived + u8::from(self.ended))
     }
 
-    /// Whether it is at risk in a stretch, and whether it ends there.
-    pub(super) fn outcome(&self, stretch: usize) -> Option<f32> {
-        match stretch.cmp(&usize::from(self.survived)) {
+    /// Whether it is at risk in a interval, and whether it ends there.
+    pub(super) fn outcome(&self, interval: usize) -> Option<f32> {
+        match interval.cmp(&usize::from(self.survived)) {
             std::cmp::Ordering::Less => Some(0.0),
             std::cmp::Ordering::Equal if self.ended => Some(1.0),
             _ => None,
@@ -161,14 +161,14 @@ impl Trial {
     }
 }
 
-/// Fits a model to trials in the order of time: `trees` trees on top of what the age alone says.
+/// Fits a model to examples in the order of time: `trees` trees on top of what the age alone says.
 /// Nothing if there is nothing to learn from.
-pub(crate) fn fit(trials: &[Trial], trees: usize, seed: u64) -> Option<Model> {
-    if trials.is_empty() {
+pub(crate) fn fit(examples: &[Example], trees: usize, seed: u64) -> Option<Model> {
+    if examples.is_empty() {
         return None;
     }
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut fit = Fit::new(trials);
+    let mut fit = Fit::new(examples);
     let mut model = fit.begin();
     for _ in 0..trees {
         match fit.tree(&mut rng) {
@@ -179,12 +179,12 @@ pub(crate) fn fit(trials: &[Trial], trees: usize, seed: u64) -> Option<Model> {
     Some(model)
 }
 
-/// How many trees a model of these trials is to have: as many as forecast the newest quarter best,
+/// How many trees a model of these examples is to have: as many as forecast the newest quarter best,
 /// learnt from what was before. So a machine that has shown little is forecast by age, and none is
 /// believed more than it has earned.
-pub(crate) fn trees(trials: &[Trial], seed: u64) -> usize {
-    let before = trials.len() - trials.len() / 4;
-    let (past, newest) = trials.split_at(before);
+pub(crate) fn trees(examples: &[Example], seed: u64) -> usize {
+    let before = examples.len() - examples.len() / 4;
+    let (past, newest) = examples.split_at(before);
     // Holes that were there at the cut are in both parts: what was asked just before it is left
     // out, so that nothing is judged by itself.
     let past = past.get(..before - before / 16).unwrap_or_default();
@@ -195,20 +195,20 @@ pub(crate) fn trees(trials: &[Trial], seed: u64) -> usize {
     }
 }
 
-/// How many trees learnt from the past forecast the newest trials best.
-fn best_count(past: &[Trial], newest: &[Trial], seed: u64) -> usize {
+/// How many trees learnt from the past forecast the newest examples best.
+fn best_count(past: &[Example], newest: &[Example], seed: u64) -> usize {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut fit = Fit::new(past);
     let model = fit.begin();
-    let mut odds: Vec<Stretches> = newest.iter().map(|trial| model.odds(&trial.row)).collect();
-    let loss = |odds: &[Stretches]| -> f64 { newest.iter().zip(odds).map(surprise).sum() };
+    let mut odds: Vec<PerInterval> = newest.iter().map(|example| model.odds(&example.row)).collect();
+    let loss = |odds: &[PerInterval]| -> f64 { newest.iter().zip(odds).map(surprise).sum() };
     let mut best = (0, loss(&odds));
     for count in 1..=TREES {
         let Some(tree) = fit.tree(&mut rng) else {
             break;
         };
-        for (trial, odds) in newest.iter().zip(&mut odds) {
-            if let Some(leaf) = tree.leaves.get(tree.leaf(&trial.row)) {
+        for (example, odds) in newest.iter().zip(&mut odds) {
+            if let Some(leaf) = tree.leaves.get(tree.leaf(&example.row)) {
                 for (odds, add) in odds.iter_mut().zip(leaf) {
                     *odds += add;
                 }
@@ -227,26 +227,26 @@ fn best_count(past: &[Trial], newest: &[Trial], seed: u64) -> usize {
 }
 
 /// Minus the log-likelihood of what was seen.
-fn surprise((trial, odds): (&Trial, &Stretches)) -> f64 {
+fn surprise((example, odds): (&Example, &PerInterval)) -> f64 {
     let seen = odds.iter().enumerate().map_while(|(k, &odds)| {
-        let outcome = trial.outcome(k)?;
+        let outcome = example.outcome(k)?;
         let wrong = if outcome > 0.5 { -odds } else { odds };
         Some(f64::from(wrong.max(0.0) + (-wrong.abs()).exp().ln_1p()))
     });
-    f64::from(trial.weight) * seen.sum::<f64>()
+    f64::from(example.weight) * seen.sum::<f64>()
 }
 
-/// Log-odds of each stretch by age alone. An age that few were seen at is drawn to all.
-fn by_age(trials: &[Trial]) -> Vec<Stretches> {
-    let mut all = [(0.5f64, 1.0f64); STRETCHES];
-    let mut ages = [[(0.0f64, 0.0f64); STRETCHES]; LEVELS];
-    for trial in trials {
-        let [age, ..] = trial.row;
+/// Log-odds of each interval by age alone. An age that few were seen at is drawn to all.
+fn by_age(examples: &[Example]) -> Vec<PerInterval> {
+    let mut all = [(0.5f64, 1.0f64); INTERVALS];
+    let mut ages = [[(0.0f64, 0.0f64); INTERVALS]; BINS];
+    for example in examples {
+        let [age, ..] = example.row;
         for (k, all) in all.iter_mut().enumerate() {
-            let Some(outcome) = trial.outcome(k) else {
+            let Some(outcome) = example.outcome(k) else {
                 break;
             };
-            let (ended, risk) = (f64::from(trial.weight * outcome), f64::from(trial.weight));
+            let (ended, risk) = (f64::from(example.weight * outcome), f64::from(example.weight));
             *all = (all.0 + ended, all.1 + risk);
             let of_age = ages
                 .get_mut(usize::from(age))
@@ -257,8 +257,8 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
         }
     }
     let prior = AGE_PRIOR;
-    let odds = |ages: &[(f64, f64); STRETCHES]| {
-        let mut odds = [0.0; STRETCHES];
+    let odds = |ages: &[(f64, f64); INTERVALS]| {
+        let mut odds = [0.0; INTERVALS];
         for ((odds, &(ended, risk)), (ended_all, risk_all)) in odds.iter_mut().zip(ages).zip(all) {
             let share = (ended + prior * ended_all / risk_all) / (risk + prior);
             let share = share.clamp(1e-6, 1.0 - 1e-6);
@@ -270,17 +270,17 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
 }
 
 struct Fit<'a> {
-    trials: &'a [Trial],
-    /// By trial, the places of its levels in a histogram.
+    examples: &'a [Example],
+    /// By example, the places of its levels in a histogram.
     places: Vec<[u16; FEATURES]>,
-    /// By feature, the levels of the trials.
+    /// By feature, the levels of the examples.
     columns: [Vec<u8>; FEATURES],
-    odds: Vec<Stretches>,
+    odds: Vec<PerInterval>,
     sums: Vec<Sums>,
     leaf: Vec<u8>,
     /// By leaf.
     histograms: Vec<Histogram>,
-    /// The trials that the tree sees, by leaf and then in their order; where each leaf ends.
+    /// The examples that the tree sees, by leaf and then in their order; where each leaf ends.
     seen: Vec<u32>,
     ends: Vec<usize>,
     above: Vec<u32>,
@@ -291,14 +291,14 @@ struct Fit<'a> {
     reason = "the inner loops of the fit; places are below lengths that are set here"
 )]
 impl<'a> Fit<'a> {
-    fn new(trials: &'a [Trial]) -> Self {
+    fn new(examples: &'a [Example]) -> Self {
         Self {
-            trials,
-            places: trials.iter().map(|trial| places(&trial.row)).collect(),
-            columns: std::array::from_fn(|at| trials.iter().map(|trial| trial.row[at]).collect()),
+            examples,
+            places: examples.iter().map(|example| places(&example.row)).collect(),
+            columns: std::array::from_fn(|at| examples.iter().map(|example| example.row[at]).collect()),
             odds: Vec::new(),
-            sums: vec![Sums::default(); trials.len()],
-            leaf: vec![0; trials.len()],
+            sums: vec![Sums::default(); examples.len()],
+            leaf: vec![0; examples.len()],
             histograms: Vec::new(),
             seen: Vec::new(),
             ends: Vec::new(),
@@ -309,19 +309,19 @@ impl<'a> Fit<'a> {
     /// What the age alone says.
     fn begin(&mut self) -> Model {
         let model = Model {
-            by_age: by_age(self.trials),
+            by_age: by_age(self.examples),
             trees: Vec::with_capacity(TREES),
         };
-        let odds = self.trials.iter().map(|trial| model.odds(&trial.row));
+        let odds = self.examples.iter().map(|example| model.odds(&example.row));
         self.odds = odds.collect();
         model
     }
 
     fn tree(&mut self, rng: &mut ChaCha8Rng) -> Option<Tree> {
         self.seen.clear();
-        self.seen.resize(self.trials.len(), 0);
+        self.seen.resize(self.examples.len(), 0);
         let mut count = 0;
-        for at in 0..self.trials.len() {
+        for at in 0..self.examples.len() {
             self.seen[count] = at as u32;
             count += usize::from(rng.random_bool(SEEN));
         }
@@ -359,10 +359,10 @@ impl<'a> Fit<'a> {
             }
         }
         let sums = sums.map(|sums| sums.split());
-        let value = |(g, q): &(Stretches, Stretches)| -> Stretches {
+        let value = |(g, q): &(PerInterval, PerInterval)| -> PerInterval {
             std::array::from_fn(|k| -RATE * g[k] / (q[k] + PENALTY))
         };
-        let mut leaves: Vec<Stretches> = sums.iter().map(value).collect();
+        let mut leaves: Vec<PerInterval> = sums.iter().map(value).collect();
         settle(&mut leaves, &sums, &questions);
         for (odds, &leaf) in self.odds.iter_mut().zip(&self.leaf) {
             for (odds, add) in odds.iter_mut().zip(&leaves[leaf as usize]) {
@@ -377,12 +377,12 @@ impl<'a> Fit<'a> {
     fn gradients(&mut self) {
         for &at in &self.seen {
             let at = at as usize;
-            let trial = &self.trials[at];
+            let example = &self.examples[at];
             let hazards = hazards(&self.odds[at]);
-            let (at_risk, survived) = (&FIRST[trial.risk()], &FIRST[usize::from(trial.survived)]);
-            let (mut g, mut q) = ([0.0; STRETCHES], [0.0; STRETCHES]);
-            for k in 0..STRETCHES {
-                let weight = trial.weight * at_risk[k];
+            let (at_risk, survived) = (&FIRST[example.risk()], &FIRST[usize::from(example.survived)]);
+            let (mut g, mut q) = ([0.0; INTERVALS], [0.0; INTERVALS]);
+            for k in 0..INTERVALS {
+                let weight = example.weight * at_risk[k];
                 let outcome = 1.0 - survived[k];
                 g[k] = weight * (hazards[k] - outcome);
                 q[k] = weight * hazards[k] * (1.0 - hazards[k]);
@@ -391,7 +391,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// The places of a leaf's trials among those seen.
+    /// The places of a leaf's examples among those seen.
     fn range(&self, leaf: usize) -> std::ops::Range<usize> {
         let from = leaf.checked_sub(1).map_or(0, |before| self.ends[before]);
         from..self.ends[leaf]
@@ -420,7 +420,7 @@ impl<'a> Fit<'a> {
         self.ends.extend(ends.iter().map(|end| below + end));
     }
 
-    /// The sums of a leaf that was divided: those of the part with fewer trials are taken, and
+    /// The sums of a leaf that was divided: those of the part with fewer examples are taken, and
     /// the rest is of the other.
     fn divide(&mut self, below: usize, above: usize) {
         let (fewer, more) = if self.range(below).len() < self.range(above).len() {
@@ -439,14 +439,14 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// Adds up the trials of a leaf.
+    /// Adds up the examples of a leaf.
     fn sum_up(&mut self, leaf: usize) {
         let range = self.range(leaf);
         let histogram = &mut self.histograms[leaf];
         for &at in &self.seen[range] {
             let at = at as usize;
             let (places, [a, b, c, d]) = (&self.places[at], self.sums[at].0);
-            match self.trials[at].risk().div_ceil(2) {
+            match self.examples[at].risk().div_ceil(2) {
                 0 => {}
                 1 => tell(histogram, places, [a]),
                 2 => tell(histogram, places, [a, b]),
@@ -460,9 +460,9 @@ impl<'a> Fit<'a> {
     fn question(&self) -> Option<(u8, u8)> {
         let mut best = (1e-3f32, None);
         for (feature, &is_falling) in FALLING.iter().enumerate() {
-            let mut gains = [0.0f32; LEVELS];
+            let mut gains = [0.0f32; BINS];
             for histogram in &self.histograms {
-                let levels = &histogram[feature * LEVELS..][..LEVELS];
+                let levels = &histogram[feature * BINS..][..BINS];
                 let mut whole = Sums::default();
                 for level in levels {
                     whole.add(&level.0);
@@ -471,7 +471,7 @@ impl<'a> Fit<'a> {
                 let mut below = Sums::default();
                 let mut gain = gain_of(&below.split(), &whole, is_falling);
                 for (slot, level) in gains.iter_mut().zip(levels) {
-                    // Many levels are of no trial in a leaf, and change nothing.
+                    // Many levels are of no example in a leaf, and change nothing.
                     if *level != Sums::default() {
                         below.add(&level.0);
                         gain = gain_of(&below.split(), &whole, is_falling);
@@ -479,7 +479,7 @@ impl<'a> Fit<'a> {
                     *slot += gain;
                 }
             }
-            for (level, &gain) in gains.iter().enumerate().take(LEVELS - 1) {
+            for (level, &gain) in gains.iter().enumerate().take(BINS - 1) {
                 if gain > best.0 {
                     best = (gain, Some((feature as u8, level as u8)));
                 }
@@ -490,15 +490,15 @@ impl<'a> Fit<'a> {
 }
 
 /// The places of levels in a histogram.
-fn places(row: &Row) -> [u16; FEATURES] {
+fn places(row: &FeatureRow) -> [u16; FEATURES] {
     let mut places = [0; FEATURES];
     for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
-        *place = feature * LEVELS as u16 + u16::from(level) % LEVELS as u16;
+        *place = feature * BINS as u16 + u16::from(level) % BINS as u16;
     }
     places
 }
 
-/// Adds what is known of a trial in the first stretches to the sums of its levels.
+/// Adds what is known of a example in the first intervals to the sums of its levels.
 #[expect(clippy::indexing_slicing, reason = "a place is below their number")]
 fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], more: [[f32; 4]; N]) {
     for &place in places {
@@ -506,11 +506,11 @@ fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], mor
     }
 }
 
-/// The hazards of all stretches at once: [`logistic`](super::model::logistic) to 1e-6.
-#[expect(clippy::indexing_slicing, reason = "stretches are below their number")]
-fn hazards(odds: &Stretches) -> Stretches {
-    let mut hazards = [0.0; STRETCHES];
-    for k in 0..STRETCHES {
+/// The hazards of all intervals at once: [`logistic`](super::model::logistic) to 1e-6.
+#[expect(clippy::indexing_slicing, reason = "intervals are below their number")]
+fn hazards(odds: &PerInterval) -> PerInterval {
+    let mut hazards = [0.0; INTERVALS];
+    for k in 0..INTERVALS {
         // e^-odds = 2^n 2^f with n whole and f within a half; adding and taking off 1.5 * 2^23
         // rounds. The polynomial is that of 2^f with the least error there.
         let x = odds[k] * -std::f32::consts::LOG2_E;
@@ -531,15 +531,15 @@ fn hazards(odds: &Stretches) -> Stretches {
 }
 
 /// What telling a part of a leaf, by gradients and curvatures, from the rest gains; nothing in a
-/// stretch where the part above would have the higher hazard though it must not.
-#[expect(clippy::indexing_slicing, reason = "stretches are below their number")]
+/// interval where the part above would have the higher hazard though it must not.
+#[expect(clippy::indexing_slicing, reason = "intervals are below their number")]
 fn gain_of(
-    (below_g, below_q): &(Stretches, Stretches),
-    (whole_g, whole_q): &(Stretches, Stretches),
+    (below_g, below_q): &(PerInterval, PerInterval),
+    (whole_g, whole_q): &(PerInterval, PerInterval),
     is_falling: bool,
 ) -> f32 {
-    let mut gains = [0.0; STRETCHES];
-    for k in 0..STRETCHES {
+    let mut gains = [0.0; INTERVALS];
+    for k in 0..INTERVALS {
         let (g, other_g) = (below_g[k], whole_g[k] - below_g[k]);
         let q = below_q[k].max(0.0) + PENALTY;
         let other_q = (whole_q[k] - below_q[k]).max(0.0) + PENALTY;
@@ -560,8 +560,8 @@ fn gain_of(
     reason = "places are below the number of leaves"
 )]
 fn settle(
-    leaves: &mut [Stretches],
-    sums: &[(Stretches, Stretches)],
+    leaves: &mut [PerInterval],
+    sums: &[(PerInterval, PerInterval)],
     questions: &[(u8, u8); DEPTH],
 ) {
     for _ in 0..8 {
@@ -572,7 +572,7 @@ fn settle(
             }
             for below in (0..LEAVES).filter(|leaf| leaf >> bit & 1 == 0) {
                 let above = below | 1 << bit;
-                for k in 0..STRETCHES {
+                for k in 0..INTERVALS {
                     if leaves[above][k] > leaves[below][k] + 1e-6 {
                         let weight = |leaf: usize| sums[leaf].1[k].max(0.0) + PENALTY;
                         let (a, b) = (weight(above), weight(below));

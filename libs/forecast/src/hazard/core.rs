@@ -2,13 +2,13 @@
 
 use super::curves::{GRID, Grouping};
 use super::drift::Drift;
-use super::features::Row;
-use super::model::{Model, Stretches};
+use super::features::FeatureRow;
+use super::fit::{Fits, Trees};
+use super::model::{Model, PerInterval};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
-use super::settings::{HazardSettings, Oddities, OrderReport, OrderState};
-use super::task::{Fits, Trees};
-use crate::joint::Links;
+use super::settings::{HazardSettings, Anomalies, OrderReport, OrderState};
+use crate::co_departure::CoDeparture;
 use crate::order::Taken;
 use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
 
@@ -22,10 +22,10 @@ const REMEMBERED: f64 = 4.0;
 const FOR_EVER_S: f64 = 3.2e8;
 
 /// Time constant of the nodes taken of late, seconds.
-const LATELY_S: f64 = 900.0;
+const RECENT_S: f64 = 900.0;
 
 /// An event's size counts for so much in the mean of late ones.
-const LATE_EVENT: f32 = 0.1;
+const EVENT_WEIGHT: f32 = 0.1;
 
 /// The order is reconsidered once in so many leave events.
 const RECONSIDERED: u64 = 16;
@@ -46,16 +46,16 @@ pub struct View<'a> {
 
 /// What it is like on the machine of late.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Lately {
+pub(super) struct RecentEvents {
     taken: f64,
-    pub(super) bite: f32,
+    pub(super) event_size: f32,
     last_event_s: Option<f64>,
     as_of_s: f64,
 }
 
-impl Lately {
+impl RecentEvents {
     fn fade(&mut self, now_s: f64) {
-        self.taken *= (-(now_s - self.as_of_s).max(0.0) / LATELY_S).exp();
+        self.taken *= (-(now_s - self.as_of_s).max(0.0) / RECENT_S).exp();
         self.as_of_s = now_s;
     }
 
@@ -63,18 +63,18 @@ impl Lately {
         self.fade(now_s);
         self.taken += nodes as f64;
         let size = nodes as f32;
-        self.bite += if self.last_event_s.is_none() {
+        self.event_size += if self.last_event_s.is_none() {
             size
         } else {
-            LATE_EVENT * (size - self.bite)
+            EVENT_WEIGHT * (size - self.event_size)
         };
         self.last_event_s = Some(now_s);
     }
 
     /// Nodes a minute, and seconds since the last event.
     pub(super) fn seen(&self, now_s: f64) -> (f32, f32) {
-        let fade = (-(now_s - self.as_of_s).max(0.0) / LATELY_S).exp();
-        let rate = self.taken * fade / (LATELY_S / 60.0);
+        let fade = (-(now_s - self.as_of_s).max(0.0) / RECENT_S).exp();
+        let rate = self.taken * fade / (RECENT_S / 60.0);
         let quiet = self
             .last_event_s
             .map_or(0.0, |last| (now_s - last).max(0.0));
@@ -89,7 +89,7 @@ pub struct HazardCore {
     pub(super) settings: HazardSettings,
     pub(super) present: Present,
     pub(super) samples: Samples,
-    pub(super) links: Links,
+    pub(super) links: CoDeparture,
     pub(super) typical: Typical,
     pub(super) given: Evidence,
     pub(super) by_taken: Evidence,
@@ -107,13 +107,13 @@ pub struct HazardCore {
     pub(super) learns: bool,
     pub(super) fitting: Fits,
     pub(super) is_fitting: bool,
-    pub(super) lately: Lately,
+    pub(super) recent: RecentEvents,
     pub(super) drift: Drift,
-    pub(super) oddities: Oddities,
+    pub(super) anomalies: Anomalies,
     // Room that is used again and again.
     pub(super) places: Vec<usize>,
-    pub(super) rows: Vec<(u32, Row)>,
-    pub(super) open: Vec<Stretches>,
+    pub(super) rows: Vec<(u32, FeatureRow)>,
+    pub(super) open: Vec<PerInterval>,
     pub(super) grouping: Grouping,
     pub(super) link: Vec<f32>,
 }
@@ -130,7 +130,7 @@ impl HazardCore {
         Self {
             present: Present::new(nodes),
             samples: Samples::new(settings.samples, remembered, settings.seed),
-            links: Links::default(),
+            links: CoDeparture::default(),
             typical: Typical::default(),
             given: Evidence::default(),
             by_taken: Evidence::default(),
@@ -151,9 +151,9 @@ impl HazardCore {
             learns: true,
             fitting: Fits::Inside,
             is_fitting: false,
-            lately: Lately::default(),
+            recent: RecentEvents::default(),
             drift: Drift::default(),
-            oddities: Oddities::default(),
+            anomalies: Anomalies::default(),
             places: Vec::new(),
             rows: Vec::new(),
             open: Vec::new(),
@@ -176,9 +176,9 @@ impl HazardCore {
         for &node in closed {
             if self.present.mark(node) {
                 let began = self.present.slot(node).since_s;
-                self.oddities.negative += u64::from(now_s < began);
+                self.anomalies.negative += u64::from(now_s < began);
             } else {
-                self.oddities.unknown_end += 1;
+                self.anomalies.unknown_end += 1;
             }
         }
         if !self.present.leaving.is_empty() {
@@ -205,7 +205,7 @@ impl HazardCore {
             self.samples.settle(node, last_seen_s, Fate::Censored);
             self.present.remove_marked();
         } else {
-            self.oddities.unknown_end += 1;
+            self.anomalies.unknown_end += 1;
         }
     }
 
@@ -217,7 +217,7 @@ impl HazardCore {
         if let Some(model) = self.model.take() {
             self.look(now_s, |_| true);
             self.open.clear();
-            let mut last: Option<(Row, Stretches)> = None;
+            let mut last: Option<(FeatureRow, PerInterval)> = None;
             for &(_, row) in &self.rows {
                 // Neighbours often look alike to the last level.
                 let open = match last {
@@ -236,7 +236,7 @@ impl HazardCore {
         self.link.clear();
         let list = self.present.list(by);
         for (&a, &b) in list.iter().zip(list.iter().skip(1)) {
-            self.link.push(self.links.of(self.present.kinship(a, b)));
+            self.link.push(self.links.of(self.present.pair_features(a, b)));
         }
         View {
             nodes: self.present.list(by),
@@ -249,7 +249,7 @@ impl HazardCore {
     /// Probability that two present nodes, neighbours in the order, end in the same event.
     #[must_use]
     pub fn link(&self, node: u32, next: u32) -> f32 {
-        self.links.of(self.present.kinship(node, next))
+        self.links.of(self.present.pair_features(node, next))
     }
 
     /// Whether a node's hole is present, and since when.
@@ -290,8 +290,8 @@ impl HazardCore {
 
     /// What came in that should not have.
     #[must_use]
-    pub fn oddities(&self) -> Oddities {
-        self.oddities
+    pub fn anomalies(&self) -> Anomalies {
+        self.anomalies
     }
 
     /// How often a model was fitted.
@@ -311,14 +311,14 @@ impl HazardCore {
     /// Time goes on, whatever the clock says.
     fn clock(&mut self, now_s: f64) -> f64 {
         if !now_s.is_finite() {
-            self.oddities.clock_back += 1;
+            self.anomalies.clock_back += 1;
         } else if !std::mem::replace(&mut self.has_begun, true) {
             // What was saved may have been of a later time.
             self.turn_back(now_s);
         } else if now_s >= self.now_s {
             self.now_s = now_s;
         } else {
-            self.oddities.clock_back += 1;
+            self.anomalies.clock_back += 1;
             if now_s < self.now_s - ANOTHER_TIME_S {
                 self.turn_back(now_s);
             }
@@ -331,7 +331,7 @@ impl HazardCore {
     fn turn_back(&mut self, now_s: f64) {
         self.samples.turn_back(now_s);
         self.present.turn_back(now_s);
-        self.lately = Lately::default();
+        self.recent = RecentEvents::default();
         self.drift.restart();
         if self.fitted_s > now_s {
             // By lengths across the jump: the next end makes another model due.
@@ -349,7 +349,7 @@ impl HazardCore {
         if self.state.is_order() {
             self.present.pass_over(by);
         }
-        self.lately.event(now_s, self.present.leaving.len());
+        self.recent.event(now_s, self.present.leaving.len());
         self.ended += self.present.leaving.len() as u64;
         for &node in &self.present.leaving {
             self.samples.settle(node, now_s, Fate::Ended);
@@ -368,18 +368,18 @@ impl HazardCore {
         let mut joining = Vec::with_capacity(opened.len());
         for &(node, since_s) in opened {
             if !self.present.make_room(node) {
-                self.oddities.unordered += 1;
+                self.anomalies.unordered += 1;
                 self.taken.grow(node as usize + 1);
             }
             let began = if since_s <= now_s {
                 since_s
             } else {
-                self.oddities.negative += 1;
+                self.anomalies.negative += 1;
                 now_s
             };
             if self.present.mark(node) {
                 // Its old hole ended unseen.
-                self.oddities.reopened += 1;
+                self.anomalies.reopened += 1;
                 self.samples.settle(node, now_s, Fate::Censored);
             }
             joining.push((node, began));
@@ -389,7 +389,7 @@ impl HazardCore {
         joining.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
         let told = joining.len();
         joining.dedup_by_key(|hole| hole.0);
-        self.oddities.reopened += (told - joining.len()) as u64;
+        self.anomalies.reopened += (told - joining.len()) as u64;
         self.present.open(&joining);
     }
 }

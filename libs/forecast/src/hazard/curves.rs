@@ -1,9 +1,9 @@
 //! Holes that are forecast nearly alike share a curve.
 
-use super::model::{EDGES_S, STRETCHES, Stretches};
+use super::model::{EDGES_S, INTERVALS, PerInterval};
 
 /// How many points a curve has.
-pub(crate) const GRID: usize = STRETCHES + 6;
+pub(crate) const GRID: usize = INTERVALS + 6;
 
 /// The times of a curve's points, seconds from now.
 pub const GRID_S: [f64; GRID] = [
@@ -26,16 +26,16 @@ pub(crate) struct Grouping {
     /// The cell of each hole.
     cells: Vec<u32>,
     /// Sums and counts of the curves that share a cell.
-    sums: Vec<(Stretches, u32)>,
+    sums: Vec<(PerInterval, u32)>,
     /// The curve of each cell.
     number: Vec<u32>,
     pub(crate) index: Vec<u32>,
     pub(crate) curves: Vec<[f32; GRID]>,
 }
 
-/// The stretch that ends after five minutes.
+/// The interval that ends after five minutes.
 const SOON: usize = 2;
-/// The stretch that ends after an hour.
+/// The interval that ends after an hour.
 const LATE: usize = 4;
 
 impl Grouping {
@@ -45,7 +45,7 @@ impl Grouping {
     }
 
     /// Takes the curves of all holes; `index` and `curves` tell who has which.
-    pub(crate) fn group(&mut self, open: &[Stretches]) {
+    pub(crate) fn group(&mut self, open: &[PerInterval]) {
         self.clear();
         let mut steps = STEPS;
         loop {
@@ -68,7 +68,7 @@ impl Grouping {
             }
             if found as usize <= CURVES {
                 self.sums.clear();
-                self.sums.resize(found as usize, ([0.0; STRETCHES], 0));
+                self.sums.resize(found as usize, ([0.0; INTERVALS], 0));
                 break;
             }
             steps /= 2;
@@ -101,9 +101,9 @@ impl Grouping {
 
 const _: () = assert!(EDGES_S[SOON] == 300.0 && EDGES_S[LATE] == 3600.0);
 
-/// The points between and beyond the stretches: the hazard of the last stretch is constant
+/// The points between and beyond the intervals: the hazard of the last interval is constant
 /// within it and goes on after it.
-fn extend(open: &Stretches) -> [f32; GRID] {
+fn extend(open: &PerInterval) -> [f32; GRID] {
     let &[a, b, c, quarter, hour, four, sixteen, last] = open;
     // A constant hazard between two points: the survival at the share of the way.
     let within = |from: f32, to: f32, share: f32| {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn many_curves_become_few_without_bias() {
-        let open: Vec<Stretches> = (0..10_000u32)
+        let open: Vec<PerInterval> = (0..10_000u32)
             .map(|hole| {
                 let hazard = 0.002 + f64::from(hole) / 40_000.0;
                 let shape = 1.0 + f64::from(hole % 7) / 7.0;
@@ -162,7 +162,7 @@ mod tests {
                 .sum();
             (own, given)
         };
-        for k in 0..STRETCHES {
+        for k in 0..INTERVALS {
             let (own, given) = mean(k);
             assert!((own - given).abs() < 1.0, "{k}: {own} {given}");
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn few_holes_keep_their_own_curves() {
-        let open: Vec<Stretches> = (1..6).map(|n| [n as f32 / 8.0; STRETCHES]).collect();
+        let open: Vec<PerInterval> = (1..6).map(|n| [n as f32 / 8.0; INTERVALS]).collect();
         let mut grouping = Grouping::default();
         grouping.group(&open);
         assert_eq!(grouping.index, [0, 1, 2, 3, 4]);

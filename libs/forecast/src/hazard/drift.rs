@@ -1,14 +1,14 @@
 //! Keeping the level of the hazard right between fits.
 //!
 //! Machines have busy days and quiet ones, and a model that is fitted to the past lags behind.
-//! So the log-odds of each stretch are shifted by what the newest forecasts were off. A sample
-//! counts for a stretch once the whole stretch is over, whether or not its hole has ended by
+//! So the log-odds of each interval are shifted by what the newest forecasts were off. A sample
+//! counts for a interval once the whole interval is over, whether or not its hole has ended by
 //! then: what ended early must not count where its equals that lasted do not count yet.
 //!
 //! How fast a level should follow is another matter on every machine and in every week: one that
 //! is too fast runs after chance, one that is too slow is late. So there are some *followers*
-//! `e`, slow and fast, and the shift is their mean, weighted by how well each has done, stretch
-//! by stretch `k`:
+//! `e`, slow and fast, and the shift is their mean, weighted by how well each has done, interval
+//! by interval `k`:
 //!
 //! ```text
 //! shift_k = Σ_e w_ek s_ek
@@ -25,25 +25,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::boost::Trial;
-use super::model::{EDGES_S, Model, STRETCHES, Stretches, logistic};
+use super::boost::Example;
+use super::model::{EDGES_S, Model, INTERVALS, PerInterval, logistic};
 use super::samples::{Fate, Sample};
 
 /// How many followers there are.
 const FOLLOWERS: usize = 3;
 
-/// The first stretch of each follower moves as if samples of so much curvature had been forecast
+/// The first interval of each follower moves as if samples of so much curvature had been forecast
 /// well before: four times as slow, and again. What is asked at one moment is answered by few
 /// events, so the fastest stands for a moment or two.
 const INERTIA: [f32; FOLLOWERS] = [25.0, 100.0, 400.0];
 
-/// The length of the first stretch, seconds.
+/// The length of the first interval, seconds.
 const FIRST_S: f32 = 60.0;
 
 /// The share of all weight that is dealt out anew at each update.
 const SHARE: f32 = 0.02;
 
-/// Levels are brought up to date this often, seconds: most stretches that plans depend on are no
+/// Levels are brought up to date this often, seconds: most intervals that plans depend on are no
 /// shorter.
 const EVERY_S: f64 = 900.0;
 
@@ -53,15 +53,15 @@ const KEPT: f32 = 0.84;
 /// No shift is larger, in log-odds.
 const MOST: f32 = 2.0;
 
-/// One follower at one stretch.
+/// One follower at one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Follower {
     shift: f32,
     weight: f32,
 }
 
-/// All of them, stretch by stretch.
-pub(super) type Followers = [[Follower; FOLLOWERS]; STRETCHES];
+/// All of them, interval by interval.
+pub(super) type Followers = [[Follower; FOLLOWERS]; INTERVALS];
 
 impl Default for Follower {
     fn default() -> Self {
@@ -72,7 +72,7 @@ impl Default for Follower {
     }
 }
 
-/// What came of a follower's forecasts of one stretch.
+/// What came of a follower's forecasts of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct News {
     off: f32,
@@ -90,10 +90,10 @@ impl News {
     }
 }
 
-/// The shift of each stretch's log-odds, and who it is made from.
+/// The shift of each interval's log-odds, and who it is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Drift {
-    pub(super) shift: Stretches,
+    pub(super) shift: PerInterval,
     followers: Followers,
     as_of_s: Option<f64>,
 }
@@ -149,15 +149,15 @@ impl Drift {
         self.as_of_s.is_none_or(|as_of| now_s >= as_of + EVERY_S)
     }
 
-    /// Takes in the samples whose stretches are newly over; `samples` in the order of time.
+    /// Takes in the samples whose intervals are newly over; `samples` in the order of time.
     pub(super) fn update(&mut self, model: &Model, samples: &[Sample], now_s: f64) {
         let before = self.as_of_s.replace(now_s);
         let Some(before) = before else {
             return;
         };
         let mut start_s = 0.0;
-        let stretches = self.followers.iter_mut().zip(&mut self.shift);
-        for (k, ((followers, shift), &edge)) in stretches.zip(&EDGES_S).enumerate() {
+        let intervals = self.followers.iter_mut().zip(&mut self.shift);
+        for (k, ((followers, shift), &edge)) in intervals.zip(&EDGES_S).enumerate() {
             let edge_s = f64::from(edge);
             let from = samples.partition_point(|sample| sample.at_s + edge_s <= before);
             let mut news = [News::default(); FOLLOWERS];
@@ -167,9 +167,9 @@ impl Drift {
                 if sample.at_s + edge_s > now_s {
                     break;
                 }
-                let trial = trial(sample, now_s);
+                let example = example(sample, now_s);
                 let (Some(outcome), Some(odds)) =
-                    (trial.outcome(k), model.odds(&sample.row).get(k).copied())
+                    (example.outcome(k), model.odds(&sample.row).get(k).copied())
                 else {
                     continue;
                 };
@@ -181,12 +181,12 @@ impl Drift {
                 }
             }
             // What is asked at one moment ends together, and what is asked within one length of
-            // the stretch is mostly answered by the same events.
+            // the interval is mostly answered by the same events.
             let room = ((now_s - before) / (edge_s - start_s)).max(1.0) as f32;
             start_s = edge_s;
             if outcomes > 0.0 {
                 weigh(followers, &news, moments.min(room) / outcomes);
-                // The longer the stretch, the longer one event goes on showing in it.
+                // The longer the interval, the longer one event goes on showing in it.
                 learn(followers, &news, (edge / FIRST_S).sqrt());
                 *shift = mean(followers);
             }
@@ -200,13 +200,13 @@ fn mean(followers: &[Follower; FOLLOWERS]) -> f32 {
 }
 
 /// What is known of a sample now.
-fn trial(sample: &Sample, now_s: f64) -> Trial {
+fn example(sample: &Sample, now_s: f64) -> Example {
     let (length_s, ended) = match sample.fate {
         Fate::Open => ((now_s - sample.at_s) as f32, false),
         Fate::Ended => (sample.length_s, true),
         Fate::Censored => (sample.length_s, false),
     };
-    Trial::new(sample.row, length_s, ended, 1.0)
+    Example::new(sample.row, length_s, ended, 1.0)
 }
 
 /// Who was right gains weight. `rate` is how much the loss of one outcome counts.
@@ -243,10 +243,10 @@ fn learn(followers: &mut [Follower], news: &[News], longer: f32) {
 mod tests {
     use super::*;
     use crate::hazard::features::FEATURES;
-    use crate::hazard::levels::LEVELS;
+    use crate::hazard::feature_bins::BINS;
     use crate::hazard::samples::Samples;
 
-    /// Outcomes of the first stretch, sixteen at a time, of which a share that changes every so
+    /// Outcomes of the first interval, sixteen at a time, of which a share that changes every so
     /// often ended.
     fn weights(changes_every: u32) -> [Follower; FOLLOWERS] {
         let mut followers = [Follower::default(); FOLLOWERS];
@@ -287,9 +287,9 @@ mod tests {
 
     #[test]
     fn the_shift_follows_a_machine_that_has_become_quiet() {
-        // The model says that every second hole ends within each stretch; one in four does.
+        // The model says that every second hole ends within each interval; one in four does.
         let model = Model {
-            by_age: vec![[0.0; STRETCHES]; LEVELS],
+            by_age: vec![[0.0; INTERVALS]; BINS],
             trees: Vec::new(),
         };
         let mut samples = Samples::new(100_000, 1e9, 1);

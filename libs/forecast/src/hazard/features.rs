@@ -1,16 +1,16 @@
 //! What the hazard looks at.
 
-use super::levels::{NEUTRAL, log_level, share_level};
+use super::feature_bins::{NEUTRAL, log_bin, share_bin};
 
 /// How many features there are.
 pub(crate) const FEATURES: usize = 16;
 
 /// The features of one hole at one moment, as levels.
-pub(crate) type Row = [u8; FEATURES];
+pub(crate) type FeatureRow = [u8; FEATURES];
 
 /// A hole as it is seen at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Sight {
+pub(crate) struct RawFeatures {
     /// Seconds since it began.
     pub(crate) age_s: f32,
     /// Its place in the order, if there is one.
@@ -26,11 +26,11 @@ pub(crate) struct Sight {
     /// Nodes taken a minute, of late.
     pub(crate) demand: f32,
     /// Mean size of late leave events, nodes.
-    pub(crate) bite: f32,
+    pub(crate) event_size: f32,
     /// Seconds since the last leave event.
     pub(crate) quiet_s: f32,
     /// How often its node was taken, as a multiple of what is usual.
-    pub(crate) eagerness: f32,
+    pub(crate) hazard_ratio: f32,
 }
 
 /// A hole's place in the order.
@@ -49,30 +49,30 @@ pub(crate) struct Place {
     pub(crate) rank: f32,
 }
 
-impl Sight {
+impl RawFeatures {
     /// As levels. Ages and quiet times in units of 8 s, so that the scale reaches three days.
-    pub(crate) fn row(&self) -> Row {
-        let count = |x: u32| log_level(x as f32);
-        let share = |x: u32, of: u32| share_level(x as f32 / of.max(1) as f32);
+    pub(crate) fn row(&self) -> FeatureRow {
+        let count = |x: u32| log_bin(x as f32);
+        let share = |x: u32, of: u32| share_bin(x as f32 / of.max(1) as f32);
         let placed = |level: fn(&Place) -> u8| self.place.as_ref().map_or(NEUTRAL, level);
         [
-            log_level(self.age_s / 8.0),
+            log_bin(self.age_s / 8.0),
             self.place
                 .map_or(NEUTRAL, |place| share(place.front, self.pool)),
-            placed(|place| log_level(place.front as f32)),
-            placed(|place| log_level(place.fresh as f32)),
-            placed(|place| log_level(place.group_front as f32)),
-            placed(|place| log_level(place.passed as f32)),
+            placed(|place| log_bin(place.front as f32)),
+            placed(|place| log_bin(place.fresh as f32)),
+            placed(|place| log_bin(place.group_front as f32)),
+            placed(|place| log_bin(place.passed as f32)),
             count(self.group),
             count(self.group_left),
             share(self.group_left, self.group),
             count(self.block),
             count(self.pool),
-            log_level(self.demand * 4.0),
-            log_level(self.bite),
-            log_level(self.quiet_s / 8.0),
-            self.place.map_or(NEUTRAL, |place| share_level(place.rank)),
-            log_level(self.eagerness * 8.0),
+            log_bin(self.demand * 4.0),
+            log_bin(self.event_size),
+            log_bin(self.quiet_s / 8.0),
+            self.place.map_or(NEUTRAL, |place| share_bin(place.rank)),
+            log_bin(self.hazard_ratio * 8.0),
         ]
     }
 }

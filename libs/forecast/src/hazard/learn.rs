@@ -1,7 +1,7 @@
 //! How the hazard learns: which order holds, what is asked, when it is fitted.
 
 use super::core::HazardCore;
-use super::features::{Place, Sight};
+use super::features::{Place, RawFeatures};
 use super::present::By;
 use super::settings::OrderState;
 use crate::OrderBy;
@@ -42,7 +42,7 @@ impl HazardCore {
             let leaves = |node| self.present.slot(node).is_leaving;
             if leaves(a) || leaves(b) {
                 self.links
-                    .pair(self.present.kinship(a, b), leaves(a) && leaves(b));
+                    .pair(self.present.pair_features(a, b), leaves(a) && leaves(b));
             }
         }
         self.links.event();
@@ -88,7 +88,7 @@ impl HazardCore {
         if state != self.state {
             let was_given = self.settings.order != OrderBy::Learnt;
             if was_given && state == OrderState::Released {
-                self.oddities.contradicted += 1;
+                self.anomalies.contradicted += 1;
             }
             self.turn(state);
         }
@@ -104,8 +104,8 @@ impl HazardCore {
     pub(super) fn look(&mut self, now_s: f64, wanted: impl Fn(usize) -> bool) {
         let by = self.by();
         let is_order = self.state.is_order();
-        let (demand, quiet_s) = self.lately.seen(now_s);
-        let bite = self.lately.bite;
+        let (demand, quiet_s) = self.recent.seen(now_s);
+        let event_size = self.recent.event_size;
         let taken = &self.taken;
         let rows = &mut self.rows;
         rows.clear();
@@ -116,7 +116,7 @@ impl HazardCore {
             }
             let slot = present.slot(node);
             let group = present.group(slot.group);
-            let sight = Sight {
+            let sight = RawFeatures {
                 age_s: (now_s - slot.since_s) as f32,
                 place: is_order.then_some(Place {
                     front: place,
@@ -130,9 +130,9 @@ impl HazardCore {
                 block: present.in_block(node),
                 pool,
                 demand,
-                bite,
+                event_size,
                 quiet_s,
-                eagerness: taken.eagerness(node),
+                hazard_ratio: taken.hazard_ratio(node),
             };
             rows.push((node, sight.row()));
         });

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use super::core::HazardCore;
 use super::drift::{Drift, Followers};
-use super::features::{FEATURES, Row};
-use super::levels::LEVELS;
+use super::features::{FEATURES, FeatureRow};
+use super::feature_bins::BINS;
 use super::model::Model;
 use super::named::Hazard;
 use super::samples::Fate;
 use super::settings::{HazardSettings, OrderState};
-use crate::joint::Links;
+use crate::co_departure::CoDeparture;
 use crate::saved::{ModelError, open, seal};
 use crate::{Evidence, Nodes, OrderBy, Saver, Typical};
 
-/// Version of what is saved: grows with every change of features, stretches or fields.
+/// Version of what is saved: grows with every change of features, intervals or fields.
 const VERSION: u16 = 3;
 
 #[derive(Serialize, Deserialize)]
@@ -24,7 +24,7 @@ struct Memory {
     state: OrderState,
     given: Evidence,
     by_taken: Evidence,
-    links: Links,
+    links: CoDeparture,
     typical: Typical,
     model: Option<Model>,
     /// How far the model is off of late; not known of older files.
@@ -38,7 +38,7 @@ struct Memory {
     #[serde(default)]
     every: u64,
     /// Levels, moment, remaining length, whether it ended.
-    samples: Vec<(Row, f64, f32, bool)>,
+    samples: Vec<(FeatureRow, f64, f32, bool)>,
 }
 
 impl Hazard {
@@ -105,7 +105,7 @@ impl Hazard {
         };
         let mut samples = memory.samples.iter();
         if samples.any(|(row, at_s, length_s, _)| {
-            row.iter().any(|&level| usize::from(level) >= LEVELS)
+            row.iter().any(|&level| usize::from(level) >= BINS)
                 || !at_s.is_finite()
                 || length_s.is_nan()
                 || *length_s < 0.0
@@ -158,7 +158,7 @@ const _: () = assert!(
 mod tests {
     use super::*;
 
-    /// One that is off by as much at each stretch, as its slowest follower has found.
+    /// One that is off by as much at each interval, as its slowest follower has found.
     fn off(level: f32) -> Hazard {
         let mut hazard = Hazard::new(HazardSettings::default());
         let mut followers = Drift::default().followers();

@@ -6,7 +6,7 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, OrderSource, Timestamp
 
 use super::core::HazardCore;
 use super::curves::{GRID, GRID_S};
-use super::settings::{HazardSettings, Oddities, OrderReport};
+use super::settings::{HazardSettings, Anomalies, OrderReport};
 use crate::{FitTask, Fits, Fitted, Forecasts, Joint, Learning, Nodes, Predictor, Report, Saver};
 
 /// What is told within so many seconds is one event: some schedulers tell of a job node by node.
@@ -49,8 +49,8 @@ impl Hazard {
 
     /// What came in that should not have.
     #[must_use]
-    pub fn oddities(&self) -> Oddities {
-        self.core.oddities()
+    pub fn anomalies(&self) -> Anomalies {
+        self.core.anomalies()
     }
 
     pub(super) fn number(&mut self, node: &NodeId) -> u32 {
@@ -138,7 +138,7 @@ impl Predictor for Hazard {
     fn report(&self) -> Report {
         Report {
             order: Some(self.core.order()),
-            oddities: self.core.oddities(),
+            anomalies: self.core.anomalies(),
             fits: self.core.fits(),
         }
     }

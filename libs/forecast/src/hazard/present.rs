@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Nodes;
-use crate::joint::Kinship;
+use crate::co_departure::PairFeatures;
 
 /// Nobody's group.
 const NONE: u32 = u32::MAX;
@@ -239,10 +239,10 @@ impl Present {
     }
 
     /// What two nodes have in common.
-    pub(crate) fn kinship(&self, a: u32, b: u32) -> Kinship {
+    pub(crate) fn pair_features(&self, a: u32, b: u32) -> PairFeatures {
         let (a_group, b_group) = (self.slot(a).group, self.slot(b).group);
         let left = self.group(a_group).left.min(self.group(b_group).left);
-        Kinship {
+        PairFeatures {
             release: a_group == b_group,
             left,
             block: self.nodes.block(a) == self.nodes.block(b),

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::features::Row;
+use super::features::FeatureRow;
 
 /// No further sample.
 const NONE: u32 = u32::MAX;
@@ -32,7 +32,7 @@ pub(crate) enum Fate {
 /// A hole as it was seen at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
-    pub(crate) row: Row,
+    pub(crate) row: FeatureRow,
     /// When it was seen, seconds.
     pub(crate) at_s: f64,
     /// Seconds from then to its fate.
@@ -95,7 +95,7 @@ impl Samples {
         }
     }
 
-    pub(crate) fn push(&mut self, node: u32, row: Row, now_s: f64) {
+    pub(crate) fn push(&mut self, node: u32, row: FeatureRow, now_s: f64) {
         if self.heads.len() <= node as usize {
             self.heads.resize(node as usize + 1, NONE);
         }
@@ -177,7 +177,7 @@ impl Samples {
     /// Takes over samples whose fate is known, and how often they were taken.
     pub(crate) fn restore(
         &mut self,
-        samples: impl IntoIterator<Item = (Row, f64, f32, bool)>,
+        samples: impl IntoIterator<Item = (FeatureRow, f64, f32, bool)>,
         every: u64,
     ) {
         self.every = every.clamp(1, MOST_STEPS);

@@ -74,7 +74,7 @@ impl OrderState {
 
 /// What came in that should not have, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Oddities {
+pub struct Anomalies {
     /// Times that the clock went back.
     pub clock_back: u64,
     /// Holes that begin after they were seen, or end before they begin.

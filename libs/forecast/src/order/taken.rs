@@ -43,7 +43,7 @@ impl Taken {
     }
 
     /// How often a node was taken, as a multiple of what is usual.
-    pub(crate) fn eagerness(&self, node: u32) -> f32 {
+    pub(crate) fn hazard_ratio(&self, node: u32) -> f32 {
         let (taken, expected) = self.of(node as usize);
         (taken + PRIOR) / (expected + PRIOR)
     }

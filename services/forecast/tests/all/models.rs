@@ -1,8 +1,8 @@
 //! Who forecasts: fits beside the forecasting, models taken up again, and who takes over.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{Choice, Hinted, Learning, Predictor};
-use lacuna_forecast_service::{Duty, Forecaster, Models, News, Place, Ready, Wanted};
+use lacuna_forecast::{Choice, WithPlannedStarts, Learning, Predictor};
+use lacuna_forecast_service::{Forecaster, ModelEvent, Models, Ready, Role, Wanted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_wire::msg::PoolState;
 
@@ -164,10 +164,10 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
     let saved = |place| first.models().predictor(place).unwrap().save().unwrap();
     let mut models = Models::new(hazard());
     models
-        .restore(Place::First, &saved(Place::First), upto)
+        .restore(Role::First, &saved(Role::First), upto)
         .unwrap();
     models
-        .restore(Place::Rival, &saved(Place::Rival), upto)
+        .restore(Role::Rival, &saved(Role::Rival), upto)
         .unwrap();
     // The stream has kept the past; more has come since the model was saved.
     let more = machine.steps(50);
@@ -188,7 +188,7 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
     assert_eq!(second.ready(), Ready::Live);
     second.pool(machine.at());
     assert_eq!(ended(&second), learnt + closed);
-    let rival = |it: &Forecaster| it.models().predictor(Place::Rival).unwrap().learning();
+    let rival = |it: &Forecaster| it.models().predictor(Role::Rival).unwrap().learning();
     let Learning::Learnt { ended: by_rival } = rival(&first) else {
         panic!("the rival has learnt");
     };
@@ -200,15 +200,15 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
         again > by_rival && again <= by_rival + closed,
         "{by_rival} {again} {closed}"
     );
-    assert_eq!(second.models().report().oddities.clock_back, 0);
+    assert_eq!(second.models().report().anomalies.clock_back, 0);
 }
 
 #[test]
 fn a_model_of_another_predictor_changes_nothing() {
-    let survival = Hinted::new(Choice::survival(120.0).build()).save().unwrap();
+    let survival = WithPlannedStarts::new(Choice::survival(120.0).build()).save().unwrap();
     let mut models = Models::new(hazard());
     let error = models
-        .restore(Place::First, &survival, Default::default())
+        .restore(Role::First, &survival, Default::default())
         .unwrap_err();
     assert!(error.to_string().contains("survival"), "{error}");
     let mut forecaster = Forecaster::new(models);
@@ -229,28 +229,28 @@ fn time_that_begins_anew_makes_the_service_forget_what_was_its_future() {
     let mut again = Machine::new(10, 64, START);
     again.seq = jump;
     forecaster.snapshot(&again.snapshot(), None, "");
-    assert!(forecaster.news().contains(&News::Forgot));
+    assert!(forecaster.take_events().contains(&ModelEvent::Forgot));
     assert_eq!(ended(&forecaster), 0);
     take(&mut forecaster, &again.steps(30));
     let few = ended(&forecaster);
     assert!((1..400).contains(&few), "{few}");
-    assert_eq!(forecaster.models().report().oddities.unknown_end, 0);
+    assert_eq!(forecaster.models().report().anomalies.unknown_end, 0);
 }
 
 /// Holes of this machine last minutes; the first believes that they last for ever.
-fn adrift(wanted: Wanted, lock_step: bool, minutes: i64) -> (Forecaster, Vec<News>) {
+fn adrift(wanted: Wanted, lock_step: bool, minutes: i64) -> (Forecaster, Vec<ModelEvent>) {
     let mut machine = Machine::new(12, 64, START);
     let mut forecaster = Forecaster::new(Models::new(wanted));
-    let mut news = Vec::new();
+    let mut model_events = Vec::new();
     while machine.now < START + minutes * 60 {
         for event in machine.step() {
             forecaster.event(&event, "");
         }
         forecaster.set_lock_step(lock_step);
         forecaster.pool(machine.at());
-        news.extend(forecaster.news());
+        model_events.extend(forecaster.take_events());
     }
-    (forecaster, news)
+    (forecaster, model_events)
 }
 
 fn wrong() -> Wanted {
@@ -259,10 +259,10 @@ fn wrong() -> Wanted {
 
 #[test]
 fn a_rival_takes_over_from_a_predictor_that_is_adrift() {
-    let (mut forecaster, news) = adrift(wrong(), false, 12 * 60);
-    assert!(matches!(news[0], News::Adrift(_)), "{news:?}");
-    assert!(news.contains(&News::FellBack), "{news:?}");
-    assert_eq!(forecaster.models().duty(), Duty::Rival);
+    let (mut forecaster, model_events) = adrift(wrong(), false, 12 * 60);
+    assert!(matches!(model_events[0], ModelEvent::Adrift(_)), "{model_events:?}");
+    assert!(model_events.contains(&ModelEvent::FellBack), "{model_events:?}");
+    assert_eq!(forecaster.models().active(), Role::Rival);
     assert!(forecaster.models().adrift().is_some());
     let state = forecaster.pool(Timestamp::from_unix(START + 12 * 3600) + Span::from_secs(60));
     assert_eq!(state.predictor, "survival (constant is adrift)");
@@ -275,18 +275,18 @@ fn nobody_takes_over_in_lock_step_or_against_the_setting() {
     let mut kept = wrong();
     kept.fallback = false;
     for (wanted, lock_step) in [(wrong(), true), (kept, false)] {
-        let (forecaster, news) = adrift(wanted, lock_step, 12 * 60);
-        assert!(matches!(news[..], [News::Adrift(_)]), "{news:?}");
-        assert_eq!(forecaster.models().duty(), Duty::First);
+        let (forecaster, model_events) = adrift(wanted, lock_step, 12 * 60);
+        assert!(matches!(model_events[..], [ModelEvent::Adrift(_)]), "{model_events:?}");
+        assert_eq!(forecaster.models().active(), Role::First);
     }
 }
 
 #[test]
 fn a_predictor_that_is_right_stays_though_it_begins_young() {
-    let (forecaster, news) = adrift(hazard(), true, 24 * 60);
-    assert_eq!(forecaster.models().duty(), Duty::First);
+    let (forecaster, model_events) = adrift(hazard(), true, 24 * 60);
+    assert_eq!(forecaster.models().active(), Role::First);
     let [_, five, ..] = forecaster.models().calibration().scores();
-    println!("{news:?}, skill at five minutes {:?}", five.skill());
+    println!("{model_events:?}, skill at five minutes {:?}", five.skill());
     assert!(forecaster.models().adrift().is_none());
     assert!(five.skill().unwrap() > 0.0);
     assert!(forecaster.models().calibration().concordance().unwrap() > 0.6);
@@ -350,14 +350,14 @@ fn announced_ends_are_passed_on_and_false_ones_are_counted() {
     for (from, to) in [(5, 6), (6, 7), (7, 8)] {
         told(&mut forecaster, from, to);
     }
-    let first = forecaster.models().predictor(Place::First).unwrap();
-    let planned = first.record(lacuna_forecast::Certainty::Soft);
+    let first = forecaster.models().predictor(Role::First).unwrap();
+    let planned = first.record(lacuna_forecast::EndKind::PlannedStart);
     assert_eq!((planned.came_true, planned.proved_false), (1, 1));
-    let reserved = first.record(lacuna_forecast::Certainty::Hard);
+    let reserved = first.record(lacuna_forecast::EndKind::Reservation);
     // Said ten minutes ahead, and four.
     assert_eq!((reserved.came_true, reserved.proved_false), (2, 0));
     // Who does not want them is not told.
-    wanted.hints = false;
+    wanted.announced_ends = false;
     let mut deaf = Forecaster::new(Models::new(wanted));
     told(&mut deaf, 0, 2);
     let state = told(&mut deaf, 2, 4);
@@ -401,9 +401,9 @@ fn what_should_not_come_in_is_counted() {
     };
     forecaster.event(&late, "");
     forecaster.pool(at(110));
-    let odd = forecaster.odd();
+    let anomalies = forecaster.anomalies();
     assert_eq!(
-        (odd.negative_holes, odd.clock_back, odd.disorder),
+        (anomalies.negative_holes, anomalies.clock_back, anomalies.disorder),
         (1, 1, 1)
     );
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lacuna_forecast::{Choice, ModelError};
 use lacuna_forecast_service::{
-    Forecaster, Found, Models, Place, Refused, Situation, Store, Upto, Wanted,
+    Forecaster, Found, Models, Refused, Role, Situation, Store, Upto, Wanted,
 };
 use lacuna_model::{ClusterId, Span, Timestamp};
 
@@ -36,7 +36,7 @@ fn learnt() -> Found {
         forecaster.event(&event, "");
     }
     forecaster.pool(machine.at());
-    let first = forecaster.models().predictor(Place::First).unwrap();
+    let first = forecaster.models().predictor(Role::First).unwrap();
     Found {
         model: first.save().unwrap(),
         upto: forecaster.upto().unwrap(),
@@ -44,7 +44,7 @@ fn learnt() -> Found {
 }
 
 fn take_up(found: &Found) -> Result<(), ModelError> {
-    Models::new(wanted()).restore(Place::First, &found.model, found.upto)
+    Models::new(wanted()).restore(Role::First, &found.model, found.upto)
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_old_version_and_another_predictor_are_told_from_damage() {
     let found = learnt();
     let word = |bytes: &[u8]| {
         let source = Models::new(wanted())
-            .restore(Place::First, bytes, found.upto)
+            .restore(Role::First, bytes, found.upto)
             .unwrap_err();
         let path = Path::new("x").to_owned();
         Refused::Model { path, source }.word()
@@ -167,7 +167,7 @@ fn an_old_version_and_another_predictor_are_told_from_damage() {
     // The version stands behind the mark of eight bytes.
     old[8] ^= 1;
     assert_eq!(word(&old), "other_version");
-    let survival = lacuna_forecast::Hinted::new(Choice::survival(60.0).build());
+    let survival = lacuna_forecast::WithPlannedStarts::new(Choice::survival(60.0).build());
     assert_eq!(word(&survival.save().unwrap()), "other_predictor");
     assert_eq!(word(b"no model at all"), "damaged");
 }

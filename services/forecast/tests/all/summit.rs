@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_forecast::{Choice, HORIZONS_S};
-use lacuna_forecast_service::{Duty, Forecaster, Models, News, Wanted};
+use lacuna_forecast_service::{Forecaster, ModelEvent, Models, Role, Wanted};
 use lacuna_model::{EventKind, NodeEvent, NodeId, Timestamp};
 use lacuna_testkit::{Missing, data, or_skip};
 
@@ -33,7 +33,7 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
     let wanted = Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut seq = 0;
-    let mut news = Vec::new();
+    let mut model_events = Vec::new();
     let (mut looks, mut adrift, mut behind) = (0.0, 0.0, 0.0);
     let mut sums = [(0.0, 0.0, 0.0); HORIZONS_S.len()];
     let mut concordance = 0.0;
@@ -53,9 +53,9 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
             forecaster.install(Some(task.run()));
         }
         forecaster.pool(at);
-        for item in forecaster.news() {
+        for item in forecaster.take_events() {
             println!("{:>7.0} s: {item:?}", at.since(FROM).as_secs_f64());
-            news.push((at, item));
+            model_events.push((at, item));
         }
         if at < FROM {
             continue;
@@ -63,7 +63,7 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
         let models = forecaster.models();
         looks += 1.0;
         adrift += f64::from(u8::from(models.adrift().is_some()));
-        behind += f64::from(u8::from(models.duty() == Duty::Rival));
+        behind += f64::from(u8::from(models.active() == Role::Rival));
         let scores = models.calibration().scores();
         for (sum, score) in sums.iter_mut().zip(scores) {
             sum.0 += score.skill().unwrap();
@@ -81,14 +81,14 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
         );
     }
     println!(
-        "concordance {:.3}; adrift {:.3} of the time, the rival on duty {:.3}; {:?}",
+        "concordance {:.3}; adrift {:.3} of the time, the rival on active {:.3}; {:?}",
         concordance / looks,
         adrift / looks,
         behind / looks,
         forecaster.models().report()
     );
     assert!(looks > 5000.0);
-    let fell_back = news.iter().any(|(_, item)| *item == News::FellBack);
+    let fell_back = model_events.iter().any(|(_, item)| *item == ModelEvent::FellBack);
     println!("fell back: {fell_back}");
     let [_, (five, ..), ..] = sums;
     assert!(five / looks > 0.05, "{}", five / looks);

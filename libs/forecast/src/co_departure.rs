@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What neighbours have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kinship {
+pub(crate) struct PairFeatures {
     /// Their holes began in the same release event.
     pub(crate) release: bool,
     /// They stand in the same block.
@@ -13,7 +13,7 @@ pub(crate) struct Kinship {
     pub(crate) left: u32,
 }
 
-impl Kinship {
+impl PairFeatures {
     fn stratum(self) -> usize {
         let size = match self.left {
             0..5 => 0,
@@ -36,7 +36,7 @@ const STRATA: usize = 16;
 /// as uniform. Pairs count alike, since a scenario asks of pairs; an event that tells of a
 /// thousand counts no more than one that tells of a hundred.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct Links {
+pub(crate) struct CoDeparture {
     both: [f64; STRATA],
     any: [f64; STRATA],
     now: [(u32, u32); STRATA],
@@ -45,10 +45,10 @@ pub(crate) struct Links {
 /// Pairs of one event and stratum that count at most.
 const AT_MOST: f64 = 100.0;
 
-impl Links {
+impl CoDeparture {
     /// At least one of two neighbours leaves; `both` tells whether the other does too.
-    pub(crate) fn pair(&mut self, kinship: Kinship, both: bool) {
-        if let Some(count) = self.now.get_mut(kinship.stratum()) {
+    pub(crate) fn pair(&mut self, pair_features: PairFeatures, both: bool) {
+        if let Some(count) = self.now.get_mut(pair_features.stratum()) {
             *count = (
                 count.0.saturating_add(u32::from(both)),
                 count.1.saturating_add(1),
@@ -70,8 +70,8 @@ impl Links {
     }
 
     /// Probability that neighbours end together.
-    pub(crate) fn of(&self, kinship: Kinship) -> f32 {
-        let stratum = kinship.stratum();
+    pub(crate) fn of(&self, pair_features: PairFeatures) -> f32 {
+        let stratum = pair_features.stratum();
         let at = |sums: &[f64; STRATA]| sums.get(stratum).copied().unwrap_or(0.0);
         ((at(&self.both) + 1.0) / (at(&self.any) + 2.0)) as f32
     }
@@ -83,12 +83,12 @@ mod tests {
 
     #[test]
     fn links_are_learnt_by_what_neighbours_share() {
-        let kin = |release, block| Kinship {
+        let kin = |release, block| PairFeatures {
             release,
             block,
             left: 7,
         };
-        let mut links = Links::default();
+        let mut links = CoDeparture::default();
         assert_eq!(links.of(kin(true, true)), 0.5);
         for event in 0..100 {
             links.pair(kin(true, true), event % 10 > 0);

@@ -1,18 +1,18 @@
-//! What came of a scheduler's announcements, counted.
+//! Outcomes of planned starts and reservations, counted.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CLASSES, LEADS, OVERDUE};
+use super::class::{CLASSES, LEADS, OVERDUE};
 
-/// What an announcement weighs fades over about so many later ones of its class.
+/// The weight of an outcome fades over about this many later ones of its class.
 const REMEMBERED: f64 = 500.0;
 
-/// So much must have come out before hard words are doubted.
+/// The weight of outcomes that must be known before reservations are doubted.
 const ENOUGH: f64 = 10.0;
 
-/// How words come out: before their moment, at it, and later or never.
+/// The end of a hole against its announced time: before it, at it, or later or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Before,
@@ -20,7 +20,8 @@ pub(super) enum Outcome {
     After,
 }
 
-/// How announcements of one class came out, each counting as one, by the parts of its words.
+/// Outcomes of one class, as faded sums. Each batch of announced ends adds 1 in all, shared out
+/// by the outcomes of its holes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcomes {
     pub(super) before: f64,
@@ -33,37 +34,37 @@ impl Outcomes {
         self.before + self.at + self.after
     }
 
-    fn add(&mut self, parts: Self) {
+    fn add(&mut self, shares: Self) {
         let fade = 1.0 - 1.0 / REMEMBERED;
-        self.before = self.before * fade + parts.before;
-        self.at = self.at * fade + parts.at;
-        self.after = self.after * fade + parts.after;
+        self.before = self.before * fade + shares.before;
+        self.at = self.at * fade + shares.at;
+        self.after = self.after * fade + shares.after;
     }
 
-    /// Probabilities that the next one comes before its moment, and at it: the means of a
-    /// Dirichlet distribution that began as uniform.
+    /// Probabilities that the next end comes before its time, and at it: the means of a
+    /// Dirichlet distribution with a uniform prior.
     pub(super) fn shares(&self) -> (f64, f64) {
         let all = self.all() + 3.0;
         ((self.before + 1.0) / all, (self.at + 1.0) / all)
     }
 }
 
-/// How announcements of one kind turned out.
+/// The track record of announced ends of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct TrackRecord {
     pub(super) kept: f64,
     pub(super) broken: f64,
-    /// Announcements that came true, ever. An announcement counts at each lead at which it was
-    /// made.
+    /// Batches that came true, in total. A batch counts once for each lead at which it was
+    /// announced.
     pub came_true: u64,
-    /// Announcements that did not: too late, or never, or, if they named the very moment, too
-    /// early.
+    /// Batches that did not come true: the holes ended too late or never. A planned start also
+    /// proves false if its holes end too early.
     pub proved_false: u64,
 }
 
-impl Record {
-    /// Probability that the next one comes true: the mean of a Beta distribution that began as
-    /// uniform.
+impl TrackRecord {
+    /// Probability that the next announced end comes true: the mean of a Beta distribution with
+    /// a uniform prior.
     #[must_use]
     pub fn reliability(&self) -> f64 {
         (self.kept + 1.0) / (self.kept + self.broken + 2.0)
@@ -74,20 +75,21 @@ impl Record {
     }
 }
 
-/// The words of one class for one moment: how many are open, and how the others came out.
+/// The announced ends of one class and one time: the number that are open, and the outcomes of
+/// the others.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Announcement {
+pub(super) struct Batch {
     open: u32,
-    told: [u32; 3],
+    ended: [u32; 3],
 }
 
-/// What came of announcements so far.
+/// The outcomes of all announced ends so far, and the batches that are open.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Books {
-    /// By class and moment in milliseconds.
-    pub(super) open: BTreeMap<(usize, i64), Announcement>,
+pub(super) struct OutcomeCounts {
+    /// Open batches by class and time in milliseconds.
+    pub(super) open: BTreeMap<(usize, i64), Batch>,
     pub(super) outcomes: [Outcomes; CLASSES],
-    /// Of soft announcements and of hard ones: how many came true, and how many did not.
+    /// Batches that came true and that did not, for planned starts and for reservations.
     pub(super) counts: [(u64, u64); 2],
     pub(super) is_frozen: bool,
 }
@@ -96,35 +98,35 @@ fn key(class: usize, at_s: f64) -> (usize, i64) {
     (class, (at_s * 1000.0).round() as i64)
 }
 
-impl Books {
+impl OutcomeCounts {
     pub(super) fn open(&mut self, class: usize, at_s: f64) {
         self.open.entry(key(class, at_s)).or_default().open += 1;
     }
 
-    /// A word came out, or nobody knows how.
+    /// Closes one announced end with its outcome; `None` if the outcome is unknown.
     pub(super) fn close(&mut self, class: usize, at_s: f64, outcome: Option<Outcome>) {
         let key = key(class, at_s);
-        let Some(announcement) = self.open.get_mut(&key) else {
+        let Some(batch) = self.open.get_mut(&key) else {
             return;
         };
-        let [before, at, after] = &mut announcement.told;
+        let [before, at, after] = &mut batch.ended;
         match outcome {
             Some(Outcome::Before) => *before += 1,
             Some(Outcome::At) => *at += 1,
             Some(Outcome::After) => *after += 1,
             None => {}
         }
-        announcement.open = announcement.open.saturating_sub(1);
-        if announcement.open == 0 {
-            let told = announcement.told.map(f64::from);
+        batch.open = batch.open.saturating_sub(1);
+        if batch.open == 0 {
+            let ended = batch.ended.map(f64::from);
             self.open.remove(&key);
-            self.settle(class, told);
+            self.settle(class, ended);
         }
     }
 
     fn settle(&mut self, class: usize, [before, at, after]: [f64; 3]) {
         let all = before + at + after;
-        let is_hard = class >= LEADS;
+        let is_reservation = class >= LEADS;
         if let Some(outcomes) = self.outcomes.get_mut(class)
             && all > 0.0
             && !self.is_frozen
@@ -134,16 +136,16 @@ impl Books {
                 at: at / all,
                 after: after / all,
             });
-            // Counted when its time passed.
+            // An overdue batch was counted when its time passed.
             if class % LEADS == OVERDUE {
                 return;
             }
-            let [soft, hard] = &mut self.counts;
-            // What is hard names the latest moment, what is soft the very one.
-            let (count, kept) = if is_hard {
-                (hard, before + at)
+            let [planned, reserved] = &mut self.counts;
+            // A reservation gives the latest end, a planned start the very time of it.
+            let (count, kept) = if is_reservation {
+                (reserved, before + at)
             } else {
-                (soft, at)
+                (planned, at)
             };
             let side = if kept * 2.0 >= all {
                 &mut count.0

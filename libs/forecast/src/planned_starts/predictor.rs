@@ -1,142 +1,125 @@
-//! What the scheduler announces, on top of what a predictor believes. `promises` learns what the
-//! announcements are worth, and this puts them into curves.
+//! A predictor whose curves include planned starts and reservations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::{Announced, Forecast, ForecastPoint, Hole, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::promises::{self, Promises, Record, Word};
+use super::announced_end::{AnnouncedEnd, EndKind};
+use super::outcomes::TrackRecord;
+use super::tracker::{self, EndOdds, EndTracker};
 use crate::saved::{ModelError, open, seal};
 use crate::{Choice, FitTask, Fits, Fitted, Forecasts, Learning, Predictor, Report, Saver};
 
-/// A moment that has passed by more than this hides no later one.
+/// An announced time that has passed by more than this, in seconds, yields to a later one.
 const PAST_S: f64 = 60.0;
 
-/// The step from before to after takes this many seconds, because a forecast's times strictly
+/// The drop at the announced time takes this many seconds, because a forecast's times strictly
 /// increase.
 const STEP_S: f64 = 0.001;
 
-/// What sums of probabilities may be off.
+/// The rounding error that a sum of probabilities may have.
 const ROUNDING: f64 = 1e-9;
 
-/// Version of what is saved.
+/// The name in saved models.
+const NAME: &str = "hinted";
+
+/// The version of the saved format.
 const VERSION: u16 = 1;
 
-/// How firmly an end is announced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Certainty {
-    /// The hole does not last beyond the moment: a reservation, a limit.
-    Hard,
-    /// The hole is planned to end at the moment: a waiting job's planned start. It may be
-    /// withdrawn, or come earlier or later.
-    Soft,
-}
-
-/// An end that the scheduler announces.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hint {
-    /// Of which hole.
-    pub node: NodeId,
-    /// When.
-    pub at: Timestamp,
-    /// How firmly.
-    pub certainty: Certainty,
-}
-
-/// Adds what the scheduler announces to what another predictor believes.
+/// Adds planned starts and reservations to the curves of another predictor.
 ///
-/// What such words are worth is learnt as they come out ([`Promises`]): with the probabilities `e`
-/// that a hole ends before the moment announced, `τ` from now, and `r` that it ends then, and with
-/// the believed curve `S`, the curve is
+/// The odds of announced ends are learnt from their outcomes ([`EndTracker`]). Let `e` be the
+/// probability that a hole ends before the announced time `τ` (from now), `r` the probability
+/// that it ends at that time, and `S` the curve of the other predictor. The curve is then
 ///
 /// ```text
 /// 1 - e (1 - S(t)) / (1 - S(τ))    before τ
 /// (1 - e - r) S(t) / S(τ)          after it
 /// ```
 ///
-/// For a hard announcement `e = 1 - S(τ)` and `r = S(τ)`, so that the hole lasts no longer; both
-/// times the share of hard ones that came true, if more turn out false than true. Who decides by
-/// forecasts is told of announcements apart ([`Forecasts::announced`]): nodes that are wanted for
-/// one moment are wanted together.
-pub struct Hinted {
+/// A reservation has `e = 1 - S(τ)` and `r = S(τ)`, so the hole lasts no longer than `τ`. If more
+/// reservations prove false than true, both are multiplied by the share that came true.
+/// [`Forecasts::announced`] lists the announced ends as well: nodes that are wanted for the same
+/// time are wanted together.
+pub struct WithPlannedStarts {
     inner: Box<dyn Predictor>,
     numbers: HashMap<NodeId, u32>,
-    promises: Promises,
-    /// The nodes of which something is announced now.
-    told: BTreeSet<u32>,
+    tracker: EndTracker,
+    /// The nodes with an announced end.
+    announced: BTreeSet<u32>,
 }
 
-impl std::fmt::Debug for Hinted {
+impl std::fmt::Debug for WithPlannedStarts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hinted")
+        f.debug_struct("WithPlannedStarts")
             .field("inner", &self.inner.label())
-            .field("told", &self.told.len())
-            .field("promises", &self.promises.memory())
+            .field("announced", &self.announced.len())
+            .field("tracker", &self.tracker.memory())
             .finish_non_exhaustive()
     }
 }
 
 #[derive(Serialize, Deserialize)]
 struct Memory {
-    /// Not known of older files, which counted otherwise.
-    #[serde(default)]
-    promises: Option<promises::Memory>,
+    /// Absent in older files, which counted otherwise.
+    #[serde(default, rename = "promises")]
+    tracker: Option<tracker::Memory>,
     inner: Option<Vec<u8>>,
 }
 
-impl Hinted {
-    /// Nothing announced yet.
+impl WithPlannedStarts {
+    /// Wraps a predictor; no end is announced yet.
     #[must_use]
     pub fn new(inner: Box<dyn Predictor>) -> Self {
         Self {
             inner,
             numbers: HashMap::new(),
-            promises: Promises::default(),
-            told: BTreeSet::new(),
+            tracker: EndTracker::default(),
+            announced: BTreeSet::new(),
         }
     }
 
-    /// What was saved of a predictor of this choice with hints.
+    /// Restores a predictor of this choice, with the outcomes of announced ends, from the bytes of
+    /// [`save`](Predictor::save).
     ///
     /// # Errors
-    /// [`ModelError`] says what is wrong with the bytes.
+    /// [`ModelError`] if the bytes are damaged, or of another predictor or version.
     pub fn restore(choice: &Choice, bytes: &[u8]) -> Result<Self, ModelError> {
-        let memory: Memory = open("hinted", VERSION, bytes)?;
+        let memory: Memory = open(NAME, VERSION, bytes)?;
         let inner = match memory.inner {
             Some(inner) => choice.restore(&inner)?,
             None => choice.build(),
         };
-        let mut hinted = Self::new(inner);
-        if let Some(promises) = &memory.promises {
+        let mut restored = Self::new(inner);
+        if let Some(tracker) = &memory.tracker {
             let damaged = |what: &str| ModelError::Damaged {
                 what: what.to_owned(),
             };
-            hinted.promises = Promises::restore(promises).map_err(damaged)?;
+            restored.tracker = EndTracker::restore(tracker).map_err(damaged)?;
         }
-        Ok(hinted)
+        Ok(restored)
     }
 
-    /// How announcements of a kind turned out.
+    /// The track record of announced ends of a kind.
     #[must_use]
-    pub fn record(&self, certainty: Certainty) -> Record {
-        self.promises.record(certainty)
+    pub fn record(&self, kind: EndKind) -> TrackRecord {
+        self.tracker.record(kind)
     }
 
-    /// How many ends are announced now.
+    /// The number of holes with an announced end.
     #[must_use]
     pub fn announced_ends(&self) -> usize {
-        self.told.len()
+        self.announced.len()
     }
 
-    /// Whether any end was ever announced.
-    fn has_heard(&self) -> bool {
-        let judged = |certainty| {
-            let record = self.record(certainty);
+    /// Whether an end is announced, or the outcome of an earlier one is known.
+    fn has_announcements(&self) -> bool {
+        let judged = |kind| {
+            let record = self.record(kind);
             record.came_true > 0 || record.proved_false > 0
         };
-        !self.told.is_empty() || judged(Certainty::Hard) || judged(Certainty::Soft)
+        !self.announced.is_empty() || judged(EndKind::Reservation) || judged(EndKind::PlannedStart)
     }
 
     fn number(&mut self, node: &NodeId) -> u32 {
@@ -145,34 +128,34 @@ impl Hinted {
         }
         let number = self.numbers.len() as u32;
         self.numbers.insert(node.clone(), number);
-        self.promises.grow(self.numbers.len());
+        self.tracker.grow(self.numbers.len());
         number
     }
 
-    /// The hole of a node is over; it ended at `at`, if that was seen.
+    /// Records that the hole of a node is over. `at` is its end, if that was seen.
     fn over(&mut self, node: &NodeId, at: Option<Timestamp>) {
         let Some(&number) = self.numbers.get(node) else {
             return;
         };
         match at {
-            Some(at) => self.promises.ends(number, at.unix_seconds()),
-            None => self.promises.lose(number),
+            Some(at) => self.tracker.ended(number, at.unix_seconds()),
+            None => self.tracker.lost(number),
         }
-        self.told.remove(&number);
+        self.announced.remove(&number);
     }
 }
 
-/// The believed curve with what is announced in it.
-fn adjusted(believed: &Forecast, word: Word) -> Forecast {
-    let Word {
+/// The curve of the other predictor with the odds of an announced end in it.
+fn adjusted(curve: &Forecast, odds: EndOdds) -> Forecast {
+    let EndOdds {
         after_s,
         early,
         kept,
-    } = word;
-    let then = believed.open_after(after_s);
+    } = odds;
+    let then = curve.open_after(after_s);
     let before = |at_s: f64| {
-        let ended = 1.0 - believed.open_after(at_s);
-        // Who believes that none ends before has no opinion on when: any time is as good.
+        let ended = 1.0 - curve.open_after(at_s);
+        // A curve that has no end before the announced time gives no times: they are uniform.
         let share = if then < 1.0 {
             ended / (1.0 - then)
         } else {
@@ -184,14 +167,14 @@ fn adjusted(believed: &Forecast, word: Word) -> Forecast {
     let late = if late > ROUNDING { late } else { 0.0 };
     let after = |at_s: f64| {
         let share = if then > 0.0 {
-            believed.open_after(at_s) / then
+            curve.open_after(at_s) / then
         } else {
             0.0
         };
         late * share.min(1.0)
     };
     let point = |after_s, open| ForecastPoint { after_s, open };
-    let times = || believed.points.iter().map(|point| point.after_s);
+    let times = || curve.points.iter().map(|point| point.after_s);
     let mut points: Vec<ForecastPoint> = times()
         .filter(|&at| at < after_s)
         .map(|at| point(at, before(at)))
@@ -207,13 +190,13 @@ fn adjusted(believed: &Forecast, word: Word) -> Forecast {
     Forecast { points }
 }
 
-impl Predictor for Hinted {
+impl Predictor for WithPlannedStarts {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
 
     fn label(&self) -> String {
-        if self.has_heard() {
+        if self.has_announcements() {
             format!("{} with announced ends", self.inner.label())
         } else {
             self.inner.label()
@@ -239,34 +222,35 @@ impl Predictor for Hinted {
     }
 
     fn freeze(&mut self) {
-        self.promises.freeze();
+        self.tracker.freeze();
         self.inner.freeze();
     }
 
-    fn hint(&mut self, now: Timestamp, hints: &[Hint]) {
-        let mut told: BTreeMap<u32, (bool, Timestamp, Certainty)> = BTreeMap::new();
-        for hint in hints {
-            let is_past = now.since(hint.at).as_secs_f64() > PAST_S;
-            let word = (is_past, hint.at, hint.certainty);
-            // The earliest end to come counts; of two at one moment, the firmer.
-            let entry = told.entry(self.number(&hint.node)).or_insert(word);
-            *entry = (*entry).min(word);
+    fn announce(&mut self, now: Timestamp, ends: &[AnnouncedEnd]) {
+        let mut announced: BTreeMap<u32, (bool, Timestamp, EndKind)> = BTreeMap::new();
+        for end in ends {
+            let is_past = now.since(end.at).as_secs_f64() > PAST_S;
+            let candidate = (is_past, end.at, end.kind);
+            // The earliest end to come counts; at equal times, a reservation.
+            let entry = announced.entry(self.number(&end.node)).or_insert(candidate);
+            *entry = (*entry).min(candidate);
         }
-        for number in std::mem::take(&mut self.told) {
-            if !told.contains_key(&number) {
-                self.promises.says(number, f64::INFINITY, Certainty::Soft);
+        for number in std::mem::take(&mut self.announced) {
+            if !announced.contains_key(&number) {
+                self.tracker
+                    .announce(number, f64::INFINITY, EndKind::PlannedStart);
             }
         }
-        for (&number, &(_, at, certainty)) in &told {
-            self.promises.says(number, at.unix_seconds(), certainty);
+        for (&number, &(_, at, kind)) in &announced {
+            self.tracker.announce(number, at.unix_seconds(), kind);
         }
-        self.promises.step(now.unix_seconds());
-        self.told = told.into_keys().collect();
+        self.tracker.step(now.unix_seconds());
+        self.announced = announced.into_keys().collect();
     }
 
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts {
         let mut given = self.inner.forecast(now, holes);
-        if self.told.is_empty() {
+        if self.announced.is_empty() {
             return given;
         }
         let mut known: BTreeMap<(u32, [u64; 3]), u32> = BTreeMap::new();
@@ -276,18 +260,18 @@ impl Predictor for Hinted {
             };
             let otherwise = *slot;
             let nothing = Forecast::default();
-            let believed = given.forecasts.get(otherwise as usize);
-            let believed = believed.unwrap_or(&nothing);
-            let open_after = |after_s: f64| believed.open_after(after_s);
-            let word = self.promises.of(number, now.unix_seconds(), open_after);
-            let Some(word) = word else {
+            let curve = given.forecasts.get(otherwise as usize);
+            let curve = curve.unwrap_or(&nothing);
+            let open_after = |after_s: f64| curve.open_after(after_s);
+            let odds = self.tracker.odds(number, now.unix_seconds(), open_after);
+            let Some(odds) = odds else {
                 continue;
             };
-            let Word {
+            let EndOdds {
                 after_s,
                 early,
                 kept,
-            } = word;
+            } = odds;
             given.announced.push(Announced {
                 hole: place,
                 after_s,
@@ -300,7 +284,7 @@ impl Predictor for Hinted {
                 Some(&known) => known,
                 None => {
                     let number = given.forecasts.len() as u32;
-                    let adjusted = adjusted(believed, word);
+                    let adjusted = adjusted(curve, odds);
                     given.forecasts.push(adjusted);
                     known.insert(key, number);
                     number
@@ -332,20 +316,20 @@ impl Predictor for Hinted {
 
     fn save(&self) -> Option<Vec<u8>> {
         let memory = Memory {
-            promises: Some(self.promises.memory()),
+            tracker: Some(self.tracker.memory()),
             inner: self.inner.save(),
         };
-        seal("hinted", VERSION, &memory)
+        seal(NAME, VERSION, &memory)
     }
 
     fn saver(&self) -> Option<Saver> {
-        let (promises, inner) = (self.promises.memory(), self.inner.saver());
+        let (tracker, inner) = (self.tracker.memory(), self.inner.saver());
         Some(Box::new(move || {
             let memory = Memory {
-                promises: Some(promises),
+                tracker: Some(tracker),
                 inner: inner.and_then(|inner| inner()),
             };
-            seal("hinted", VERSION, &memory)
+            seal(NAME, VERSION, &memory)
         }))
     }
 }
