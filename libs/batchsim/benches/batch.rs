@@ -1,9 +1,8 @@
-//! How long the scheduler simulator takes for 100,000 jobs by each rule, and a generated
-//! machine in all.
+//! The time of the simulated batch scheduler for 100,000 jobs by each policy, and of a generated
+//! machine.
 //!
-//! Two workloads of 100,000 jobs on 1,024 nodes: one that the machine can bear, with a queue of
-//! dozens, and one that it cannot, whose queue grows to thousands, which shows how the cost
-//! grows with it.
+//! There are two workloads of 100,000 jobs on 1,024 nodes. The first keeps a queue of dozens. The
+//! second is more than the machine can do: its queue grows to thousands, and the cost with it.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Simulator};
@@ -24,7 +23,7 @@ fn drawn() -> Vec<BatchJob> {
         .unwrap_or_default()
 }
 
-/// The same jobs, a fifth closer together: more than there is room for.
+/// The same jobs, a fifth closer together: more than the machine can do.
 fn crowded(jobs: &[BatchJob]) -> Vec<BatchJob> {
     let closer = |job: &BatchJob| BatchJob {
         submit: job.submit / 5 * 4,
@@ -61,7 +60,7 @@ fn batch(criterion: &mut Criterion) {
                 layout,
                 ..Machine::new(NODES)
             };
-            // Conservative backfill is slow where hundreds wait; see the module's words.
+            // Conservative backfill is slow where hundreds wait (see its module).
             if !load.is_empty() && backfill == Backfill::Conservative {
                 continue;
             }

@@ -1,54 +1,54 @@
-//! Planned starts of the present holes, as changes from moment to moment.
+//! Changes of the planned ends of present holes.
 
-use crate::outlook::Wanted;
+use crate::preview::PlannedHoles;
 
 /// No planned start.
 const NONE: i64 = i64::MAX;
 
-/// Tells how planned starts of present holes change ([`Simulator::wanted`]). One that has passed
-/// is told for the next second, again and again.
+/// Lists the changes of the planned ends of present holes ([`Simulator::planned_holes`]). A
+/// planned end that has passed moves to the next second at each step.
 ///
-/// [`Simulator::wanted`]: crate::Simulator::wanted
+/// [`Simulator::planned_holes`]: crate::Simulator::planned_holes
 #[derive(Debug, Clone)]
 pub struct Announcer {
-    /// Seconds by node.
-    told: Vec<i64>,
+    /// The planned end by node, seconds.
+    at: Vec<i64>,
     changes: Vec<(u32, Option<i64>)>,
 }
 
 impl Announcer {
-    /// None of `nodes` nodes has a planned start.
+    /// An announcer for `nodes` nodes without planned ends.
     #[must_use]
     pub fn new(nodes: u32) -> Self {
         Self {
-            told: vec![NONE; nodes as usize],
+            at: vec![NONE; nodes as usize],
             changes: Vec::new(),
         }
     }
 
-    /// At second `now` the holes of the nodes `taken` end, and those that are present are
-    /// `wanted`. Gives what has changed of these: node and planned start, ascending by node;
-    /// nothing for a plan that is withdrawn. A planned start ends with its hole untold.
+    /// Returns the changes at second `now`: node and planned end, ascending by node, with `None`
+    /// for a withdrawn plan. `taken` are the nodes whose holes end now, and `holes` are all present
+    /// holes. The end of a hole clears its plan without a change in the list.
     pub fn step(
         &mut self,
         now: i64,
         taken: impl IntoIterator<Item = u32>,
-        wanted: &[Wanted],
+        holes: &[PlannedHoles],
     ) -> &[(u32, Option<i64>)] {
         self.changes.clear();
         let soonest = now.saturating_add(1);
         for node in taken {
-            if let Some(told) = self.told.get_mut(node as usize) {
-                *told = NONE;
+            if let Some(known) = self.at.get_mut(node as usize) {
+                *known = NONE;
             }
         }
-        for Wanted { nodes, at } in wanted {
+        for PlannedHoles { nodes, at } in holes {
             let at = at.map_or(NONE, |at| at.max(soonest));
             for node in nodes.nodes() {
-                if let Some(told) = self.told.get_mut(node as usize)
-                    && *told != at
+                if let Some(known) = self.at.get_mut(node as usize)
+                    && *known != at
                 {
-                    *told = at;
+                    *known = at;
                     self.changes.push((node, (at != NONE).then_some(at)));
                 }
             }
@@ -60,28 +60,28 @@ impl Announcer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Run;
+    use crate::NodeRange;
 
-    fn wanted(first: u32, count: u32, at: Option<i64>) -> Wanted {
-        let nodes = Run { first, count };
-        Wanted { nodes, at }
+    fn holes(first: u32, count: u32, at: Option<i64>) -> PlannedHoles {
+        let nodes = NodeRange { first, count };
+        PlannedHoles { nodes, at }
     }
 
     #[test]
-    fn only_changes_are_told_and_a_planned_start_ends_with_its_hole() {
-        let mut told = Announcer::new(4);
-        let first = [wanted(0, 2, Some(1100)), wanted(2, 1, None)];
-        let changes = told.step(1000, [], &first);
+    fn only_changes_are_listed_and_a_planned_end_is_cleared_with_its_hole() {
+        let mut announcer = Announcer::new(4);
+        let first = [holes(0, 2, Some(1100)), holes(2, 1, None)];
+        let changes = announcer.step(1000, [], &first);
         assert_eq!(changes, [(0, Some(1100)), (1, Some(1100))]);
-        let second = [wanted(0, 2, Some(1100)), wanted(2, 1, Some(1050))];
-        assert_eq!(told.step(1000, [], &second), [(2, Some(1050))]);
-        // Node 0 leaves; the hole that it has later is another.
-        let third = [wanted(1, 1, None), wanted(2, 1, Some(1050))];
-        assert_eq!(told.step(1000, [0], &third), [(1, None)]);
-        let fourth = [wanted(0, 1, Some(1100)), wanted(1, 1, None)];
-        assert_eq!(told.step(1000, [], &fourth), [(0, Some(1100))]);
-        // Second 1100 has come, and the hole is still there.
-        let last = [wanted(0, 1, Some(1100))];
-        assert_eq!(told.step(1120, [], &last), [(0, Some(1121))]);
+        let second = [holes(0, 2, Some(1100)), holes(2, 1, Some(1050))];
+        assert_eq!(announcer.step(1000, [], &second), [(2, Some(1050))]);
+        // The hole of node 0 ends. Its next hole is another one.
+        let third = [holes(1, 1, None), holes(2, 1, Some(1050))];
+        assert_eq!(announcer.step(1000, [0], &third), [(1, None)]);
+        let fourth = [holes(0, 1, Some(1100)), holes(1, 1, None)];
+        assert_eq!(announcer.step(1000, [], &fourth), [(0, Some(1100))]);
+        // Second 1100 has passed, and the hole is still open.
+        let last = [holes(0, 1, Some(1100))];
+        assert_eq!(announcer.step(1120, [], &last), [(0, Some(1121))]);
     }
 }

@@ -1,16 +1,16 @@
-//! Nodes that take no job for a time: drained, or reserved for others.
+//! Blocked nodes: drained by an outage, or reserved.
 
-use crate::job::Run;
+use crate::job::NodeRange;
 use crate::machine::Machine;
 use crate::nodes::NodeSet;
 
 /// Nodes that are blocked in `[from, until)`.
-type Block = (Run, i64, i64);
+type Block = (NodeRange, i64, i64);
 
-/// Which nodes are blocked when.
+/// The blocked nodes over time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
-    /// From each moment until the next one these nodes are blocked; none before the first.
+    /// The nodes blocked from each time until the next one; none before the first.
     points: Vec<(i64, NodeSet)>,
 }
 
@@ -28,8 +28,8 @@ impl Calendar {
                     active.push(block);
                 }
                 let mut set = NodeSet::empty(nodes);
-                for (run, _, _) in &active {
-                    set.insert(&[*run]);
+                for (range, _, _) in &active {
+                    set.insert(&[*range]);
                 }
                 (at, set)
             })
@@ -37,22 +37,21 @@ impl Calendar {
         Self { points }
     }
 
-    /// The nodes that are blocked at a moment.
+    /// The nodes that are blocked at a time.
     pub(crate) fn at(&self, moment: i64) -> Option<&NodeSet> {
         let after = self.points.partition_point(|(at, _)| *at <= moment);
         let place = after.checked_sub(1)?;
         self.points.get(place).map(|(_, set)| set)
     }
 
-    /// The moments after this one at which something changes, each with the nodes that are
-    /// blocked from then on.
+    /// The times of changes after this one, each with the nodes that are blocked from then on.
     pub(crate) fn after(&self, moment: i64) -> &[(i64, NodeSet)] {
         let after = self.points.partition_point(|(at, _)| *at <= moment);
         self.points.get(after..).unwrap_or_default()
     }
 }
 
-/// Every moment at which a block begins or ends, ascending. The end of all time is none.
+/// The times at which a block begins or ends, ascending, without the largest number.
 fn edges(blocks: &[Block]) -> Vec<i64> {
     let ends = blocks.iter().flat_map(|b| [b.1, b.2]);
     let mut edges: Vec<i64> = ends.filter(|&at| at < i64::MAX).collect();
@@ -61,17 +60,17 @@ fn edges(blocks: &[Block]) -> Vec<i64> {
     edges
 }
 
-/// The outages and reservations of a machine, and which of them hold at present.
+/// The outages and reservations of a machine, and those in force now.
 #[derive(Debug, Clone)]
 pub(crate) struct Blocks {
     nodes: u32,
     outages: Vec<Block>,
     edges: Vec<i64>,
-    /// How many edges have passed.
+    /// The number of edges that have passed.
     passed: usize,
-    /// All reservations: they are known from the beginning.
+    /// All reservations, which are known from the beginning.
     pub(crate) reservations: Calendar,
-    /// The outages that hold at present: of others the scheduler knows nothing.
+    /// The outages in force, the only ones that the scheduler knows.
     pub(crate) known_outages: Calendar,
     /// Drained nodes.
     pub(crate) down: NodeSet,
@@ -82,7 +81,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Nothing, if no node is ever drained or reserved.
+    /// The blocks of a machine; `None` if it has no outages and no reservations.
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
         let outages = machine.outages.iter();
         let outages: Vec<Block> = outages.map(|o| (o.nodes, o.from, o.until)).collect();
@@ -106,12 +105,12 @@ impl Blocks {
         })
     }
 
-    /// The next moment at which something changes.
+    /// The time of the next change.
     pub(crate) fn next_edge(&self) -> Option<i64> {
         self.edges.get(self.passed).copied()
     }
 
-    /// Goes on to `now`; whether something changed.
+    /// Advances to `now` and tells whether blocked nodes changed.
     pub(crate) fn reach(&mut self, now: i64) -> bool {
         let passed = self.edges.partition_point(|at| *at <= now);
         if passed == self.passed {
@@ -132,7 +131,7 @@ impl Blocks {
         true
     }
 
-    /// Takes out of a set what is known to be blocked at a moment that is not in the past.
+    /// Removes from a set the nodes that are known to be blocked at a time not in the past.
     pub(crate) fn strike(&self, set: &mut NodeSet, at: i64) {
         for calendar in [&self.known_outages, &self.reservations] {
             if let Some(blocked) = calendar.at(at) {
@@ -149,23 +148,23 @@ mod tests {
 
     #[test]
     fn overlapping_blocks_end_each_at_its_own_time() {
-        let run = |first, count| Run { first, count };
+        let range = |first, count| NodeRange { first, count };
         let machine = Machine {
             outages: vec![
                 Outage {
-                    nodes: run(0, 2),
+                    nodes: range(0, 2),
                     from: 10,
                     until: 30,
                 },
                 Outage {
-                    nodes: run(1, 2),
+                    nodes: range(1, 2),
                     from: 20,
                     until: 40,
                 },
             ],
             reservations: vec![Reservation {
                 name: "maintenance".to_owned(),
-                nodes: run(3, 1),
+                nodes: range(3, 1),
                 from: 20,
                 until: 50,
             }],
@@ -175,7 +174,7 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(at) = blocks.next_edge() {
             assert!(blocks.reach(at) && !blocks.reach(at));
-            let down: Vec<u32> = blocks.down.runs().flat_map(Run::nodes).collect();
+            let down: Vec<u32> = blocks.down.ranges().flat_map(NodeRange::nodes).collect();
             seen.push((at, down, blocks.reserved.count()));
         }
         assert_eq!(
@@ -188,7 +187,7 @@ mod tests {
                 (50, vec![], 0),
             ]
         );
-        // The reservation is known ahead, the outages are not.
+        // The reservation is known in advance, the outages are not.
         blocks.passed = 0;
         blocks.reach(5);
         let mut set = NodeSet::all(4);

@@ -1,27 +1,27 @@
 //! Conservative backfill: every waiting job has a reservation.
 //!
-//! The variant is that of Mu'alem and Feitelson (IEEE TPDS 12(6), 2001): a job gets the
-//! earliest start that delays nobody who came before it; when a job ends before its walltime,
-//! the schedule is compressed: in order of submission, each reservation is lifted and made
-//! anew at the earliest moment, with all others as they are (here at every end, since a job that
-//! moves may leave room for one before it). So no start is ever put off by a
-//! later job, and only jobs that overrun their walltime or nodes that fail break a promise.
+//! The variant is that of Mu'alem and Feitelson (IEEE TPDS 12(6), 2001). A job gets the earliest
+//! start that delays no job submitted before it. When a job ends before its walltime, the schedule
+//! is compressed: in order of submission, each reservation is lifted and placed again at the
+//! earliest time, with all others unchanged. Here this is done at every end, since a job that
+//! moves may leave room for an earlier one. So a later job never delays a start. A reserved start
+//! is missed only if a job overruns its walltime or nodes fail.
 //!
-//! A compression costs (waiting jobs) x (moments at which something is to happen), so only the
-//! first [`Machine::depth`](field@crate::Machine::depth) jobs of the queue have a reservation; those
-//! behind wait without one and cannot start.
+//! A compression costs (waiting jobs) x (times in the profile). So only the first
+//! [`Machine::depth`](field@crate::Machine::depth) jobs of the queue have a reservation. Jobs
+//! behind them wait without one and cannot start.
 
 use crate::nodes::NodeSet;
 use crate::profile::{Count, Profile, Room};
 use crate::queue::Waiting;
 use crate::state::State;
 
-/// Room that this policy can build and place jobs in.
+/// A kind of room in which this policy places jobs.
 pub(crate) trait Ahead: Room {
-    /// What is free when, by walltimes.
+    /// The free room over time, by walltimes.
     fn ahead(state: &State) -> Profile<Self>;
-    /// The nodes on which a job with this part starts now, if they are free.
-    fn nodes(state: &State, part: &Self::Part) -> Option<Vec<crate::job::Run>>;
+    /// The nodes on which a job with this part starts now; `None` if they are not free.
+    fn nodes(state: &State, part: &Self::Part) -> Option<Vec<crate::job::NodeRange>>;
 }
 
 impl Ahead for Count {
@@ -29,7 +29,7 @@ impl Ahead for Count {
         state.counts()
     }
 
-    fn nodes(state: &State, part: &u32) -> Option<Vec<crate::job::Run>> {
+    fn nodes(state: &State, part: &u32) -> Option<Vec<crate::job::NodeRange>> {
         state.free.lowest(*part)
     }
 }
@@ -39,7 +39,7 @@ impl Ahead for NodeSet {
         state.sets()
     }
 
-    fn nodes(state: &State, part: &Self::Part) -> Option<Vec<crate::job::Run>> {
+    fn nodes(state: &State, part: &Self::Part) -> Option<Vec<crate::job::NodeRange>> {
         state.free.contains(part).then(|| part.clone())
     }
 }
@@ -51,7 +51,7 @@ pub(crate) struct Slot<P> {
     pub(crate) part: P,
 }
 
-/// A waiting job with its reservation; without one if it never fits as things are known.
+/// A waiting job with its reservation, which is missing if the job fits at no known time.
 #[derive(Debug, Clone)]
 pub(crate) struct Reserved<P> {
     pub(crate) waiting: Waiting,
@@ -62,9 +62,9 @@ pub(crate) struct Reserved<P> {
 #[derive(Debug, Clone)]
 pub(crate) struct Conservative<R: Room> {
     pub(crate) reserved: Vec<Reserved<R::Part>>,
-    /// What running jobs and reservations leave free.
+    /// The room that running jobs and reservations leave free.
     profile: Profile<R>,
-    /// The next reserved start: something happens then, whether a job ends or not.
+    /// The next reserved start, which is an event of its own.
     next_start: Option<i64>,
 }
 
@@ -77,8 +77,8 @@ impl<R: Ahead> Conservative<R> {
         }
     }
 
-    /// The next reserved start. Nothing while a job runs beyond its walltime and the next start
-    /// hangs on it: that is planned for the next second, over and over.
+    /// The next reserved start. `None` while the next start waits for a job beyond its walltime,
+    /// since it would be planned for the next second again and again.
     pub(crate) fn next_start(&self) -> Option<i64> {
         self.next_start
     }
@@ -110,7 +110,7 @@ impl<R: Ahead> Conservative<R> {
         self.next_start = next.filter(|&start| !overdue || start > now.saturating_add(1));
     }
 
-    /// Jobs from the queue get reservations, as many as the depth allows.
+    /// Gives reservations to jobs from the queue, as many as the depth allows.
     fn admit(&mut self, state: &mut State) {
         while self.reserved.len() < state.machine.depth() {
             let Some(waiting) = state.queue.pop_front() else {
@@ -122,12 +122,12 @@ impl<R: Ahead> Conservative<R> {
             };
             self.place(state, &mut reserved);
             let start = reserved.slot.as_ref().map(|slot| slot.start);
-            reserved.waiting.promised = start;
+            reserved.waiting.reserved_start = start;
             self.reserved.push(reserved);
         }
     }
 
-    /// Reserves the earliest start.
+    /// Reserves the earliest start of a job.
     fn place(&mut self, state: &State, reserved: &mut Reserved<R::Part>) {
         let job = &reserved.waiting.job;
         let length = job.walltime.max(1);
@@ -138,7 +138,8 @@ impl<R: Ahead> Conservative<R> {
         });
     }
 
-    /// Begins anew from what runs and is known, and keeps every promise that can be kept.
+    /// Builds the profile again from running jobs and blocks, and keeps every reserved start that
+    /// still fits.
     fn renew(&mut self, state: &mut State) {
         self.profile = R::ahead(state);
         let mut reserved = std::mem::take(&mut self.reserved);
@@ -171,7 +172,7 @@ impl<R: Ahead> Conservative<R> {
         self.reserved = reserved;
     }
 
-    /// Each job in turn moves to its earliest start, all others staying as they are.
+    /// Moves each job in turn to its earliest start, with all others unchanged.
     fn compress(&mut self, state: &State) {
         let mut reserved = std::mem::take(&mut self.reserved);
         for entry in &mut reserved {
@@ -200,15 +201,15 @@ impl<R: Ahead> Conservative<R> {
         self.reserved = reserved;
     }
 
-    /// Starts the jobs whose time has come; whether there were any.
+    /// Starts the jobs whose reserved start has come, and tells whether there were any.
     fn start_due(&mut self, state: &mut State) -> bool {
         let before = self.reserved.len();
         self.reserved.retain(|entry| {
             let due = entry.slot.as_ref().filter(|slot| slot.start <= state.now);
-            let Some(runs) = due.and_then(|slot| R::nodes(state, &slot.part)) else {
+            let Some(ranges) = due.and_then(|slot| R::nodes(state, &slot.part)) else {
                 return true;
             };
-            state.start(&entry.waiting, runs);
+            state.start(&entry.waiting, ranges);
             false
         });
         self.reserved.len() < before

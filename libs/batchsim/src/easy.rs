@@ -4,7 +4,7 @@ use crate::machine::Backfill;
 use crate::queue::{Queue, Verdict};
 use crate::state::State;
 
-/// When the head of the queue can start at the latest, and how many nodes it leaves free then.
+/// The latest start of the head of the queue, and the nodes that it leaves free then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shadow {
     pub(crate) at: i64,
@@ -18,32 +18,32 @@ pub(crate) fn schedule(state: &mut State) {
             break;
         }
         state.queue.pop_front();
-        let runs = state.free.take(head.job.nodes);
-        state.start(&head, runs);
+        let ranges = state.free.take(head.job.nodes);
+        state.start(&head, ranges);
     }
     let Some(head) = state.queue.front().copied() else {
         return;
     };
     let nothing_fits =
         state.machine.backfill == Backfill::None || state.free.count() < state.queue.least();
-    if nothing_fits && head.promised.is_some() {
+    if nothing_fits && head.reserved_start.is_some() {
         return;
     }
     let shadow = shadow(state, head.job.nodes);
     if let Some(head) = state.queue.front_mut()
-        && head.promised.is_none()
+        && head.reserved_start.is_none()
     {
-        head.promised = Some(shadow.at);
+        head.reserved_start = Some(shadow.at);
     }
     if !nothing_fits {
-        // The queue is out of the state while its jobs start.
+        // The queue is taken out of the state while its jobs start.
         let mut queue = std::mem::take(&mut state.queue);
         backfill(state, &mut queue, shadow);
         state.queue = queue;
     }
 }
 
-/// When `wanted` nodes will be free by what running jobs have asked for.
+/// The time at which `wanted` nodes are free, by the walltimes of running jobs.
 pub(crate) fn shadow(state: &State, wanted: u32) -> Shadow {
     let mut free = state.free.count();
     let mut at = state.now;
@@ -74,8 +74,8 @@ fn backfill(state: &mut State, queue: &mut Queue, shadow: Shadow) {
         if !ends_before {
             spare -= nodes;
         }
-        let runs = state.free.take(nodes);
-        state.start(next, runs);
+        let ranges = state.free.take(nodes);
+        state.start(next, ranges);
         Verdict::Started(state.free.count())
     });
 }

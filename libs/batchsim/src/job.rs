@@ -1,25 +1,25 @@
-//! Batch jobs, where they ran, and why a workload is refused.
+//! Batch jobs, their placements, and the errors of a workload.
 
 use serde::{Deserialize, Serialize};
 
-/// Lengths beyond this (3,000 years, in seconds) count as this, and so do moments that far
-/// beyond 1970 a million times over: a damaged log must not reach the end of the numbers.
+/// The longest length, seconds (3,000 years); longer ones count as this. Times are bounded to a
+/// million times as much around 1970. So a damaged log cannot overflow the numbers.
 pub(crate) const LONGEST_S: i64 = 100_000_000_000;
 
 /// A rigid batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchJob {
-    /// Its number, for the caller's use.
+    /// The number of the job, for the caller's use.
     pub id: u64,
-    /// When it is submitted, seconds.
+    /// The submission, seconds.
     pub submit: i64,
-    /// How many nodes it needs.
+    /// The number of nodes that the job needs.
     pub nodes: u32,
-    /// How long it runs, seconds. Some machines let jobs run beyond their walltime.
+    /// The true length, seconds. Some machines let jobs run beyond their walltime.
     pub runtime: i64,
-    /// How long it asked for, seconds: all that the scheduler knows.
+    /// The requested length, seconds: all that the scheduler knows.
     pub walltime: i64,
-    /// When it started by the log, seconds; used by [`Starts::Recorded`] alone.
+    /// The start in the log, seconds; only [`Starts::Recorded`] uses it.
     ///
     /// [`Starts::Recorded`]: crate::Starts::Recorded
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,13 +27,13 @@ pub struct BatchJob {
 }
 
 impl BatchJob {
-    /// When it is submitted, within what can be reckoned with.
+    /// The submission, bounded against overflow.
     pub(crate) fn submitted(&self) -> i64 {
         let far = LONGEST_S * 1_000_000;
         self.submit.clamp(-far, far)
     }
 
-    /// The job with lengths and moments that can be reckoned with.
+    /// The job with lengths and times bounded against overflow.
     pub(crate) fn bounded(self) -> Self {
         let far = LONGEST_S * 1_000_000;
         Self {
@@ -45,101 +45,101 @@ impl BatchJob {
         }
     }
 
-    /// Its end by its walltime if it starts at `start`; at the earliest one second later,
-    /// since a job that asks for nothing is expected to end any second.
+    /// The end by walltime of a job that starts at `start`. It is at least one second later, since
+    /// a job with walltime zero is expected to end any second.
     pub(crate) fn asked_until(&self, start: i64) -> i64 {
         start.saturating_add(self.walltime.max(1))
     }
 }
 
-/// Why a machine or a workload was refused.
+/// The reason why a machine or a workload is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// The machine has no nodes.
     #[error("a machine needs at least one node")]
     NoNodes,
-    /// A job can never start.
+    /// The job can never start.
     #[error("batch job {id} needs {needs} nodes: the machine has {has}, expected 1 to {has}")]
     Size {
-        /// Which job.
+        /// The number of the job.
         id: u64,
-        /// What it needs.
+        /// The nodes that the job needs.
         needs: u32,
-        /// What there is.
+        /// The nodes of the machine.
         has: u32,
     },
-    /// A length is negative.
+    /// A length of a job is negative.
     #[error("batch job {id}: {what} is {value} s: expected zero or more")]
     Negative {
-        /// Which job.
+        /// The number of the job.
         id: u64,
-        /// Which length.
+        /// The name of the length.
         what: &'static str,
-        /// What was given.
+        /// The given length, seconds.
         value: i64,
     },
-    /// An outage or a reservation makes no sense.
+    /// An outage or a reservation is invalid.
     #[error(
         "{what} of nodes {first} to {last} from {from} until {until}: expected nodes below {has} \
          and a start before the end"
     )]
     Block {
-        /// An outage, or which reservation.
+        /// `an outage`, or the name of the reservation.
         what: String,
-        /// Its first node.
+        /// The first node.
         first: u32,
-        /// Its last node.
+        /// The last node.
         last: u64,
-        /// Its first second.
+        /// The first second.
         from: i64,
         /// The first second after it.
         until: i64,
-        /// How many nodes there are.
+        /// The nodes of the machine.
         has: u32,
     },
 }
 
 /// Adjacent nodes: `first..first + count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Run {
+pub struct NodeRange {
     /// The first node.
     pub first: u32,
-    /// How many.
+    /// The number of nodes.
     pub count: u32,
 }
 
-impl Run {
-    /// The nodes, ascending.
+impl NodeRange {
+    /// The numbers of the nodes, ascending.
     pub fn nodes(self) -> impl Iterator<Item = u32> {
         self.first..self.first.saturating_add(self.count)
     }
 }
 
-/// When and where a job ran.
+/// The time and the nodes of a job that started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// The job's place in the order of submission, from 0 (jobs that were left out count too);
-    /// in a [`Schedule`](crate::Schedule) its place in the list that was given.
+    /// The job's place in the order of submission, from 0; jobs that were left out count too. In a
+    /// [`Schedule`](crate::Schedule) it is the place in the given list.
     pub job: usize,
     /// The job's number.
     pub id: u64,
-    /// Its first second.
+    /// The first second of the job.
     pub start: i64,
     /// The first second after it.
     pub end: i64,
-    /// When it would have ended after its walltime.
+    /// The end by walltime, seconds.
     pub asked_end: i64,
-    /// Its nodes, ascending.
-    pub runs: Vec<Run>,
-    /// The start that was promised when it first got a reservation: under EASY as the head of
-    /// the queue, under conservative backfill when it came. Nothing: it started without one.
-    pub promised: Option<i64>,
+    /// The nodes of the job, ascending.
+    pub ranges: Vec<NodeRange>,
+    /// The start in the job's first reservation, seconds. Under EASY it gets one as the head of the
+    /// queue, under conservative backfill when it is submitted. `None` if it started without.
+    pub reserved_start: Option<i64>,
 }
 
 impl Placement {
-    /// How many nodes it has.
+    /// The number of nodes.
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.runs.iter().map(|run| run.count).sum()
+        self.ranges.iter().map(|range| range.count).sum()
     }
 }

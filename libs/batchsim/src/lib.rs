@@ -23,7 +23,8 @@ mod machine;
 mod named;
 mod nodes;
 pub mod occupancy;
-mod outlook;
+mod policy;
+mod preview;
 mod profile;
 mod queue;
 mod recorded;
@@ -35,11 +36,11 @@ mod totals;
 pub mod workload;
 
 pub use announcer::Announcer;
-pub use job::{BatchError, BatchJob, Placement, Run};
+pub use job::{BatchError, BatchJob, NodeRange, Placement};
 pub use machine::{
     Backfill, CONSERVATIVE_DEPTH, Layout, Machine, Outage, Overrun, Oversized, Reservation, Starts,
 };
-pub use outlook::{BusyUntil, Outlook, PlannedStart, Wanted};
+pub use preview::{BusyUntil, PlannedHoles, PlannedStart, Preview};
 pub use schedule::{NodeHole, Schedule, records, simulate, simulate_on};
 pub use simulator::{Simulator, Step};
 pub use state::Ended;

@@ -1,25 +1,25 @@
-//! The machine that is simulated, and by which rules.
+//! The simulated machine and its rules.
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::{BatchError, BatchJob, Run};
+use crate::job::{BatchError, BatchJob, NodeRange};
 
-/// Which waiting jobs have a reservation, and so which later job may go first.
+/// The waiting jobs that have a reservation, and so the later jobs that may start first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backfill {
-    /// Only the first waiting job has one: a later job starts if it does not delay that one
-    /// (Lifka 1995).
+    /// Only the first waiting job has a reservation. A later job starts if it does not delay that
+    /// one (Lifka 1995).
     #[default]
     Easy,
-    /// Every waiting job has one, up to [`field@Machine::depth`]: a later job starts if it delays
-    /// none of them.
+    /// Every waiting job has a reservation, up to [`field@Machine::depth`]. A later job starts if
+    /// it delays none of them.
     Conservative,
     /// No job passes another.
     None,
 }
 
-/// Which nodes a job gets.
+/// The rule by which a job gets nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
@@ -30,98 +30,97 @@ pub enum Layout {
     Contiguous,
 }
 
-/// What becomes of a job that reaches its walltime.
+/// The treatment of a job that reaches its walltime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overrun {
-    /// It runs on as long as the log says, and is expected to end any second.
+    /// The job runs for its true length, and is expected to end any second.
     #[default]
     Extend,
-    /// It ends.
+    /// The job is ended.
     Kill,
 }
 
-/// Who says when a job starts.
+/// The source of the starts of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Starts {
     /// The simulated scheduler.
     #[default]
     Simulated,
-    /// The log. A job that finds too few free nodes at its recorded start is counted as a
-    /// conflict and starts as soon as there are enough, in order of the recorded starts; it
-    /// keeps nodes from nobody meanwhile.
+    /// The log. A job with too few free nodes at its recorded start counts as a conflict. It starts
+    /// once there are enough, in order of the recorded starts, and reserves no nodes meanwhile.
     Recorded,
 }
 
-/// What becomes of a job that needs more nodes than there are, or none.
+/// The treatment of a job that needs no nodes, or more than the machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Oversized {
     /// The whole workload is refused.
     #[default]
     Refuse,
-    /// It is counted and left out.
+    /// The job is counted and left out.
     Skip,
 }
 
-/// Drained nodes: from `from` on they take no new job; a job that runs on them ends first. The
-/// scheduler knows nothing of an outage before it begins, and its end from then on.
+/// Drained nodes. From `from` on they take no new job, and their running jobs end first. The
+/// scheduler does not know of an outage before it begins; then it knows its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Which nodes.
-    pub nodes: Run,
-    /// From when, seconds.
+    /// The nodes.
+    pub nodes: NodeRange,
+    /// The start, seconds.
     pub from: i64,
-    /// Until when, seconds.
+    /// The end, seconds.
     pub until: i64,
 }
 
-/// Nodes that are kept for others. It is known from the beginning: a job starts on such a node
-/// only if its walltime ends before. Nodes that are reserved are no holes.
+/// Reserved nodes. The scheduler knows a reservation from the beginning: a job starts on such a
+/// node only if its walltime ends before. Reserved nodes are not holes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Its name.
+    /// The name of the reservation.
     pub name: String,
-    /// Which nodes.
-    pub nodes: Run,
-    /// From when, seconds.
+    /// The nodes.
+    pub nodes: NodeRange,
+    /// The start, seconds.
     pub from: i64,
-    /// Until when, seconds.
+    /// The end, seconds.
     pub until: i64,
 }
 
-/// Waiting jobs that get a reservation under conservative backfill if nothing is said: as many
-/// as Slurm looks at by default (`bf_max_job_test`).
+/// The default number of waiting jobs with a reservation under conservative backfill. It is
+/// Slurm's default of `bf_max_job_test`.
 pub const CONSERVATIVE_DEPTH: u32 = 500;
 
-/// The machine that is simulated, and by which rules.
+/// The simulated machine and its rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// How many nodes it has.
+    /// The number of nodes.
     pub nodes: u32,
-    /// Which waiting jobs have a reservation.
+    /// The waiting jobs that have a reservation.
     pub backfill: Backfill,
-    /// Which nodes a job gets.
+    /// The rule by which a job gets nodes.
     pub layout: Layout,
-    /// What becomes of a job that reaches its walltime.
+    /// The treatment of a job that reaches its walltime.
     pub overrun: Overrun,
-    /// Who says when a job starts.
+    /// The source of the starts of jobs.
     pub starts: Starts,
     /// Drained nodes.
     pub outages: Vec<Outage>,
-    /// Nodes kept for others.
+    /// Reserved nodes.
     pub reservations: Vec<Reservation>,
-    /// What becomes of a job that can never start.
+    /// The treatment of a job that can never start.
     pub oversized: Oversized,
-    /// How many waiting jobs the scheduler looks at, the first one included. Nothing: all of
-    /// them under EASY, [`CONSERVATIVE_DEPTH`] under conservative backfill.
+    /// The number of waiting jobs that the scheduler considers, the first one included. `None`: all
+    /// under EASY, [`CONSERVATIVE_DEPTH`] under conservative backfill.
     pub depth: Option<u32>,
 }
 
 impl Machine {
-    /// A machine of `nodes` nodes: EASY, first fit, jobs run as long as the log says, nothing
-    /// is drained or reserved, and a job that is too large is an error.
+    /// A machine of `nodes` nodes with EASY and first fit, without outages or reservations. Jobs
+    /// run for their true lengths, and a job that is too large is an error.
     #[must_use]
     pub fn new(nodes: u32) -> Self {
         Self {
@@ -137,17 +136,17 @@ impl Machine {
         }
     }
 
-    /// How many waiting jobs are looked at; at least the first.
+    /// The number of waiting jobs that are considered, at least 1.
     pub(crate) fn depth(&self) -> usize {
-        let unsaid = match self.backfill {
+        let default = match self.backfill {
             Backfill::Easy => usize::MAX,
             Backfill::Conservative => CONSERVATIVE_DEPTH as usize,
             Backfill::None => 1,
         };
-        self.depth.map_or(unsaid, |depth| depth.max(1) as usize)
+        self.depth.map_or(default, |depth| depth.max(1) as usize)
     }
 
-    /// Refuses what makes no sense.
+    /// Refuses an invalid machine.
     pub(crate) fn check(&self) -> Result<(), BatchError> {
         if self.nodes == 0 {
             return Err(BatchError::NoNodes);
@@ -158,12 +157,12 @@ impl Machine {
             let what = format!("reservation {:?}", r.name);
             (r.nodes, r.from, r.until, what)
         });
-        for (run, from, until, what) in outages.chain(reservations) {
-            let end = u64::from(run.first) + u64::from(run.count);
-            if run.count == 0 || end > u64::from(self.nodes) || from >= until {
+        for (range, from, until, what) in outages.chain(reservations) {
+            let end = u64::from(range.first) + u64::from(range.count);
+            if range.count == 0 || end > u64::from(self.nodes) || from >= until {
                 return Err(BatchError::Block {
                     what,
-                    first: run.first,
+                    first: range.first,
                     last: end.saturating_sub(1),
                     from,
                     until,
@@ -174,7 +173,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Refuses a job that makes no sense. `false`: it can never start and is left out.
+    /// Refuses an invalid job. `false` if the job can never start and is left out.
     pub(crate) fn admits(&self, job: &BatchJob) -> Result<bool, BatchError> {
         for (what, value) in [("runtime", job.runtime), ("walltime", job.walltime)] {
             if value < 0 {

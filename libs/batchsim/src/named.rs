@@ -1,10 +1,10 @@
-//! First come first served with EASY backfill, where it matters which nodes are free: jobs
-//! want adjacent nodes, or nodes are drained or reserved.
+//! First come first served with EASY backfill, where nodes are not interchangeable: jobs need
+//! adjacent nodes, or nodes are drained or reserved.
 //!
-//! The head of the queue is promised the first moment at which it fits by walltimes, known
-//! outages and reservations, on the nodes that first fit (or the lowest block) finds there. A
-//! later job may use any other nodes, or these until then. As those nodes do become free by
-//! then, the promise is kept whatever is backfilled; a node released early may better it.
+//! The head of the queue has a reservation for the first time at which it fits, by walltimes, known
+//! outages and reservations. It is on the nodes that first fit (or the lowest block) finds for that
+//! time. A later job may use any other nodes, or these until then. So no backfilled job delays the
+//! reserved start, and a node that is freed early may improve it.
 
 use crate::machine::Backfill;
 use crate::profile::Profile;
@@ -17,7 +17,7 @@ pub(crate) fn schedule(state: &mut State) {
         return;
     }
     let layout = state.machine.layout;
-    let known = state.queue.front().is_some_and(|h| h.promised.is_some());
+    let known = state.queue.front().is_some_and(|h| h.reserved_start.is_some());
     if known && state.free.count() < state.queue.least() {
         return;
     }
@@ -34,10 +34,10 @@ pub(crate) fn schedule(state: &mut State) {
     let now = state.now;
     if let Some(head) = state.queue.front_mut() {
         let found = profile.find(head.job.nodes, head.job.walltime.max(1), layout);
-        // A job that never fits, as things are known, is promised nothing and holds nothing.
+        // A job that fits at no known time has no reservation and holds no nodes.
         if let Some((at, part)) = found {
             profile.take(at, head.job.asked_until(at), &part);
-            head.promised = head.promised.or(Some(at.max(now)));
+            head.reserved_start = head.reserved_start.or(Some(at.max(now)));
         }
         if state.machine.backfill != Backfill::None && state.free.count() >= state.queue.least() {
             let mut queue = std::mem::take(&mut state.queue);

@@ -1,6 +1,6 @@
 //! Sets of nodes, lowest numbers first.
 
-use crate::job::Run;
+use crate::job::NodeRange;
 
 /// Nodes of one machine as a bit set that knows its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct NodeSet {
 }
 
 impl NodeSet {
-    /// None of `nodes` nodes.
+    /// The empty set, on a machine of `nodes` nodes.
     pub(crate) fn empty(nodes: u32) -> Self {
         Self {
             words: vec![0; nodes.div_ceil(64) as usize],
@@ -18,25 +18,25 @@ impl NodeSet {
         }
     }
 
-    /// All of `nodes` nodes.
+    /// The set of all `nodes` nodes.
     pub(crate) fn all(nodes: u32) -> Self {
         let mut set = Self::empty(nodes);
-        set.insert(&[Run {
+        set.insert(&[NodeRange {
             first: 0,
             count: nodes,
         }]);
         set
     }
 
-    /// How many nodes are in it.
+    /// The number of nodes in the set.
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Adds nodes; some may be in it already.
-    pub(crate) fn insert(&mut self, runs: &[Run]) {
-        for run in runs {
-            for (index, mask) in masks(*run) {
+    /// Adds nodes, which may be in the set already.
+    pub(crate) fn insert(&mut self, ranges: &[NodeRange]) {
+        for range in ranges {
+            for (index, mask) in masks(*range) {
                 if let Some(word) = self.words.get_mut(index) {
                     self.count += (mask & !*word).count_ones();
                     *word |= mask;
@@ -45,10 +45,10 @@ impl NodeSet {
         }
     }
 
-    /// Removes nodes; some may not be in it.
-    pub(crate) fn remove(&mut self, runs: &[Run]) {
-        for run in runs {
-            for (index, mask) in masks(*run) {
+    /// Removes nodes, which need not be in the set.
+    pub(crate) fn remove(&mut self, ranges: &[NodeRange]) {
+        for range in ranges {
+            for (index, mask) in masks(*range) {
                 if let Some(word) = self.words.get_mut(index) {
                     self.count -= (mask & *word).count_ones();
                     *word &= !mask;
@@ -57,17 +57,17 @@ impl NodeSet {
         }
     }
 
-    /// Whether all these nodes are in it.
-    pub(crate) fn contains(&self, runs: &[Run]) -> bool {
-        runs.iter().all(|run| {
-            masks(*run).all(|(index, mask)| {
+    /// Whether all these nodes are in the set.
+    pub(crate) fn contains(&self, ranges: &[NodeRange]) -> bool {
+        ranges.iter().all(|range| {
+            masks(*range).all(|(index, mask)| {
                 let word = self.words.get(index).copied().unwrap_or(0);
                 word & mask == mask
             })
         })
     }
 
-    /// Keeps only what is in `other` too.
+    /// Keeps only the nodes that are in `other` too.
     pub(crate) fn keep(&mut self, other: &Self) {
         self.count = 0;
         for (word, other) in self.words.iter_mut().zip(&other.words) {
@@ -76,7 +76,7 @@ impl NodeSet {
         }
     }
 
-    /// Removes all of `other`.
+    /// Removes all nodes of `other`.
     pub(crate) fn minus(&mut self, other: &Self) {
         self.count = 0;
         for (word, other) in self.words.iter_mut().zip(&other.words) {
@@ -91,9 +91,9 @@ impl NodeSet {
         self.count = other.count;
     }
 
-    /// Takes the `wanted` lowest nodes out; fewer if there are fewer.
-    pub(crate) fn take(&mut self, wanted: u32) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    /// Removes and returns the `wanted` lowest nodes; all if there are fewer.
+    pub(crate) fn take(&mut self, wanted: u32) -> Vec<NodeRange> {
+        let mut ranges: Vec<NodeRange> = Vec::new();
         let mut left = wanted;
         for (word, base) in self.words.iter_mut().zip((0u32..).step_by(64)) {
             while *word != 0 && left > 0 {
@@ -101,49 +101,49 @@ impl NodeSet {
                 let count = (*word >> bit).trailing_ones().min(left);
                 *word &= !mask(bit, count);
                 left -= count;
-                push(&mut runs, base + bit, count);
+                push(&mut ranges, base + bit, count);
             }
             if left == 0 {
                 break;
             }
         }
         self.count -= wanted - left;
-        runs
+        ranges
     }
 
-    /// The `wanted` lowest nodes, if there are as many.
-    pub(crate) fn lowest(&self, wanted: u32) -> Option<Vec<Run>> {
+    /// The `wanted` lowest nodes; `None` if there are fewer.
+    pub(crate) fn lowest(&self, wanted: u32) -> Option<Vec<NodeRange>> {
         if self.count < wanted {
             return None;
         }
-        let mut runs: Vec<Run> = Vec::new();
+        let mut ranges: Vec<NodeRange> = Vec::new();
         let mut left = wanted;
-        for run in self.runs() {
-            let count = run.count.min(left);
-            push(&mut runs, run.first, count);
+        for range in self.ranges() {
+            let count = range.count.min(left);
+            push(&mut ranges, range.first, count);
             left -= count;
             if left == 0 {
                 break;
             }
         }
-        Some(runs)
+        Some(ranges)
     }
 
     /// The first `wanted` nodes of the lowest block of adjacent nodes that is long enough.
-    pub(crate) fn block(&self, wanted: u32) -> Option<Run> {
+    pub(crate) fn block(&self, wanted: u32) -> Option<NodeRange> {
         if self.count < wanted {
             return None;
         }
-        let mut found = self.runs().filter(|run| run.count >= wanted);
-        found.next().map(|run| Run {
-            first: run.first,
+        let mut found = self.ranges().filter(|range| range.count >= wanted);
+        found.next().map(|range| NodeRange {
+            first: range.first,
             count: wanted,
         })
     }
 
     /// The nodes as maximal blocks, ascending.
-    pub(crate) fn runs(&self) -> Runs<'_> {
-        Runs {
+    pub(crate) fn ranges(&self) -> NodeRanges<'_> {
+        NodeRanges {
             words: &self.words,
             other: None,
             at: 0,
@@ -151,8 +151,8 @@ impl NodeSet {
     }
 
     /// The nodes that are not in `other`, as maximal blocks, ascending.
-    pub(crate) fn runs_beyond<'a>(&'a self, other: &'a Self) -> Runs<'a> {
-        Runs {
+    pub(crate) fn ranges_beyond<'a>(&'a self, other: &'a Self) -> NodeRanges<'a> {
+        NodeRanges {
             words: &self.words,
             other: Some(&other.words),
             at: 0,
@@ -162,15 +162,15 @@ impl NodeSet {
 
 /// Maximal blocks of a set, ascending.
 #[derive(Debug, Clone)]
-pub(crate) struct Runs<'a> {
+pub(crate) struct NodeRanges<'a> {
     words: &'a [u64],
-    /// Nodes in here do not count.
+    /// Nodes in this set are skipped.
     other: Option<&'a [u64]>,
-    /// The next node to look at.
+    /// The next node to visit.
     at: u32,
 }
 
-impl Runs<'_> {
+impl NodeRanges<'_> {
     fn word(&self, index: usize) -> Option<u64> {
         let word = *self.words.get(index)?;
         let other = self.other.and_then(|other| other.get(index)).copied();
@@ -178,10 +178,10 @@ impl Runs<'_> {
     }
 }
 
-impl Iterator for Runs<'_> {
-    type Item = Run;
+impl Iterator for NodeRanges<'_> {
+    type Item = NodeRange;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<NodeRange> {
         let mut index = (self.at / 64) as usize;
         let mut word = self.word(index)? & (u64::MAX << (self.at % 64));
         while word == 0 {
@@ -199,22 +199,22 @@ impl Iterator for Runs<'_> {
             end = more;
         }
         self.at = first + count;
-        Some(Run { first, count })
+        Some(NodeRange { first, count })
     }
 }
 
-/// Appends nodes to ascending runs.
-fn push(runs: &mut Vec<Run>, first: u32, count: u32) {
-    match runs.last_mut() {
-        Some(run) if run.first + run.count == first => run.count += count,
-        _ => runs.push(Run { first, count }),
+/// Appends nodes to ascending ranges.
+fn push(ranges: &mut Vec<NodeRange>, first: u32, count: u32) {
+    match ranges.last_mut() {
+        Some(range) if range.first + range.count == first => range.count += count,
+        _ => ranges.push(NodeRange { first, count }),
     }
 }
 
-/// The words that a run touches, each with the run's bits in it.
-fn masks(run: Run) -> impl Iterator<Item = (usize, u64)> {
-    let end = run.first.saturating_add(run.count);
-    let mut first = run.first;
+/// The words that a range touches, each with the bits of the range.
+fn masks(range: NodeRange) -> impl Iterator<Item = (usize, u64)> {
+    let end = range.first.saturating_add(range.count);
+    let mut first = range.first;
     std::iter::from_fn(move || {
         if first >= end {
             return None;
@@ -241,51 +241,51 @@ fn mask(bit: u32, count: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn run(first: u32, count: u32) -> Run {
-        Run { first, count }
+    fn range(first: u32, count: u32) -> NodeRange {
+        NodeRange { first, count }
     }
 
     #[test]
-    fn the_lowest_nodes_go_first_across_words() {
+    fn the_lowest_nodes_are_taken_first_across_words() {
         let mut free = NodeSet::all(130);
-        assert_eq!(free.take(3), [run(0, 3)]);
-        assert_eq!(free.lowest(70), Some(vec![run(3, 70)]));
-        assert_eq!(free.take(70), [run(3, 70)]);
-        free.insert(&[run(0, 3)]);
-        assert_eq!(free.take(10), [run(0, 3), run(73, 7)]);
+        assert_eq!(free.take(3), [range(0, 3)]);
+        assert_eq!(free.lowest(70), Some(vec![range(3, 70)]));
+        assert_eq!(free.take(70), [range(3, 70)]);
+        free.insert(&[range(0, 3)]);
+        assert_eq!(free.take(10), [range(0, 3), range(73, 7)]);
         assert_eq!(free.count(), 130 - 80);
-        assert_eq!(free.take(50), [run(80, 50)]);
+        assert_eq!(free.take(50), [range(80, 50)]);
         assert_eq!(free.count(), 0);
-        assert_eq!(free.runs().next(), None);
+        assert_eq!(free.ranges().next(), None);
     }
 
     #[test]
-    fn blocks_are_maximal_and_the_lowest_that_is_long_enough_is_taken() {
+    fn ranges_are_maximal_and_the_lowest_long_enough_is_taken() {
         let mut set = NodeSet::empty(256);
-        set.insert(&[run(2, 3), run(60, 10), run(100, 92), run(255, 1)]);
-        let all: Vec<Run> = set.runs().collect();
-        assert_eq!(all, [run(2, 3), run(60, 10), run(100, 92), run(255, 1)]);
-        assert_eq!(set.block(4), Some(run(60, 4)));
-        assert_eq!(set.block(11), Some(run(100, 11)));
+        set.insert(&[range(2, 3), range(60, 10), range(100, 92), range(255, 1)]);
+        let all: Vec<NodeRange> = set.ranges().collect();
+        assert_eq!(all, [range(2, 3), range(60, 10), range(100, 92), range(255, 1)]);
+        assert_eq!(set.block(4), Some(range(60, 4)));
+        assert_eq!(set.block(11), Some(range(100, 11)));
         assert_eq!(set.block(93), None);
-        assert_eq!(set.lowest(12), Some(vec![run(2, 3), run(60, 9)]));
-        assert!(set.contains(&[run(62, 4), run(255, 1)]) && !set.contains(&[run(4, 2)]));
+        assert_eq!(set.lowest(12), Some(vec![range(2, 3), range(60, 9)]));
+        assert!(set.contains(&[range(62, 4), range(255, 1)]) && !set.contains(&[range(4, 2)]));
     }
 
     #[test]
     fn sets_are_subtracted_and_counted_once() {
         let mut set = NodeSet::all(200);
         let mut other = NodeSet::empty(200);
-        other.insert(&[run(10, 100), run(50, 100)]);
+        other.insert(&[range(10, 100), range(50, 100)]);
         assert_eq!(other.count(), 140);
-        let beyond: Vec<Run> = set.runs_beyond(&other).collect();
-        assert_eq!(beyond, [run(0, 10), run(150, 50)]);
+        let beyond: Vec<NodeRange> = set.ranges_beyond(&other).collect();
+        assert_eq!(beyond, [range(0, 10), range(150, 50)]);
         set.minus(&other);
         assert_eq!(set.count(), 60);
-        set.insert(&[run(5, 195)]);
+        set.insert(&[range(5, 195)]);
         assert_eq!(set, NodeSet::all(200));
-        set.remove(&[run(0, 64)]);
-        set.remove(&[run(32, 64)]);
+        set.remove(&[range(0, 64)]);
+        set.remove(&[range(32, 64)]);
         assert_eq!(set.count(), 104);
         set.keep(&other);
         assert_eq!(set.count(), 150 - 96);

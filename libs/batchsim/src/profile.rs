@@ -1,30 +1,30 @@
-//! What will be free when, and the first moment at which a job fits.
+//! The free room over time, and the first time at which a job fits.
 //!
-//! A profile is a list of moments, each with the room from then until the next one; the last
-//! holds for ever. Room is a number of nodes where nodes are interchangeable. Where they are
-//! not (adjacent nodes wanted, nodes drained or reserved) it is a set of nodes, and a job must
-//! fit onto the same nodes all along.
+//! A profile is a list of times, each with the room until the next one; the last room holds
+//! forever. The room is a number of nodes where nodes are interchangeable. Where they are not
+//! (adjacent nodes, or drained or reserved ones) it is a set of nodes, and a job must fit onto the
+//! same nodes for its whole length.
 
-use crate::job::Run;
+use crate::job::NodeRange;
 use crate::machine::Layout;
 use crate::nodes::NodeSet;
 
 /// Nodes that are free at one time.
 pub(crate) trait Room: Clone {
-    /// What one job holds.
+    /// The part of the room that one job holds.
     type Part: Clone + std::fmt::Debug;
 
-    /// How many nodes.
+    /// The number of free nodes.
     fn count(&self) -> u32;
-    /// Keeps only what `other` has too.
+    /// Keeps only the nodes that `other` has too.
     fn narrow(&mut self, other: &Self);
-    /// Nodes for a job, if there are enough.
+    /// Nodes for a job; `None` if there are too few.
     fn pick(&self, nodes: u32, layout: Layout) -> Option<Self::Part>;
-    /// Whether all of these nodes are here.
+    /// Whether all of these nodes are free.
     fn holds(&self, part: &Self::Part) -> bool;
-    /// Takes nodes out.
+    /// Removes nodes from the room.
     fn take(&mut self, part: &Self::Part);
-    /// Puts nodes back.
+    /// Returns nodes to the room.
     fn give(&mut self, part: &Self::Part);
 }
 
@@ -61,7 +61,7 @@ impl Room for Count {
 }
 
 impl Room for NodeSet {
-    type Part = Vec<Run>;
+    type Part = Vec<NodeRange>;
 
     fn count(&self) -> u32 {
         NodeSet::count(self)
@@ -71,41 +71,41 @@ impl Room for NodeSet {
         self.keep(other);
     }
 
-    fn pick(&self, nodes: u32, layout: Layout) -> Option<Vec<Run>> {
+    fn pick(&self, nodes: u32, layout: Layout) -> Option<Vec<NodeRange>> {
         match layout {
             Layout::FirstFit => self.lowest(nodes),
-            Layout::Contiguous => self.block(nodes).map(|run| vec![run]),
+            Layout::Contiguous => self.block(nodes).map(|range| vec![range]),
         }
     }
 
-    fn holds(&self, part: &Vec<Run>) -> bool {
+    fn holds(&self, part: &Vec<NodeRange>) -> bool {
         self.contains(part)
     }
 
-    fn take(&mut self, part: &Vec<Run>) {
+    fn take(&mut self, part: &Vec<NodeRange>) {
         self.remove(part);
     }
 
-    fn give(&mut self, part: &Vec<Run>) {
+    fn give(&mut self, part: &Vec<NodeRange>) {
         self.insert(part);
     }
 }
 
-/// Room over time. The first moment is the present.
+/// The room over time. The first time is the present.
 #[derive(Debug, Clone)]
 pub(crate) struct Profile<R> {
     points: Vec<(i64, R)>,
 }
 
 impl<R: Room> Profile<R> {
-    /// From moments in ascending order; of several at one moment, the last counts.
+    /// Times in ascending order with their rooms. At equal times the last one counts.
     pub(crate) fn new(now: i64, room: R) -> Self {
         Self {
             points: vec![(now, room)],
         }
     }
 
-    /// From `at` on the room is this; `at` is not before the newest moment.
+    /// Appends the room from `at` on; `at` is not before the newest time.
     pub(crate) fn then(&mut self, at: i64, room: R) {
         match self.points.last_mut() {
             Some(last) if last.0 >= at => last.1 = room,
@@ -113,7 +113,7 @@ impl<R: Room> Profile<R> {
         }
     }
 
-    /// Forgets what lies before `now`.
+    /// Drops all times before `now`.
     pub(crate) fn advance(&mut self, now: i64) {
         let passed = self.points.partition_point(|(at, _)| *at <= now);
         self.points.drain(..passed.saturating_sub(1));
@@ -122,8 +122,8 @@ impl<R: Room> Profile<R> {
         }
     }
 
-    /// The first moment from which on a job of this size and length fits, and its nodes.
-    /// Nothing: it never does.
+    /// The first time from which a job of this size and length fits, with its nodes. `None` if
+    /// there is no such time.
     pub(crate) fn find(&self, nodes: u32, length: i64, layout: Layout) -> Option<(i64, R::Part)> {
         let mut from = 0;
         while let Some((start, _)) = self.points.get(from) {
@@ -135,15 +135,15 @@ impl<R: Room> Profile<R> {
         None
     }
 
-    /// Nodes for a job that starts at once, if it fits.
+    /// Nodes for a job that starts now; `None` if it does not fit.
     pub(crate) fn fits_now(&self, nodes: u32, length: i64, layout: Layout) -> Option<R::Part> {
         let (now, _) = self.points.first()?;
         let end = now.saturating_add(length);
         self.fits(0, nodes, end, layout).ok()
     }
 
-    /// Whether a job fits from point `from` on until `end`; if not, the next point from which
-    /// it might.
+    /// Nodes for a job from point `from` until `end`, or else the next point from which it might
+    /// fit.
     fn fits(&self, from: usize, nodes: u32, end: i64, layout: Layout) -> Result<R::Part, usize> {
         let points = self.points.get(from..).unwrap_or_default();
         let Some(((_, first), later)) = points.split_first() else {
@@ -152,8 +152,8 @@ impl<R: Room> Profile<R> {
         if first.count() < nodes {
             return Err(from + 1);
         }
-        // Sizes tell most that does not fit, and a moment with too few nodes rules out all
-        // starts before it. Only then are nodes compared.
+        // Numbers are compared first: a time with too few nodes rules out all starts before it.
+        // Sets of nodes are compared only then.
         let mut within = 0;
         for (at, room) in later {
             if *at >= end {
@@ -177,7 +177,7 @@ impl<R: Room> Profile<R> {
         common.pick(nodes, layout).ok_or(from + 1)
     }
 
-    /// Whether a job of this size might fit at some moment before `start`, by numbers alone.
+    /// Whether a job of this size might fit at some time before `start`, by numbers alone.
     pub(crate) fn room_before(&self, start: i64, nodes: u32) -> bool {
         let mut before = self.points.iter().take_while(|(at, _)| *at < start);
         before.any(|(_, room)| room.count() >= nodes)
@@ -215,7 +215,7 @@ impl<R: Room> Profile<R> {
         }
     }
 
-    /// Makes `at` a moment of the profile and says which one.
+    /// Inserts `at` as a point of the profile and returns its place.
     fn split(&mut self, at: i64) -> usize {
         let place = self.points.partition_point(|(moment, _)| *moment < at);
         if self.points.get(place).is_some_and(|point| point.0 == at) {
@@ -233,8 +233,8 @@ impl<R: Room> Profile<R> {
 mod tests {
     use super::*;
 
-    fn run(first: u32, count: u32) -> Run {
-        Run { first, count }
+    fn range(first: u32, count: u32) -> NodeRange {
+        NodeRange { first, count }
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_and_given_back_leaves_the_room_as_it_was() {
+    fn room_that_is_taken_and_returned_is_unchanged() {
         let mut profile = Profile::new(0, Count(4));
         profile.then(10, Count(8));
         profile.take(5, 15, &3);
@@ -274,23 +274,23 @@ mod tests {
     }
 
     #[test]
-    fn a_job_needs_the_same_nodes_all_along() {
+    fn a_job_needs_the_same_nodes_for_its_whole_length() {
         // Nodes 0 and 1 are free until 10, 2 and 3 from 5 to 20, all from 20 on.
-        let set = |runs: &[Run]| {
+        let set = |ranges: &[NodeRange]| {
             let mut set = NodeSet::empty(4);
-            set.insert(runs);
+            set.insert(ranges);
             set
         };
-        let mut profile = Profile::new(0, set(&[run(0, 2)]));
-        profile.then(5, set(&[run(0, 4)]));
-        profile.then(10, set(&[run(2, 2)]));
-        profile.then(20, set(&[run(0, 4)]));
+        let mut profile = Profile::new(0, set(&[range(0, 2)]));
+        profile.then(5, set(&[range(0, 4)]));
+        profile.then(10, set(&[range(2, 2)]));
+        profile.then(20, set(&[range(0, 4)]));
         let find = |nodes, length, layout| profile.find(nodes, length, layout);
         let fit = Layout::FirstFit;
-        assert_eq!(find(2, 10, fit), Some((0, vec![run(0, 2)])));
-        assert_eq!(find(2, 11, fit), Some((5, vec![run(2, 2)])));
-        assert_eq!(find(3, 6, fit), Some((20, vec![run(0, 3)])));
+        assert_eq!(find(2, 10, fit), Some((0, vec![range(0, 2)])));
+        assert_eq!(find(2, 11, fit), Some((5, vec![range(2, 2)])));
+        assert_eq!(find(3, 6, fit), Some((20, vec![range(0, 3)])));
         let block = Layout::Contiguous;
-        assert_eq!(find(3, 5, block), Some((5, vec![run(0, 3)])));
+        assert_eq!(find(3, 5, block), Some((5, vec![range(0, 3)])));
     }
 }

@@ -2,45 +2,46 @@
 
 use crate::job::BatchJob;
 
-/// A job that has been submitted and has not started.
+/// A submitted job that has not started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
-    /// Its place in the order of submission.
+    /// The place in the order of submission.
     pub(crate) index: u64,
     pub(crate) job: BatchJob,
-    /// The start that it was promised first.
-    pub(crate) promised: Option<i64>,
+    /// The start in the first reservation of the job.
+    pub(crate) reserved_start: Option<i64>,
 }
 
-/// What becomes of a job that is looked at.
+/// The verdict on a job that is considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It waits on.
+    /// The job goes on waiting.
     Waits,
-    /// It has started, and this many nodes are free now.
+    /// The job has started, and this many nodes are free now.
     Started(u32),
 }
 
-/// The size of a job that is no longer there.
+/// The size of a job that has left the queue.
 const GAP: u32 = u32::MAX;
 
-/// Jobs whose smallest size is kept, so that a scan can pass by all of them at once.
+/// The number of jobs in a block. The smallest size of each block is kept, so that a scan can
+/// skip a whole block.
 const BLOCK: usize = 64;
 
-/// The queue. A job that starts from its middle leaves a gap, and gaps are closed when they
-/// are as many as the jobs, so that a start costs little however long the queue is. Sizes are
-/// kept apart from the jobs, because a scan over a long queue passes by most of them.
+/// The queue. A job that starts from its middle leaves a gap. Gaps are closed once they outnumber
+/// the jobs, so a start costs little in a long queue. Sizes are kept apart from the jobs, because
+/// a scan over a long queue skips most jobs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Queue {
-    /// How many nodes each job needs; no job needs as many as [`GAP`].
+    /// The nodes that each job needs, below [`GAP`].
     sizes: Vec<u32>,
-    /// No job of each [`BLOCK`] needs fewer nodes than this (it may be too low).
+    /// A lower bound on the nodes that the jobs of each [`BLOCK`] need.
     smallest: Vec<u32>,
     jobs: Vec<Waiting>,
-    /// Everything before is a gap; the job here, if there is one, is the first.
+    /// The place of the first job; all places before it are gaps.
     first: usize,
     len: usize,
-    /// No waiting job needs fewer nodes than this.
+    /// A lower bound on the nodes that a waiting job needs.
     least: u32,
 }
 
@@ -49,7 +50,7 @@ impl Queue {
         self.len
     }
 
-    /// No waiting job needs fewer nodes than this (it may be too low).
+    /// A lower bound on the nodes that a waiting job needs.
     pub(crate) fn least(&self) -> u32 {
         self.least
     }
@@ -59,7 +60,7 @@ impl Queue {
             self.close_gaps();
             self.least = u32::MAX;
         } else if self.jobs.len() >= 64 && self.jobs.len() == self.jobs.capacity() {
-            // Before memory grows: the gaps go first.
+            // Gaps are closed before memory grows.
             self.close_gaps();
         }
         self.least = self.least.min(waiting.job.nodes);
@@ -96,8 +97,8 @@ impl Queue {
         Some(waiting)
     }
 
-    /// Looks at the jobs behind the first one, at most `depth` jobs with it, and judges those
-    /// that need no more than `room` nodes, as long as there is room.
+    /// Considers the jobs behind the first one, at most `depth` jobs with it. `judge` is called for
+    /// those that need at most `room` nodes, as long as there is room.
     pub(crate) fn sift(
         &mut self,
         depth: usize,
@@ -111,7 +112,7 @@ impl Queue {
         let blocks = self.sizes.chunks_mut(BLOCK).zip(self.jobs.chunks(BLOCK));
         let blocks = blocks.zip(&mut self.smallest).zip((0..).step_by(BLOCK));
         for (((sizes, jobs), smallest), start) in blocks.skip(behind / BLOCK) {
-            // Jobs passed by at once are not counted, so only where all may be looked at.
+            // A skipped block is not counted, so blocks are skipped only without a depth.
             if *smallest > room && depth == usize::MAX {
                 least = least.min(*smallest);
                 continue;
@@ -145,7 +146,7 @@ impl Queue {
             }
             least = least.min(left);
         }
-        // After a scan cut short, the old bound still holds.
+        // The old bound holds after a scan that was cut short.
         if whole {
             self.least = least;
         }
@@ -171,7 +172,7 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// A hundred neighbours of one size, so that whole blocks are passed by.
+    /// A hundred neighbours of one size, so that whole blocks are skipped.
     fn size(index: u64) -> u32 {
         (index / 100 % 7) as u32 + 1
     }
@@ -185,7 +186,7 @@ mod tests {
         Waiting {
             index,
             job,
-            promised: None,
+            reserved_start: None,
         }
     }
 
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_depth_is_looked_at() {
+    fn no_more_jobs_than_the_depth_are_considered() {
         let mut queue = Queue::default();
         for index in 0..10 {
             queue.push(waiting(index));

@@ -1,4 +1,4 @@
-//! Jobs start when the log says.
+//! The policy by which jobs start at their recorded starts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -7,8 +7,8 @@ use crate::machine::Layout;
 use crate::queue::Waiting;
 use crate::state::State;
 
-/// Jobs that have been submitted and whose recorded start has not come, and those that found
-/// too few nodes then.
+/// Submitted jobs whose recorded start has not come, and those with too few free nodes at their
+/// recorded start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorded {
     /// Recorded starts with the jobs' places in the order of submission.
@@ -23,12 +23,12 @@ impl Recorded {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len() + self.conflicts.len()
     }
 
-    /// The job that was submitted first.
+    /// The waiting job that was submitted first.
     pub(crate) fn first(&self) -> Option<&Waiting> {
         let conflicts = self.conflicts.iter();
         let first = conflicts.min_by_key(|waiting| waiting.index);
@@ -36,7 +36,7 @@ impl Recorded {
         first.into_iter().chain(waiting).min_by_key(|w| w.index)
     }
 
-    /// Starts the jobs whose recorded start has come.
+    /// Starts the jobs whose recorded start has passed.
     pub(crate) fn schedule(&mut self, state: &mut State) {
         while let Some(waiting) = state.queue.pop_front() {
             match waiting.job.recorded_start {
@@ -65,16 +65,16 @@ impl Recorded {
     }
 }
 
-/// Starts a job if there are nodes for it. The log is believed against reservations to come.
+/// Starts a job if enough nodes are free. The log overrides reservations that have not begun.
 fn start(state: &mut State, waiting: &Waiting) -> bool {
     let nodes = waiting.job.nodes;
-    let runs = match state.machine.layout {
+    let ranges = match state.machine.layout {
         Layout::FirstFit => state.free.lowest(nodes),
-        Layout::Contiguous => state.free.block(nodes).map(|run| vec![run]),
+        Layout::Contiguous => state.free.block(nodes).map(|range| vec![range]),
     };
-    match runs {
-        Some(runs) => {
-            state.start(waiting, runs);
+    match ranges {
+        Some(ranges) => {
+            state.start(waiting, ranges);
             true
         }
         None => false,

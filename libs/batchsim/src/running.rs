@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use crate::job::{BatchJob, Run};
+use crate::job::{BatchJob, NodeRange};
 
 /// A job on its nodes.
 #[derive(Debug, Clone)]
@@ -11,13 +11,13 @@ pub(crate) struct OnNodes {
     pub(crate) job: BatchJob,
     pub(crate) start: i64,
     pub(crate) end: i64,
-    pub(crate) runs: Vec<Run>,
-    /// When it is expected to end, by its walltime.
+    pub(crate) ranges: Vec<NodeRange>,
+    /// The expected end, by walltime.
     asked_until: i64,
     number: u64,
 }
 
-/// When a running job is expected to end by its walltime.
+/// The expected end of a running job, by its walltime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Expected {
     pub(crate) until: i64,
@@ -26,7 +26,7 @@ pub(crate) struct Expected {
     slot: u32,
 }
 
-/// Running jobs. Memory grows with how many run at once, not with how many have run.
+/// Running jobs. Memory grows with the jobs that run at once, not with all jobs so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Running {
     slots: Vec<Option<OnNodes>>,
@@ -38,7 +38,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(&mut self, job: BatchJob, start: i64, end: i64, runs: Vec<Run>) {
+    pub(crate) fn start(&mut self, job: BatchJob, start: i64, end: i64, ranges: Vec<NodeRange>) {
         let number = self.started;
         self.started += 1;
         let asked_until = job.asked_until(start);
@@ -46,7 +46,7 @@ impl Running {
             job,
             start,
             end,
-            runs,
+            ranges,
             asked_until,
             number,
         };
@@ -69,7 +69,7 @@ impl Running {
         self.ends.peek().map(|Reverse((end, _, _))| *end)
     }
 
-    /// Takes out one job that has ended by `now`.
+    /// Removes one job that has ended by `now`.
     pub(crate) fn pop_ended(&mut self, now: i64) -> Option<OnNodes> {
         let &Reverse((end, _, slot)) = self.ends.peek()?;
         if end > now {
@@ -87,7 +87,7 @@ impl Running {
         Some(ended)
     }
 
-    /// The running jobs in order of their expected ends. An end in the past means: any second.
+    /// The running jobs by expected end. A job with an end in the past may end any second.
     pub(crate) fn expected(&self) -> impl Iterator<Item = &Expected> {
         self.expected.iter()
     }
@@ -97,7 +97,7 @@ impl Running {
         self.slots.get(expected.slot as usize)?.as_ref()
     }
 
-    /// Whether some job should have ended by `now` and has not.
+    /// Whether a running job is past its expected end at `now`.
     pub(crate) fn overdue(&self, now: i64) -> bool {
         self.expected
             .first()

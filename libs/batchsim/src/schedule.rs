@@ -1,4 +1,4 @@
-//! A whole schedule in memory, for workloads that fit there.
+//! A whole schedule in memory, for workloads that fit into it.
 
 use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -12,22 +12,22 @@ use crate::simulator::Simulator;
 pub struct NodeHole {
     /// The node's number, from 0.
     pub node: u32,
-    /// Its first second.
+    /// The first second of the hole.
     pub from: i64,
     /// The first second after it.
     pub until: i64,
-    /// Whether the schedule ended first.
+    /// Whether the schedule ended before the hole.
     pub censored: bool,
 }
 
-/// What the scheduler made of a workload.
+/// The schedule of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Schedule {
-    /// How many nodes the machine has.
+    /// The number of nodes of the machine.
     pub nodes: u32,
     /// The first second: the first submission.
     pub start: i64,
-    /// The first second that is not covered.
+    /// The first second after the schedule.
     pub end: i64,
     /// Jobs in order of their start.
     pub placements: Vec<Placement>,
@@ -37,11 +37,11 @@ pub struct Schedule {
     pub waiting: usize,
 }
 
-/// Runs jobs on a machine of `nodes` nodes, by EASY with first fit, until all have ended or
+/// Schedules jobs on a machine of `nodes` nodes, by EASY with first fit, until all have ended or
 /// until second `until`.
 ///
-/// Jobs that are submitted at the same second wait in the order in which they are given. A job
-/// that runs beyond its walltime is expected to end at the next second, over and over.
+/// Jobs submitted at the same second wait in the order of the list. A job beyond its walltime is
+/// expected to end at the next second, again and again.
 ///
 /// # Errors
 /// [`BatchError`] names the job and what was expected.
@@ -49,10 +49,10 @@ pub fn simulate(nodes: u32, jobs: &[BatchJob], until: Option<i64>) -> Result<Sch
     simulate_on(Machine::new(nodes), jobs, until)
 }
 
-/// As [`simulate`], on any machine. Holes are idle nodes that are neither drained nor reserved.
+/// [`simulate`] on any machine. Holes are idle nodes that are neither drained nor reserved.
 ///
 /// # Errors
-/// [`BatchError`] names what makes no sense, and what was expected.
+/// [`BatchError`] names the invalid value and what was expected.
 pub fn simulate_on(
     machine: Machine,
     jobs: &[BatchJob],
@@ -80,7 +80,7 @@ pub fn simulate_on(
         if !before(step.at) {
             break;
         }
-        for node in step.taken.iter().flat_map(|run| run.nodes()) {
+        for node in step.taken.iter().flat_map(|range| range.nodes()) {
             if let Some(from) = since.get_mut(node as usize).and_then(Option::take) {
                 schedule.holes.push(NodeHole {
                     node,
@@ -90,7 +90,7 @@ pub fn simulate_on(
                 });
             }
         }
-        for node in step.freed.iter().flat_map(|run| run.nodes()) {
+        for node in step.freed.iter().flat_map(|range| range.nodes()) {
             if let Some(idle) = since.get_mut(node as usize) {
                 *idle = Some(step.at);
             }
@@ -120,8 +120,8 @@ pub fn simulate_on(
 }
 
 impl Schedule {
-    /// The part of the schedule's holes within `[from, until)`: holes that began before are
-    /// cut at `from`, holes that ended after are cut at `until` and marked as censored.
+    /// The holes within `[from, until)`. Holes that began before are cut at `from`. Holes that
+    /// ended after are cut at `until` and marked as censored.
     #[must_use]
     pub fn window(&self, from: i64, until: i64) -> Vec<NodeHole> {
         let until = until.min(self.end);
@@ -137,7 +137,7 @@ impl Schedule {
             .collect()
     }
 
-    /// Share of the node-time in `[from, until)` during which nodes had a job.
+    /// The share of the node-time in `[from, until)` with a job.
     #[must_use]
     pub fn utilisation(&self, from: i64, until: i64) -> f64 {
         let until = until.min(self.end);
@@ -155,8 +155,8 @@ impl Schedule {
     }
 }
 
-/// Holes as a recording has them: named nodes, second 0 at `origin`, sorted by start and node.
-/// Numbers without a name are left out.
+/// Holes as records of a trace: with named nodes, second 0 at `origin`, sorted by start and node.
+/// Nodes without a name are left out.
 #[must_use]
 pub fn records(holes: &[NodeHole], names: &[NodeId], origin: Timestamp) -> Vec<HoleRecord> {
     let mut holes: Vec<&NodeHole> = holes.iter().collect();

@@ -1,103 +1,40 @@
-//! The event loop.
+//! The event loop of the batch scheduler.
 
 use std::iter::Peekable;
 
-use crate::conservative::Conservative;
-use crate::easy;
-use crate::job::{BatchError, BatchJob, Placement, Run};
-use crate::machine::{Backfill, Layout, Machine, Starts};
-use crate::named;
-use crate::nodes::NodeSet;
-use crate::outlook::{self, Outlook, Wanted};
-use crate::profile::Count;
-use crate::recorded::Recorded;
+use crate::job::{BatchError, BatchJob, NodeRange, Placement};
+use crate::machine::Machine;
+use crate::policy::Policy;
+use crate::preview::{self, PlannedHoles, Preview};
 use crate::state::{Ended, State};
 use crate::totals::Totals;
 
-/// What happened at one moment. Nodes that are given back and taken again at the same moment
-/// do not appear.
+/// The changes of one moment. Nodes that are freed and taken at the same moment do not appear.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// The moment, seconds.
+    /// The time of the step, seconds.
     pub at: i64,
-    /// Nodes that become a hole, ascending. The first step names all nodes that are idle from
-    /// the beginning.
-    pub freed: &'a [Run],
-    /// Nodes that stop being one, ascending: a job starts there, or they are drained or
-    /// reserved.
-    pub taken: &'a [Run],
+    /// Nodes that become holes, ascending. The first step lists all nodes that are idle at the
+    /// start.
+    pub freed: &'a [NodeRange],
+    /// Nodes whose holes end, ascending: a job starts there, or they are drained or reserved.
+    pub taken: &'a [NodeRange],
     /// Jobs that start.
     pub started: &'a [Placement],
     /// Jobs that end.
     pub ended: &'a [Ended],
 }
 
-/// Which jobs start now.
-#[derive(Debug, Clone)]
-pub(crate) enum Policy {
-    Easy,
-    Named,
-    Counted(Conservative<Count>),
-    Placed(Conservative<NodeSet>),
-    Recorded(Recorded),
-}
-
-impl Policy {
-    fn new(state: &State) -> Self {
-        let machine = &state.machine;
-        let alike = machine.layout == Layout::FirstFit && state.blocks.is_none();
-        match (machine.starts, machine.backfill) {
-            (Starts::Recorded, _) => Self::Recorded(Recorded::default()),
-            (Starts::Simulated, Backfill::Conservative) if alike => {
-                Self::Counted(Conservative::new(state))
-            }
-            (Starts::Simulated, Backfill::Conservative) => Self::Placed(Conservative::new(state)),
-            (Starts::Simulated, Backfill::Easy | Backfill::None) if alike => Self::Easy,
-            (Starts::Simulated, Backfill::Easy | Backfill::None) => Self::Named,
-        }
-    }
-
-    fn schedule(&mut self, state: &mut State) {
-        match self {
-            Self::Easy => easy::schedule(state),
-            Self::Named => named::schedule(state),
-            Self::Counted(policy) => policy.schedule(state),
-            Self::Placed(policy) => policy.schedule(state),
-            Self::Recorded(policy) => policy.schedule(state),
-        }
-    }
-
-    /// The next moment at which this wants to be asked, if nothing happens before.
-    fn next_start(&self) -> Option<i64> {
-        match self {
-            Self::Easy | Self::Named => None,
-            Self::Counted(policy) => policy.next_start(),
-            Self::Placed(policy) => policy.next_start(),
-            Self::Recorded(policy) => policy.next_start(),
-        }
-    }
-
-    /// Jobs that wait here rather than in the queue.
-    fn waiting(&self) -> usize {
-        match self {
-            Self::Easy | Self::Named => 0,
-            Self::Counted(policy) => policy.reserved.len(),
-            Self::Placed(policy) => policy.reserved.len(),
-            Self::Recorded(policy) => policy.len(),
-        }
-    }
-}
-
-/// A batch scheduler in virtual time. Jobs come from an iterator, in order of submission; what
-/// becomes of the nodes goes out step by step, and nothing of the past is kept: memory grows
-/// with the jobs that wait and run at one time, not with the length of the log.
+/// A batch scheduler in virtual time. Jobs come from an iterator, in order of submission, and the
+/// changes of the nodes are returned step by step. The past is not kept: memory grows with the
+/// jobs that wait and run at one time, not with the length of the log.
 ///
-/// At one moment, jobs end first, then outages and reservations begin or end, then jobs are
+/// At one moment, jobs end first. Then outages and reservations begin or end, then jobs are
 /// submitted, then jobs start.
 #[derive(Debug, Clone)]
 pub struct Simulator<I: Iterator<Item = BatchJob>> {
     jobs: Peekable<I>,
-    /// How many jobs have been taken from the iterator.
+    /// The number of jobs taken from the iterator.
     given: u64,
     begun: bool,
     state: State,
@@ -105,10 +42,10 @@ pub struct Simulator<I: Iterator<Item = BatchJob>> {
 }
 
 impl<I: Iterator<Item = BatchJob>> Simulator<I> {
-    /// A machine on which nothing runs. Nothing is read from `jobs` yet.
+    /// A simulator of an empty machine. No job is read yet.
     ///
     /// # Errors
-    /// The machine has no nodes, or an outage or a reservation of it makes no sense.
+    /// [`BatchError`] if the machine has no nodes, or an invalid outage or reservation.
     pub fn new(machine: Machine, jobs: I) -> Result<Self, BatchError> {
         machine.check()?;
         let state = State::new(machine);
@@ -121,11 +58,11 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
         })
     }
 
-    /// Goes on to the next moment at which a node changes or a job starts or ends. Nothing: all
-    /// jobs have ended (or wait for ever, see [`Totals::waiting`]).
+    /// Advances to the next moment at which a node changes or a job starts or ends. `None` once
+    /// all jobs have ended or can never start (see [`Totals::waiting`]).
     ///
     /// # Errors
-    /// A job makes no sense; the simulation cannot go on then.
+    /// [`BatchError`] if a job is invalid; the simulation cannot go on then.
     pub fn step(&mut self) -> Result<Option<Step<'_>>, BatchError> {
         while self.tick()?.is_some() {
             let state = &self.state;
@@ -134,15 +71,15 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
                 && state.started.is_empty()
                 && state.ended.is_empty();
             if !quiet {
-                // Borrowed anew: a loop that returns a borrow holds it too long.
+                // Borrowed again: a loop that returns a borrow holds it too long.
                 return Ok(Some(self.shown()));
             }
         }
         Ok(None)
     }
 
-    /// Goes on to the next moment at which anything happens, even if it is only that a job is
-    /// submitted and waits, so that no node changes but the outlook does.
+    /// Advances to the next moment at which any event happens. A job may only be submitted and
+    /// wait, which changes the preview but no node.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -154,7 +91,7 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
         Ok(Some(self.shown()))
     }
 
-    /// The next moment at which something may happen; [`step`](Self::step) may go on further.
+    /// The next moment at which an event may happen; [`step`](Self::step) may advance further.
     pub fn next_at(&mut self) -> Option<i64> {
         let waiting = self.waiting() > 0;
         let arrival = self.jobs.peek().map(BatchJob::submitted);
@@ -173,25 +110,25 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
         })
     }
 
-    /// What has been counted up to the last step.
+    /// The totals up to the last step.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.state.totals
     }
 
-    /// What an operator's tools would show of the future, as things are known now.
+    /// The planned starts and expected ends, as an operator's tools would show them now.
     ///
-    /// Costs about as much as one decision of the scheduler: it walks once over the running
-    /// jobs, and under conservative backfill over the waiting ones.
+    /// The cost is about that of one decision of the scheduler: one walk over the running jobs,
+    /// and under conservative backfill over the waiting ones.
     #[must_use]
-    pub fn outlook(&self) -> Outlook {
-        outlook::of(&self.state, &self.policy)
+    pub fn preview(&self) -> Preview {
+        preview::of(&self.state, &self.policy)
     }
 
-    /// When each present hole is wanted, as [`Outlook::wanted`] has it, at less cost.
+    /// The planned end of each present hole, as [`Preview::holes`] has it, at less cost.
     #[must_use]
-    pub fn wanted(&self) -> Vec<Wanted> {
-        outlook::wanted_of(&self.state, &self.policy)
+    pub fn planned_holes(&self) -> Vec<PlannedHoles> {
+        preview::holes_of(&self.state, &self.policy)
     }
 
     fn waiting(&self) -> usize {
@@ -219,7 +156,7 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
             self.state.reach_edges();
             self.submit()?;
             self.policy.schedule(&mut self.state);
-            // A job that runs for no time ends at the moment at which it starts.
+            // A job of length zero ends at the moment at which it starts.
             if self.state.running.next_end().is_none_or(|end| end > at) {
                 break;
             }
@@ -229,7 +166,7 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
         Ok(())
     }
 
-    /// Takes the jobs that have been submitted by now.
+    /// Takes the jobs that are submitted by now from the iterator.
     fn submit(&mut self) -> Result<(), BatchError> {
         let now = self.state.now;
         while let Some(job) = self.jobs.next_if(|job| job.submitted() <= now) {

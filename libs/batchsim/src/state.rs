@@ -1,7 +1,7 @@
-//! The machine at one moment: what every policy reads and changes.
+//! The state of the machine, which every policy reads and changes.
 
 use crate::blocks::Blocks;
-use crate::job::{BatchJob, Placement, Run};
+use crate::job::{BatchJob, NodeRange, Placement};
 use crate::machine::{Machine, Overrun};
 use crate::nodes::NodeSet;
 use crate::profile::{Count, Profile};
@@ -14,13 +14,13 @@ use crate::totals::Totals;
 pub struct Ended {
     /// The job's number.
     pub id: u64,
-    /// Its first second.
+    /// The first second of the job.
     pub start: i64,
     /// The first second after it.
     pub end: i64,
-    /// Its nodes, ascending.
-    pub runs: Vec<Run>,
-    /// Whether it was ended at its walltime, with work left.
+    /// The nodes of the job, ascending.
+    pub ranges: Vec<NodeRange>,
+    /// Whether the job was ended at its walltime with work left.
     pub killed: bool,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct State {
     pub(crate) running: Running,
     pub(crate) queue: Queue,
     pub(crate) totals: Totals,
-    /// A job has ended or nodes have been blocked or opened: plans may be bettered, or fail.
+    /// A job has ended, or nodes were blocked or opened. Reservations may improve, or fail.
     pub(crate) disturbed: bool,
     /// The holes of the last step.
     shown: NodeSet,
-    pub(crate) freed: Vec<Run>,
-    pub(crate) taken: Vec<Run>,
+    pub(crate) freed: Vec<NodeRange>,
+    pub(crate) taken: Vec<NodeRange>,
     pub(crate) started: Vec<Placement>,
     pub(crate) ended: Vec<Ended>,
 }
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// The first moment.
+    /// Sets the first moment.
     pub(crate) fn begin(&mut self, now: i64) {
         self.now = now;
         self.totals.from = now;
@@ -72,7 +72,7 @@ impl State {
         self.reach_edges();
     }
 
-    /// Goes on to `now` and keeps the books.
+    /// Advances to `now` and adds to the totals.
     pub(crate) fn advance(&mut self, now: i64) {
         let passed = now.saturating_sub(self.now).max(0).unsigned_abs();
         let idle = self.free.count();
@@ -95,22 +95,22 @@ impl State {
         }
         self.now = now;
         totals.at = now;
-        for runs in [&mut self.freed, &mut self.taken] {
-            runs.clear();
+        for ranges in [&mut self.freed, &mut self.taken] {
+            ranges.clear();
         }
         self.started.clear();
         self.ended.clear();
     }
 
-    /// Jobs that end by now give their nodes back.
+    /// Ends the jobs that are over and frees their nodes.
     pub(crate) fn end_jobs(&mut self) {
         let mut any = false;
         while let Some(ended) = self.running.pop_ended(self.now) {
             any = true;
             let job = ended.job;
-            self.free.insert(&ended.runs);
+            self.free.insert(&ended.ranges);
             if let Some(blocks) = &mut self.blocks {
-                blocks.idle.insert(&ended.runs);
+                blocks.idle.insert(&ended.ranges);
             }
             let over = job.runtime.saturating_sub(job.walltime).max(0);
             let killed = over > 0 && self.machine.overrun == Overrun::Kill;
@@ -122,7 +122,7 @@ impl State {
                 id: job.id,
                 start: ended.start,
                 end: ended.end,
-                runs: ended.runs,
+                ranges: ended.ranges,
                 killed,
             });
         }
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    /// Outages and reservations begin and end.
+    /// Begins and ends outages and reservations.
     pub(crate) fn reach_edges(&mut self) {
         if let Some(blocks) = &mut self.blocks
             && blocks.reach(self.now)
@@ -143,11 +143,11 @@ impl State {
         }
     }
 
-    /// A waiting job starts now on these nodes, which are free.
-    pub(crate) fn start(&mut self, waiting: &Waiting, runs: Vec<Run>) {
-        self.free.remove(&runs);
+    /// Starts a waiting job on these nodes, which are free.
+    pub(crate) fn start(&mut self, waiting: &Waiting, ranges: Vec<NodeRange>) {
+        self.free.remove(&ranges);
         if let Some(blocks) = &mut self.blocks {
-            blocks.idle.remove(&runs);
+            blocks.idle.remove(&ranges);
         }
         let job = waiting.job;
         let length = match self.machine.overrun {
@@ -164,29 +164,30 @@ impl State {
             start: self.now,
             end,
             asked_end: self.now.saturating_add(job.walltime),
-            runs: runs.clone(),
-            promised: waiting.promised,
+            ranges: ranges.clone(),
+            reserved_start: waiting.reserved_start,
         });
-        self.running.start(job, self.now, end, runs);
+        self.running.start(job, self.now, end, ranges);
     }
 
-    /// Takes a job into the queue.
+    /// Adds a job to the queue.
     pub(crate) fn submit(&mut self, index: u64, job: BatchJob) {
         self.queue.push(Waiting {
             index,
             job,
-            promised: None,
+            reserved_start: None,
         });
     }
 
-    /// What this moment changed, against the step before.
+    /// Computes the changes of this moment against the step before.
     pub(crate) fn settle(&mut self) {
-        self.freed.extend(self.free.runs_beyond(&self.shown));
-        self.taken.extend(self.shown.runs_beyond(&self.free));
+        self.freed.extend(self.free.ranges_beyond(&self.shown));
+        self.taken.extend(self.shown.ranges_beyond(&self.free));
         self.shown.copy_from(&self.free);
     }
 
-    /// How many nodes will be free when, by walltimes. Where no node is ever blocked.
+    /// The number of free nodes over time, by walltimes, on a machine without outages and
+    /// reservations.
     pub(crate) fn counts(&self) -> Profile<Count> {
         let mut free = self.free.count();
         let mut profile = Profile::new(self.now, Count(free));
@@ -197,7 +198,7 @@ impl State {
         profile
     }
 
-    /// Which nodes will be free when, by walltimes, reservations and present outages.
+    /// The set of free nodes over time, by walltimes, reservations and present outages.
     pub(crate) fn sets(&self) -> Profile<NodeSet> {
         let idle = self.blocks.as_ref().map_or(&self.free, |b| &b.idle);
         let mut idle = idle.clone();
@@ -216,7 +217,7 @@ impl State {
                 profile.then(edge, open(edge, &idle));
             }
             if let Some(on_nodes) = self.running.job(expected) {
-                idle.insert(&on_nodes.runs);
+                idle.insert(&on_nodes.ranges);
             }
             profile.then(until, open(until, &idle));
         }
@@ -226,12 +227,12 @@ impl State {
         profile
     }
 
-    /// A job that runs beyond its walltime is expected to end any second.
+    /// The expected end of a job; the next second if it is beyond its walltime.
     pub(crate) fn any_second(&self, expected: i64) -> i64 {
         expected.max(self.now.saturating_add(1))
     }
 
-    /// The moments to come at which nodes are known to be blocked or opened, ascending.
+    /// The future times at which nodes are known to be blocked or opened, ascending.
     fn edges_ahead(&self) -> Vec<i64> {
         let Some(blocks) = &self.blocks else {
             return Vec::new();

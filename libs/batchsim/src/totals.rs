@@ -1,8 +1,8 @@
-//! What was counted.
+//! Totals of a simulation.
 
 use serde::{Deserialize, Serialize};
 
-/// What a simulation has counted so far.
+/// The totals of a simulation so far.
 ///
 /// Node-seconds are conserved: `busy + idle + down + reserved` is the number of nodes times
 /// `at - from`, to the second.
@@ -12,7 +12,7 @@ pub struct Totals {
     pub from: i64,
     /// The present second.
     pub at: i64,
-    /// Jobs that were given, those that were left out included.
+    /// Jobs submitted, including those that were left out.
     pub submitted: u64,
     /// Jobs that have started.
     pub started: u64,
@@ -20,11 +20,11 @@ pub struct Totals {
     pub ended: u64,
     /// Jobs that wait at present.
     pub waiting: u64,
-    /// Jobs that were left out because they need more nodes than there are, or none.
+    /// Jobs left out because they need no nodes, or more than the machine has.
     pub skipped: u64,
-    /// Jobs that were left out because the log has no start of theirs (recorded starts only).
+    /// Jobs left out because the log has no start for them (recorded starts only).
     pub unrecorded: u64,
-    /// Jobs that came after one that was submitted later: taken as submitted then.
+    /// Jobs listed after one that was submitted later; they count as submitted with that one.
     pub late: u64,
     /// Jobs that ended beyond their walltime, or would have.
     pub overran: u64,
@@ -32,10 +32,10 @@ pub struct Totals {
     pub killed: u64,
     /// Seconds beyond walltimes, of all jobs.
     pub overrun_s: u64,
-    /// Jobs that found too few free nodes at their recorded start.
+    /// Jobs with too few free nodes at their recorded start.
     pub conflicts: u64,
-    /// Promised starts that could not be kept, because a job overran or nodes were drained
-    /// (conservative backfill).
+    /// Reserved starts that were missed because a job overran or nodes were drained (conservative
+    /// backfill).
     pub broken: u64,
     /// Node-seconds with a job.
     pub busy_node_s: u64,
@@ -43,15 +43,15 @@ pub struct Totals {
     pub idle_node_s: u64,
     /// Node-seconds drained, without a job.
     pub down_node_s: u64,
-    /// Node-seconds reserved for others, neither with a job nor drained.
+    /// Node-seconds reserved, neither with a job nor drained.
     pub reserved_node_s: u64,
-    /// Seconds that jobs have waited, of those that have started.
+    /// Seconds that started jobs have waited, in total.
     pub waited_s: u64,
 }
 
 impl Totals {
-    /// Share of the node-time that was used by jobs; drained and reserved time counts as
-    /// offered. 0 before any time has passed.
+    /// The share of the node-time with a job. Drained and reserved time counts as offered. 0 before
+    /// any time has passed.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
         let parts = [

@@ -1,7 +1,7 @@
-//! The scheduler simulator: hand-computed cases, then any workload.
+//! The simulated batch scheduler: hand-computed cases, then random workloads.
 #![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
-use lacuna_batchsim::{BatchError, BatchJob, NodeHole, Run, Schedule, simulate};
+use lacuna_batchsim::{BatchError, BatchJob, NodeHole, NodeRange, Schedule, simulate};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -30,7 +30,7 @@ fn starts(schedule: &Schedule, jobs: &[BatchJob]) -> Vec<(u64, i64)> {
 fn backfill_fills_the_hole_before_the_reservation_and_no_more() {
     // Four nodes. Job 1 holds three until 100. Job 2 needs all four: reserved for 100.
     // Job 3 (one node, 90 s) ends by 95 and goes first. Job 4 (one node, 100 s) would end
-    // after 100 and must wait behind job 2.
+    // after 100 and waits behind job 2.
     let jobs = [
         job(1, 0, 3, 100, 100),
         job(2, 1, 4, 50, 50),
@@ -43,7 +43,7 @@ fn backfill_fills_the_hole_before_the_reservation_and_no_more() {
         [(1, 0), (2, 100), (3, 5), (4, 150)]
     );
     let head = schedule.placements.iter().find(|p| p.job == 1).unwrap();
-    assert_eq!(head.promised, Some(100));
+    assert_eq!(head.reserved_start, Some(100));
     // Node 3 idles until job 3 comes and again from 95 to 100; at the end, job 4 holds node 0
     // from 150 to 250 and the others idle.
     let mut holes = schedule.holes.clone();
@@ -75,7 +75,7 @@ fn backfill_fills_the_hole_before_the_reservation_and_no_more() {
 #[test]
 fn spare_nodes_at_the_reservation_may_be_used_beyond_it() {
     // Six nodes. Job 1 holds four until 100; job 2 needs five, so one node is spare at 100.
-    // Job 3 (one node, long) takes the spare one; job 4, its like, finds none left.
+    // Job 3 (one node, long) takes the spare one. Job 4 is like it and finds none left.
     let jobs = [
         job(1, 0, 4, 100, 100),
         job(2, 1, 5, 10, 10),
@@ -94,7 +94,7 @@ fn a_job_that_ends_early_lets_the_head_start_early() {
     let jobs = [job(1, 0, 2, 10, 100), job(2, 1, 2, 10, 10)];
     let schedule = simulate(2, &jobs, None).unwrap();
     assert_eq!(starts(&schedule, &jobs), [(1, 0), (2, 10)]);
-    assert_eq!(schedule.placements[1].promised, Some(100));
+    assert_eq!(schedule.placements[1].reserved_start, Some(100));
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn nodes_are_placed_first_fit() {
     ];
     let schedule = simulate(8, &jobs, None).unwrap();
     assert_eq!(
-        schedule.placements[2].runs,
-        [Run { first: 0, count: 2 }, Run { first: 4, count: 1 }]
+        schedule.placements[2].ranges,
+        [NodeRange { first: 0, count: 2 }, NodeRange { first: 4, count: 1 }]
     );
 }
 
@@ -158,7 +158,7 @@ fn impossible_jobs_are_refused_by_name() {
 }
 
 #[test]
-fn a_hundred_thousand_jobs_are_scheduled_whole() {
+fn all_of_a_hundred_thousand_jobs_are_scheduled() {
     let jobs: Vec<BatchJob> = (0..100_000u64)
         .map(|id| {
             let mixed = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
@@ -178,7 +178,7 @@ fn a_hundred_thousand_jobs_are_scheduled_whole() {
     check(1_000, &jobs, &schedule);
 }
 
-/// Every promise of the simulator, by the plainest code.
+/// Checks every invariant of the simulator by plain code.
 fn check(nodes: u32, jobs: &[BatchJob], schedule: &Schedule) {
     let honest = jobs.iter().all(|job| job.runtime <= job.walltime);
     let mut by_node: Vec<Vec<(i64, i64)>> = vec![Vec::new(); nodes as usize];
@@ -189,14 +189,14 @@ fn check(nodes: u32, jobs: &[BatchJob], schedule: &Schedule) {
         assert!(placement.start >= job.submit, "{job:?} before submission");
         assert_eq!(placement.end - placement.start, job.runtime);
         assert_eq!(placement.count(), job.nodes);
-        // A job that runs for no time takes its nodes from nobody.
-        for run in placement.runs.iter().filter(|_| job.runtime > 0) {
-            for node in run.first..run.first + run.count {
+        // A job of length zero takes its nodes from no other job.
+        for range in placement.ranges.iter().filter(|_| job.runtime > 0) {
+            for node in range.first..range.first + range.count {
                 by_node[node as usize].push((placement.start, placement.end.min(schedule.end)));
             }
         }
-        if honest && let Some(promised) = placement.promised {
-            assert!(placement.start <= promised, "{job:?} was delayed");
+        if honest && let Some(reserved_start) = placement.reserved_start {
+            assert!(placement.start <= reserved_start, "{job:?} was delayed");
         }
     }
     for hole in &schedule.holes {
@@ -231,7 +231,7 @@ fn workloads() -> impl Strategy<Value = (u32, Vec<BatchJob>)> {
     })
 }
 
-/// The same cases at every run.
+/// The same cases each time.
 fn seeded() -> ProptestConfig {
     ProptestConfig {
         cases: 512,
@@ -245,14 +245,14 @@ proptest! {
     #![proptest_config(seeded())]
 
     #[test]
-    fn every_schedule_keeps_its_promises((nodes, jobs) in workloads()) {
+    fn every_schedule_keeps_its_invariants((nodes, jobs) in workloads()) {
         let schedule = simulate(nodes, &jobs, None).unwrap();
         prop_assert_eq!(schedule.placements.len(), jobs.len());
         check(nodes, &jobs, &schedule);
     }
 
     #[test]
-    fn honest_walltimes_keep_the_head_s_reservation((nodes, mut jobs) in workloads()) {
+    fn true_walltimes_keep_the_reservation_of_the_head((nodes, mut jobs) in workloads()) {
         for job in &mut jobs {
             job.walltime = job.walltime.max(job.runtime);
         }
@@ -261,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn a_schedule_cut_short_is_the_beginning_of_the_whole(
+    fn a_schedule_that_is_cut_short_is_the_beginning_of_the_whole(
         (nodes, jobs) in workloads(), until in 0i64..800
     ) {
         let whole = simulate(nodes, &jobs, None).unwrap();

@@ -1,4 +1,4 @@
-//! Holes out of recorded nodes: a case by hand, then any log.
+//! Holes of a log with nodes: cases by hand, then random logs.
 
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_batchsim::occupancy::{JobEnd, KnownNodes, Occupancy};
@@ -13,7 +13,7 @@ fn until(seconds: i64) -> JobEnd {
     JobEnd::At(at(seconds))
 }
 
-/// Without an end: what was asked for, in seconds.
+/// An unknown end with this walltime, in seconds.
 fn unknown(walltime: Option<i64>) -> JobEnd {
     JobEnd::Unknown {
         walltime: walltime.map(Span::from_secs),
@@ -63,11 +63,11 @@ fn the_holes_of_three_jobs_and_an_outage_by_hand() {
             ("a", 120.0, 150.0, false),
         ]
     );
-    let facts = found.facts;
-    assert_eq!((facts.nodes, facts.jobs, facts.running), (3, 3, 1));
-    assert_eq!((facts.refused, facts.holes), (1, 4));
-    assert_eq!((facts.from, facts.until), (at(0), at(200)));
-    let shares = facts.shares;
+    let summary = found.summary;
+    assert_eq!((summary.nodes, summary.jobs, summary.running), (3, 3, 1));
+    assert_eq!((summary.refused, summary.holes), (1, 4));
+    assert_eq!((summary.from, summary.until), (at(0), at(200)));
+    let shares = summary.shares;
     let ms = [
         shares.busy_node_ms,
         shares.hole_node_ms,
@@ -75,9 +75,9 @@ fn the_holes_of_three_jobs_and_an_outage_by_hand() {
         shares.doubled_node_ms,
     ];
     assert_eq!(ms, [340_000, 250_000, 10_000, 0]);
-    assert_eq!(facts.longest.as_secs_f64(), 100.0);
-    // A job without an end shows that the log knows what ran.
-    assert_eq!(facts.doubtful_from(), None);
+    assert_eq!(summary.longest.as_secs_f64(), 100.0);
+    // A job without an end shows that the log includes running jobs.
+    assert_eq!(summary.doubtful_from(), None);
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn a_log_of_ended_jobs_alone_is_doubtful_near_its_end() {
         add(&mut log, ["a"], at(hour * 3600), until(hour * 3600 + 3000));
     }
     add(&mut log, ["b"], at(0), until(10));
-    let facts = log.finish(Some((at(0), at(36_000)))).facts;
-    assert_eq!(facts.usual.as_secs_f64(), 3000.0);
-    assert_eq!(facts.doubtful_from(), Some(at(33_000)));
+    let summary = log.finish(Some((at(0), at(36_000)))).summary;
+    assert_eq!(summary.usual.as_secs_f64(), 3000.0);
+    assert_eq!(summary.doubtful_from(), Some(at(33_000)));
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_list_of_nodes_adds_the_unseen_and_leaves_out_the_unlisted() {
     add(&mut log, ["other"], at(0), until(70));
     assert_eq!((log.used(), log.unlisted()), (1, Some("other")));
     let found = log.finish(None);
-    assert_eq!((found.facts.nodes, found.facts.unlisted), (2, 1));
-    // A job that is on none of them counts for nothing.
-    assert_eq!((found.facts.nowhere, found.facts.until), (1, at(50)));
+    assert_eq!((found.summary.nodes, found.summary.unlisted), (2, 1));
+    // A job on none of the listed nodes is left out.
+    assert_eq!((found.summary.nowhere, found.summary.until), (1, at(50)));
     assert_eq!(found.holes.len(), 1);
     assert_eq!(found.holes[0].node.as_str(), "idle");
     assert!(found.holes[0].censored);
@@ -112,17 +112,17 @@ fn a_list_of_nodes_adds_the_unseen_and_leaves_out_the_unlisted() {
 fn a_job_whose_end_is_missing_is_over_with_its_walltime() {
     let mut log = Occupancy::new(KnownNodes::Seen);
     add(&mut log, ["a"], at(0), until(100));
-    // Long over at 1,000; perhaps still running then; running, of no known length; and one that
-    // would be longer than all others.
+    // The jobs in order: long over at 1,000; perhaps still running then; running, with unknown
+    // length; and one that would be longer than all others.
     add(&mut log, ["a"], at(200), unknown(Some(50)));
     add(&mut log, ["b"], at(950), unknown(Some(500)));
     add(&mut log, ["b"], at(960), unknown(None));
     add(&mut log, ["c"], at(300), unknown(None));
     add(&mut log, ["a"], at(990), until(1000));
     let found = log.finish(Some((at(100), at(1000))));
-    let facts = found.facts;
+    let summary = found.summary;
     assert_eq!(
-        (facts.jobs, facts.overdue, facts.running, facts.stale),
+        (summary.jobs, summary.overdue, summary.running, summary.stale),
         (6, 1, 2, 1)
     );
     let holes: Vec<(&str, f64, f64)> = found
@@ -145,13 +145,13 @@ fn a_job_whose_end_is_missing_is_over_with_its_walltime() {
             ("a", 250.0, 990.0),
         ]
     );
-    // A part of the time and of the nodes: a alone, from 200 to 300.
+    // A part of the time and of the nodes: node a from 200 to 300.
     let shares = log.shares((at(200), at(300)), |node| node.as_str() == "a");
     assert_eq!((shares.busy_node_ms, shares.hole_node_ms), (50_000, 50_000));
     assert_eq!(shares.utilisation(), 0.5);
 }
 
-/// How long a job is, or asked for.
+/// The length or the walltime of a job.
 #[derive(Debug, Clone, Copy)]
 enum Length {
     Known(i64),
@@ -232,7 +232,7 @@ proptest! {
             }
         }
         let found = log.finish(Some((at(from), at(until))));
-        let shares = found.facts.shares;
+        let shares = found.summary.shares;
         let mut counted = [0u64; 4];
         let mut idle = vec![vec![false; 1000]; nodes as usize];
         for n in 0..nodes as usize {

@@ -1,4 +1,4 @@
-//! The simulator against a slow scheduler that shares no code with it.
+//! The simulator against a slow batch scheduler that shares no code with it.
 #![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod common;
@@ -6,11 +6,11 @@ mod common;
 mod slow;
 
 use common::{audit, blocks, outages, reservations, seeded, walk, workloads};
-use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, Run};
+use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, NodeRange};
 use proptest::prelude::*;
 use slow::{Placed, Slow};
 
-/// Both say the same of every job.
+/// Checks that both schedule every job alike.
 fn agree(machine: &Machine, jobs: &[BatchJob]) {
     let walk = walk(machine, jobs);
     audit(machine, jobs, &walk);
@@ -18,8 +18,8 @@ fn agree(machine: &Machine, jobs: &[BatchJob]) {
         .placements
         .iter()
         .map(|p| {
-            let nodes = p.runs.iter().copied().flat_map(Run::nodes).collect();
-            (p.id, p.start, nodes, p.promised)
+            let nodes = p.ranges.iter().copied().flat_map(NodeRange::nodes).collect();
+            (p.id, p.start, nodes, p.reserved_start)
         })
         .collect();
     assert_eq!(fast, Slow::run(machine, jobs));

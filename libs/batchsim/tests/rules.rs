@@ -1,9 +1,10 @@
-//! Each rule of the machine: by hand, then as a property of any workload.
+//! Each rule of the machine: by hand, then as a property of random workloads.
 
 mod common;
 
 use common::{
-    audit, blocks, honest, job, outages, promises_kept, reservations, run, seeded, walk, workloads,
+    audit, blocks, honest, job, outages, range, reservations, reservations_kept, seeded, walk,
+    workloads,
 };
 use lacuna_batchsim::{
     Backfill, BatchError, BatchJob, Layout, Machine, NodeHole, Outage, Overrun, Oversized,
@@ -19,7 +20,7 @@ fn conservative(nodes: u32) -> Machine {
 }
 
 #[test]
-fn conservatively_every_waiting_job_has_a_reservation() {
+fn under_conservative_backfill_every_waiting_job_has_a_reservation() {
     // Four nodes. Job 1 holds two until 100. Job 2 needs all: 100 to 200. Job 3 needs three:
     // from 200. Job 4 (two nodes, 95 s) ends by 98 and goes first. Job 5 (two nodes) finds one
     // beside job 3 and follows it at 250.
@@ -37,7 +38,7 @@ fn conservatively_every_waiting_job_has_a_reservation() {
     assert!(
         starts
             .iter()
-            .all(|&(id, start)| plan.of(id).promised == Some(start))
+            .all(|&(id, start)| plan.of(id).reserved_start == Some(start))
     );
 }
 
@@ -60,8 +61,7 @@ fn easy_lets_a_job_pass_that_conservative_backfill_holds_back() {
 
 #[test]
 fn an_early_end_compresses_the_schedule_in_order() {
-    // Job 1 asks for 100 s and ends at 10. Job 2 moves to 10, job 3 behind it to 60, where its
-    // promise was 150.
+    // Job 1 requests 100 s and ends at 10. Job 2 moves to 10, and job 3 behind it from 150 to 60.
     let jobs = [
         job(1, 0, 4, 10, 100),
         job(2, 1, 3, 50, 50),
@@ -69,12 +69,12 @@ fn an_early_end_compresses_the_schedule_in_order() {
     ];
     let plan = walk(&conservative(4), &jobs);
     assert_eq!(plan.starts(), [(1, 0), (2, 10), (3, 60)]);
-    assert_eq!(plan.of(3).promised, Some(150));
+    assert_eq!(plan.of(3).reserved_start, Some(150));
     assert_eq!(plan.totals.broken, 0);
 }
 
 #[test]
-fn an_overrun_breaks_promises_and_they_are_made_anew() {
+fn an_overrun_breaks_reservations_and_they_are_placed_again() {
     let jobs = [
         job(1, 0, 2, 40, 10),
         job(2, 1, 2, 5, 5),
@@ -83,13 +83,13 @@ fn an_overrun_breaks_promises_and_they_are_made_anew() {
     let plan = walk(&conservative(2), &jobs);
     audit(&conservative(2), &jobs, &plan);
     assert_eq!(plan.starts(), [(1, 0), (2, 40), (3, 45)]);
-    assert_eq!(plan.of(2).promised, Some(10));
+    assert_eq!(plan.of(2).reserved_start, Some(10));
     assert!(plan.totals.broken > 0);
     assert_eq!((plan.totals.overran, plan.totals.overrun_s), (1, 30));
 }
 
 #[test]
-fn jobs_beyond_the_depth_wait_without_a_promise() {
+fn jobs_beyond_the_depth_wait_without_a_reservation() {
     let jobs = [
         job(1, 0, 3, 100, 100),
         job(2, 1, 4, 10, 10),
@@ -109,7 +109,7 @@ fn jobs_beyond_the_depth_wait_without_a_promise() {
 }
 
 #[test]
-fn enough_free_nodes_are_not_enough_if_they_are_not_adjacent() {
+fn a_contiguous_job_does_not_start_on_scattered_nodes() {
     // Jobs 1, 2 and 3 hold nodes 0-1, 2-3 and 4-5; 1 and 3 end at 10: four nodes are free, in
     // two pieces. Job 4 needs three adjacent ones: at 50. Job 5 (two nodes) fits at once.
     let jobs = [
@@ -126,10 +126,10 @@ fn enough_free_nodes_are_not_enough_if_they_are_not_adjacent() {
     let plan = walk(&machine, &jobs);
     audit(&machine, &jobs, &plan);
     assert_eq!(plan.of(4).start, 50);
-    assert_eq!(plan.of(4).promised, Some(50));
+    assert_eq!(plan.of(4).reserved_start, Some(50));
     assert_eq!(
-        (plan.of(5).start, &plan.of(5).runs[..]),
-        (10, &[run(0, 2)][..])
+        (plan.of(5).start, &plan.of(5).ranges[..]),
+        (10, &[range(0, 2)][..])
     );
     assert_eq!(walk(&Machine::new(6), &jobs).of(4).start, 10);
 }
@@ -164,7 +164,7 @@ fn a_drained_node_ends_its_job_first_and_takes_none() {
     // 60. From 20 to 60 node 1 is a hole, node 0 is down.
     let machine = Machine {
         outages: vec![Outage {
-            nodes: run(0, 1),
+            nodes: range(0, 1),
             from: 5,
             until: 60,
         }],
@@ -182,8 +182,8 @@ fn a_drained_node_ends_its_job_first_and_takes_none() {
     };
     assert_eq!(plan.holes, [hole]);
     assert_eq!((plan.totals.down_node_s, plan.totals.busy_node_s), (40, 60));
-    // At 1 nobody knew of the outage.
-    assert_eq!(plan.of(2).promised, Some(20));
+    // At 1 the outage was not known.
+    assert_eq!(plan.of(2).reserved_start, Some(20));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_job_whose_walltime_runs_into_a_reservation_goes_elsewhere_or_waits() {
     let machine = Machine {
         reservations: vec![Reservation {
             name: "training day".to_owned(),
-            nodes: run(0, 1),
+            nodes: range(0, 1),
             from: 50,
             until: 80,
         }],
@@ -207,7 +207,7 @@ fn a_job_whose_walltime_runs_into_a_reservation_goes_elsewhere_or_waits() {
     let plan = walk(&machine, &jobs);
     audit(&machine, &jobs, &plan);
     assert_eq!(plan.starts(), [(1, 0), (2, 0), (3, 60)]);
-    assert_eq!(plan.of(1).runs, [run(1, 1)]);
+    assert_eq!(plan.of(1).ranges, [range(1, 1)]);
     assert_eq!(plan.totals.reserved_node_s, 30);
 }
 
@@ -260,11 +260,11 @@ fn late_and_impossible_jobs_are_counted() {
 }
 
 #[test]
-fn blocks_that_make_no_sense_are_refused_by_name() {
+fn invalid_blocks_are_refused_by_name() {
     let machine = Machine {
         reservations: vec![Reservation {
             name: "day off".to_owned(),
-            nodes: run(3, u32::MAX),
+            nodes: range(3, u32::MAX),
             from: 0,
             until: 5,
         }],
@@ -276,10 +276,10 @@ fn blocks_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn a_job_that_never_fits_waits_for_ever_and_holds_up_nobody() {
+fn a_job_that_never_fits_waits_forever_and_delays_no_other_job() {
     let machine = Machine {
         outages: vec![Outage {
-            nodes: run(0, 1),
+            nodes: range(0, 1),
             from: 0,
             until: i64::MAX,
         }],
@@ -303,7 +303,7 @@ proptest! {
     #![proptest_config(seeded(600))]
 
     #[test]
-    fn any_machine_keeps_its_books(
+    fn any_machine_keeps_its_accounting(
         (nodes, mut jobs) in workloads(12, 30),
         out in blocks(3), kept in blocks(3),
         (backfill, layout, kill, lie, depth) in (0usize..3, 0usize..2, any::<bool>(), any::<bool>(),
@@ -326,7 +326,7 @@ proptest! {
         prop_assert_eq!(done.placements.len(), jobs.len());
         let calm = (!lie || kill) && machine.outages.is_empty();
         if calm {
-            promises_kept(&done);
+            reservations_kept(&done);
             prop_assert_eq!(done.totals.broken, 0);
         }
         if kill {
@@ -339,7 +339,7 @@ proptest! {
     }
 
     #[test]
-    fn conservative_promises_hold_on_any_layout(
+    fn conservative_reservations_hold_on_any_layout(
         (nodes, mut jobs) in workloads(12, 30), kept in blocks(3), layout in 0usize..2,
     ) {
         honest(&mut jobs);
@@ -351,16 +351,16 @@ proptest! {
         let done = walk(&machine, &jobs);
         audit(&machine, &jobs, &done);
         for placed in &done.placements {
-            prop_assert!(placed.promised.is_some_and(|promised| placed.start <= promised));
+            prop_assert!(placed.reserved_start.is_some_and(|start| placed.start <= start));
         }
         prop_assert_eq!(done.totals.broken, 0);
     }
 
     #[test]
-    fn conservatively_a_later_job_changes_nothing_for_those_before(
+    fn under_conservative_backfill_a_later_job_changes_no_earlier_one(
         (nodes, mut jobs) in workloads(12, 25), layout in 0usize..2,
     ) {
-        // Everybody runs exactly as long as asked: nothing is compressed.
+        // Every job runs exactly for its walltime, so no schedule is compressed.
         for job in &mut jobs {
             job.runtime = job.runtime.max(1);
             job.walltime = job.runtime;
@@ -372,7 +372,7 @@ proptest! {
         };
         let whole = walk(&machine, &jobs);
         for placed in &whole.placements {
-            prop_assert_eq!(Some(placed.start), placed.promised);
+            prop_assert_eq!(Some(placed.start), placed.reserved_start);
         }
         let part = walk(&machine, &jobs[..jobs.len() / 2]);
         let of_part = part.starts();
@@ -389,7 +389,7 @@ proptest! {
             ..Machine::new(nodes)
         };
         let first = walk(&machine, &jobs);
-        // Jobs that run for no time take nodes for an instant that the record does not order.
+        // Jobs of length zero take nodes for an instant whose order the record does not have.
         let jobs: Vec<BatchJob> = jobs
             .into_iter()
             .map(|job| BatchJob { recorded_start: Some(first.of(job.id).start), ..job })
@@ -403,7 +403,7 @@ proptest! {
             for placed in &again.placements {
                 prop_assert_eq!(placed.start, first.of(placed.id).start);
             }
-            // As many nodes idle at each moment, whichever they are.
+            // The number of idle nodes is equal at each time, not the nodes themselves.
             let idle = |walk: &common::Walk, at: i64| {
                 walk.holes.iter().filter(|h| h.from <= at && at < h.until).count()
             };
@@ -414,7 +414,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_beyond_all_reason_are_borne(
+    fn extreme_numbers_do_not_panic(
         drawn in prop::collection::vec((extreme(), 1u32..5, extreme(), extreme()), 0..12),
         (backfill, layout) in (0usize..2, 0usize..2), out in blocks(2),
     ) {
@@ -437,7 +437,7 @@ proptest! {
     }
 }
 
-/// Any number, often at the ends of all numbers.
+/// Any number, often an extreme one.
 fn extreme() -> impl Strategy<Value = i64> {
     prop_oneof![
         Just(i64::MAX),

@@ -44,7 +44,7 @@ fn jobs() -> Result<Vec<BatchJob>, Missing> {
     Ok(jobs)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test may time what it runs")]
+#[expect(clippy::disallowed_methods, reason = "a test may time what it ranges")]
 fn simulate(name: &str, machine: Machine, jobs: &[BatchJob], look: bool) -> Totals {
     let begun = std::time::Instant::now();
     let mut simulator = Simulator::new(machine, jobs.iter().copied()).unwrap();
@@ -54,8 +54,8 @@ fn simulate(name: &str, machine: Machine, jobs: &[BatchJob], look: bool) -> Tota
         most = most.max(simulator.totals().waiting);
         if look {
             wanted += simulator
-                .outlook()
-                .wanted
+                .preview()
+                .holes
                 .iter()
                 .filter(|w| w.at.is_some())
                 .count();
@@ -80,7 +80,7 @@ fn simulate(name: &str, machine: Machine, jobs: &[BatchJob], look: bool) -> Tota
 }
 
 #[test]
-fn a_year_of_theta_is_simulated_whole_by_every_rule() {
+fn a_year_of_theta_is_simulated_by_every_policy() {
     let jobs = or_skip!(jobs());
     assert_eq!(jobs.len(), 23_911);
     let work: u64 = jobs
@@ -93,7 +93,7 @@ fn a_year_of_theta_is_simulated_whole_by_every_rule() {
     assert_eq!(easy.overran, 6_264);
     assert_eq!(easy.busy_node_s, work);
     let looked = simulate(
-        "easy with an outlook at each step",
+        "easy with a preview at each step",
         base.clone(),
         &jobs,
         true,

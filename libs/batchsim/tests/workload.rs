@@ -40,7 +40,7 @@ fn a_generated_machine_is_the_same_each_time_and_differs_by_seed() {
 }
 
 #[test]
-fn planned_starts_of_a_generated_machine_are_what_its_scheduler_wants() {
+fn planned_starts_of_a_generated_machine_are_those_of_its_scheduler() {
     println!("seed {SEED}");
     let (holes, planned) = generated_trace(64, 1, SEED).unwrap();
     assert_eq!(holes, generated_machine(64, 1, SEED).unwrap());
@@ -50,7 +50,7 @@ fn planned_starts_of_a_generated_machine_are_what_its_scheduler_wants() {
             .iter()
             .all(|one| one.start.is_none_or(|start| start > one.at))
     );
-    // The same machine, by what the scheduler wants at each moment.
+    // The same machine, by the planned holes at each time.
     let workload = Workload {
         nodes: 64,
         days: 1,
@@ -62,34 +62,34 @@ fn planned_starts_of_a_generated_machine_are_what_its_scheduler_wants() {
     let midnight = machine(&workload).unwrap().from;
     let second = |at: Timestamp| at.since(midnight).as_ms() / 1000 + calibrated.from;
     let mut simulator = Simulator::new(Machine::new(64), calibrated.jobs.iter().copied()).unwrap();
-    let mut told = BTreeMap::new();
+    let mut announced = BTreeMap::new();
     let mut left = planned.iter().peekable();
     let (mut wanted, mut moments) = (0, 0);
     while simulator.next_at().is_some_and(|at| at < calibrated.until) {
         let step = simulator.tick().unwrap().unwrap();
         let at = step.at;
-        for node in step.taken.iter().flat_map(|run| run.nodes()) {
-            told.remove(&names[node as usize]);
+        for node in step.taken.iter().flat_map(|range| range.nodes()) {
+            announced.remove(&names[node as usize]);
         }
         if at < calibrated.from || simulator.next_at() == Some(at) {
             continue;
         }
         while let Some(one) = left.next_if(|one| second(one.at) <= at) {
             match one.start {
-                Some(start) => told.insert(one.node.clone(), second(start)),
-                None => told.remove(&one.node),
+                Some(start) => announced.insert(one.node.clone(), second(start)),
+                None => announced.remove(&one.node),
             };
         }
         let mut expected = BTreeMap::new();
-        for run in simulator.wanted() {
-            let nodes = run.nodes.nodes();
+        for holes in simulator.planned_holes() {
+            let nodes = holes.nodes.nodes();
             expected.extend(
-                nodes.filter_map(|node| Some((names[node as usize].clone(), run.at?.max(at + 1)))),
+                nodes.filter_map(|node| Some((names[node as usize].clone(), holes.at?.max(at + 1)))),
             );
         }
         wanted += expected.len();
         moments += 1;
-        assert_eq!(told, expected, "second {at}");
+        assert_eq!(announced, expected, "second {at}");
     }
     println!("{moments} moments, {wanted} planned starts of present holes");
     assert!(left.next().is_none() && moments > 300 && wanted > moments);
@@ -121,7 +121,7 @@ fn its_holes_lie_within_its_days_and_never_overlap() {
 }
 
 #[test]
-fn senseless_machines_are_refused() {
+fn invalid_machines_are_refused() {
     let workload = Workload {
         nodes: 1,
         days: 1,
@@ -175,8 +175,8 @@ fn a_lighter_load_leaves_more_idle() {
 }
 
 #[test]
-fn a_stream_of_jobs_keeps_the_load_and_nothing_of_the_past() {
-    // LACUNA_LONG_JOBS=10000000 runs the length that a replay must bear.
+fn a_stream_of_jobs_keeps_the_load_in_constant_memory() {
+    // LACUNA_LONG_JOBS=10000000 runs the longest supported stream.
     let jobs = std::env::var("LACUNA_LONG_JOBS").map_or(200_000, |text| text.parse().unwrap());
     println!("seed {SEED}, {jobs} jobs");
     let workload = Workload {
@@ -197,7 +197,7 @@ fn a_stream_of_jobs_keeps_the_load_and_nothing_of_the_past() {
             full = Some((at, *totals));
         }
     }
-    // While jobs come: the machine is as busy as wanted, and the queue stays short.
+    // While jobs come, the machine has the wanted utilisation and a short queue.
     let (at, totals) = full.unwrap();
     println!(
         "{:.0} days, utilisation {:.4}, at most {longest} waiting",

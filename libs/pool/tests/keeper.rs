@@ -364,11 +364,11 @@ fn truth(events: &[NodeEvent]) -> BTreeMap<NodeId, Timestamp> {
 
 /// Checks that openings and closings alternate and add up to the pool, and that a stale pool
 /// does not grow.
-struct Books {
+struct ChangeLog {
     open: BTreeMap<NodeId, Timestamp>,
 }
 
-impl Books {
+impl ChangeLog {
     fn enter(&mut self, changes: &Changes) {
         for change in &changes.list {
             match change {
@@ -432,12 +432,12 @@ proptest! {
             stream.insert(place, snapshot(upto as u64, 10 * upto as i64 + 5, idle));
         }
         let mut keeper = keeper();
-        let mut books = Books { open: BTreeMap::new() };
+        let mut log = ChangeLog { open: BTreeMap::new() };
         for event in &stream {
             let before = keeper.holes();
             let changes = keeper.step(event);
-            books.enter(&changes);
-            prop_assert_eq!(&books.open.len(), &keeper.len());
+            log.enter(&changes);
+            prop_assert_eq!(&log.open.len(), &keeper.len());
             if keeper.sync() != Sync::Fresh && changes.outcome == Outcome::HeldBack {
                 prop_assert!(keeper.holes().iter().all(|hole| before.contains(hole)));
             }
@@ -446,7 +446,7 @@ proptest! {
         let truth: Vec<Hole> = truth(&events).into_iter()
             .map(|(node, since)| Hole { node, since }).collect();
         let changes = keeper.step(&snapshot(end, 10 * end as i64 + 5, truth.clone()));
-        books.enter(&changes);
+        log.enter(&changes);
         prop_assert_eq!(keeper.holes(), truth);
         prop_assert_eq!(keeper.seq(), end);
         prop_assert_eq!(keeper.sync(), Sync::Fresh);

@@ -1,35 +1,35 @@
-//! Takes jobs with their nodes, gives holes.
+//! From jobs with their nodes to holes.
 
 use std::collections::{HashMap, HashSet};
 
 use lacuna_model::{HoleRecord, IdError, NodeId, Span, Timestamp};
 
-use super::facts::{Facts, Shares};
+use super::summary::{LogSummary, Shares};
 use super::sweep::sweep;
 
-/// Which nodes the machine has.
+/// The nodes of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum KnownNodes {
-    /// Those that the log names. A node that never had a job is unknown, and so are its holes.
+    /// The nodes that the log names. A node without a job is unknown, and so are its holes.
     #[default]
     Seen,
-    /// These. Others that the log names are counted and left out.
+    /// The listed nodes. Other nodes in the log are counted and left out.
     Listed(Vec<NodeId>),
 }
 
-/// Holes and what else was found.
+/// The holes of a log, with a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Occupied {
-    /// The holes, by start and node. A hole that is open at the end of the window is censored;
-    /// one that is open at its beginning starts there.
+    /// The holes, by start and node. A hole that is open at the end of the window is censored. A
+    /// hole that is open at the beginning of the window starts there.
     pub holes: Vec<HoleRecord>,
-    /// What else was found.
-    pub facts: Facts,
-    /// Every node: as listed, or in order of the first job.
+    /// The summary of the log.
+    pub summary: LogSummary,
+    /// Every node, as listed or in order of the first job.
     pub nodes: Vec<NodeId>,
 }
 
-/// Jobs on their nodes. Keeps 16 bytes for each job on each of its nodes.
+/// The jobs of each node. Memory: 16 bytes for each job on each of its nodes.
 #[derive(Debug, Clone, Default)]
 pub struct Occupancy {
     numbers: HashMap<Box<str>, u32>,
@@ -43,32 +43,32 @@ pub struct Occupancy {
     outages: Vec<Vec<(i64, i64)>>,
     /// Length and number of nodes of each job that has ended.
     lengths: Vec<(i64, u32)>,
-    /// Jobs without an end: when they started, and when their walltime is over.
+    /// Jobs without an end: their start, and the end of their walltime.
     open: Vec<(i64, Option<i64>)>,
     earliest: Option<i64>,
     latest: Option<i64>,
-    facts: Facts,
+    summary: LogSummary,
 }
 
-/// An end that is not known: the job holds its nodes as long as the window lasts.
+/// An unknown end. The job holds its nodes until the end of the window.
 const OPEN: i64 = i64::MAX;
 
-/// How a job ended.
+/// The end of a job in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEnd {
-    /// At this moment.
+    /// The time of the end.
     At(Timestamp),
-    /// The log does not say. If it asked for a walltime it is taken to be over when that is: a
-    /// record of its end is missing, as of Slurm's runaway jobs, and its nodes would be held for
-    /// the rest of the log. Without a walltime they are.
+    /// The log has no end. A job with a walltime counts as over with it. Its record is probably
+    /// incomplete, as of Slurm's runaway jobs, and would hold its nodes for the rest of the log. A
+    /// job without a walltime does hold them.
     Unknown {
-        /// What it asked for.
+        /// The requested walltime.
         walltime: Option<Span>,
     },
 }
 
 impl Occupancy {
-    /// No jobs yet.
+    /// An occupancy without jobs.
     #[must_use]
     pub fn new(nodes: KnownNodes) -> Self {
         let mut occupancy = Self::default();
@@ -81,10 +81,10 @@ impl Occupancy {
         occupancy
     }
 
-    /// The number of a node, from 0. Nothing: it is not on the list, which is counted.
+    /// The number of a node, from 0. `None` if it is not on the list, which is counted.
     ///
     /// # Errors
-    /// The name is not usable.
+    /// [`IdError`] if the name is not valid.
     pub fn node(&mut self, name: &str) -> Result<Option<u32>, IdError> {
         if let Some(number) = self.numbers.get(name) {
             return Ok(Some(*number));
@@ -100,8 +100,8 @@ impl Occupancy {
         Ok(Some(self.insert(id)))
     }
 
-    /// A job was on these nodes from `start` until its end. A node that is named twice counts
-    /// once. Jobs that end before they start, or have no node, are counted and left out.
+    /// Adds a job on these nodes from `start` until its end. A repeated node counts once. Jobs that
+    /// end before they start, or have no node, are counted and left out.
     pub fn add(&mut self, nodes: &[u32], start: Timestamp, end: JobEnd) {
         let from = start.unix_ms();
         let (until, known) = match end {
@@ -112,14 +112,14 @@ impl Occupancy {
             }
         };
         if nodes.is_empty() {
-            self.facts.nowhere += 1;
+            self.summary.nowhere += 1;
             return;
         }
         if until < from {
-            self.facts.refused += 1;
+            self.summary.refused += 1;
             return;
         }
-        self.facts.jobs += 1;
+        self.summary.jobs += 1;
         self.earliest = Some(self.earliest.map_or(from, |at| at.min(from)));
         self.latest = Some(self.latest.map_or(known, |at| at.max(known)));
         if let JobEnd::At(_) = end {
@@ -132,33 +132,33 @@ impl Occupancy {
             let place = *node as usize;
             if let (Some(jobs), Some(newest)) =
                 (self.jobs.get_mut(place), self.newest.get_mut(place))
-                && *newest != self.facts.jobs
+                && *newest != self.summary.jobs
             {
-                *newest = self.facts.jobs;
+                *newest = self.summary.jobs;
                 jobs.push((from, until));
             }
         }
     }
 
-    /// The nodes: as listed, or in order of the first job.
+    /// The nodes, as listed or in order of the first job.
     #[must_use]
     pub fn nodes(&self) -> &[NodeId] {
         &self.names
     }
 
-    /// How many nodes have had a job.
+    /// The number of nodes with at least one job.
     #[must_use]
     pub fn used(&self) -> usize {
         self.jobs.iter().filter(|jobs| !jobs.is_empty()).count()
     }
 
-    /// The first by name of the nodes that are not on the list.
+    /// The first by name of the nodes that are not on the list; `None` if all are.
     #[must_use]
     pub fn unlisted(&self) -> Option<&str> {
         self.unlisted.iter().map(|name| &**name).min()
     }
 
-    /// Nodes could not be used in `[from, until)`: without a job they are down, not idle.
+    /// Adds an outage in `[from, until)`. Without a job, its nodes are down then and not idle.
     pub fn outage(&mut self, nodes: &[u32], from: Timestamp, until: Timestamp) {
         for node in nodes {
             if let Some(outages) = self.outages.get_mut(*node as usize) {
@@ -167,30 +167,30 @@ impl Occupancy {
         }
     }
 
-    /// The holes of a window; of the whole log if none is given, from the first start to the
-    /// last moment that it names.
+    /// The holes of a window. Without a window, it is the whole log, from the first start to the
+    /// last time in it.
     #[must_use]
     pub fn finish(&mut self, window: Option<(Timestamp, Timestamp)>) -> Occupied {
         let whole = (self.earliest.unwrap_or(0), self.latest.unwrap_or(0));
         let (from, until) = window.map_or(whole, |(from, until)| (from.unix_ms(), until.unix_ms()));
         let until = until.max(from);
         let longest = self.lengths.iter().map(|l| l.0).max().unwrap_or(0);
-        let mut facts = Facts {
+        let mut summary = LogSummary {
             unlisted: self.unlisted.len() as u64,
             nodes: u32::try_from(self.names.len()).unwrap_or(u32::MAX),
             from: Timestamp::from_unix_ms(from),
             until: Timestamp::from_unix_ms(until),
             longest: Span::from_ms(longest),
             usual: usual(&mut self.lengths),
-            ..self.facts
+            ..self.summary
         };
         let latest = self.latest.unwrap_or(0);
         for &(from, over) in &self.open {
             match over {
-                Some(over) if over < latest => facts.overdue += 1,
-                // Nothing that ended ran as long: that it still runs is not likely.
-                None if latest.saturating_sub(from) > longest => facts.stale += 1,
-                _ => facts.running += 1,
+                Some(over) if over < latest => summary.overdue += 1,
+                // No ended job was as long, so the job has probably ended.
+                None if latest.saturating_sub(from) > longest => summary.stale += 1,
+                _ => summary.running += 1,
             }
         }
         let mut holes = Vec::new();
@@ -203,18 +203,18 @@ impl Occupancy {
                     censored: end == until,
                 });
             });
-            facts.shares.add(shares);
+            summary.shares.add(shares);
         }
         holes.sort_by(|a, b| (a.from, &a.node).cmp(&(b.from, &b.node)));
-        facts.holes = holes.len() as u64;
+        summary.holes = holes.len() as u64;
         Occupied {
             holes,
-            facts,
+            summary,
             nodes: self.names.clone(),
         }
     }
 
-    /// What the time of some nodes consists of, in a window of its own.
+    /// The shares of the time of some nodes in a window.
     #[must_use]
     pub fn shares(
         &self,
@@ -244,7 +244,7 @@ impl Occupancy {
     }
 }
 
-/// The length up to which nine tenths of the jobs' node-time lie.
+/// The length at which the shorter jobs make up nine tenths of the node-time.
 fn usual(lengths: &mut [(i64, u32)]) -> Span {
     lengths.sort_unstable();
     let weight =

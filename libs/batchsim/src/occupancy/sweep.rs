@@ -1,9 +1,9 @@
-//! One node: what it did from one moment to the next.
+//! The holes and the shares of time of one node.
 
-use super::facts::Shares;
+use super::summary::Shares;
 
-/// Walks over one node's jobs and outages, each `[from, until)`, within `[from, until)`, and
-/// hands out its holes in order.
+/// Walks over the jobs and outages of one node, each `[from, until)`, within a window. `hole` gets
+/// the holes in order.
 pub(super) fn sweep(
     jobs: &[(i64, i64)],
     outages: &[(i64, i64)],
@@ -12,7 +12,7 @@ pub(super) fn sweep(
 ) -> Shares {
     let (from, until) = window;
     let mut shares = Shares::default();
-    // Moments with the change in the number of jobs and of outages.
+    // Times with the change in the number of jobs and of outages.
     let mut changes: Vec<(i64, i32, i32)> = Vec::with_capacity(2 * (jobs.len() + outages.len()));
     for (intervals, job, outage) in [(jobs, 1, 0), (outages, 0, 1)] {
         for &(start, end) in intervals {

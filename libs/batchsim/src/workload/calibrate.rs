@@ -1,4 +1,4 @@
-//! Sets the rate of arrivals so that the machine is as busy as wanted.
+//! The rate of arrivals that gives a wanted utilisation.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,31 +7,30 @@ use crate::{BatchError, BatchJob, Schedule, simulate};
 use super::lublin::{Arrivals, Model};
 
 const DAY_S: i64 = 86_400;
-/// Days that are simulated before the days that count, so that the machine is full.
+/// The warm-up days before the days that count, in which the machine fills.
 const WARM_UP_DAYS: u32 = 2;
-/// Trials of the search for the rate of arrivals.
+/// The steps of the search for the rate of arrivals.
 const TRIALS: u32 = 24;
-/// Jobs of which the first guess is made.
+/// The number of jobs for the first guess.
 const GUESS_JOBS: u32 = 10_000;
-/// Near enough, as a share of the node-time.
+/// The tolerance of the utilisation.
 const TOLERANCE: f64 = 0.002;
 
-/// What workload is wanted.
+/// The parameters of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
-    /// How many nodes the machine has.
+    /// The number of nodes of the machine.
     pub nodes: u32,
-    /// For how many days.
+    /// The number of days.
     pub days: u32,
-    /// Everything random follows from this.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Share of the node-time that is to be used by jobs, between 0 and 1; big machines run
-    /// at .90 to .96.
+    /// The wanted share of the node-time with a job, between 0 and 1. Big machines have .90 to .96.
     pub utilisation: f64,
 }
 
 impl Workload {
-    /// Refuses what makes no sense.
+    /// Refuses invalid parameters.
     pub(super) fn check(&self) -> Result<(), WorkloadError> {
         let &Self {
             nodes,
@@ -49,24 +48,24 @@ impl Workload {
     }
 }
 
-/// Why no workload could be drawn.
+/// The reason why no workload is drawn.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// The machine is too small for the model.
     #[error("a generated machine needs at least 2 nodes and 1 day: got {nodes} nodes, {days} days")]
     Size {
-        /// Nodes wanted.
+        /// The given number of nodes.
         nodes: u32,
-        /// Days wanted.
+        /// The given number of days.
         days: u32,
     },
-    /// A utilisation that makes no sense.
+    /// The utilisation is out of range.
     #[error("utilisation is {utilisation}: expected a number above 0 and below 1")]
     Utilisation {
-        /// What was wanted.
+        /// The given utilisation.
         utilisation: f64,
     },
-    /// A distribution's parameters were refused (never with the built-in ones).
+    /// The parameters of a distribution were refused (never with the built-in ones).
     #[error("the workload model is unusable: {0}")]
     Model(String),
     /// The simulator refused a job (never with generated ones).
@@ -74,39 +73,39 @@ pub enum WorkloadError {
     Batch(#[from] BatchError),
 }
 
-/// A workload with the load that was wanted, as far as it can be had.
+/// A workload whose utilisation is as near to the wanted one as possible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
     /// The jobs, by submission; second 0 is midnight of the first warm-up day.
     pub jobs: Vec<BatchJob>,
-    /// What the scheduler makes of them.
+    /// The schedule of the jobs.
     pub schedule: Schedule,
-    /// The first second that counts: what lies before is warm-up.
+    /// The first second after the warm-up.
     pub from: i64,
-    /// The first second after the days that were asked for.
+    /// The first second after the days that count.
     pub until: i64,
-    /// Factor on the model's own times between arrivals.
+    /// The factor on the times between arrivals of the model.
     pub scale: f64,
-    /// Share of the node-time within `[from, until)` that is used by jobs.
+    /// The share of the node-time within `[from, until)` with a job.
     pub utilisation: f64,
 }
 
-/// Draws a workload and finds the rate of arrivals at which the machine's utilisation is the
-/// wanted one. The daily cycle and the jobs themselves stay as the model has them.
+/// Draws a workload and finds the rate of arrivals for the wanted utilisation. The daily cycle and
+/// the jobs themselves are those of the model.
 ///
 /// # Errors
-/// [`WorkloadError`] for a machine or a utilisation that makes no sense.
+/// [`WorkloadError`] for an invalid machine or utilisation.
 pub fn calibrate(workload: &Workload) -> Result<Calibrated, WorkloadError> {
     workload.check()?;
     let utilisation = workload.utilisation;
     let mut best: Option<Calibrated> = None;
-    // Scale is halved or doubled until the wanted utilisation lies between, then bisected in
-    // logarithms. A full machine does not become fuller: the best trial stands.
+    // The scale is halved or doubled until the wanted utilisation lies between two steps, then
+    // bisected in logarithms. A full machine does not become fuller, so the best step is kept.
     let (mut fast, mut slow): (Option<f64>, Option<f64>) = (None, None);
     let mut scale = offered(workload, GUESS_JOBS)? / utilisation;
     for _ in 0..TRIALS {
-        let trial = run(workload, scale)?;
-        let found = trial.utilisation;
+        let attempt = simulated(workload, scale)?;
+        let found = attempt.utilisation;
         if found > utilisation {
             fast = Some(scale);
         } else {
@@ -117,7 +116,7 @@ pub fn calibrate(workload: &Workload) -> Result<Calibrated, WorkloadError> {
             .as_ref()
             .is_none_or(|best| off < (best.utilisation - utilisation).abs());
         if nearer {
-            best = Some(trial);
+            best = Some(attempt);
         }
         if off <= TOLERANCE {
             break;
@@ -140,8 +139,8 @@ pub fn generate(workload: &Workload) -> Result<Vec<BatchJob>, WorkloadError> {
     Ok(calibrate(workload)?.jobs)
 }
 
-/// What share of the node-time jobs ask for at the model's own rate of arrivals, as the first
-/// jobs have it.
+/// The share of the node-time that jobs need at the rate of arrivals of the model, by the first
+/// jobs.
 fn offered(workload: &Workload, jobs: u32) -> Result<f64, WorkloadError> {
     let area = mean_area(workload, jobs)?;
     let gap = arrivals(workload, 1.0)?
@@ -160,7 +159,7 @@ pub(super) fn mean_area(workload: &Workload, jobs: u32) -> Result<f64, WorkloadE
     Ok(area / f64::from(jobs))
 }
 
-fn run(workload: &Workload, scale: f64) -> Result<Calibrated, WorkloadError> {
+fn simulated(workload: &Workload, scale: f64) -> Result<Calibrated, WorkloadError> {
     let from = i64::from(WARM_UP_DAYS) * DAY_S;
     let until = from + i64::from(workload.days) * DAY_S;
     let mut model = model(workload)?;

@@ -1,7 +1,7 @@
 //! The job model of Lublin and Feitelson (2003).
 //!
-//! Constants are those of the authors' own program, "whole sample" (batch and interactive
-//! jobs not told apart), which is kept in the Parallel Workloads Archive as `m_lublin99`.
+//! The constants are those of the authors' program for the "whole sample" (batch and interactive
+//! jobs together). The Parallel Workloads Archive has it as `m_lublin99`.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -132,7 +132,7 @@ impl Model {
         }
     }
 
-    /// What the user asks for.
+    /// The walltime that the user requests, seconds.
     fn walltime(&mut self, runtime: f64) -> i64 {
         let factor = self.shapes.random_range(1.0..=OVER_ESTIMATE);
         let asked = (runtime * factor / WALLTIME_STEP).ceil() * WALLTIME_STEP;
@@ -151,7 +151,7 @@ pub(super) struct Arrivals {
     weights: [f64; BUCKETS],
     /// Factor on every time between arrivals.
     scale: f64,
-    /// Whole half hours that have passed.
+    /// The whole half hours that have passed.
     bucket: u64,
     /// Points spent within the present half hour.
     spent: f64,

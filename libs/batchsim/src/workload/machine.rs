@@ -1,4 +1,4 @@
-//! A machine made up from the workload model, as a recording of its holes.
+//! A generated machine, as a trace of its holes.
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Span, Timestamp};
 
@@ -9,8 +9,8 @@ use super::calibrate::{Calibrated, Workload, WorkloadError, calibrate};
 /// Midnight of the generated machine's first day: Monday, 6 January 2025, UTC.
 const ORIGIN: Timestamp = Timestamp::from_unix(1_736_121_600);
 
-/// A generated machine leaves this share of its node-time idle, in the middle of the 4 to 10 %
-/// that big machines do.
+/// The idle share of a generated machine's node-time, in the middle of the 4 to 10 % of big
+/// machines.
 const IDLE: f64 = 0.07;
 
 /// A generated machine.
@@ -28,7 +28,7 @@ pub struct GeneratedMachine {
     pub utilisation: f64,
 }
 
-/// Names `n1` to as many as there are, with leading zeros so that they sort by number.
+/// Names from `n1` on, with leading zeros so that they sort by number.
 #[must_use]
 pub fn node_names(nodes: u32) -> Vec<NodeId> {
     let digits = nodes.to_string().len();
@@ -37,8 +37,8 @@ pub fn node_names(nodes: u32) -> Vec<NodeId> {
         .collect()
 }
 
-/// Draws a workload and runs it through the scheduler: the holes of `workload.days` days, after
-/// a warm-up. Holes that are older than the first day begin at its midnight.
+/// Draws a workload and simulates it: the holes of `workload.days` days after a warm-up. Holes that
+/// are older than the first day begin at its midnight.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -46,7 +46,7 @@ pub fn machine(workload: &Workload) -> Result<GeneratedMachine, WorkloadError> {
     Ok(recorded(workload.nodes, &calibrate(workload)?))
 }
 
-/// Second 0 of what was calibrated.
+/// The Unix time of second 0 of a calibrated workload.
 fn zero(calibrated: &Calibrated) -> Timestamp {
     ORIGIN - Span::from_secs(calibrated.from)
 }
@@ -67,8 +67,8 @@ fn recorded(nodes: u32, calibrated: &Calibrated) -> GeneratedMachine {
     }
 }
 
-/// The holes of a generated machine that leaves 7 % of its node-time idle, give or take what
-/// the workload's own variation makes of it.
+/// The holes of a generated machine that leaves about 7 % of its node-time idle. The share varies
+/// with the workload.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -81,8 +81,8 @@ pub fn generated_machine(
 }
 
 /// The holes of [`generated_machine`], and the planned starts that its batch scheduler announces
-/// of them whenever a job is submitted, starts or ends; both in order of time. Holes and planned
-/// starts that are older than the first midnight begin there.
+/// for them, both in order of time. Planned starts change when a job is submitted, starts or ends.
+/// Holes and planned starts that are older than the first midnight begin there.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -97,7 +97,7 @@ pub fn generated_trace(
     Ok((machine.holes, planned))
 }
 
-/// A machine as busy as big ones are.
+/// The workload of a machine as busy as big ones.
 fn workload(nodes: u32, days: u32, seed: u64) -> Workload {
     Workload {
         nodes,
@@ -107,7 +107,7 @@ fn workload(nodes: u32, days: u32, seed: u64) -> Workload {
     }
 }
 
-/// What the scheduler announces while it makes the calibrated schedule.
+/// The planned starts that the scheduler announces during the calibrated schedule.
 fn planned_starts(
     names: &[NodeId],
     calibrated: &Calibrated,
@@ -131,14 +131,14 @@ fn planned_starts(
     while simulator.next_at().is_some_and(|at| at <= from) {
         simulator.tick()?;
     }
-    announce(from, announcer.step(from, [], &simulator.wanted()));
+    announce(from, announcer.step(from, [], &simulator.planned_holes()));
     while simulator.next_at().is_some_and(|at| at < until) {
         let Some(step) = simulator.tick()? else {
             break;
         };
         let at = step.at;
-        let taken: Vec<u32> = step.taken.iter().flat_map(|run| run.nodes()).collect();
-        announce(at, announcer.step(at, taken, &simulator.wanted()));
+        let taken: Vec<u32> = step.taken.iter().flat_map(|range| range.nodes()).collect();
+        announce(at, announcer.step(at, taken, &simulator.planned_holes()));
     }
     Ok(planned)
 }

@@ -1,15 +1,15 @@
-//! Jobs without end.
+//! An endless stream of jobs.
 
 use crate::BatchJob;
 
 use super::calibrate::{Workload, WorkloadError, arrivals, mean_area, model};
 use super::lublin::{Arrivals, Model, mean_gap};
 
-/// Jobs from which the mean work is taken. Work is heavy-tailed: with this many, the mean is
-/// known to about half a percent.
+/// The number of jobs for the mean work. Work is heavy-tailed: with this many, the mean is known to
+/// about half a percent.
 const SAMPLE: u32 = 1_000_000;
 
-/// The jobs of a machine that runs for ever, by submission, from second 0; see [`jobs`].
+/// An endless stream of jobs, by submission, from second 0; see [`jobs`].
 #[derive(Debug, Clone)]
 pub struct Jobs {
     model: Model,
@@ -17,13 +17,12 @@ pub struct Jobs {
     next: u64,
 }
 
-/// Jobs without end, in constant memory: `workload.days` does not matter. They ask for the
-/// wanted share of the machine in the long run, by their mean; no scheduler is asked, so that
-/// a machine that cannot be filled so far (near 1, or with jobs as wide as itself) has a queue
-/// that grows for ever.
+/// An endless stream of jobs in constant memory; `workload.days` has no effect. On average the jobs
+/// need the wanted share of the machine. No schedule is simulated, so the queue grows forever if
+/// that utilisation cannot be reached: near 1, or with jobs as wide as the machine.
 ///
 /// # Errors
-/// [`WorkloadError`] for a machine or a utilisation that makes no sense.
+/// [`WorkloadError`] for an invalid machine or utilisation.
 pub fn jobs(workload: &Workload) -> Result<Jobs, WorkloadError> {
     workload.check()?;
     let area = mean_area(workload, SAMPLE)?;

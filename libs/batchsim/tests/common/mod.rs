@@ -1,5 +1,4 @@
-//! Runs the simulator over small workloads and checks all that must always hold, second by
-//! second, by the plainest code.
+//! Simulates small workloads and checks the invariants second by second, by plain code.
 #![allow(
     dead_code,
     clippy::allow_attributes,
@@ -14,7 +13,7 @@
 )]
 
 use lacuna_batchsim::{
-    BatchJob, Ended, Layout, Machine, NodeHole, Outage, Overrun, Placement, Reservation, Run,
+    BatchJob, Ended, Layout, Machine, NodeHole, Outage, Overrun, Placement, Reservation, NodeRange,
     Simulator, Starts, Totals,
 };
 use proptest::prelude::*;
@@ -31,11 +30,11 @@ pub(crate) fn job(id: u64, submit: i64, nodes: u32, runtime: i64, walltime: i64)
     }
 }
 
-pub(crate) fn run(first: u32, count: u32) -> Run {
-    Run { first, count }
+pub(crate) fn range(first: u32, count: u32) -> NodeRange {
+    NodeRange { first, count }
 }
 
-/// The same cases at every run.
+/// The same cases each time.
 pub(crate) fn seeded(cases: u32) -> ProptestConfig {
     println!("seed 20210210, {cases} cases");
     ProptestConfig {
@@ -46,7 +45,7 @@ pub(crate) fn seeded(cases: u32) -> ProptestConfig {
     }
 }
 
-/// All that a simulation has said.
+/// The whole output of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
     pub(crate) placements: Vec<Placement>,
@@ -69,7 +68,7 @@ impl Walk {
     }
 }
 
-/// Runs all jobs, sorted by submission, and checks the steps against each other.
+/// Simulates all jobs, sorted by submission, and checks the steps against each other.
 pub(crate) fn walk(machine: &Machine, jobs: &[BatchJob]) -> Walk {
     let mut sorted = jobs.to_vec();
     sorted.sort_by_key(|job| job.submit);
@@ -85,7 +84,7 @@ pub(crate) fn walk(machine: &Machine, jobs: &[BatchJob]) -> Walk {
     while let Some(step) = simulator.step().unwrap() {
         assert!(step.at > last, "time goes on");
         last = step.at;
-        for node in step.taken.iter().flat_map(|run| run.nodes()) {
+        for node in step.taken.iter().flat_map(|range| range.nodes()) {
             let from = since[node as usize].take().expect("it was a hole");
             walk.holes.push(NodeHole {
                 node,
@@ -94,7 +93,7 @@ pub(crate) fn walk(machine: &Machine, jobs: &[BatchJob]) -> Walk {
                 censored: false,
             });
         }
-        for node in step.freed.iter().flat_map(|run| run.nodes()) {
+        for node in step.freed.iter().flat_map(|range| range.nodes()) {
             assert_eq!(since[node as usize].replace(step.at), None);
         }
         walk.placements.extend_from_slice(step.started);
@@ -152,9 +151,9 @@ pub(crate) fn audit(machine: &Machine, jobs: &[BatchJob], walk: &Walk) {
         assert_eq!(placed.asked_end - placed.start, job.walltime);
         assert_eq!(placed.count(), job.nodes);
         if machine.layout == Layout::Contiguous {
-            assert_eq!(placed.runs.len(), 1, "{placed:?}");
+            assert_eq!(placed.ranges.len(), 1, "{placed:?}");
         }
-        for node in placed.runs.iter().flat_map(|run| run.nodes()) {
+        for node in placed.ranges.iter().flat_map(|range| range.nodes()) {
             let node = node as usize;
             for cell in &mut busy[node][place(placed.start)..place(placed.end)] {
                 *cell += 1;
@@ -223,16 +222,16 @@ pub(crate) fn audit(machine: &Machine, jobs: &[BatchJob], walk: &Walk) {
     }
 }
 
-/// No job started later than it was promised.
-pub(crate) fn promises_kept(walk: &Walk) {
+/// Checks that no job started later than its reserved start.
+pub(crate) fn reservations_kept(walk: &Walk) {
     for placed in &walk.placements {
-        if let Some(promised) = placed.promised {
-            assert!(placed.start <= promised, "{placed:?} was delayed");
+        if let Some(reserved_start) = placed.reserved_start {
+            assert!(placed.start <= reserved_start, "{placed:?} was delayed");
         }
     }
 }
 
-/// Small machines with small jobs; a third of the jobs run longer than they asked for.
+/// Small machines with small jobs; a third of the jobs run beyond their walltime.
 pub(crate) fn workloads(
     most_nodes: u32,
     most_jobs: usize,
@@ -249,7 +248,7 @@ pub(crate) fn workloads(
     })
 }
 
-/// Nobody runs longer than asked.
+/// The jobs without overruns.
 pub(crate) fn honest(jobs: &mut [BatchJob]) {
     for job in jobs {
         job.walltime = job.walltime.max(job.runtime);
@@ -266,7 +265,7 @@ pub(crate) fn reservations(nodes: u32, drawn: &[(u32, u32, i64, i64)]) -> Vec<Re
         let first = first % nodes;
         Reservation {
             name: format!("of {first}"),
-            nodes: run(first, count.min(nodes - first)),
+            nodes: range(first, count.min(nodes - first)),
             from,
             until: from + length,
         }

@@ -1,9 +1,9 @@
-//! An independent EASY scheduler that goes from second to second over tables of what is free
-//! when. It shares no code with the simulator, and no cleverness.
+//! An independent EASY scheduler that steps second by second over tables of free nodes. It shares
+//! no code with the simulator and is not optimised.
 
-use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, Run};
+use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, NodeRange};
 
-/// What it says of one job: its number, start, nodes and promise.
+/// The schedule of one job: its number, start, nodes and reserved start.
 pub(crate) type Placed = (u64, i64, Vec<u32>, Option<i64>);
 
 struct Running {
@@ -15,7 +15,7 @@ struct Running {
 
 pub(crate) struct Slow<'a> {
     machine: &'a Machine,
-    /// Nodes are told apart: a promise names them.
+    /// Nodes are not interchangeable: a reservation names them.
     named: bool,
     now: i64,
     running: Vec<Running>,
@@ -23,7 +23,7 @@ pub(crate) struct Slow<'a> {
     placed: Vec<Placed>,
 }
 
-/// How far ahead is looked: farther than all that small cases hold.
+/// The time ahead that is searched, longer than any small case.
 const AHEAD: i64 = 6000;
 
 impl<'a> Slow<'a> {
@@ -49,7 +49,7 @@ impl<'a> Slow<'a> {
         let mut coming = coming.into_iter().peekable();
         for now in begin..begin + AHEAD {
             let ends = slow.running.iter().any(|running| running.end <= now);
-            // A scheduler acts when something happens, not each second.
+            // A scheduler acts at events, not each second.
             if !ends && !moments.contains(&now) {
                 continue;
             }
@@ -69,7 +69,7 @@ impl<'a> Slow<'a> {
     }
 
     fn blocked(&self, node: u32, at: i64) -> bool {
-        let of = |run: &Run| run.nodes().any(|other| other == node);
+        let of = |range: &NodeRange| range.nodes().any(|other| other == node);
         let within = |from: i64, until: i64| from <= at && at < until;
         // An outage is known once it has begun.
         let mut outages = self.machine.outages.iter();
@@ -78,8 +78,7 @@ impl<'a> Slow<'a> {
             || reservations.any(|r| of(&r.nodes) && within(r.from, r.until))
     }
 
-    /// Whether a node is free at a moment to come, as far as walltimes tell, with `held` nodes
-    /// held from one moment until another.
+    /// Whether a node is free at a future time by walltimes; `held` nodes are held for a time.
     fn free(&self, node: u32, at: i64, held: Option<&(i64, i64, Vec<u32>)>) -> bool {
         let runs = self.running.iter().any(|running| {
             let asked = running.start + running.job.walltime.max(1);
@@ -91,7 +90,7 @@ impl<'a> Slow<'a> {
         !runs && !held && !self.blocked(node, at)
     }
 
-    /// Nodes for a job that starts at a moment.
+    /// Nodes for a job that starts at a time.
     fn fit(
         &self,
         job: &BatchJob,
@@ -101,7 +100,7 @@ impl<'a> Slow<'a> {
         let all = 0..self.machine.nodes;
         let length = job.walltime.max(1);
         if !self.named {
-            // Interchangeable: at each second there must be enough, whichever they are.
+            // Nodes are interchangeable: each second needs enough of them.
             for second in at..at + length {
                 let free = all.clone().filter(|&n| self.free(n, second, None)).count();
                 let held = held.map_or(0, |(from, until, nodes)| {
@@ -128,13 +127,13 @@ impl<'a> Slow<'a> {
     }
 
     fn start(&mut self, place: usize, nodes: Vec<u32>) {
-        let (job, promised) = self.queue.remove(place);
+        let (job, reserved_start) = self.queue.remove(place);
         let length = match self.machine.overrun {
             Overrun::Extend => job.runtime,
             Overrun::Kill => job.runtime.min(job.walltime),
         };
         self.placed
-            .push((job.id, self.now, nodes.clone(), promised));
+            .push((job.id, self.now, nodes.clone(), reserved_start));
         self.running.push(Running {
             job,
             start: self.now,

@@ -1,22 +1,22 @@
-//! What is shown of the future, by hand.
+//! Previews of the schedule, by hand and for random workloads.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 
-use common::{job, run, seeded, workloads};
+use common::{job, range, seeded, workloads};
 use lacuna_batchsim::{
-    Backfill, BatchJob, BusyUntil, Layout, Machine, Outlook, PlannedStart, Reservation, Simulator,
-    Starts, Wanted,
+    Backfill, BatchJob, BusyUntil, Layout, Machine, Preview, PlannedStart, Reservation, Simulator,
+    Starts, PlannedHoles,
 };
 use proptest::prelude::*;
 
-/// The outlook after everything of second `at` has happened.
-fn outlook(machine: Machine, jobs: &[BatchJob], at: i64) -> Outlook {
+/// The preview after all events of second `at`.
+fn preview(machine: Machine, jobs: &[BatchJob], at: i64) -> Preview {
     let mut simulator = Simulator::new(machine, jobs.iter().copied()).unwrap();
     while simulator.next_at().is_some_and(|next| next <= at) {
         simulator.tick().unwrap();
     }
-    simulator.outlook()
+    simulator.preview()
 }
 
 fn planned(id: u64, start: i64, until: i64, first: u32, count: u32) -> PlannedStart {
@@ -24,7 +24,7 @@ fn planned(id: u64, start: i64, until: i64, first: u32, count: u32) -> PlannedSt
         id,
         start,
         until,
-        runs: vec![run(first, count)],
+        ranges: vec![range(first, count)],
     }
 }
 
@@ -39,20 +39,20 @@ fn jobs() -> [BatchJob; 3] {
 
 #[test]
 fn easy_plans_for_the_head_of_the_queue() {
-    let seen = outlook(Machine::new(4), &jobs(), 6);
+    let seen = preview(Machine::new(4), &jobs(), 6);
     assert_eq!(seen.at, 6);
     assert_eq!(seen.planned, [planned(2, 100, 150, 0, 3)]);
     let busy = BusyUntil {
         id: 1,
         until: 100,
-        runs: vec![run(0, 2)],
+        ranges: vec![range(0, 2)],
     };
     assert_eq!(seen.busy, [busy]);
-    let wanted = |first, at| Wanted {
-        nodes: run(first, 1),
+    let wanted = |first, at| PlannedHoles {
+        nodes: range(first, 1),
         at,
     };
-    assert_eq!(seen.wanted, [wanted(2, Some(100)), wanted(3, None)]);
+    assert_eq!(seen.holes, [wanted(2, Some(100)), wanted(3, None)]);
 }
 
 #[test]
@@ -67,47 +67,47 @@ fn conservative_backfill_plans_for_every_job() {
             layout,
             ..machine.clone()
         };
-        let seen = outlook(machine, &jobs(), 6);
+        let seen = preview(machine, &jobs(), 6);
         assert_eq!(seen.planned, plans);
-        let wanted = |first, at| Wanted {
-            nodes: run(first, 1),
+        let wanted = |first, at| PlannedHoles {
+            nodes: range(first, 1),
             at: Some(at),
         };
-        assert_eq!(seen.wanted, [wanted(2, 100), wanted(3, 150)]);
+        assert_eq!(seen.holes, [wanted(2, 100), wanted(3, 150)]);
     }
     // At 60 job 1 has ended: job 2 runs, job 3 waits for it.
-    let seen = outlook(machine, &jobs(), 60);
+    let seen = preview(machine, &jobs(), 60);
     assert_eq!(seen.planned, [planned(3, 110, 120, 0, 4)]);
-    assert_eq!(seen.wanted[0].at, Some(110));
+    assert_eq!(seen.holes[0].at, Some(110));
 }
 
 #[test]
-fn a_reservation_wants_its_holes() {
+fn a_reservation_is_the_planned_end_of_its_holes() {
     let machine = Machine {
         reservations: vec![Reservation {
             name: "tests".to_owned(),
-            nodes: run(2, 2),
+            nodes: range(2, 2),
             from: 40,
             until: 70,
         }],
         ..Machine::new(4)
     };
-    let seen = outlook(machine, &jobs(), 6);
+    let seen = preview(machine, &jobs(), 6);
     // Job 2 needs three nodes from 100 on, when the reservation is over.
     assert_eq!(seen.planned, [planned(2, 100, 150, 0, 3)]);
-    let wanted = Wanted {
-        nodes: run(2, 2),
+    let wanted = PlannedHoles {
+        nodes: range(2, 2),
         at: Some(40),
     };
-    assert_eq!(seen.wanted, [wanted]);
+    assert_eq!(seen.holes, [wanted]);
 }
 
 #[test]
-fn a_job_beyond_its_walltime_is_shown_to_end_at_the_next_second() {
+fn a_job_beyond_its_walltime_is_expected_to_end_at_the_next_second() {
     let jobs = [job(1, 0, 4, 100, 10), job(2, 30, 1, 5, 5)];
-    let seen = outlook(Machine::new(4), &jobs, 30);
+    let seen = preview(Machine::new(4), &jobs, 30);
     assert_eq!((seen.busy[0].until, seen.planned[0].start), (31, 31));
-    assert_eq!(seen.wanted, []);
+    assert_eq!(seen.holes, []);
 }
 
 #[test]
@@ -126,8 +126,8 @@ fn with_recorded_starts_the_first_submitted_job_is_planned() {
         starts: Starts::Recorded,
         ..Machine::new(4)
     };
-    let seen = outlook(machine, &jobs, 6);
-    // The recorded start, 90, is what nobody knew at 6.
+    let seen = preview(machine, &jobs, 6);
+    // The recorded start, 90, is not known at 6.
     assert_eq!(seen.planned, [planned(2, 100, 150, 0, 3)]);
 }
 
@@ -135,7 +135,7 @@ proptest! {
     #![proptest_config(seeded(300))]
 
     #[test]
-    fn an_outlook_shows_each_node_once_and_only_what_is_to_come(
+    fn a_preview_has_each_node_once_and_only_future_times(
         (nodes, jobs) in workloads(12, 30), backfill in 0usize..2, layout in 0usize..2,
     ) {
         let machine = Machine {
@@ -147,24 +147,24 @@ proptest! {
         jobs.sort_by_key(|job| job.submit);
         let mut simulator = Simulator::new(machine, jobs.into_iter()).unwrap();
         while let Some(at) = simulator.tick().unwrap().map(|step| step.at) {
-            let seen = simulator.outlook();
+            let seen = simulator.preview();
             prop_assert_eq!(seen.at, at);
-            prop_assert_eq!(&simulator.wanted(), &seen.wanted);
+            prop_assert_eq!(&simulator.planned_holes(), &seen.holes);
             let mut shown = vec![0; nodes as usize];
-            let busy = seen.busy.iter().flat_map(|busy| &busy.runs);
-            for run in busy.chain(seen.wanted.iter().map(|wanted| &wanted.nodes)) {
-                run.nodes().for_each(|node| shown[node as usize] += 1);
+            let busy = seen.busy.iter().flat_map(|busy| &busy.ranges);
+            for range in busy.chain(seen.holes.iter().map(|wanted| &wanted.nodes)) {
+                range.nodes().for_each(|node| shown[node as usize] += 1);
             }
             prop_assert!(shown.iter().all(|&times| times == 1), "{shown:?}");
             prop_assert!(seen.busy.iter().all(|busy| busy.until > at));
             prop_assert!(seen.planned.iter().all(|planned| planned.start > at));
-            prop_assert!(seen.wanted.iter().all(|wanted| wanted.at.is_none_or(|w| w > at)));
+            prop_assert!(seen.holes.iter().all(|wanted| wanted.at.is_none_or(|w| w > at)));
             // No node is planned for two jobs at one time.
             for (place, one) in seen.planned.iter().enumerate() {
                 for other in &seen.planned[place + 1..] {
                     let apart = one.until <= other.start || other.until <= one.start;
                     let nodes = |p: &PlannedStart| -> Vec<u32> {
-                        p.runs.iter().copied().flat_map(lacuna_batchsim::Run::nodes).collect()
+                        p.ranges.iter().flat_map(|range| range.nodes()).collect()
                     };
                     let theirs = nodes(other);
                     prop_assert!(apart || nodes(one).iter().all(|n| !theirs.contains(n)));

@@ -1,27 +1,27 @@
-//! What an operator's tools would show of the future.
+//! The planned starts and expected ends that an operator's tools would show.
 
 use crate::conservative::Conservative;
 use crate::easy;
-use crate::job::{BatchJob, Run};
+use crate::job::{BatchJob, NodeRange};
 use crate::nodes::NodeSet;
+use crate::policy::Policy;
 use crate::profile::Count;
 use crate::queue::Waiting;
-use crate::simulator::Policy;
 use crate::state::State;
 
-/// The future as the scheduler knows it: walltimes, not true lengths.
+/// The future as the scheduler knows it, by walltimes and not by true lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outlook {
-    /// The present moment, seconds.
+pub struct Preview {
+    /// The present time, seconds.
     pub at: i64,
-    /// Planned starts, by time. EASY plans for the head of the queue alone, conservative
-    /// backfill for every job that has a reservation. With recorded starts: the job that was
-    /// submitted first among those that wait, as EASY would plan it.
+    /// Planned starts, by time. EASY plans only the head of the queue, conservative backfill every
+    /// job that has a reservation. With recorded starts, the waiting job that was submitted first
+    /// is planned as under EASY.
     pub planned: Vec<PlannedStart>,
-    /// What runs, by expected end.
+    /// Running jobs, by expected end.
     pub busy: Vec<BusyUntil>,
-    /// Every present hole, ascending by node, with the moment at which it is wanted.
-    pub wanted: Vec<Wanted>,
+    /// Every present hole with its planned end, ascending by node.
+    pub holes: Vec<PlannedHoles>,
 }
 
 /// A waiting job whose start is planned.
@@ -29,12 +29,12 @@ pub struct Outlook {
 pub struct PlannedStart {
     /// The job's number.
     pub id: u64,
-    /// Its planned start, seconds.
+    /// The planned start, seconds.
     pub start: i64,
-    /// When it would end by its walltime.
+    /// The end of the job by its walltime, seconds.
     pub until: i64,
-    /// The nodes that it is predicted to take.
-    pub runs: Vec<Run>,
+    /// The nodes that the job is predicted to take.
+    pub ranges: Vec<NodeRange>,
 }
 
 /// A running job.
@@ -42,43 +42,43 @@ pub struct PlannedStart {
 pub struct BusyUntil {
     /// The job's number.
     pub id: u64,
-    /// When it ends at the latest, by its walltime; the next second if that has passed.
+    /// The latest end of the job, by its walltime, seconds; the next second if that has passed.
     pub until: i64,
-    /// Its nodes.
-    pub runs: Vec<Run>,
+    /// The nodes of the job.
+    pub ranges: Vec<NodeRange>,
 }
 
-/// Adjacent holes that are wanted at the same moment.
+/// Adjacent holes with the same planned end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// The nodes.
-    pub nodes: Run,
-    /// The earliest moment at which a planned job or a reservation needs them. Nothing: as
-    /// things are known, nobody does.
+pub struct PlannedHoles {
+    /// The nodes of the holes.
+    pub nodes: NodeRange,
+    /// The earliest start of a planned job or a reservation that needs the nodes, seconds. `None`
+    /// if none is known.
     pub at: Option<i64>,
 }
 
-pub(crate) fn of(state: &State, policy: &Policy) -> Outlook {
+pub(crate) fn of(state: &State, policy: &Policy) -> Preview {
     let planned = planned_starts(state, policy);
     let busy = state.running.expected().filter_map(|expected| {
         let on_nodes = state.running.job(expected)?;
         Some(BusyUntil {
             id: on_nodes.job.id,
             until: state.any_second(expected.until),
-            runs: on_nodes.runs.clone(),
+            ranges: on_nodes.ranges.clone(),
         })
     });
-    Outlook {
+    Preview {
         at: state.now,
         busy: busy.collect(),
-        wanted: wanted(state, &planned),
+        holes: planned_holes(state, &planned),
         planned,
     }
 }
 
-/// [`Outlook::wanted`] alone.
-pub(crate) fn wanted_of(state: &State, policy: &Policy) -> Vec<Wanted> {
-    wanted(state, &planned_starts(state, policy))
+/// [`Preview::holes`] alone.
+pub(crate) fn holes_of(state: &State, policy: &Policy) -> Vec<PlannedHoles> {
+    planned_holes(state, &planned_starts(state, policy))
 }
 
 /// Planned starts, by time.
@@ -101,16 +101,16 @@ fn planned_starts(state: &State, policy: &Policy) -> Vec<PlannedStart> {
     planned
 }
 
-fn planned(job: &BatchJob, start: i64, runs: Vec<Run>) -> PlannedStart {
+fn planned(job: &BatchJob, start: i64, ranges: Vec<NodeRange>) -> PlannedStart {
     PlannedStart {
         id: job.id,
         start,
         until: job.asked_until(start),
-        runs,
+        ranges,
     }
 }
 
-/// The planned start of one job, all others running on as they do.
+/// The planned start of one job if all running jobs last until their walltimes.
 fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PlannedStart> {
     let Some(Waiting { job, .. }) = head else {
         return Vec::new();
@@ -119,7 +119,7 @@ fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PlannedStart>
         let found = state
             .sets()
             .find(job.nodes, job.walltime.max(1), state.machine.layout);
-        let found = found.map(|(start, runs)| planned(job, start, runs));
+        let found = found.map(|(start, ranges)| planned(job, start, ranges));
         return found.into_iter().collect();
     }
     let at = easy::shadow(state, job.nodes).at;
@@ -129,17 +129,17 @@ fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PlannedStart>
             break;
         }
         if let Some(on_nodes) = state.running.job(expected) {
-            free.insert(&on_nodes.runs);
+            free.insert(&on_nodes.ranges);
         }
     }
-    let runs = free.lowest(job.nodes);
-    runs.map(|runs| planned(job, at, runs))
+    let ranges = free.lowest(job.nodes);
+    ranges.map(|ranges| planned(job, at, ranges))
         .into_iter()
         .collect()
 }
 
-/// Which nodes jobs with reserved starts would take by first fit, if all that runs or is
-/// planned lasts as long as it asked for.
+/// The nodes that jobs with reserved starts would take by first fit, if all running and planned
+/// jobs last until their walltimes.
 fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
     let reserved = policy.reserved.iter();
     let mut starts: Vec<(i64, &BatchJob)> = reserved
@@ -154,7 +154,7 @@ fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
     for (start, job) in starts {
         while let Some(expected) = running.next_if(|e| state.any_second(e.until) <= start) {
             if let Some(on_nodes) = state.running.job(expected) {
-                free.insert(&on_nodes.runs);
+                free.insert(&on_nodes.ranges);
             }
         }
         while let Some(&std::cmp::Reverse((end, place))) = ends.peek() {
@@ -162,22 +162,22 @@ fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
                 break;
             }
             ends.pop();
-            if let Some(PlannedStart { runs, .. }) = done.get(place) {
-                free.insert(runs);
+            if let Some(PlannedStart { ranges, .. }) = done.get(place) {
+                free.insert(ranges);
             }
         }
-        let runs = free.take(job.nodes);
+        let ranges = free.take(job.nodes);
         ends.push(std::cmp::Reverse((job.asked_until(start), done.len())));
-        done.push(planned(job, start, runs));
+        done.push(planned(job, start, ranges));
     }
     done
 }
 
-/// The earliest moment at which each present hole is wanted.
-fn wanted(state: &State, planned: &[PlannedStart]) -> Vec<Wanted> {
+/// The planned end of each present hole.
+fn planned_holes(state: &State, planned: &[PlannedStart]) -> Vec<PlannedHoles> {
     let plans = planned.iter().map(|plan| {
         let mut nodes = NodeSet::empty(state.machine.nodes);
-        nodes.insert(&plan.runs);
+        nodes.insert(&plan.ranges);
         (plan.start, nodes)
     });
     let mut claims: Vec<(i64, NodeSet)> = plans.collect();
@@ -191,12 +191,12 @@ fn wanted(state: &State, planned: &[PlannedStart]) -> Vec<Wanted> {
         nodes.keep(&left);
         left.minus(nodes);
     }
-    let mut wanted: Vec<Wanted> = claims
+    let mut holes: Vec<PlannedHoles> = claims
         .iter()
         .map(|(at, nodes)| (Some(*at), nodes))
         .chain([(None, &left)])
-        .flat_map(|(at, nodes)| nodes.runs().map(move |nodes| Wanted { nodes, at }))
+        .flat_map(|(at, nodes)| nodes.ranges().map(move |nodes| PlannedHoles { nodes, at }))
         .collect();
-    wanted.sort_by_key(|wanted| wanted.nodes.first);
-    wanted
+    holes.sort_by_key(|holes| holes.nodes.first);
+    holes
 }
