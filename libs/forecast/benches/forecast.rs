@@ -1,4 +1,4 @@
-//! How long it takes to forecast 10,000 holes anew.
+//! The time of a forecast of 10,000 holes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use lacuna_model::{Hole, NodeId, Timestamp};
 
 const HOLES: i64 = 10_000;
 
-/// Nodes of the machine on which there are so many.
+/// The nodes of the machine.
 const NODES: u32 = 12_500;
 
 fn hole(number: i64, since: i64) -> Option<Hole> {
@@ -49,9 +49,9 @@ fn forecast(criterion: &mut Criterion) {
     });
 }
 
-/// Tells of 12,500 nodes of which most are idle. They are taken rather from the front, up to a few
-/// hundred at a time, and given back in parts, so that there is much to learn and few holes are
-/// alike.
+/// Steps of a machine with 12,500 nodes, most of them idle. Nodes are taken mostly from the front,
+/// up to a few hundred at a time, and returned in parts. So there is much to learn, and few holes
+/// are alike.
 fn busy(mut step: impl FnMut(i64, &[i64], &[i64])) {
     let mut odd = 1_u32;
     let mut dice = |sides: i64| {

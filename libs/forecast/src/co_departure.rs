@@ -1,15 +1,15 @@
-//! Which holes end together.
+//! The probability that two neighbouring holes end together (co-departure).
 
 use serde::{Deserialize, Serialize};
 
-/// What neighbours have in common.
+/// The features that two neighbours share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PairFeatures {
     /// Their holes began in the same release event.
     pub(crate) release: bool,
-    /// They stand in the same block.
+    /// Their nodes are in the same block.
     pub(crate) block: bool,
-    /// How many of those that began with them are left, of the fewer of both.
+    /// The number of present holes of their release, the smaller of both.
     pub(crate) left: u32,
 }
 
@@ -25,16 +25,16 @@ impl PairFeatures {
     }
 }
 
-/// What pairs of an event weigh fades over about so many later events of their stratum.
+/// The weight of an event fades over about this many later events of its stratum.
 const REMEMBERED: f64 = 2000.0;
 
-/// How many strata there are: two answers, and four sizes.
+/// The number of strata: two binary features and four sizes.
 const STRATA: usize = 16;
 
-/// How often two neighbours of the ordered idle list left together when at least one of them
-/// left, by what they have in common. Each rate is the mean of a Beta distribution that began
-/// as uniform. Pairs count alike, since a scenario asks of pairs; an event that tells of a
-/// thousand counts no more than one that tells of a hundred.
+/// The share of neighbours in the ordered idle list that left together when at least one of them
+/// left, by shared features. Each rate is the mean of a Beta distribution with a uniform prior.
+/// All pairs weigh the same, since forecasts are about pairs. An event of a thousand pairs weighs
+/// no more than one of a hundred ([`AT_MOST`]).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct CoDeparture {
     both: [f64; STRATA],
@@ -42,11 +42,11 @@ pub(crate) struct CoDeparture {
     now: [(u32, u32); STRATA],
 }
 
-/// Pairs of one event and stratum that count at most.
+/// The largest weight of one event in one stratum, in pairs.
 const AT_MOST: f64 = 100.0;
 
 impl CoDeparture {
-    /// At least one of two neighbours leaves; `both` tells whether the other does too.
+    /// Records that at least one of two neighbours leaves; `both` if the other does too.
     pub(crate) fn pair(&mut self, pair_features: PairFeatures, both: bool) {
         if let Some(count) = self.now.get_mut(pair_features.stratum()) {
             *count = (
@@ -56,7 +56,7 @@ impl CoDeparture {
         }
     }
 
-    /// The event is told.
+    /// Ends the event and adds its pairs to the sums.
     pub(crate) fn event(&mut self) {
         for ((both, any), now) in self.both.iter_mut().zip(&mut self.any).zip(&mut self.now) {
             let (together, pairs) = std::mem::take(now);
@@ -69,7 +69,7 @@ impl CoDeparture {
         }
     }
 
-    /// Probability that neighbours end together.
+    /// The probability that neighbours end together.
     pub(crate) fn of(&self, pair_features: PairFeatures) -> f32 {
         let stratum = pair_features.stratum();
         let at = |sums: &[f64; STRATA]| sums.get(stratum).copied().unwrap_or(0.0);
@@ -82,21 +82,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_learnt_by_what_neighbours_share() {
-        let kin = |release, block| PairFeatures {
+    fn co_departure_is_learnt_by_shared_features() {
+        let pair = |release, block| PairFeatures {
             release,
             block,
             left: 7,
         };
         let mut links = CoDeparture::default();
-        assert_eq!(links.of(kin(true, true)), 0.5);
+        assert_eq!(links.of(pair(true, true)), 0.5);
         for event in 0..100 {
-            links.pair(kin(true, true), event % 10 > 0);
-            links.pair(kin(false, true), event % 2 > 0);
+            links.pair(pair(true, true), event % 10 > 0);
+            links.pair(pair(false, true), event % 2 > 0);
             links.event();
         }
-        assert!((links.of(kin(true, true)) - 0.9).abs() < 0.02);
-        assert!((links.of(kin(false, true)) - 0.5).abs() < 0.02);
-        assert_eq!(links.of(kin(false, false)), 0.5);
+        assert!((links.of(pair(true, true)) - 0.9).abs() < 0.02);
+        assert!((links.of(pair(false, true)) - 0.5).abs() < 0.02);
+        assert_eq!(links.of(pair(false, false)), 0.5);
     }
 }

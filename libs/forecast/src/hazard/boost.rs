@@ -1,66 +1,66 @@
 //! Fitting the hazard: gradient boosting of oblivious trees with one output for each interval.
 //!
 //! Sets and data
-//! - samples `i` with weight `w_i`, levels `x_i`, and a remaining length that is known (ended)
-//!   or known to be at least so long (censored);
+//! - samples `i` with weight `w_i`, feature bins `x_i`, and a remaining length that is known
+//!   (ended) or has a known lower bound (censored);
 //! - intervals `k`: `(e_{k-1}, e_k]`. Sample `i` is *at risk* in `k` if it was open at `e_{k-1}`
-//!   and it is known whether it ended in `k`; then `y_ik` is 1 if it did and 0 if not.
+//!   and its outcome in `k` is known; then `y_ik` is 1 if it ended there and 0 if not.
 //!
 //! Model: the discrete-time hazard `h_k(x) = logistic(F_k(x))`, `F_k = b_k + Σ_t leaf_t(x)_k`.
 //!
-//! Objective: the likelihood of survival data in discrete time, which is that of one Bernoulli
-//! example for each sample and interval at risk (Allison, "Discrete-time methods for the analysis of
-//! event histories", Sociological Methodology 13, 1982), with a penalty on leaves:
+//! Objective: the likelihood of survival data in discrete time, with a penalty on leaves. It is
+//! that of one Bernoulli trial for each sample and interval at risk (Allison, "Discrete-time
+//! methods for the analysis of event histories", Sociological Methodology 13, 1982):
 //!
 //! ```text
 //! min  Σ_i w_i Σ_{k at risk} [ log(1 + exp F_k(x_i)) - y_ik F_k(x_i) ]  +  λ/2 Σ |leaf|²
 //! ```
 //!
-//! Each tree is a Newton step: with `g = w (h - y)` and `q = w h (1 - h)`, a leaf's value is
-//! `-Σg / (Σq + λ)` for each interval, and a question's gain is the sum over leaves and intervals
-//! of `(Σg)² / (Σq + λ)`, of both sides less that of their union (Chen and Guestrin, "XGBoost",
-//! KDD 2016). All intervals share a tree's questions, so one walk forecasts a whole curve: that,
-//! and rows of bytes, is why this is not left to a library, none of which fits many hazards of
-//! one curve at once.
+//! Each tree is a Newton step. With `g = w (h - y)` and `q = w h (1 - h)`, the value of a leaf is
+//! `-Σg / (Σq + λ)` for each interval. The gain of a question (a split) sums `(Σg)² / (Σq + λ)`
+//! over leaves and intervals, for both sides less that of their union (Chen and Guestrin,
+//! "XGBoost", KDD 2016). All intervals share the questions of a tree, so one walk forecasts a whole
+//! curve. No library fits many hazards of one curve at once, on rows of bytes; hence this
+//! implementation.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::features::{FEATURES, FeatureRow};
 use super::feature_bins::BINS;
-use super::model::{DEPTH, EDGES_S, LEAVES, Model, INTERVALS, PerInterval, Tree};
+use super::features::{FEATURES, FeatureRow};
+use super::model::{DEPTH, EDGES_S, INTERVALS, LEAVES, Model, PerInterval, Tree};
 
-/// How many trees at most.
+/// The largest number of trees.
 const TREES: usize = 160;
 
-/// After so many trees without gain no more are tried.
+/// The number of trees without gain after which the search for more ends.
 const PATIENCE: usize = 24;
 
-/// What share of each Newton step is taken.
+/// The share of each Newton step that is taken (the learning rate).
 const RATE: f32 = 0.12;
 
-/// The penalty on leaves, in samples' worth of curvature. Samples of one moment end together,
-/// so it is larger than for independent ones.
+/// The penalty on leaves, in units of the curvature of one sample. Samples of one moment end
+/// together, so it is larger than for independent samples.
 const PENALTY: f32 = 300.0;
 
-/// An age is drawn to all ages as if so many samples had been like the mean.
+/// The weight of the mean over all ages in the estimate of one age, in samples.
 const AGE_PRIOR: f64 = 300.0;
 
-/// What share of the samples each tree sees.
+/// The share of the samples in the fit of each tree.
 const SEEN: f64 = 0.6;
 
-/// Features with which the hazard must fall, whatever a few days seem to say: who stands further
-/// back, or was passed over more often, is not taken sooner.
+/// Features in which the hazard must not rise, even if a few days of data suggest it. A node that
+/// is further back, or was passed over more often, is not taken sooner.
 const FALLING: [bool; FEATURES] = [
     false, true, true, true, true, true, false, false, false, false, false, false, false, false,
     true, false,
 ];
 
-/// Pairs of neighbouring intervals.
+/// The number of pairs of neighbouring intervals.
 const PAIRS: usize = INTERVALS / 2;
 
-/// Gradients and curvatures, two intervals beside each other: `g g q q`. A example that is at risk
-/// in few intervals adds the first pairs alone. One cache line.
+/// Gradients and curvatures of pairs of intervals, as `g g q q`. An example that is at risk in few
+/// intervals adds only the first pairs. The size is one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(align(64))]
 struct Sums([[f32; 4]; PAIRS]);
@@ -82,18 +82,21 @@ impl Sums {
         }
     }
 
-    fn new(&[a, b, c, d, e, f, g, h]: &PerInterval, &[p, q, r, s, t, u, v, w]: &PerInterval) -> Self {
+    fn new(
+        &[a, b, c, d, e, f, g, h]: &PerInterval,
+        &[p, q, r, s, t, u, v, w]: &PerInterval,
+    ) -> Self {
         Self([[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]])
     }
 
-    /// Gradients, then curvatures, by interval.
+    /// The gradients and the curvatures by interval.
     fn split(&self) -> (PerInterval, PerInterval) {
         let [[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]] = self.0;
         ([a, b, c, d, e, f, g, h], [p, q, r, s, t, u, v, w])
     }
 }
 
-/// By the count of intervals at risk: 1 for each of them, 0 for the rest.
+/// For each number of intervals at risk: 1 for these intervals, 0 for the rest.
 #[expect(
     clippy::indexing_slicing,
     reason = "made by the compiler, which checks every place"
@@ -112,28 +115,28 @@ const FIRST: [PerInterval; INTERVALS + 1] = {
     first
 };
 
-/// How many sums a leaf has.
+/// The number of sums of a leaf.
 const SUMS: usize = FEATURES * BINS;
 
-/// Sums by feature and level.
+/// Sums by feature and bin.
 type Histogram = [Sums; SUMS];
 
-/// A sample as the fit needs it.
+/// A sample in the form of the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Example {
     pub(crate) row: FeatureRow,
-    /// PerInterval that it was seen to survive.
+    /// The number of intervals that the hole survived.
     pub(crate) survived: u8,
-    /// Whether it was seen to end in the next one.
+    /// Whether the hole ended in the next interval.
     pub(crate) ended: bool,
     pub(crate) weight: f32,
 }
 
 impl Example {
-    /// From a remaining length, known (ended) or known to be at least so long.
+    /// An example from a remaining length, which is known (`ended`) or a lower bound.
     pub(crate) fn new(row: FeatureRow, length_s: f32, ended: bool, weight: f32) -> Self {
         let survived = if ended {
-            // A hole that ends at an edge ends in the interval before it.
+            // A hole that ends at an edge ends in the interval before the edge.
             EDGES_S.partition_point(|&edge| edge < length_s)
         } else {
             EDGES_S.partition_point(|&edge| edge <= length_s)
@@ -146,12 +149,12 @@ impl Example {
         }
     }
 
-    /// How many intervals it is at risk in, from the first on.
+    /// The number of intervals at risk, from the first on.
     fn risk(&self) -> usize {
         usize::from(self.survived + u8::from(self.ended))
     }
 
-    /// Whether it is at risk in a interval, and whether it ends there.
+    /// The outcome in an interval: 1 if the hole ended there, else 0; `None` if not at risk.
     pub(super) fn outcome(&self, interval: usize) -> Option<f32> {
         match interval.cmp(&usize::from(self.survived)) {
             std::cmp::Ordering::Less => Some(0.0),
@@ -161,8 +164,8 @@ impl Example {
     }
 }
 
-/// Fits a model to examples in the order of time: `trees` trees on top of what the age alone says.
-/// Nothing if there is nothing to learn from.
+/// Fits a model of `trees` trees, on top of the hazard by age, to examples in the order of time.
+/// `None` without examples.
 pub(crate) fn fit(examples: &[Example], trees: usize, seed: u64) -> Option<Model> {
     if examples.is_empty() {
         return None;
@@ -179,14 +182,13 @@ pub(crate) fn fit(examples: &[Example], trees: usize, seed: u64) -> Option<Model
     Some(model)
 }
 
-/// How many trees a model of these examples is to have: as many as forecast the newest quarter best,
-/// learnt from what was before. So a machine that has shown little is forecast by age, and none is
-/// believed more than it has earned.
+/// The number of trees for these examples. It is the number that forecasts the newest quarter best
+/// when fitted to the examples before. So a machine with few data is forecast by age alone.
 pub(crate) fn trees(examples: &[Example], seed: u64) -> usize {
     let before = examples.len() - examples.len() / 4;
     let (past, newest) = examples.split_at(before);
-    // Holes that were there at the cut are in both parts: what was asked just before it is left
-    // out, so that nothing is judged by itself.
+    // Holes present at the cut are in both parts. Examples just before the cut are left out, so
+    // that no hole is scored by a model fitted to itself.
     let past = past.get(..before - before / 16).unwrap_or_default();
     if newest.is_empty() || past.is_empty() {
         0
@@ -195,12 +197,13 @@ pub(crate) fn trees(examples: &[Example], seed: u64) -> usize {
     }
 }
 
-/// How many trees learnt from the past forecast the newest examples best.
+/// The number of trees fitted to the past that forecasts the newest examples best.
 fn best_count(past: &[Example], newest: &[Example], seed: u64) -> usize {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut fit = Fit::new(past);
     let model = fit.begin();
-    let mut odds: Vec<PerInterval> = newest.iter().map(|example| model.odds(&example.row)).collect();
+    let initial = newest.iter().map(|example| model.odds(&example.row));
+    let mut odds: Vec<PerInterval> = initial.collect();
     let loss = |odds: &[PerInterval]| -> f64 { newest.iter().zip(odds).map(surprise).sum() };
     let mut best = (0, loss(&odds));
     for count in 1..=TREES {
@@ -226,7 +229,7 @@ fn best_count(past: &[Example], newest: &[Example], seed: u64) -> usize {
     best.0
 }
 
-/// Minus the log-likelihood of what was seen.
+/// Minus the log-likelihood of an example.
 fn surprise((example, odds): (&Example, &PerInterval)) -> f64 {
     let seen = odds.iter().enumerate().map_while(|(k, &odds)| {
         let outcome = example.outcome(k)?;
@@ -236,7 +239,7 @@ fn surprise((example, odds): (&Example, &PerInterval)) -> f64 {
     f64::from(example.weight) * seen.sum::<f64>()
 }
 
-/// Log-odds of each interval by age alone. An age that few were seen at is drawn to all.
+/// The log-odds of each interval by age alone. An age with few examples is drawn to the mean.
 fn by_age(examples: &[Example]) -> Vec<PerInterval> {
     let mut all = [(0.5f64, 1.0f64); INTERVALS];
     let mut ages = [[(0.0f64, 0.0f64); INTERVALS]; BINS];
@@ -271,17 +274,18 @@ fn by_age(examples: &[Example]) -> Vec<PerInterval> {
 
 struct Fit<'a> {
     examples: &'a [Example],
-    /// By example, the places of its levels in a histogram.
+    /// By example, the places of its bins in a histogram.
     places: Vec<[u16; FEATURES]>,
-    /// By feature, the levels of the examples.
+    /// By feature, the bins of the examples.
     columns: [Vec<u8>; FEATURES],
     odds: Vec<PerInterval>,
     sums: Vec<Sums>,
     leaf: Vec<u8>,
-    /// By leaf.
+    /// The histogram of each leaf.
     histograms: Vec<Histogram>,
-    /// The examples that the tree sees, by leaf and then in their order; where each leaf ends.
+    /// The examples in the fit of the tree, by leaf and then in their order.
     seen: Vec<u32>,
+    /// The end of each leaf in `seen`.
     ends: Vec<usize>,
     above: Vec<u32>,
 }
@@ -295,7 +299,7 @@ impl<'a> Fit<'a> {
         Self {
             examples,
             places: examples.iter().map(|example| places(&example.row)).collect(),
-            columns: std::array::from_fn(|at| examples.iter().map(|example| example.row[at]).collect()),
+            columns: std::array::from_fn(|at| examples.iter().map(|one| one.row[at]).collect()),
             odds: Vec::new(),
             sums: vec![Sums::default(); examples.len()],
             leaf: vec![0; examples.len()],
@@ -306,7 +310,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// What the age alone says.
+    /// The model by age alone.
     fn begin(&mut self) -> Model {
         let model = Model {
             by_age: by_age(self.examples),
@@ -372,14 +376,15 @@ impl<'a> Fit<'a> {
         Some(Tree { questions, leaves })
     }
 
-    // By itself, so that its constants stay in registers.
+    // A function of its own, so that its constants stay in registers.
     #[inline(never)]
     fn gradients(&mut self) {
         for &at in &self.seen {
             let at = at as usize;
             let example = &self.examples[at];
             let hazards = hazards(&self.odds[at]);
-            let (at_risk, survived) = (&FIRST[example.risk()], &FIRST[usize::from(example.survived)]);
+            let at_risk = &FIRST[example.risk()];
+            let survived = &FIRST[usize::from(example.survived)];
             let (mut g, mut q) = ([0.0; INTERVALS], [0.0; INTERVALS]);
             for k in 0..INTERVALS {
                 let weight = example.weight * at_risk[k];
@@ -391,20 +396,20 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// The places of a leaf's examples among those seen.
+    /// The range of a leaf in `seen`.
     fn range(&self, leaf: usize) -> std::ops::Range<usize> {
         let from = leaf.checked_sub(1).map_or(0, |before| self.ends[before]);
         from..self.ends[leaf]
     }
 
-    /// Moves those that answered the newest question with yes behind all that said no, leaf by
-    /// leaf: leaf `l` becomes `l` and `l + leaves`. The order within a leaf stays.
+    /// Splits every leaf by the newest question: leaf `l` becomes `l` and `l + leaves`. All
+    /// examples above the question move behind all those below. The order within a leaf stays.
     fn part(&mut self, leaves: usize) {
         self.above.resize(self.seen.len(), 0);
         let (mut from, mut below, mut above) = (0, 0, 0);
         let mut ends = Vec::with_capacity(leaves);
         for end in &mut self.ends {
-            // Without a branch, since none can be foretold: both are written, one place moves on.
+            // Both places are written and one moves on, since a branch would be mispredicted.
             for place in from..*end {
                 let at = self.seen[place];
                 let is_above = usize::from(self.leaf[at as usize]) >= leaves;
@@ -420,8 +425,8 @@ impl<'a> Fit<'a> {
         self.ends.extend(ends.iter().map(|end| below + end));
     }
 
-    /// The sums of a leaf that was divided: those of the part with fewer examples are taken, and
-    /// the rest is of the other.
+    /// Computes the histograms of both parts of a leaf. The part with fewer examples is summed up,
+    /// and the other one is the difference to the whole.
     fn divide(&mut self, below: usize, above: usize) {
         let (fewer, more) = if self.range(below).len() < self.range(above).len() {
             (below, above)
@@ -439,7 +444,7 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// Adds up the examples of a leaf.
+    /// Sums up the examples of a leaf.
     fn sum_up(&mut self, leaf: usize) {
         let range = self.range(leaf);
         let histogram = &mut self.histograms[leaf];
@@ -448,15 +453,15 @@ impl<'a> Fit<'a> {
             let (places, [a, b, c, d]) = (&self.places[at], self.sums[at].0);
             match self.examples[at].risk().div_ceil(2) {
                 0 => {}
-                1 => tell(histogram, places, [a]),
-                2 => tell(histogram, places, [a, b]),
-                3 => tell(histogram, places, [a, b, c]),
-                _ => tell(histogram, places, [a, b, c, d]),
+                1 => add_to(histogram, places, [a]),
+                2 => add_to(histogram, places, [a, b]),
+                3 => add_to(histogram, places, [a, b, c]),
+                _ => add_to(histogram, places, [a, b, c, d]),
             }
         }
     }
 
-    /// The question that gains most, if any gains.
+    /// The question with the largest gain; `None` if none gains.
     fn question(&self) -> Option<(u8, u8)> {
         let mut best = (1e-3f32, None);
         for (feature, &is_falling) in FALLING.iter().enumerate() {
@@ -471,7 +476,7 @@ impl<'a> Fit<'a> {
                 let mut below = Sums::default();
                 let mut gain = gain_of(&below.split(), &whole, is_falling);
                 for (slot, level) in gains.iter_mut().zip(levels) {
-                    // Many levels are of no example in a leaf, and change nothing.
+                    // Many bins have no example in a leaf and change nothing.
                     if *level != Sums::default() {
                         below.add(&level.0);
                         gain = gain_of(&below.split(), &whole, is_falling);
@@ -489,7 +494,7 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// The places of levels in a histogram.
+/// The places of the bins of a row in a histogram.
 fn places(row: &FeatureRow) -> [u16; FEATURES] {
     let mut places = [0; FEATURES];
     for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
@@ -498,9 +503,13 @@ fn places(row: &FeatureRow) -> [u16; FEATURES] {
     places
 }
 
-/// Adds what is known of a example in the first intervals to the sums of its levels.
+/// Adds the sums of an example in its first intervals to the bins of a histogram.
 #[expect(clippy::indexing_slicing, reason = "a place is below their number")]
-fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], more: [[f32; 4]; N]) {
+fn add_to<const N: usize>(
+    histogram: &mut Histogram,
+    places: &[u16; FEATURES],
+    more: [[f32; 4]; N],
+) {
     for &place in places {
         histogram[usize::from(place) % SUMS].add(&more);
     }
@@ -511,8 +520,8 @@ fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], mor
 fn hazards(odds: &PerInterval) -> PerInterval {
     let mut hazards = [0.0; INTERVALS];
     for k in 0..INTERVALS {
-        // e^-odds = 2^n 2^f with n whole and f within a half; adding and taking off 1.5 * 2^23
-        // rounds. The polynomial is that of 2^f with the least error there.
+        // e^-odds = 2^n 2^f with n whole and |f| at most one half. Adding and subtracting 1.5 *
+        // 2^23 rounds. The polynomial has the least error for 2^f in that range.
         let x = odds[k] * -std::f32::consts::LOG2_E;
         let x = if x > 120.0 { 120.0 } else { x };
         let x = if x < -120.0 { -120.0 } else { x };
@@ -530,8 +539,8 @@ fn hazards(odds: &PerInterval) -> PerInterval {
     hazards
 }
 
-/// What telling a part of a leaf, by gradients and curvatures, from the rest gains; nothing in a
-/// interval where the part above would have the higher hazard though it must not.
+/// The gain of splitting a leaf, from the gradients and curvatures of the part below and the whole.
+/// For a falling feature, an interval in which the hazard would rise gains zero.
 #[expect(clippy::indexing_slicing, reason = "intervals are below their number")]
 fn gain_of(
     (below_g, below_q): &(PerInterval, PerInterval),
@@ -552,8 +561,8 @@ fn gain_of(
     gains.iter().sum()
 }
 
-/// Where leaves that differ in one answer about a falling feature stand the wrong way round,
-/// both take their mean.
+/// Replaces two leaves by their mean where they differ in one question on a falling feature and the
+/// hazard rises.
 #[expect(
     clippy::indexing_slicing,
     clippy::needless_range_loop,

@@ -1,25 +1,25 @@
-//! Holes that are forecast nearly alike share a curve.
+//! Curves shared by holes with nearly equal forecasts.
 
 use super::model::{EDGES_S, INTERVALS, PerInterval};
 
-/// How many points a curve has.
+/// The number of points of a curve.
 pub(crate) const GRID: usize = INTERVALS + 6;
 
-/// The times of a curve's points, seconds from now.
+/// The times of the points of a curve, seconds from now.
 pub const GRID_S: [f64; GRID] = [
     60.0, 150.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 57_600.0,
     115_200.0, 230_400.0, 460_800.0,
 ];
 
-/// At most so many distinct curves: bounds the size of a pool message.
+/// The largest number of distinct curves, which bounds the size of a pool message.
 pub(crate) const CURVES: usize = 256;
 
-/// The finest steps of probability by which curves are told apart, on each axis.
+/// The finest number of steps of probability on each axis of the grid.
 const STEPS: usize = 128;
 
-/// Groups curves that are nearly alike. Two are alike if they fall into one cell of a grid over
-/// the probability of being open after five minutes and after an hour. A cell's curve is the
-/// mean of its members, so that grouping does not bias. Cells are as fine as the number of
+/// Groups nearly equal curves. Two curves are in one group if they fall into one cell of a grid
+/// over the probabilities of being open after five minutes and after an hour. The curve of a cell
+/// is the mean of its members, so grouping adds no bias. Cells are as fine as the number of
 /// distinct curves allows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Grouping {
@@ -44,7 +44,7 @@ impl Grouping {
         self.curves.clear();
     }
 
-    /// Takes the curves of all holes; `index` and `curves` tell who has which.
+    /// Groups the curves of all holes. `index` has the curve of each hole in `curves`.
     pub(crate) fn group(&mut self, open: &[PerInterval]) {
         self.clear();
         let mut steps = STEPS;
@@ -90,7 +90,7 @@ impl Grouping {
         self.curves.extend(curves);
     }
 
-    /// All holes share one exponential curve.
+    /// Gives all holes one exponential curve.
     pub(crate) fn alike(&mut self, holes: usize, mean_s: f64) {
         self.clear();
         self.index.resize(holes, 0);
@@ -101,11 +101,11 @@ impl Grouping {
 
 const _: () = assert!(EDGES_S[SOON] == 300.0 && EDGES_S[LATE] == 3600.0);
 
-/// The points between and beyond the intervals: the hazard of the last interval is constant
-/// within it and goes on after it.
+/// The points of a curve from the ends of its intervals. The hazard is constant within an interval,
+/// and that of the last one goes on after it.
 fn extend(open: &PerInterval) -> [f32; GRID] {
     let &[a, b, c, quarter, hour, four, sixteen, last] = open;
-    // A constant hazard between two points: the survival at the share of the way.
+    // The survival at a share of the way between two points, with a constant hazard.
     let within = |from: f32, to: f32, share: f32| {
         if from > 1e-9 {
             from * (to.max(1e-12) / from).powf(share)
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_curves_become_few_without_bias() {
+    fn many_curves_are_grouped_without_bias() {
         let open: Vec<PerInterval> = (0..10_000u32)
             .map(|hole| {
                 let hazard = 0.002 + f64::from(hole) / 40_000.0;

@@ -22,7 +22,7 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    /// Whether the number still holds for so many samples.
+    /// Whether the number still holds for this many samples.
     pub(super) fn still_holds(&self, samples: usize, now_s: f64) -> bool {
         (self.chosen_s..self.chosen_s + CHOSEN_AGAIN_S).contains(&now_s)
             && (self.samples * 4 / 5..self.samples * 5 / 4).contains(&samples)
@@ -35,8 +35,9 @@ pub enum Fits {
     /// Within the step at which the fit is due, so that the same log gives the same forecasts.
     #[default]
     Inside,
-    /// By the caller, who takes the task from [`HazardCore::fit_task`](crate::HazardCore::fit_task).
-    /// The old model forecasts until the new one is installed.
+    /// By the caller, who takes the task from
+    /// [`HazardCore::fit_task`](crate::HazardCore::fit_task). The old model forecasts until the new
+    /// one is installed.
     Outside,
     /// As `Inside`; each model is also sent to the follower.
     Scout(SyncSender<Fitted>),

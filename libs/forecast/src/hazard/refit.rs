@@ -22,8 +22,8 @@ impl HazardCore {
         Some(self.task(self.now_s))
     }
 
-    /// Installs a fitted model, or `None` if the fit failed. After a failed fit, the next one is due
-    /// as if this one had succeeded.
+    /// Installs a fitted model, or `None` if the fit failed. After a failed fit, the next one is
+    /// due as if this one had succeeded.
     pub fn install(&mut self, fitted: Option<Fitted>) {
         self.is_fitting = false;
         match fitted {

@@ -164,7 +164,7 @@ impl EndTracker {
     }
 
     /// The announced end of a node's hole with its odds. `open_after` gives the probability that
-    /// the hole is open after so many seconds, without regard to announced ends.
+    /// the hole is open after a time in seconds, without regard to announced ends.
     #[must_use]
     pub fn odds(
         &self,
