@@ -1,4 +1,4 @@
-//! Metrics of the predictors: how good they are, what they rest on, what became of their models.
+//! Metrics of the predictors: their scores, the basis of their forecasts, and their models.
 
 use lacuna_forecast::{Adrift, EndKind, HORIZONS_S, OrderState};
 use lacuna_runtime::metrics::{Registry, counter, counters, float_gauge, gauge, gauges, histogram};
@@ -9,7 +9,7 @@ use crate::{Forecaster, Role};
 /// Upper bounds for the time of a fit, seconds.
 const FIT_BOUNDS: [f64; 8] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 
-/// What may become of a saved model.
+/// The outcomes of saving or restoring a model.
 const OUTCOMES: [&str; 10] = [
     "restored",
     "absent",
@@ -54,48 +54,48 @@ pub struct Quality {
     end_reliability: GaugeVec,
     anomalies: IntCounterVec,
     fits: IntCounter,
-    /// Time of a fit, which no forecast waits for.
+    /// The time of a fit; no forecast waits for it.
     pub fit_seconds: Histogram,
-    /// Fits that came to grief.
+    /// Failed fits.
     pub fits_failed: IntCounter,
-    /// What became of saved models, by outcome.
+    /// Saves and restores of models, by outcome.
     pub models: IntCounterVec,
     /// 1 from the refusal of a saved model until a new one has been saved.
     pub model_refused: IntGauge,
 }
 
-/// A counter that follows a total which others keep. When the total is smaller than before, its
-/// keeper has begun anew.
+/// Raises a counter to a total that is kept elsewhere. A total below the counter was reset, and the
+/// counter stays.
 fn follow(counter: &IntCounter, total: u64) {
     let shown = counter.get();
     counter.inc_by(total.saturating_sub(shown));
 }
 
 impl Quality {
-    /// Registers all.
+    /// Registers all metrics.
     ///
     /// # Errors
-    /// If a name is taken.
+    /// [`Error`] if a name is taken.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let by_horizon =
             |name: &str, help: &str| gauges(registry, name, help, &["horizon_seconds"]);
         let quality = Self {
             skill: by_horizon(
                 "lacuna_forecast_brier_skill",
-                "1 less the Brier score over that of a constant, over the last hours, by horizon",
+                "1 minus the ratio of the Brier score to that of a constant, over the last hours, by horizon",
             )?,
             brier: by_horizon(
                 "lacuna_forecast_brier_score",
-                "mean square of forecast less outcome, over the last hours, by horizon",
+                "Brier score: mean square of forecast minus outcome, over the last hours, by horizon",
             )?,
             bias: by_horizon(
                 "lacuna_forecast_bias",
-                "mean probability of open less the share that was, over the last hours, by horizon",
+                "mean probability of open minus the share of open holes, over the last hours, by horizon",
             )?,
             answered: counters(
                 registry,
                 "lacuna_forecast_answers_total",
-                "forecasts whose outcome is known, by horizon",
+                "forecasts with a known outcome, by horizon",
                 &["horizon_seconds"],
             )?,
             concordance: float_gauge(
@@ -106,78 +106,78 @@ impl Quality {
             drift: gauges(
                 registry,
                 "lacuna_forecast_drift",
-                "1 while the predictor is adrift, by what is wrong",
+                "1 while the predictor is adrift, by cause",
                 &["cause"],
             )?,
             fallback: gauge(
                 registry,
                 "lacuna_forecast_fallback",
-                "1 while another predictor forecasts because the one that is wanted is adrift",
+                "1 while another predictor forecasts because the configured one is adrift",
             )?,
             order: gauges(
                 registry,
                 "lacuna_forecast_order",
-                "1 for what the order of nodes rests on",
+                "1 for the present basis of the order of nodes",
                 &["state"],
             )?,
             order_place: float_gauge(
                 registry,
                 "lacuna_forecast_order_place",
-                "mean place of taken nodes among idle ones in the order, 0 the front; .5 is no order",
+                "mean place of taken nodes among idle ones in the order; 0 is the front, .5 is no order",
             )?,
             order_z: float_gauge(
                 registry,
                 "lacuna_forecast_order_z",
-                "standard errors by which the mean place lies before .5; 4 make an order",
+                "standard errors by which the mean place is below .5; 4 are significant",
             )?,
             order_events: gauge(
                 registry,
                 "lacuna_forecast_order_events",
-                "leave events that bear witness to the order",
+                "leave events in the evidence for the order",
             )?,
             announced_ends: gauge(
                 registry,
                 "lacuna_forecast_hints",
-                "ends of present holes that are announced",
+                "present holes with a planned start or reservation",
             )?,
             ends_by_outcome: counters(
                 registry,
                 "lacuna_forecast_hints_total",
-                "announced ends, by kind and by whether they came true",
+                "planned starts and reservations, by kind and by whether they came true",
                 &["kind", "outcome"],
             )?,
             end_reliability: gauges(
                 registry,
                 "lacuna_forecast_hint_reliability",
-                "probability that an announced end comes true, as learnt, by kind",
+                "learnt probability that a planned start or reservation comes true, by kind",
                 &["kind"],
             )?,
             anomalies: counters(
                 registry,
                 "lacuna_forecast_oddities_total",
-                "what came in that should not have, by kind",
+                "inputs that contradict each other, by kind",
                 &["kind"],
             )?,
             fits: counter(
                 registry,
                 "lacuna_forecast_fits_total",
-                "models fitted and put to work",
+                "models fitted and installed",
             )?,
             fit_seconds: histogram(
                 registry,
                 "lacuna_forecast_fit_seconds",
-                "time of fitting a model, for which no forecast waits",
+                "time of a fit; no forecast waits for it",
                 &FIT_BOUNDS,
             )?,
             fits_failed: counter(
                 registry,
                 "lacuna_forecast_fits_failed_total",
-                "fits that came to grief, after which the old model stayed",
+                "failed fits, after which the old model stays",
             )?,
             models: counters(
                 registry,
                 "lacuna_forecast_models_total",
-                "saved models, by what became of them",
+                "saved models, by outcome of the save or restore",
                 &["outcome"],
             )?,
             model_refused: gauge(
@@ -192,7 +192,7 @@ impl Quality {
         Ok(quality)
     }
 
-    /// Brings all up to date.
+    /// Updates all metrics.
     pub fn update(&self, forecaster: &Forecaster) {
         let models = forecaster.models();
         let calibration = models.calibration();

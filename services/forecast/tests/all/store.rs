@@ -1,11 +1,11 @@
-//! Saved models: what is taken up, what is refused, and why.
+//! Saved models: restores, refusals and their reasons.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
 use lacuna_forecast::{Choice, ModelError};
 use lacuna_forecast_service::{
-    Forecaster, Found, Models, Refused, Role, Situation, Store, Upto, Wanted,
+    Forecaster, Found, Models, PredictorSettings, Refused, Role, Situation, Store, Upto,
 };
 use lacuna_model::{ClusterId, Span, Timestamp};
 
@@ -23,11 +23,11 @@ fn store(dir: &Path) -> Store {
     Store::new(dir, &situation(0).cluster)
 }
 
-fn wanted() -> Wanted {
-    Wanted::of(Choice::hazard(120.0))
+fn wanted() -> PredictorSettings {
+    PredictorSettings::of(Choice::hazard(120.0))
 }
 
-/// A hazard that has learnt, as it is saved.
+/// The saved model of a hazard that has learnt.
 fn learnt() -> Found {
     use lacuna_forecast::Predictor;
     let mut machine = Machine::new(2, 32, 1000);
@@ -48,14 +48,14 @@ fn take_up(found: &Found) -> Result<(), ModelError> {
 }
 
 #[test]
-fn what_is_saved_is_found_again_and_the_old_one_stands_until_then() {
+fn a_saved_model_is_found_and_the_old_one_stays_until_then() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let now = situation(1_000_000);
     assert_eq!(store.load("hazard", &now).unwrap(), None);
     let found = learnt();
     store.save("hazard", &now, &found).unwrap();
-    // A save that was killed half way leaves its beginning beside.
+    // A save that was killed half way leaves a partial file beside the model.
     std::fs::write(store.path("hazard").with_extension("new"), b"LACU").unwrap();
     let again = store.load("hazard", &now).unwrap().unwrap();
     assert_eq!(again, found);
@@ -115,7 +115,7 @@ fn any_damaged_byte_is_found_out() {
 }
 
 #[test]
-fn models_of_others_and_of_the_future_are_refused_by_name() {
+fn foreign_and_future_models_are_refused_with_their_reason() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let found = learnt();
@@ -137,13 +137,13 @@ fn models_of_others_and_of_the_future_are_refused_by_name() {
     assert_eq!(refused(&other).word(), "foreign");
     let before = situation(learnt_upto - 3600);
     assert_eq!(refused(&before).word(), "ahead");
-    // A server that lost its newest seconds is no time machine.
+    // A bus that lost its newest seconds does not make the model one of the future.
     let little = Situation {
         now: Some(found.upto.at - Span::from_secs(30)),
         ..now.clone()
     };
     assert!(store.load("hazard", &little).unwrap().is_some());
-    // Nothing is known of a cluster that has just begun.
+    // A new cluster has no known time.
     assert!(
         store
             .load("hazard", &Situation { now: None, ..now })
@@ -153,7 +153,7 @@ fn models_of_others_and_of_the_future_are_refused_by_name() {
 }
 
 #[test]
-fn an_old_version_and_another_predictor_are_told_from_damage() {
+fn an_old_version_and_another_predictor_have_their_own_errors() {
     use lacuna_forecast::Predictor;
     let found = learnt();
     let word = |bytes: &[u8]| {
@@ -164,7 +164,7 @@ fn an_old_version_and_another_predictor_are_told_from_damage() {
         Refused::Model { path, source }.word()
     };
     let mut old = found.model.clone();
-    // The version stands behind the mark of eight bytes.
+    // The version follows the mark of eight bytes.
     old[8] ^= 1;
     assert_eq!(word(&old), "other_version");
     let survival = lacuna_forecast::WithPlannedStarts::new(Choice::survival(60.0).build());
@@ -173,16 +173,16 @@ fn an_old_version_and_another_predictor_are_told_from_damage() {
 }
 
 #[test]
-fn a_refused_file_is_put_aside() {
+fn a_refused_file_is_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let path = store.path("hazard");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, b"damaged").unwrap();
-    let aside = store.put_aside("hazard").unwrap();
+    let aside = store.rename_refused("hazard").unwrap();
     assert_eq!(std::fs::read(aside).unwrap(), b"damaged");
     assert_eq!(store.load("hazard", &situation(0)).unwrap(), None);
-    // A folder in its place cannot be read.
+    // A folder instead of the file cannot be read.
     std::fs::create_dir(&path).unwrap();
     let error = store.load("hazard", &situation(0)).unwrap_err();
     assert_eq!(error.word(), "unreadable");

@@ -1,17 +1,17 @@
-//! The service's core on the recording of Summit: what it says of its own forecasts.
+//! The core of the service on the trace of Summit: the scores of its forecasts.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 
 use lacuna_forecast::{Choice, HORIZONS_S};
-use lacuna_forecast_service::{Forecaster, ModelEvent, Models, Role, Wanted};
+use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, NodeEvent, NodeId, Timestamp};
 use lacuna_testkit::{Missing, data, or_skip};
 
-/// From here on the figures count; what came before is history to learn from.
+/// The time from which the scores count; earlier events are learnt.
 const FROM: Timestamp = Timestamp::from_unix(1_613_347_732);
 
-/// What happens at one moment: nodes that leave, nodes that come.
+/// The changes of each moment: nodes that leave, nodes that come.
 type Moments = BTreeMap<Timestamp, (Vec<NodeId>, Vec<NodeId>)>;
 
 fn moments() -> Result<Moments, Missing> {
@@ -28,9 +28,9 @@ fn moments() -> Result<Moments, Missing> {
 }
 
 #[test]
-fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
+fn on_summit_the_hazard_is_rarely_adrift_and_has_skill() {
     let moments = or_skip!(moments());
-    let wanted = Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
+    let wanted = PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut seq = 0;
     let mut model_events = Vec::new();
