@@ -231,12 +231,12 @@ fn anomalies_are_counted_and_do_no_harm() {
     core.step(now - 10.0, &[500], &[]);
     core.step(now - 1e6, &[], &[(500, f64::NAN)]);
     core.step(f64::NAN, &[], &[]);
-    let odd = core.anomalies();
-    assert_eq!(odd.negative, 2, "{odd:?}");
-    assert_eq!(odd.unordered, 2, "{odd:?}");
-    assert_eq!(odd.reopened, 2, "{odd:?}");
-    assert_eq!(odd.unknown_end, 1, "{odd:?}");
-    assert_eq!(odd.clock_back, 3, "{odd:?}");
+    let anomalies = core.anomalies();
+    assert_eq!(anomalies.negative, 2, "{anomalies:?}");
+    assert_eq!(anomalies.unordered, 2, "{anomalies:?}");
+    assert_eq!(anomalies.reopened, 2, "{anomalies:?}");
+    assert_eq!(anomalies.unknown_end, 1, "{anomalies:?}");
+    assert_eq!(anomalies.clock_back, 3, "{anomalies:?}");
     let view = core.forecast(now - 1e6 + 60.0);
     for curve in view.curves {
         assert!(curve.iter().all(|open| (0.0..=1.0).contains(open)));
@@ -341,10 +341,10 @@ fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
         (views, core.anomalies(), core.fits())
     };
     let (right, none, fits) = views(false);
-    let (after, odd, fits_after) = views(true);
-    println!("{right:.3?}\n{after:.3?}\n{odd:?}");
-    assert_eq!((none.clock_back, odd.clock_back), (0, 1));
-    assert_eq!((odd.unknown_end, odd.reopened), (0, 0));
+    let (after, anomalies, fits_after) = views(true);
+    println!("{right:.3?}\n{after:.3?}\n{anomalies:?}");
+    assert_eq!((none.clock_back, anomalies.clock_back), (0, 1));
+    assert_eq!((anomalies.unknown_end, anomalies.reopened), (0, 0));
     // Learning goes on from the present, so forecasts are near those without the jump.
     assert!(
         fits_after + 5 >= fits && fits_after > 5,

@@ -201,14 +201,14 @@ fn skills(samples: &[Sample], shares: [f64; 4]) -> [f64; 4] {
 }
 
 /// The results of a test of one way of learning.
-struct Trial {
+struct Samples {
     samples: Vec<Sample>,
     /// The share of present holes that stayed open, for each horizon, on days 0-5.
     shares: [f64; 4],
 }
 
 /// Forecasts every ten minutes from day 5 on, learnt until day 5 or until the present.
-fn trial(records: &[Record], online: bool) -> Trial {
+fn sampled(records: &[Record], online: bool) -> Samples {
     let ends: BTreeMap<(&NodeId, i64), &Record> =
         records.iter().map(|r| ((&r.node, r.from), r)).collect();
     let moments = moments(records);
@@ -260,7 +260,7 @@ fn trial(records: &[Record], online: bool) -> Trial {
             });
         }
     }
-    Trial {
+    Samples {
         samples,
         shares: open.map(|sum| sum / asked),
     }
@@ -274,7 +274,7 @@ fn kaplan_meier_has_the_measured_concordance_and_skill() {
         ("learning on", true, [0.039, 0.080, 0.087, 0.123]),
     ];
     for (name, online, measured) in ways {
-        let Trial { samples, shares } = trial(&records, online);
+        let Samples { samples, shares } = sampled(&records, online);
         let all = concordance(&samples, Pairs::All, 4_000_000);
         let within = concordance(&samples, Pairs::WithinMoment, 4_000_000);
         let skills = skills(&samples, shares);

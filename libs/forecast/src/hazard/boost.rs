@@ -344,8 +344,8 @@ impl<'a> Fit<'a> {
             };
             *slot = question;
             let column = &self.columns[question.0 as usize];
-            for (leaf, &level) in self.leaf.iter_mut().zip(column) {
-                *leaf |= u8::from(level > question.1) << depth;
+            for (leaf, &bin) in self.leaf.iter_mut().zip(column) {
+                *leaf |= u8::from(bin > question.1) << depth;
             }
             let leaves = 1 << depth;
             self.part(leaves);
@@ -467,26 +467,26 @@ impl<'a> Fit<'a> {
         for (feature, &is_falling) in FALLING.iter().enumerate() {
             let mut gains = [0.0f32; BINS];
             for histogram in &self.histograms {
-                let levels = &histogram[feature * BINS..][..BINS];
+                let bins = &histogram[feature * BINS..][..BINS];
                 let mut whole = Sums::default();
-                for level in levels {
-                    whole.add(&level.0);
+                for bin in bins {
+                    whole.add(&bin.0);
                 }
                 let whole = whole.split();
                 let mut below = Sums::default();
                 let mut gain = gain_of(&below.split(), &whole, is_falling);
-                for (slot, level) in gains.iter_mut().zip(levels) {
+                for (slot, bin) in gains.iter_mut().zip(bins) {
                     // Many bins have no example in a leaf and change nothing.
-                    if *level != Sums::default() {
-                        below.add(&level.0);
+                    if *bin != Sums::default() {
+                        below.add(&bin.0);
                         gain = gain_of(&below.split(), &whole, is_falling);
                     }
                     *slot += gain;
                 }
             }
-            for (level, &gain) in gains.iter().enumerate().take(BINS - 1) {
+            for (bin, &gain) in gains.iter().enumerate().take(BINS - 1) {
                 if gain > best.0 {
-                    best = (gain, Some((feature as u8, level as u8)));
+                    best = (gain, Some((feature as u8, bin as u8)));
                 }
             }
         }
@@ -497,8 +497,8 @@ impl<'a> Fit<'a> {
 /// The places of the bins of a row in a histogram.
 fn places(row: &FeatureRow) -> [u16; FEATURES] {
     let mut places = [0; FEATURES];
-    for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
-        *place = feature * BINS as u16 + u16::from(level) % BINS as u16;
+    for ((place, &bin), feature) in places.iter_mut().zip(row).zip(0..) {
+        *place = feature * BINS as u16 + u16::from(bin) % BINS as u16;
     }
     places
 }
@@ -575,8 +575,8 @@ fn settle(
 ) {
     for _ in 0..8 {
         let mut is_settled = true;
-        for (bit, &(feature, level)) in questions.iter().enumerate() {
-            if level == u8::MAX || !FALLING[feature as usize] {
+        for (bit, &(feature, bin)) in questions.iter().enumerate() {
+            if bin == u8::MAX || !FALLING[feature as usize] {
                 continue;
             }
             for below in (0..LEAVES).filter(|leaf| leaf >> bit & 1 == 0) {

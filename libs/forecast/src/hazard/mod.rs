@@ -25,4 +25,4 @@ pub use self::core::{HazardCore, View};
 pub use curves::GRID_S;
 pub use fit::{FitTask, Fits, Fitted};
 pub use named::Hazard;
-pub use settings::{HazardSettings, Anomalies, OrderReport, OrderState};
+pub use settings::{Anomalies, HazardSettings, OrderReport, OrderState};

@@ -43,8 +43,8 @@ fn a_snapshot_waits_for_the_events_that_it_has_overtaken() {
         &[("idle", "a"), ("idle", "b"), ("busy", "a"), ("idle", "c")],
     );
     forecaster.event(&list[0], "");
-    let told = snapshot(4, 10, &[("b", 2), ("c", 4)]);
-    assert!(forecaster.snapshot(&told, None, "").is_empty());
+    let overtaking = snapshot(4, 10, &[("b", 2), ("c", 4)]);
+    assert!(forecaster.snapshot(&overtaking, None, "").is_empty());
     assert_eq!((forecaster.seq(), forecaster.ready()), (1, Ready::Live));
     forecaster.event(&list[1], "");
     // The event gives the end of `a`, which the snapshot does not have.

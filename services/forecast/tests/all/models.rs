@@ -171,15 +171,15 @@ fn a_saved_model_is_restored_and_no_event_counts_twice() {
         .unwrap();
     // The stream holds the past, and events since the save.
     let more = machine.steps(50);
-    let told = more.iter();
-    let closed = told.filter(|event| matches!(event.kind, EventKind::NodeBusy { .. }));
+    let events = more.iter();
+    let closed = events.filter(|event| matches!(event.kind, EventKind::NodeBusy { .. }));
     let closed = closed.count() as u64;
     assert!(closed > 50, "{closed}");
     let mut second = Forecaster::new(models);
     second.catch_up(machine.snapshot(), None);
     assert!(
         second.models().label().starts_with("hazard, order"),
-        "learnt before a word is heard"
+        "learnt before the first event"
     );
     for event in past.iter().chain(&more) {
         second.event(event, "");
@@ -330,25 +330,25 @@ fn announced_ends_are_passed_on_and_false_ones_are_counted() {
         event(4080, EventKind::NodeBusy { node: node(1) }),
         event(4190, EventKind::NodeBusy { node: node(2) }),
     ];
-    let told = |forecaster: &mut Forecaster, from: usize, to: usize| {
+    let advance = |forecaster: &mut Forecaster, from: usize, to: usize| {
         for event in &log[from..to] {
             forecaster.event(event, "");
         }
         forecaster.pool(log[to - 1].at)
     };
     let mut forecaster = Forecaster::new(Models::new(wanted.clone()));
-    told(&mut forecaster, 0, 2);
-    let state = told(&mut forecaster, 2, 4);
+    advance(&mut forecaster, 0, 2);
+    let state = advance(&mut forecaster, 2, 4);
     let open = |state: &PoolState, hole: usize, after: f64| {
         let hole = &state.pool.holes[hole];
         state.pool.forecast(hole).unwrap().open_after(after)
     };
     assert!(open(&state, 0, 290.0) > open(&state, 0, 310.0) + 0.3);
     assert!(open(&state, 1, 590.0) > 0.5 && open(&state, 1, 610.0) == 0.0);
-    let state = told(&mut forecaster, 4, 5);
+    let state = advance(&mut forecaster, 4, 5);
     assert!(open(&state, 0, 290.0) < open(&state, 0, 310.0) + 0.1);
     for (from, to) in [(5, 6), (6, 7), (7, 8)] {
-        told(&mut forecaster, from, to);
+        advance(&mut forecaster, from, to);
     }
     let first = forecaster.models().predictor(Role::First).unwrap();
     let planned = first.record(lacuna_forecast::EndKind::PlannedStart);
@@ -358,9 +358,9 @@ fn announced_ends_are_passed_on_and_false_ones_are_counted() {
     assert_eq!((reserved.came_true, reserved.proved_false), (2, 0));
     // Without the setting, they are not passed on.
     wanted.announced_ends = false;
-    let mut deaf = Forecaster::new(Models::new(wanted));
-    told(&mut deaf, 0, 2);
-    let state = told(&mut deaf, 2, 4);
+    let mut without = Forecaster::new(Models::new(wanted));
+    advance(&mut without, 0, 2);
+    let state = advance(&mut without, 2, 4);
     assert!(open(&state, 1, 610.0) > 0.5);
 }
 

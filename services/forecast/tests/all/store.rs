@@ -43,7 +43,7 @@ fn learnt() -> Found {
     }
 }
 
-fn take_up(found: &Found) -> Result<(), ModelError> {
+fn restore(found: &Found) -> Result<(), ModelError> {
     Models::new(wanted()).restore(Role::First, &found.model, found.upto)
 }
 
@@ -59,7 +59,7 @@ fn a_saved_model_is_found_and_the_old_one_stays_until_then() {
     std::fs::write(store.path("hazard").with_extension("new"), b"LACU").unwrap();
     let again = store.load("hazard", &now).unwrap().unwrap();
     assert_eq!(again, found);
-    take_up(&again).unwrap();
+    restore(&again).unwrap();
     let newer = Found {
         upto: Upto {
             seq: found.upto.seq + 1,
@@ -91,7 +91,7 @@ fn any_damaged_byte_is_found_out() {
         std::fs::write(&path, &bytes).unwrap();
         let word = match store.load("hazard", &now) {
             Err(refused) => refused.word(),
-            Ok(found) => match take_up(&found.unwrap()) {
+            Ok(found) => match restore(&found.unwrap()) {
                 Err(source) => Refused::Model {
                     path: path.clone(),
                     source,
@@ -108,7 +108,7 @@ fn any_damaged_byte_is_found_out() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let is_refused = match store.load("hazard", &now) {
             Err(refused) => refused.word() == "damaged",
-            Ok(found) => take_up(&found.unwrap()).is_err(),
+            Ok(found) => restore(&found.unwrap()).is_err(),
         };
         assert!(is_refused, "{length} bytes of {}", whole.len());
     }
