@@ -1,17 +1,17 @@
-//! How long it takes to forecast 10,000 holes anew.
+//! The time of a forecast of 10,000 holes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_forecast::{
-    Certainty, FitTask, Fits, Hazard, HazardCore, HazardSettings, Hint, Hinted, Nodes, Predictor,
+    AnnouncedEnd, EndKind, FitTask, Fits, Hazard, HazardCore, HazardSettings, Nodes, Predictor,
     Settings, Survival,
 };
 use lacuna_model::{Hole, NodeId, Timestamp};
 
 const HOLES: i64 = 10_000;
 
-/// Nodes of the machine on which there are so many.
+/// The nodes of the machine.
 const NODES: u32 = 12_500;
 
 fn hole(number: i64, since: i64) -> Option<Hole> {
@@ -49,9 +49,9 @@ fn forecast(criterion: &mut Criterion) {
     });
 }
 
-/// Tells of 12,500 nodes of which most are idle. They are taken rather from the front, up to a few
-/// hundred at a time, and given back in parts, so that there is much to learn and few holes are
-/// alike.
+/// Steps of a machine with 12,500 nodes, most of them idle. Nodes are taken mostly from the front,
+/// up to a few hundred at a time, and returned in parts. So there is much to learn, and few holes
+/// are alike.
 fn busy(mut step: impl FnMut(i64, &[i64], &[i64])) {
     let mut odd = 1_u32;
     let mut dice = |sides: i64| {
@@ -123,19 +123,19 @@ fn hazard(criterion: &mut Criterion) {
     criterion.bench_function("hazard, 10,000 named holes", |bencher| {
         bencher.iter(|| named.forecast(now, &holes).index.len());
     });
-    let mut hinted = Hinted::new(Box::new(named));
-    let hints: Vec<Hint> = (0..)
+    let mut predictor = WithPlannedStarts::new(Box::new(named));
+    let ends: Vec<AnnouncedEnd> = (0..)
         .zip(holes.iter().step_by(10))
-        .map(|(job, hole)| Hint {
+        .map(|(job, hole)| AnnouncedEnd {
             node: hole.node.clone(),
             at: later(60 + job / 100 * 600),
-            certainty: Certainty::Soft,
+            kind: EndKind::PlannedStart,
         })
         .collect();
     criterion.bench_function("hazard, 10,000 named holes, 1,000 announced", |bencher| {
         bencher.iter(|| {
-            hinted.hint(now, &hints);
-            hinted.forecast(now, &holes).index.len()
+            predictor.announce(now, &ends);
+            predictor.forecast(now, &holes).index.len()
         });
     });
 }

@@ -1,14 +1,14 @@
-//! Ages in bins, so that what is learnt takes a fixed amount of memory.
+//! Bins of ages, so that the learnt state has a fixed size.
 
-/// Bins of ages: bin `k` holds the ages in `(edge(k - 1), edge(k)]` seconds, bin 0 those from
-/// zero on, and the last bin also all beyond its edge.
+/// Bins of ages. Bin `k` holds the ages in `(edge(k - 1), edge(k)]` seconds. Bin 0 begins at zero,
+/// and the last bin also holds all ages beyond its edge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bins {
     edges: Vec<f64>,
 }
 
 impl Bins {
-    /// Bins whose edges grow by a factor of `ratio` (above 1) from `first_s` until `last_s` is
+    /// Bins whose edges grow by the factor `ratio` (above 1), from `first_s` until `last_s` is
     /// reached.
     #[must_use]
     pub fn logarithmic(first_s: f64, last_s: f64, ratio: f64) -> Self {
@@ -27,7 +27,7 @@ impl Bins {
         }
     }
 
-    /// How many bins there are, at least one.
+    /// The number of bins, at least one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.edges.len()
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_on_an_edge_belongs_below_it() {
+    fn an_age_on_an_edge_is_in_the_bin_below_it() {
         let bins = Bins::every_second(10);
         assert_eq!(bins.of(0.0), 0);
         assert_eq!(bins.of(1.0), 0);

@@ -1,12 +1,12 @@
-//! How good the forecasts were, measured while running.
+//! Scores of the forecasts, measured while running.
 //!
-//! Once a minute a sample of the present holes is asked after (a *round*): will it still be open
-//! in 1, 5, 15 and 60 minutes? A round is answered for a horizon as a whole, once the horizon has
-//! passed for all of it: what ended early must not count where its equals that lasted do not
-//! count yet. Scores fade over about six hours ([`Score`]).
+//! Once a minute, a sample of the present holes makes a *round* of questions: is the hole still
+//! open in 1, 5, 15 and 60 minutes? A round is answered for a horizon as a whole, once the horizon
+//! has passed for all of it. Otherwise holes that end early would count before equal holes that
+//! last. Scores fade over about six hours ([`Score`]).
 //!
-//! Two forecasts can be scored on the same questions: those that are given out, and those of a
-//! *rival* that might take over.
+//! Two forecasts can be scored on the same questions: the published ones, and those of a *rival*
+//! that may take over.
 
 mod alarm;
 mod score;
@@ -22,31 +22,31 @@ use crate::skill::{Ranked, concordance};
 pub use alarm::{Adrift, Alarm, Limits};
 pub use score::Score;
 
-/// The horizons that are scored, seconds: 1, 5, 15 and 60 minutes.
+/// The scored horizons, seconds: 1, 5, 15 and 60 minutes.
 pub const HORIZONS_S: [f64; HORIZONS] = [60.0, 300.0, 900.0, 3600.0];
 
 const HORIZONS: usize = 4;
 
-/// Holes are ranked by their expected length up to this time, seconds.
+/// Holes are ranked by their expected length within this time, seconds.
 const RANKED_TO_S: f64 = 3600.0;
 
-/// Forecasts are sampled this often, in the cluster's time.
+/// The time between rounds, in the cluster's time.
 const EVERY: Span = Span::from_secs(60);
 
-/// So many holes are sampled each time at most: memory stays below
+/// The largest number of holes in a round. Memory stays below
 /// `HOLES_MAX * ROUNDS_MAX * HORIZONS_S.len()` open questions.
 const HOLES_MAX: usize = 64;
 
-/// So many rounds wait for their answers at most: the longest horizon, and some more in case that
-/// nothing is told for a while.
+/// The largest number of rounds that wait for answers: those of the longest horizon, and some more
+/// in case no events come for a while.
 const ROUNDS_MAX: usize = 128;
 
-/// What is known of a hole that was asked after.
+/// The outcome of a hole in a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
     Ended(Timestamp),
-    /// It ended unseen, some time after this.
+    /// The hole ended unseen, some time after this.
     Lost(Timestamp),
 }
 
@@ -60,8 +60,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whether it was open at a moment that lies before all that has been told; nothing if
-    /// nobody knows.
+    /// Whether the hole was open at a time up to which all ends are known; `None` if that is
+    /// unknown.
     fn open_at(&self, due: Timestamp) -> Option<bool> {
         match self.fate {
             Fate::Open => Some(true),
@@ -70,10 +70,10 @@ impl Asked {
         }
     }
 
-    /// Its remaining length, as far as it is known at `told`.
-    fn ranked(&self, asked: Timestamp, told: Timestamp) -> Ranked {
+    /// The remaining length as far as it is known; all ends up to `known` are.
+    fn ranked(&self, asked: Timestamp, known: Timestamp) -> Ranked {
         let (until, ended) = match self.fate {
-            Fate::Open => (told, false),
+            Fate::Open => (known, false),
             Fate::Ended(at) => (at, true),
             Fate::Lost(at) => (at, false),
         };
@@ -85,7 +85,7 @@ impl Asked {
     }
 }
 
-/// Questions that were asked at one moment.
+/// The questions of one round.
 #[derive(Debug, Clone)]
 struct Questions {
     at: Timestamp,
@@ -94,7 +94,7 @@ struct Questions {
 }
 
 impl Questions {
-    /// The answers at a horizon that has passed for all of them.
+    /// The answers at a horizon that has passed for all questions.
     fn answer(&self, horizon: usize, due: Timestamp) -> Round {
         let mut round = Round::default();
         let constant = self.constant.get(horizon).copied().unwrap_or(0.5);
@@ -104,13 +104,13 @@ impl Questions {
                 continue;
             };
             let outcome = if open { 1.0 } else { 0.0 };
-            let square = |said: f64| (said - outcome).powi(2);
+            let square = |forecast: f64| (forecast - outcome).powi(2);
             round.answered += 1;
             round.open += u64::from(open);
             round.predicted += predicted;
             round.squares += square(predicted);
             round.squares_base += square(constant);
-            if let Some(&rival) = asked.rival.as_ref().and_then(|said| said.get(horizon)) {
+            if let Some(&rival) = asked.rival.as_ref().and_then(|rival| rival.get(horizon)) {
                 let (own, other) = round.contested.get_or_insert_default();
                 *own += square(predicted);
                 *other += square(rival);
@@ -120,25 +120,25 @@ impl Questions {
     }
 }
 
-/// Asks of a sample of forecasts, once a minute: was the hole still open then?
+/// The running scores of forecasts, by questions about a sample of holes once a minute.
 #[derive(Debug, Clone, Default)]
 pub struct Calibration {
     scores: [Score; HORIZONS],
     within: Pairs,
-    /// Rounds that are not yet answered at the longest horizon.
+    /// The rounds that are not yet answered at the longest horizon.
     rounds: VecDeque<Questions>,
-    /// Rounds that were before these.
+    /// The number of rounds before these.
     gone: u64,
-    /// For each horizon, the next round to be answered.
+    /// The next round to be answered, for each horizon.
     answered: [u64; HORIZONS],
-    /// Where open holes were asked after: round and place.
+    /// The questions about open holes: round and place.
     by_node: BTreeMap<NodeId, Vec<(u64, usize)>>,
     next: Option<Timestamp>,
     count: usize,
 }
 
 impl Calibration {
-    /// Nothing asked yet.
+    /// A calibration without questions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -150,14 +150,15 @@ impl Calibration {
         &self.scores
     }
 
-    /// Concordance within one moment, over the last hours: of two holes that were present
-    /// together, was the one that lasted longer forecast to last longer? .5 is chance, 1 perfect.
+    /// Concordance within one moment, over the last hours: the share of pairs of holes present
+    /// together in which the hole that lasted longer was forecast to do so. .5 is chance, 1 is
+    /// perfect.
     #[must_use]
     pub fn concordance(&self) -> Option<f64> {
         self.within.share()
     }
 
-    /// How many questions wait for their answer.
+    /// The number of questions that wait for answers.
     #[must_use]
     pub fn pending(&self) -> usize {
         let waits = |(round, questions): (u64, &Questions)| {
@@ -167,20 +168,20 @@ impl Calibration {
         (self.gone..).zip(&self.rounds).map(waits).sum()
     }
 
-    /// Whether [`observe`](Self::observe) would ask anew as of `now`.
+    /// Whether [`observe`](Self::observe) would start a round as of `now`.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
-        // A next round further off than one round means that time was set back.
+        // Time was set back if the next round is further off than one round.
         let waits = |next: Timestamp| now < next && next <= now + EVERY;
         !self.next.is_some_and(waits)
     }
 
-    /// A hole ended at `at`: it was open before and closed from then on.
+    /// Records that a hole ended at `at`: it was open before and closed from then on.
     pub fn closed(&mut self, node: &NodeId, at: Timestamp) {
         self.settle(node, Fate::Ended(at));
     }
 
-    /// A hole ended unseen after `last_seen`: what was due later has no answer.
+    /// Records that a hole ended unseen after `last_seen`: later questions have no answer.
     pub fn lost(&mut self, node: &NodeId, last_seen: Timestamp) {
         self.settle(node, Fate::Lost(last_seen));
     }
@@ -198,22 +199,22 @@ impl Calibration {
         self.rounds.get_mut(at)?.asked.get_mut(place)
     }
 
-    /// Takes forecasts as of `now`, and those of a rival if there is one: answers what was due
-    /// before `told`, the moment up to which every end has been told, and, once a minute, asks
-    /// anew. Which holes are asked after rotates.
+    /// Takes the forecasts as of `now`, and those of a rival if there is one. Questions due before
+    /// `known` are answered; all ends up to that time are known. Once a minute, a new round starts.
+    /// The sampled holes rotate.
     pub fn observe(
         &mut self,
         now: Timestamp,
-        told: Timestamp,
+        known: Timestamp,
         holes: &[Hole],
         forecasts: &Forecasts,
         rival: Option<&Forecasts>,
     ) {
         if self.rounds.back().is_some_and(|last| now + EVERY < last.at) {
-            // Time was set back: nobody will know what came of those.
+            // Time was set back, so the outcomes will stay unknown.
             self.forget_all();
         }
-        self.answer(told);
+        self.answer(known);
         if !self.is_due(now) || holes.is_empty() {
             return;
         }
@@ -247,8 +248,8 @@ impl Calibration {
         });
     }
 
-    /// Answers the rounds that were due before `told`.
-    fn answer(&mut self, told: Timestamp) {
+    /// Answers the rounds that were due before `known`.
+    fn answer(&mut self, known: Timestamp) {
         for (horizon, after_s) in HORIZONS_S.into_iter().enumerate() {
             let (Some(next), Some(score)) =
                 (self.answered.get_mut(horizon), self.scores.get_mut(horizon))
@@ -259,7 +260,7 @@ impl Calibration {
             let from = usize::try_from(*next - self.gone).unwrap_or(usize::MAX);
             for questions in self.rounds.iter().skip(from) {
                 let due = questions.at + Span::from_secs_f64(after_s);
-                if due >= told {
+                if due >= known {
                     break;
                 }
                 let round = questions.answer(horizon, due);
@@ -273,7 +274,7 @@ impl Calibration {
         while self.gone < longest
             && let Some(questions) = self.pop()
         {
-            let ranked = |asked: &Asked| asked.ranked(questions.at, told);
+            let ranked = |asked: &Asked| asked.ranked(questions.at, known);
             let mut set: Vec<Ranked> = questions.asked.iter().map(ranked).collect();
             let pairs = concordance(&mut set);
             let right = pairs.concordant as f64 + pairs.tied as f64 / 2.0;
@@ -281,7 +282,7 @@ impl Calibration {
         }
     }
 
-    /// The oldest round, answered or not.
+    /// Removes the oldest round, answered or not.
     fn pop(&mut self) -> Option<Questions> {
         let questions = self.rounds.pop_front()?;
         let round = self.gone;
@@ -307,7 +308,7 @@ impl Calibration {
         self.by_node.clear();
     }
 
-    /// How many rounds in a row share their answers at a horizon.
+    /// The number of rounds in a row that share their answers at a horizon.
     fn overlap(after_s: f64) -> f64 {
         (after_s / EVERY.as_secs_f64()).max(1.0)
     }

@@ -1,4 +1,4 @@
-//! Which predictor is wanted, as a setting.
+//! The choice of a predictor, as a setting.
 
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
@@ -9,49 +9,49 @@ use crate::{
     Survival,
 };
 
-/// Which predictor is wanted, as a setting.
+/// The choice of a predictor, as a setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Choice {
     /// Every hole lasts `length_s` more seconds.
     Constant {
-        /// Seconds, above zero.
+        /// The remaining length of every hole, seconds, above zero.
         length_s: f64,
     },
-    /// Every hole lasts as long again as it is old.
+    /// The median remaining length of a hole is its age.
     Persistence,
     /// Kaplan-Meier by age, learnt while running.
     Survival {
-        /// Seconds for the constant that it falls back to while it is young.
+        /// The length of the constant that forecasts until enough holes have ended, seconds.
         fallback_s: f64,
-        /// Days after which an ended hole counts half; for ever if absent.
+        /// Days after which an ended hole counts half; absent for no decay.
         #[serde(default)]
         half_life_days: Option<f64>,
     },
-    /// A discrete-time hazard by age, place in the scheduler's order and more, learnt while
-    /// running.
+    /// A discrete-time hazard by age, place in the scheduler's order and other features, learnt
+    /// while running.
     Hazard {
-        /// Mean seconds that are believed while nothing has been learnt.
+        /// The mean of the exponential curve that forecasts until a model is fitted, seconds.
         fallback_s: f64,
-        /// Days after which what was seen counts half; for ever if absent.
+        /// Days after which a sample counts half; absent for no decay.
         #[serde(default)]
         half_life_days: Option<f64>,
-        /// Where the order of nodes comes from.
+        /// The source of the order of nodes.
         #[serde(default)]
         order: OrderBy,
     },
 }
 
 impl Default for Choice {
-    /// The survival curve, with the usual length while it is young.
+    /// The survival curve with the default fallback.
     fn default() -> Self {
         Self::survival(UNLEARNT.as_secs_f64())
     }
 }
 
 impl Choice {
-    /// The survival curve with a half-life of a week and a constant of `fallback_s` seconds
-    /// while it is young.
+    /// The survival curve with a half-life of a week, and a constant of `fallback_s` seconds until
+    /// enough holes have ended.
     #[must_use]
     pub const fn survival(fallback_s: f64) -> Self {
         Self::Survival {
@@ -60,8 +60,8 @@ impl Choice {
         }
     }
 
-    /// The hazard with a half-life of two weeks, an order that is learnt, and a mean of
-    /// `fallback_s` seconds while it is young.
+    /// The hazard with a half-life of two weeks, a learnt order, and a mean of `fallback_s` seconds
+    /// until a model is fitted.
     #[must_use]
     pub const fn hazard(fallback_s: f64) -> Self {
         Self::Hazard {
@@ -71,10 +71,10 @@ impl Choice {
         }
     }
 
-    /// What is wrong with the numbers, if anything is.
+    /// Checks the numbers.
     ///
     /// # Errors
-    /// A sentence that names the setting, its value and what was expected.
+    /// A sentence with the setting, its value and what was expected.
     pub fn check(&self) -> Result<(), String> {
         let numbers = match self {
             Self::Constant { length_s } => vec![("length_s", *length_s)],
@@ -111,7 +111,7 @@ impl Choice {
         }
     }
 
-    /// Makes the predictor.
+    /// Makes a new predictor.
     #[must_use]
     pub fn build(&self) -> Box<dyn Predictor> {
         match self {
@@ -129,11 +129,11 @@ impl Choice {
         }
     }
 
-    /// Makes the predictor with what [`Predictor::save`] gave.
+    /// Makes a predictor from the bytes of [`Predictor::save`].
     ///
     /// # Errors
-    /// [`ModelError`] says what is wrong with the bytes. Whoever gets it may go on with
-    /// [`build`](Self::build), and should say so.
+    /// [`ModelError`] if the bytes are damaged, or of another predictor or version. The caller may
+    /// go on with [`build`](Self::build), and should report it.
     pub fn restore(&self, bytes: &[u8]) -> Result<Box<dyn Predictor>, ModelError> {
         Ok(match self {
             Self::Constant { .. } => {

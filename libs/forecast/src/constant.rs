@@ -1,4 +1,4 @@
-//! Every hole lasts the same time: BFTrainer's forward-looking time T.
+//! The same remaining length for every hole: BFTrainer's forward-looking time T.
 
 use lacuna_model::{Forecast, ForecastPoint, Hole, Span, Timestamp};
 
@@ -8,21 +8,21 @@ use crate::{Forecasts, Learning, Predictor};
 /// increase.
 const STEP_S: f64 = 0.001;
 
-/// Believes that every hole stays open for one length from now, whatever its age, and is closed
-/// after it (arXiv 2106.12091, the parameter T).
+/// Forecasts that every hole stays open for one length from now, at any age, and is closed after it
+/// (arXiv 2106.12091, the parameter T).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Constant {
     length: Span,
 }
 
 impl Constant {
-    /// Every hole stays open for `length` more.
+    /// A predictor by which every hole stays open for `length` more.
     #[must_use]
     pub const fn new(length: Span) -> Self {
         Self { length }
     }
 
-    /// The one forecast.
+    /// The forecast of every hole.
     #[must_use]
     pub fn curve(&self) -> Forecast {
         let length = self.length.as_secs_f64();

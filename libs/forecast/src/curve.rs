@@ -1,33 +1,33 @@
-//! A survival curve over the whole length of holes.
+//! The survival curve of the whole length of holes.
 
-/// Probability that a hole lasts longer than an age, for holes as they open: the Kaplan-Meier
-/// estimate as far as enough holes were at risk, and a constant hazard beyond.
+/// Probability that a new hole lasts longer than an age: the Kaplan-Meier estimate as far as enough
+/// holes were at risk, and a constant hazard beyond.
 ///
 /// Kaplan and Meier, "Nonparametric estimation from incomplete observations", J. Am. Stat.
 /// Assoc. 53 (1958): `S(t) = Π (1 - d_k / n_k)` over the bins up to `t`, with `d_k` the ends in
 /// bin `k` and `n_k` the holes at risk there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Upper edges of the bins that are used, seconds.
+    /// The upper edges of the bins in use, seconds.
     edges: Vec<f64>,
-    /// Survival at each edge.
+    /// The survival at each edge.
     open: Vec<f64>,
-    /// Hazard beyond the last edge, per second.
+    /// The hazard beyond the last edge, per second.
     tail: f64,
 }
 
-/// What happened in one bin of ages, as weights of holes.
+/// The events in one bin of ages, as weights of holes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Tally {
-    /// Holes that ended in it.
+    /// Holes that ended in the bin.
     pub(crate) ended: f64,
-    /// Holes that were at risk in it.
+    /// Holes that were at risk in the bin.
     pub(crate) at_risk: f64,
 }
 
 impl Curve {
-    /// From what happened in each bin. Bins with fewer than `enough` at risk, and all after
-    /// them, are left to the tail: its hazard is that of the older half of the range before.
+    /// The curve of the events in each bin. The first bin with fewer than `enough` at risk begins
+    /// the tail, whose hazard is that of the older half of the range before it.
     pub(crate) fn new(edges: &[f64], tallies: &[Tally], enough: f64) -> Self {
         let used = tallies
             .iter()
@@ -53,7 +53,7 @@ impl Curve {
         Self { edges, open, tail }
     }
 
-    /// Probability that a hole lasts longer than `age_s` seconds. Linear within a bin.
+    /// Probability that a hole lasts longer than `age_s` seconds, linear within a bin.
     #[must_use]
     pub fn open(&self, age_s: f64) -> f64 {
         let bin = self.edges.partition_point(|&edge| edge < age_s);
@@ -83,7 +83,7 @@ impl Curve {
         }
     }
 
-    /// The age up to which the curve is an estimate and not the tail, seconds.
+    /// The age at which the estimate ends and the tail begins, seconds.
     #[must_use]
     pub fn reach_s(&self) -> f64 {
         self.edges.last().copied().unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! As before: a hole lasts as long again as it has lasted.
+//! Persistence: the median remaining length of a hole is its age.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, Timestamp};
 
 use crate::{Bins, Forecasts, Learning, Predictor};
 
-/// Ages below this count as this, seconds: a new hole is not certain to end at once.
+/// The least age, seconds; lower ones count as this, so that a new hole is not certain to end at
+/// once.
 const YOUNGEST_S: f64 = 10.0;
 
 /// The curve's points, as multiples of the age.
@@ -14,26 +15,26 @@ const MULTIPLES: [f64; 14] = [
     0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 4.0, 8.0, 20.0, 60.0, 200.0,
 ];
 
-/// Believes that the future is as long as the past: a hole of age `a` is still open after `t`
-/// more with probability `a / (a + t)`, so that its median remaining length is its age.
+/// Forecasts that a hole of age `a` is still open after `t` more with probability `a / (a + t)`. So
+/// its median remaining length is its age.
 ///
-/// This is what is known if the moment of looking falls anywhere in a hole's life alike, and
+/// This holds if the present falls into every part of a hole's life with equal probability, and
 /// nothing else is known (Gott, "Implications of the Copernican principle for our future
-/// prospects", Nature 363, 1993). It is the persistence forecast for lengths, learns nothing,
-/// and is what anything learnt must beat.
+/// prospects", Nature 363, 1993). It is the persistence forecast for lengths. It learns nothing
+/// and is the baseline for learnt predictors.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Persistence {
     bins: Bins,
 }
 
 impl Persistence {
-    /// There is nothing to set.
+    /// The predictor; it has no settings.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The remaining length of a hole of one age in seconds.
+    /// The survival curve of the remaining length of a hole of an age in seconds.
     #[must_use]
     pub fn curve(age_s: f64) -> Forecast {
         let age = age_s.max(YOUNGEST_S);
@@ -69,7 +70,7 @@ impl Predictor for Persistence {
 
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts {
         let age = |hole: &Hole| now.since(hole.since).as_secs_f64().max(0.0);
-        // Holes of one bin of ages share the curve of their mean age.
+        // Holes in one bin of ages share the curve of their mean age.
         let mut by_bin: BTreeMap<usize, (u32, f64, f64)> = BTreeMap::new();
         for hole in holes {
             let age = age(hole);
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_what_is_left_is_the_age() {
+    fn the_median_remaining_length_is_the_age() {
         let curve = Persistence::curve(600.0);
         assert_eq!(curve.quantile(0.5), Some(600.0));
         assert!((curve.open_after(1800.0) - 0.25).abs() < 0.03);
@@ -111,7 +112,7 @@ mod tests {
             node: NodeId::new(node).unwrap(),
             since: Timestamp::from_unix(since),
         };
-        // The third begins in the future: a clock was set back.
+        // The third hole begins in the future, because a clock was set back.
         let holes = [hole("a", 0), hole("b", 900), hole("c", 5000), hole("d", 0)];
         let forecasts = Persistence::new().forecast(Timestamp::from_unix(1000), &holes);
         let open = |place| forecasts.of(place).unwrap().open_after(100.0);

@@ -1,26 +1,26 @@
-//! What a predictor must do.
+//! The trait of predictors, and their forecasts.
 
 use lacuna_model::{Announced, Forecast, Hole, Joint, Pool, PooledHole, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{FitTask, Fits, Fitted, Hint, Oddities, OrderReport};
+use crate::{AnnouncedEnd, Anomalies, FitTask, Fits, Fitted, OrderReport};
 
-/// Forecasts for a list of holes: those that are forecast alike share one.
+/// Forecasts for a list of holes. Holes with the same forecast share it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Forecasts {
     /// The distinct forecasts.
     pub forecasts: Vec<Forecast>,
-    /// For each hole of the list, its forecast's place in `forecasts`.
+    /// For each hole of the list, the index of its forecast in `forecasts`.
     pub index: Vec<u32>,
-    /// Which of them end together, if the predictor knows.
+    /// The order of ends and the holes that end together, if the predictor knows them.
     pub joint: Option<Joint>,
-    /// Holes whose end the scheduler announces, by their place in the list, each at most once.
-    /// Their forecasts have that in them.
+    /// Holes with a planned start or reservation, by their place in the list, each at most once.
+    /// Their forecasts include it.
     pub announced: Vec<Announced>,
 }
 
 impl Forecasts {
-    /// Joins the forecasts with the holes that they were made for.
+    /// Joins the forecasts with the holes that they are for.
     #[must_use]
     pub fn into_pool(self, as_of: Timestamp, seq: u64, holes: Vec<Hole>) -> Pool {
         let holes = holes
@@ -50,105 +50,104 @@ impl Forecasts {
 /// How much a predictor has learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Learning {
-    /// There is nothing to learn.
+    /// The predictor has nothing to learn.
     Fixed,
-    /// It has not seen enough yet and falls back to something simpler.
+    /// Too few holes have ended; the predictor falls back to a simpler one.
     Young {
         /// Ended holes seen.
         ended: u64,
         /// Ended holes needed.
         needed: u64,
     },
-    /// It forecasts by what it has learnt.
+    /// The predictor forecasts by what it has learnt.
     Learnt {
         /// Ended holes seen.
         ended: u64,
     },
 }
 
-/// Writes what was learnt, as it was when this was made; can be carried to another thread.
+/// Writes a copy of the learnt state, taken when the saver was made. It may run on another thread.
 pub type Saver = Box<dyn FnOnce() -> Option<Vec<u8>> + Send>;
 
-/// What a predictor knows of itself beyond what it forecasts.
+/// The state of a predictor, for operators.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Report {
-    /// The order in which nodes are taken, if it looks for one.
+    /// The order in which nodes are taken, if the predictor looks for one.
     pub order: Option<OrderReport>,
-    /// What came in that should not have.
-    pub oddities: Oddities,
-    /// How often a model was fitted.
+    /// Inputs that contradict each other, counted.
+    pub anomalies: Anomalies,
+    /// The number of fits.
     pub fits: u64,
 }
 
-/// Watches holes and forecasts how long the present ones will stay open.
+/// Observes holes, and forecasts how long the present ones stay open.
 pub trait Predictor: Send {
-    /// Which predictor this is: `constant`, `survival`, ...
+    /// The name of the predictor: `constant`, `survival`, ...
     fn name(&self) -> &'static str;
 
-    /// What its forecasts now rest on, in words.
+    /// The present basis of its forecasts, in words.
     fn label(&self) -> String;
 
-    /// How much it has learnt.
+    /// How far the predictor has learnt.
     fn learning(&self) -> Learning;
 
-    /// A hole is present. `seen` is the moment from which on it is known: its start, or later
-    /// (a hole that is only known from some age on says nothing of shorter holes).
+    /// Records that a hole is present. `seen` is the time from which it is known: its start, or
+    /// later. A hole that is known only from some age on is no evidence about shorter holes.
     fn opened(&mut self, hole: &Hole, seen: Timestamp);
 
-    /// A hole ended at `at`.
+    /// Records that a hole ended at `at`.
     fn closed(&mut self, hole: &Hole, at: Timestamp);
 
-    /// A hole ended unseen, some time after `last_seen`.
+    /// Records that a hole ended unseen, some time after `last_seen`.
     fn lost(&mut self, hole: &Hole, last_seen: Timestamp);
 
-    /// From now on it watches what happens and learns nothing more from it, so that what it knew
-    /// can be scored on what came later. Nothing happens where there is nothing to learn.
+    /// Stops learning. The predictor still observes holes, so that the state learnt so far can be
+    /// scored on later ones. No effect on predictors that learn nothing.
     fn freeze(&mut self) {}
 
-    /// All ends that the scheduler announces as of `now`. What was announced before and is not
-    /// named any more is withdrawn. Nothing happens unless the predictor heeds hints
-    /// ([`Hinted`](crate::Hinted)).
-    fn hint(&mut self, now: Timestamp, hints: &[Hint]) {
-        let _ = (now, hints);
+    /// Sets all planned starts and reservations as of `now`. Earlier ones that are not listed are
+    /// withdrawn. No effect but on [`WithPlannedStarts`](crate::WithPlannedStarts).
+    fn announce(&mut self, now: Timestamp, ends: &[AnnouncedEnd]) {
+        let _ = (now, ends);
     }
 
-    /// Takes in all that has been told, as a forecast does first.
+    /// Applies all pending inputs, as a forecast does first.
     fn take_in(&mut self) {}
 
-    /// What it knows of itself. Nothing where there is nothing to know.
+    /// The state of the predictor, for operators. Empty for predictors that learn nothing.
     fn report(&self) -> Report {
         Report::default()
     }
 
-    /// Says where models are fitted from now on, for predictors whose fits take long.
+    /// Sets where models are fitted from now on, for predictors whose fits take long.
     fn set_fits(&mut self, fits: Fits) {
         let _ = fits;
     }
 
-    /// A fit that is due and is to be made elsewhere ([`Fits::Outside`]). Until
-    /// [`install`](Self::install) has been told of its end, no other is due.
+    /// The fit that is due and that the caller makes ([`Fits::Outside`]). No other fit is due until
+    /// [`install`](Self::install) is called.
     fn fit_task(&mut self) -> Option<FitTask> {
         None
     }
 
-    /// Puts in what was fitted elsewhere; nothing if the fit came to grief. The next forecast is
-    /// made with it.
+    /// Installs a model that the caller fitted, or `None` if the fit failed. The next forecast uses
+    /// it.
     fn install(&mut self, fitted: Option<Fitted>) {
         let _ = fitted;
     }
 
-    /// What was learnt, to be taken up again by [`Choice::restore`](crate::Choice::restore).
-    /// Nothing where there is nothing to learn.
+    /// The learnt state as bytes, for [`Choice::restore`](crate::Choice::restore). `None` for
+    /// predictors that learn nothing.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// The same, to be written elsewhere: forecasts need not wait for it.
+    /// [`save`](Self::save) as a task for another thread, so that forecasts do not wait for it.
     fn saver(&self) -> Option<Saver> {
         let bytes = self.save()?;
         Some(Box::new(move || Some(bytes)))
     }
 
-    /// Forecasts the present holes as of `now`. The list is all holes that are present.
+    /// Forecasts the present holes as of `now`. `holes` lists all of them.
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts;
 }

@@ -1,25 +1,25 @@
-//! What was learnt, as bytes that say what they are.
+//! The format of saved models.
 //!
 //! Layout: the mark `LACUNAFC`, the version of the predictor's format (two bytes, least first),
 //! the length of the predictor's name (one byte) and the name, the CRC-32 of the rest (four
-//! bytes), and the rest: MessagePack. A damaged file is told from an old one and from one of
-//! another predictor, so that whoever falls back can say why.
+//! bytes), and the rest: MessagePack. So a damaged file, an old one and one of another predictor
+//! have different errors, and a fallback can report its reason.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const MARK: &[u8; 8] = b"LACUNAFC";
 
-/// Why what was saved cannot be taken up again.
+/// The reason why a saved model cannot be restored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// The bytes are not what was written.
+    /// The bytes differ from those that were written.
     #[error("the saved model is damaged: {what}")]
     Damaged {
-        /// What gives it away.
+        /// The sign of the damage.
         what: String,
     },
-    /// It was written by a version that forecasts otherwise.
+    /// The model is of another version of the format.
     #[error("the saved model has format version {found}, expected {expected}")]
     OtherVersion {
         /// The version found.
@@ -27,7 +27,7 @@ pub enum ModelError {
         /// The version that can be read.
         expected: u16,
     },
-    /// It is of another predictor.
+    /// The model is of another predictor.
     #[error("the saved model is of the predictor {found:?}, expected {expected:?}")]
     OtherPredictor {
         /// The name found.
@@ -35,10 +35,10 @@ pub enum ModelError {
         /// The name expected.
         expected: &'static str,
     },
-    /// The predictor learns nothing, so there is nothing to take up.
+    /// The predictor learns nothing, so it has no saved model.
     #[error("the predictor {name:?} learns nothing that could be restored")]
     NothingToLearn {
-        /// Its name.
+        /// The name of the predictor.
         name: &'static str,
     },
 }
@@ -47,8 +47,7 @@ fn damaged(what: impl Into<String>) -> ModelError {
     ModelError::Damaged { what: what.into() }
 }
 
-/// Writes what was learnt; nothing if it cannot be written, which no predictor's memory is known
-/// to be.
+/// Encodes a learnt state. `None` if it cannot be encoded, which is known of no predictor.
 #[must_use]
 pub fn seal(name: &str, version: u16, memory: &impl Serialize) -> Option<Vec<u8>> {
     let payload = rmp_serde::to_vec_named(memory).ok()?;
@@ -62,16 +61,16 @@ pub fn seal(name: &str, version: u16, memory: &impl Serialize) -> Option<Vec<u8>
     Some(bytes)
 }
 
-/// Reads what [`seal`] wrote.
+/// Decodes the bytes of [`seal`].
 ///
 /// # Errors
-/// [`ModelError`] says what is wrong with the bytes.
+/// [`ModelError`] if the bytes are damaged, or of another predictor or version.
 pub fn open<T: DeserializeOwned>(
     name: &'static str,
     version: u16,
     bytes: &[u8],
 ) -> Result<T, ModelError> {
-    let short = || damaged("it ends before it begins");
+    let short = || damaged("it is too short");
     let rest = bytes
         .strip_prefix(MARK)
         .ok_or_else(|| damaged("it does not begin as a saved model does"))?;
@@ -96,7 +95,7 @@ pub fn open<T: DeserializeOwned>(
     }
     let (sum, payload) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     if crc32fast::hash(payload) != u32::from_le_bytes(*sum) {
-        return Err(damaged("its checksum does not fit"));
+        return Err(damaged("its checksum does not match"));
     }
     rmp_serde::from_slice(payload).map_err(|error| damaged(error.to_string()))
 }

@@ -6,83 +6,84 @@ use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long a hole is taken to last while nothing has been learnt: BFTrainer's T.
+/// The remaining length of a hole until enough has been learnt: BFTrainer's T.
 pub const UNLEARNT: Span = Span::from_secs(120);
 
-/// Which predictor of remaining hole length.
+/// The predictor of remaining hole length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Predictor {
     /// Every hole stays open for the same time.
     Constant,
-    /// Every hole stays open for as long again as it is old.
+    /// The median remaining length of a hole is its age.
     Persistence,
     /// A survival curve by age, learnt online (Kaplan-Meier).
     Survival,
-    /// A hazard by age, place in the scheduler's order and more, learnt online; says which holes
-    /// end together.
+    /// A hazard by age, place in the scheduler's order and other features, learnt online. It also
+    /// forecasts which holes end together.
     #[default]
     Hazard,
 }
 
-/// Where the order comes from in which the scheduler takes nodes.
+/// The source of the order in which the scheduler takes nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeOrder {
-    /// Whichever what was taken bears out: names forwards, names backwards, or estimated from
-    /// what was taken; none while none is significant.
+    /// The order that the taken nodes support: names forwards, names backwards, or one estimated
+    /// from them. There is no order while none is significant.
     #[default]
     Learnt,
-    /// Names, with numbers in them as numbers.
+    /// Names in natural order, with numbers compared as numbers.
     Names,
     /// `order_file` lists the nodes, first taken first, one name a line.
     List,
-    /// `order_file` gives each node a weight, lowest taken first: name and weight on a line.
+    /// `order_file` gives each node a weight, lowest taken first, with name and weight on a line.
     Weights,
-    /// There is none.
+    /// No order.
     None,
 }
 
 impl NodeOrder {
-    /// Whether it stands in a file.
+    /// Whether the order is read from a file.
     #[must_use]
     pub const fn needs_file(self) -> bool {
         matches!(self, Self::List | Self::Weights)
     }
 }
 
-/// How remaining hole lengths are predicted.
+/// The forecasts of remaining hole lengths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forecast {
-    /// Which predictor of remaining hole length.
+    /// The predictor of remaining hole length.
     pub predictor: Predictor,
-    /// The length that the constant predictor says, and the others while they are young.
+    /// The remaining length that the constant predictor gives, and the others until enough holes
+    /// have ended.
     #[serde(with = "SpanText")]
     pub constant: Span,
-    /// Where the hazard's order of nodes comes from.
+    /// The source of the hazard's order of nodes.
     pub order: NodeOrder,
-    /// The file of an order that is a list or weights.
+    /// The file of the order `list` or `weights`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_file: Option<PathBuf>,
-    /// Whether planned jobs and reservations that the scheduler tells of are heeded.
+    /// Whether forecasts include the planned starts and reservations of the scheduler.
     pub hints: bool,
-    /// Where what was learnt is saved, in a folder for each cluster; nowhere if absent.
+    /// The folder of saved models, with a folder for each cluster. Without it none are saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_dir: Option<PathBuf>,
-    /// What was learnt is saved this often, and at the end.
+    /// The time between saves of the models. They are saved at the end too.
     #[serde(with = "SpanText")]
     pub save_every: Span,
-    /// The pool is published at most this often; zero: at every event.
+    /// The least time between publications of the pool; zero publishes it at every event.
     #[serde(with = "SpanText")]
     pub publish_every: Span,
-    /// So many holes whose forecasts are scored must have ended within the window of scores
-    /// before a predictor may be called adrift.
+    /// The number of scored holes that must have ended within the window of scores before a
+    /// predictor may be called adrift.
     pub drift_ended: u32,
-    /// Probabilities may be off by so much on average before their predictor is called adrift.
+    /// The largest mean error of the probabilities of a predictor that is not called adrift.
     pub drift_bias: f64,
-    /// Whether the survival curve by age takes over while the predictor is adrift and beyond
-    /// doubt worse than the curve. Never in lock step.
+    /// Whether the survival curve by age takes over while the predictor is adrift and significantly
+    /// worse than the curve. It never does in lock step.
     pub fallback: bool,
 }
 
@@ -105,10 +106,10 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Checks what the types do not say.
+    /// Checks the values beyond their types.
     ///
     /// # Errors
-    /// The first value that makes no sense.
+    /// [`SettingError`] for the first invalid value.
     pub fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
             ("forecast.constant", self.constant),

@@ -10,31 +10,31 @@ use crate::saved::{ModelError, open, seal};
 use crate::settings::UNLEARNT;
 use crate::{Bins, Constant, Curve, Forecasts, Learning, Predictor};
 
-/// The times of a forecast's points, seconds from now: close together where decisions are
-/// made, up to a day.
+/// The times of the points of a forecast, seconds from now. They are close together where decisions
+/// are made, and reach a day.
 const GRID_S: [f64; 20] = [
     30.0, 60.0, 120.0, 180.0, 300.0, 420.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0, 5400.0,
     7200.0, 10_800.0, 14_400.0, 21_600.0, 28_800.0, 43_200.0, 86_400.0,
 ];
 
-/// When weights have grown by this, all are scaled down.
+/// All weights are scaled down once they have grown by this factor.
 const RESCALE_AT: f64 = 1e12;
 
-/// How [`Survival`] learns and forecasts.
+/// The settings of [`Survival`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Bins of ages.
+    /// The bins of ages.
     pub bins: Bins,
-    /// Holes that must have been seen from start to end before the curve is used.
+    /// The number of holes seen from start to end before the curve is used.
     pub needed: u64,
-    /// Holes that must be at risk at an age for the curve to be believed there.
+    /// The number of holes at risk at an age for which the estimate is used there.
     pub enough_at_risk: f64,
-    /// After this time an ended hole counts half; for ever if absent.
+    /// The time after which an ended hole counts half; `None` for no decay.
     pub half_life: Option<Span>,
-    /// What is believed while too few holes have ended.
+    /// The remaining length of every hole while too few holes have ended.
     pub fallback: Span,
-    /// Up to so many starts, holes share a forecast only if they started together; beyond, all
-    /// holes of one bin of ages share one. Bounds the size of a pool message.
+    /// The largest number of starts with a forecast each. With more starts, the holes in one bin of
+    /// ages share a forecast. This bounds the size of a pool message.
     pub max_forecasts: usize,
 }
 
@@ -51,30 +51,29 @@ impl Default for Settings {
     }
 }
 
-/// The Kaplan-Meier curve of holes by age. Ended holes are kept as weights in bins of ages;
-/// present holes are censored at their present age; holes that were first seen at some age
-/// are at risk from that age on (delayed entry), so that a start in the middle of things does
-/// not favour long holes.
+/// The Kaplan-Meier curve of holes by age. Ended holes are kept as weights in bins of ages. Present
+/// holes are censored at their age. Holes that were first seen at some age are at risk from that
+/// age on (delayed entry), so that a start of observation does not favour long holes.
 #[derive(Debug, Clone)]
 pub struct Survival {
     settings: Settings,
     ended: Vec<f64>,
     censored: Vec<f64>,
     entered: Vec<f64>,
-    /// Ended holes that were seen from their start, whatever their weight now.
+    /// The number of ended holes that were seen from their start.
     seen: u64,
-    /// Weights are relative to an end at this moment.
+    /// The time of an end of weight 1.
     epoch: Option<Timestamp>,
-    /// Present holes that were first seen at some age: start and that age in seconds.
+    /// Present holes that were first seen after their start: the start, and the age in seconds.
     late: BTreeMap<NodeId, (Timestamp, f64)>,
-    /// What is learnt from.
+    /// Whether the curve still changes.
     learns: Learns,
 }
 
-/// Version of what is saved.
+/// The version of the saved format.
 const VERSION: u16 = 1;
 
-/// What is saved: everything but the present holes, which are told anew.
+/// The saved state: everything but the present holes, which are announced again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Memory {
     edges: Vec<f64>,
@@ -88,16 +87,16 @@ struct Memory {
 /// Whether the curve still changes.
 #[derive(Debug, Clone, PartialEq)]
 enum Learns {
-    /// With every hole that ends.
+    /// The curve changes with every hole that ends.
     On,
-    /// No more; the curve is that of the next forecast.
+    /// The curve of the next forecast is the last one.
     Stopped,
-    /// No more: this is the curve.
+    /// The last curve.
     Kept(Curve),
 }
 
 impl Survival {
-    /// Nothing learnt yet.
+    /// A predictor that has learnt nothing yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let bins = settings.bins.count();
@@ -113,10 +112,10 @@ impl Survival {
         }
     }
 
-    /// Takes up what was learnt.
+    /// Restores a predictor from the bytes of [`save`](Predictor::save).
     ///
     /// # Errors
-    /// [`ModelError`] says what is wrong with the bytes.
+    /// [`ModelError`] if the bytes are damaged, or of another predictor or version.
     pub fn restore(settings: Settings, bytes: &[u8]) -> Result<Self, ModelError> {
         let memory: Memory = open("survival", VERSION, bytes)?;
         let damaged = |what: &str| ModelError::Damaged {
@@ -124,10 +123,10 @@ impl Survival {
         };
         let weights = [&memory.ended, &memory.censored, &memory.entered];
         if memory.edges != settings.bins.edges() {
-            return Err(damaged("its bins of ages are others"));
+            return Err(damaged("it has other bins of ages"));
         }
         if weights.iter().any(|list| list.len() != memory.edges.len()) {
-            return Err(damaged("it has too many or too few bins of ages"));
+            return Err(damaged("it has the wrong number of bins of ages"));
         }
         if weights
             .into_iter()
@@ -146,7 +145,7 @@ impl Survival {
         })
     }
 
-    /// The curve as of `now`, with `holes` present.
+    /// The curve as of `now`, with the present holes.
     #[must_use]
     pub fn curve(&self, now: Timestamp, holes: &[Hole]) -> Curve {
         let bins = &self.settings.bins;
@@ -184,7 +183,7 @@ impl Survival {
         Curve::new(bins.edges(), &tallies, self.settings.enough_at_risk * unit)
     }
 
-    /// The age at which a present hole was first seen, if that was not at its start.
+    /// The age at which a present hole was first seen; `None` if that was at its start.
     fn entry(&self, hole: &Hole) -> Option<f64> {
         self.late
             .get(&hole.node)
@@ -192,7 +191,7 @@ impl Survival {
             .map(|&(_, age)| age)
     }
 
-    /// What an observation at a moment weighs: twice as much for each half-life.
+    /// The weight of an observation at a time, which doubles with each half-life.
     fn weight(&self, at: Timestamp) -> f64 {
         match (self.settings.half_life, self.epoch) {
             (Some(half), Some(epoch)) if half > Span::ZERO => {
@@ -217,7 +216,7 @@ impl Survival {
         }
     }
 
-    /// Takes a hole that left observation at `at`; whether it was of any use.
+    /// Ends the observation of a hole at `at`. `None` if the hole was never at risk.
     fn leave(&mut self, hole: &Hole, at: Timestamp) -> Option<Left> {
         self.renew_epoch(at);
         let weight = self.weight(at);
@@ -338,7 +337,7 @@ impl Predictor for Survival {
             self.learns = Learns::Kept(curve.clone());
         }
         if curve.reach_s() <= 0.0 {
-            // All that was learnt is too long ago.
+            // All observations have decayed.
             return Constant::new(self.settings.fallback).forecast(now, holes);
         }
         let groups = self.groups(now, holes);
@@ -363,20 +362,20 @@ impl Predictor for Survival {
     }
 }
 
-/// A hole that left observation: its bin, its weight, and how many whole lives that makes.
+/// The end of an observation: its bin and weight, and 1 in `whole` if the start was seen too.
 struct Left {
     exit: usize,
     weight: f64,
     whole: u64,
 }
 
-/// Holes that share a forecast: place in the list, and age in seconds.
+/// Holes that share a forecast, by place in the list and age in seconds.
 struct Group {
     holes: Vec<(usize, f64)>,
 }
 
 impl Survival {
-    /// Holes by start, or by bin of ages if there are too many starts.
+    /// Groups of holes by start, or by bin of ages if there are too many starts.
     fn groups(&self, now: Timestamp, holes: &[Hole]) -> Vec<Group> {
         let mut by_start: BTreeMap<Timestamp, Group> = BTreeMap::new();
         for (place, hole) in holes.iter().enumerate() {
@@ -404,7 +403,7 @@ impl Survival {
     }
 }
 
-/// The remaining length of a hole of one age.
+/// The curve of the remaining length of a hole of an age.
 fn forecast(curve: &Curve, age_s: f64) -> Forecast {
     let mut least = 1.0f64;
     let points = GRID_S
@@ -418,7 +417,7 @@ fn forecast(curve: &Curve, age_s: f64) -> Forecast {
     Forecast { points }
 }
 
-/// Age of a hole in seconds; zero for one that has yet to begin.
+/// The age of a hole in seconds; zero for one that begins later.
 fn age(hole: &Hole, now: Timestamp) -> f64 {
     now.since(hole.since).as_secs_f64().max(0.0)
 }

@@ -1,23 +1,23 @@
-//! How long holes last that ended of late.
+//! The median length of recently ended holes.
 
 use serde::{Deserialize, Serialize};
 
-/// Upper edge of the first bin, seconds; each further bin is [`RATIO`] times as wide.
+/// The upper edge of the first bin, seconds; each further edge is [`RATIO`] times as far.
 const FIRST_S: f64 = 10.0;
 const RATIO: f64 = 1.15;
 const BINS: usize = 90;
 
-/// A hole's weight fades over about so many later ones.
+/// The weight of a hole fades over about this many later ones.
 const REMEMBERED: f64 = 20_000.0;
 
-/// So many holes must have ended before anything is said.
+/// The number of ended holes before a median is given.
 const ENOUGH: f64 = 50.0;
 
-/// The median length of holes that ended of late, from a histogram of fixed size.
+/// The median length of recently ended holes, from a histogram of fixed size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Typical {
     bins: Vec<f64>,
-    /// What one more hole weighs: grows, instead of all others shrinking.
+    /// The weight of the next hole. It grows instead of all others shrinking.
     unit: f64,
 }
 
@@ -31,7 +31,7 @@ impl Default for Typical {
 }
 
 impl Typical {
-    /// A hole ended that was open so many seconds. What is no length counts as none.
+    /// Adds an ended hole by its length in seconds. NaN and lengths below zero count as zero.
     pub fn add(&mut self, length_s: f64) {
         let length_s = if length_s > FIRST_S {
             length_s
@@ -55,7 +55,7 @@ impl Typical {
         }
     }
 
-    /// The median, seconds, to 15 %; nothing while too few have ended.
+    /// The median, seconds, to 15 %; `None` while too few holes have ended.
     #[must_use]
     pub fn median_s(&self) -> Option<f64> {
         let all: f64 = self.bins.iter().sum();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_length_does_no_harm() {
+    fn invalid_lengths_do_no_harm() {
         let mut typical = Typical::default();
         for _ in 0..100 {
             for length in [f64::NAN, -5.0, f64::INFINITY, 0.0] {

@@ -44,14 +44,14 @@ fn the_score_is_the_mean_square() {
     let [minute, five, ..] = *calibration.scores();
     assert_eq!((minute.answered, minute.open), (2, 2));
     assert_eq!(minute.brier(), Some(0.0625));
-    // Nothing was known, so the constant said one half and scored a quarter.
+    // The constant was one half without answers, and scored a quarter.
     assert_eq!(minute.skill(), Some(0.75));
     assert_eq!((five.answered, five.open), (2, 1));
     assert_eq!(five.brier(), Some((0.0625 + 0.5625) / 2.0));
 }
 
 #[test]
-fn a_hole_that_ends_at_the_moment_asked_for_is_closed_then() {
+fn a_hole_that_ends_at_the_horizon_is_closed_then() {
     let mut calibration = Calibration::new();
     let holes = [hole("a")];
     calibration.observe(at(0), at(0), &holes, &three_quarters(1), None);
@@ -61,7 +61,7 @@ fn a_hole_that_ends_at_the_moment_asked_for_is_closed_then() {
     calibration.observe(at(121), at(121), &[], &three_quarters(0), None);
     assert_eq!(calibration.scores()[0].answered, 2);
     assert_eq!(calibration.scores()[0].open, 0);
-    // Nobody says before five minutes have passed that it was closed after five.
+    // The answer at five minutes is not counted before five minutes have passed.
     assert_eq!(calibration.scores()[1].answered, 0);
     assert_eq!(calibration.pending(), 6);
 }
@@ -120,7 +120,7 @@ fn exponential(means_s: impl IntoIterator<Item = f64>) -> Forecasts {
     }
 }
 
-/// Groups of holes that end together, each after an exponential time, and begin anew at once.
+/// Groups of holes that end together, each after an exponential time, and begin again at once.
 struct Machine {
     rng: ChaCha8Rng,
     holes: Vec<Hole>,
@@ -141,8 +141,8 @@ impl Machine {
         }
     }
 
-    /// A minute passes: ends are told, and the forecasts of means are scored. `true_s` is the
-    /// mean of what begins now.
+    /// Advances by a minute: reports ends, and scores the forecasts of means. `true_s` is the mean
+    /// length of new holes.
     fn minute(
         &mut self,
         calibration: &mut Calibration,
@@ -173,7 +173,7 @@ const LIMITS: Limits = Limits {
 };
 
 #[test]
-fn a_predictor_that_is_right_is_never_adrift_though_holes_end_in_groups() {
+fn a_right_predictor_is_never_adrift_even_if_holes_end_in_groups() {
     for seed in 1..=4 {
         let mut machine = Machine::new(seed);
         let mut calibration = Calibration::new();
@@ -190,7 +190,7 @@ fn a_predictor_that_is_right_is_never_adrift_though_holes_end_in_groups() {
 }
 
 #[test]
-fn a_machine_that_changes_raises_the_alarm_and_a_predictor_that_follows_lifts_it() {
+fn a_change_of_the_machine_raises_the_alarm_and_a_right_predictor_clears_it() {
     let mut machine = Machine::new(7);
     let mut calibration = Calibration::new();
     let mut alarm = Alarm::new(LIMITS);
@@ -207,7 +207,7 @@ fn a_machine_that_changes_raises_the_alarm_and_a_predictor_that_follows_lifts_it
         assert!(waited < 8 * 60, "no alarm within eight hours");
     }
     println!("raised after {waited} min: {}", alarm.raised().unwrap());
-    assert!(waited > 30, "half an hour proves nothing: {waited} min");
+    assert!(waited > 30, "half an hour is too short for evidence: {waited} min");
     let wrong = matches!(alarm.raised(), Some(Adrift::Calibration { off, .. }) if off > 0.1)
         || matches!(alarm.raised(), Some(Adrift::Skill { skill, .. }) if skill < 0.0);
     assert!(wrong, "{:?}", alarm.raised());
@@ -219,7 +219,7 @@ fn a_machine_that_changes_raises_the_alarm_and_a_predictor_that_follows_lifts_it
 }
 
 #[test]
-fn a_rival_is_better_only_beyond_doubt() {
+fn a_rival_is_better_only_if_that_is_significant() {
     let mut machine = Machine::new(11);
     let mut calibration = Calibration::new();
     for _ in 0..1440 {
@@ -254,7 +254,7 @@ fn concordance_is_within_one_moment() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_leaves_no_question_behind() {
+fn a_clock_that_is_set_back_drops_all_questions() {
     let mut calibration = Calibration::new();
     let holes = [hole("a")];
     calibration.observe(at(90_000), at(90_000), &holes, &three_quarters(1), None);

@@ -1,4 +1,4 @@
-//! The hazard on machines whose rule is known.
+//! The hazard on machines with a known rule.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -17,20 +17,20 @@ use rand_chacha::ChaCha8Rng;
 const SEED: u64 = 11;
 const NODES: u32 = 60;
 
-/// How the machine of a test takes nodes.
+/// The rule by which the machine of a test takes nodes.
 #[derive(Clone, Copy)]
 enum Takes {
     Front,
     End,
-    /// In an order that names do not show.
+    /// By an order that the names do not show.
     Scrambled,
     Any,
 }
 
-/// One step: moment, nodes that leave, nodes that come.
+/// One step: time, nodes that leave, nodes that come.
 type Step = (f64, Vec<u32>, Vec<(u32, f64)>);
 
-/// A machine that takes 1 to 8 idle nodes a minute or so and gives others back.
+/// A machine that takes 1 to 8 idle nodes about once a minute and returns others.
 fn machine(takes: Takes, steps: u32) -> Vec<Step> {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut idle: Vec<u32> = (0..NODES).collect();
@@ -80,7 +80,7 @@ fn learnt(takes: Takes, order: OrderBy) -> HazardCore {
 }
 
 #[test]
-fn an_order_is_found_whichever_way_it_runs_and_none_where_there_is_none() {
+fn an_order_is_found_in_either_direction_and_none_on_a_random_machine() {
     for (takes, state) in [
         (Takes::Front, OrderState::Given),
         (Takes::End, OrderState::Reversed),
@@ -94,15 +94,15 @@ fn an_order_is_found_whichever_way_it_runs_and_none_where_there_is_none() {
 }
 
 #[test]
-fn an_order_that_the_log_contradicts_is_given_up_and_counted() {
+fn a_given_order_that_events_contradict_is_dropped_and_counted() {
     for takes in [Takes::End, Takes::Any] {
         let core = learnt(takes, OrderBy::Names);
         assert_eq!(core.order().state, OrderState::Released);
-        assert!(core.oddities().contradicted >= 1);
+        assert!(core.anomalies().contradicted >= 1);
     }
     let core = learnt(Takes::Front, OrderBy::Names);
     assert_eq!(core.order().state, OrderState::Given);
-    assert_eq!(core.oddities().contradicted, 0);
+    assert_eq!(core.anomalies().contradicted, 0);
     assert_eq!(
         learnt(Takes::Front, OrderBy::None).order().state,
         OrderState::Released
@@ -110,7 +110,7 @@ fn an_order_that_the_log_contradicts_is_given_up_and_counted() {
 }
 
 #[test]
-fn times_before_zero_teach_as_much_as_any_others() {
+fn times_before_zero_count_like_any_others() {
     println!("seed {SEED}");
     let log = machine(Takes::Front, 3000);
     let fits = |shift: f64| {
@@ -127,7 +127,7 @@ fn times_before_zero_teach_as_much_as_any_others() {
 }
 
 #[test]
-fn who_stands_in_front_is_forecast_to_leave_first() {
+fn nodes_in_front_are_forecast_to_leave_first() {
     for takes in [Takes::Front, Takes::End, Takes::Scrambled] {
         let mut core = learnt(takes, OrderBy::Learnt);
         assert!(matches!(core.learning(), Learning::Learnt { .. }));
@@ -144,14 +144,14 @@ fn who_stands_in_front_is_forecast_to_leave_first() {
 }
 
 #[test]
-fn who_follows_a_scout_forecasts_what_it_would_alone() {
+fn a_follower_of_a_scout_forecasts_as_it_would_alone() {
     let log = machine(Takes::Scrambled, 3000);
     let make = |fits| {
         let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Learnt));
         core.set_fits(fits);
         core
     };
-    // A scout that ends early, and one that has not seen all of the beginning.
+    // A scout that ends early, and one that lacks the first steps.
     for scouted in [&log[..2000], &log[7..]] {
         let (tell, hear) = Fits::scouted(2);
         std::thread::scope(|scope| {
@@ -170,7 +170,7 @@ fn who_follows_a_scout_forecasts_what_it_would_alone() {
 }
 
 #[test]
-fn what_comes_later_changes_nothing_now() {
+fn later_events_do_not_change_earlier_forecasts() {
     let log = machine(Takes::Front, 2000);
     let mut other = log.clone();
     other.truncate(1500);
@@ -211,32 +211,32 @@ fn what_comes_later_changes_nothing_now() {
 }
 
 #[test]
-fn what_should_not_be_is_counted_and_does_no_harm() {
+fn anomalies_are_counted_and_do_no_harm() {
     let mut core = learnt(Takes::Front, OrderBy::Learnt);
     let now = machine(Takes::Front, 3000).last().unwrap().0;
-    let before = core.oddities();
+    let before = core.anomalies();
     assert_eq!(
         (before.clock_back, before.negative, before.reopened),
         (0, 0, 0)
     );
-    // A hole that begins in the future, one on a node nobody knows, one told twice.
+    // A hole that begins in the future, one on an unknown node, and one opened twice.
     core.step(
         now + 1.0,
         &[],
         &[(500, now + 1000.0), (501, now), (501, now)],
     );
-    // The end of a hole that is not there, and the start of one that is.
+    // The end of an absent hole, and the start of a present one.
     core.step(now + 2.0, &[900], &[(501, now + 2.0)]);
-    // A clock that goes back a little, by a lot, and is no number.
+    // A clock that goes back a little, goes back by much, and is NaN.
     core.step(now - 10.0, &[500], &[]);
     core.step(now - 1e6, &[], &[(500, f64::NAN)]);
     core.step(f64::NAN, &[], &[]);
-    let odd = core.oddities();
-    assert_eq!(odd.negative, 2, "{odd:?}");
-    assert_eq!(odd.unordered, 2, "{odd:?}");
-    assert_eq!(odd.reopened, 2, "{odd:?}");
-    assert_eq!(odd.unknown_end, 1, "{odd:?}");
-    assert_eq!(odd.clock_back, 3, "{odd:?}");
+    let anomalies = core.anomalies();
+    assert_eq!(anomalies.negative, 2, "{anomalies:?}");
+    assert_eq!(anomalies.unordered, 2, "{anomalies:?}");
+    assert_eq!(anomalies.reopened, 2, "{anomalies:?}");
+    assert_eq!(anomalies.unknown_end, 1, "{anomalies:?}");
+    assert_eq!(anomalies.clock_back, 3, "{anomalies:?}");
     let view = core.forecast(now - 1e6 + 60.0);
     for curve in view.curves {
         assert!(curve.iter().all(|open| (0.0..=1.0).contains(open)));
@@ -244,7 +244,7 @@ fn what_should_not_be_is_counted_and_does_no_harm() {
     }
     assert!(view.link.iter().all(|link| (0.0..=1.0).contains(link)));
     assert!(view.nodes.contains(&501));
-    // It goes on learning on the new clock.
+    // The hazard goes on learning on the new clock.
     let fits = core.fits();
     for (at, closed, opened) in machine(Takes::Front, 3000) {
         core.step(now - 1e6 + 100.0 + at, &closed, &opened);
@@ -280,7 +280,7 @@ fn tell(hazard: &mut dyn Predictor, log: &[Step]) {
     }
 }
 
-/// Holes that nobody was told of, on known nodes.
+/// Holes that were never opened, on known nodes.
 fn strangers(at: Timestamp) -> Vec<Hole> {
     (0..40)
         .map(|number| Hole {
@@ -291,7 +291,7 @@ fn strangers(at: Timestamp) -> Vec<Hole> {
 }
 
 #[test]
-fn a_restored_model_says_what_the_saved_one_said() {
+fn a_restored_model_forecasts_as_the_saved_one() {
     let log = machine(Takes::Front, 2000);
     let choice = Choice::hazard(120.0);
     let mut hazard = choice.build();
@@ -300,7 +300,7 @@ fn a_restored_model_says_what_the_saved_one_said() {
     let mut restored = choice.restore(&bytes).unwrap();
     assert_eq!(restored.label(), "hazard, order as given");
     assert_eq!(restored.learning(), hazard.learning());
-    // The same machine, empty, from here on: both see the same holes begin.
+    // Both go on with the same empty machine and the same new holes.
     let mut fresh = Hazard::restore(HazardSettings::default(), &bytes).unwrap();
     let at =
         Timestamp::from_unix(1_600_000_000) + Span::from_secs_f64(log.last().unwrap().0 + 60.0);
@@ -324,7 +324,7 @@ fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
         let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Names));
         let mut views = Vec::new();
         for (at, (now, closed, opened)) in log.iter().enumerate() {
-            // For a few steps the clock is ten days ahead.
+            // The clock is ten days ahead for a few steps.
             let ahead = blip && (1000..1010).contains(&at);
             let shift = if ahead { 864_000.0 } else { 0.0 };
             let opened: Vec<(u32, f64)> = opened.iter().map(|&(n, at)| (n, at + shift)).collect();
@@ -338,14 +338,14 @@ fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
                 views.push(open.sum::<f64>() / view.curve.len() as f64);
             }
         }
-        (views, core.oddities(), core.fits())
+        (views, core.anomalies(), core.fits())
     };
     let (right, none, fits) = views(false);
-    let (after, odd, fits_after) = views(true);
-    println!("{right:.3?}\n{after:.3?}\n{odd:?}");
-    assert_eq!((none.clock_back, odd.clock_back), (0, 1));
-    assert_eq!((odd.unknown_end, odd.reopened), (0, 0));
-    // It goes on learning, and from the present again: no forecast is far from what it would be.
+    let (after, anomalies, fits_after) = views(true);
+    println!("{right:.3?}\n{after:.3?}\n{anomalies:?}");
+    assert_eq!((none.clock_back, anomalies.clock_back), (0, 1));
+    assert_eq!((anomalies.unknown_end, anomalies.reopened), (0, 0));
+    // Learning goes on from the present, so forecasts are near those without the jump.
     assert!(
         fits_after + 5 >= fits && fits_after > 5,
         "{fits} {fits_after}"
@@ -356,7 +356,7 @@ fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
 }
 
 #[test]
-fn a_bad_model_is_refused_by_name() {
+fn a_damaged_or_foreign_model_is_refused_with_its_reason() {
     let choice = Choice::hazard(120.0);
     let mut hazard = choice.build();
     tell(hazard.as_mut(), &machine(Takes::Front, 500));
@@ -366,7 +366,7 @@ fn a_bad_model_is_refused_by_name() {
     *damaged.last_mut().unwrap() ^= 1;
     assert_eq!(
         refused(&damaged).to_string(),
-        "the saved model is damaged: its checksum does not fit"
+        "the saved model is damaged: its checksum does not match"
     );
     assert!(matches!(refused(&bytes[..5]), ModelError::Damaged { .. }));
     assert!(matches!(refused(&[]), ModelError::Damaged { .. }));
@@ -405,7 +405,7 @@ fn a_frozen_hazard_learns_no_more() {
 }
 
 #[test]
-fn holes_never_told_of_are_forecast_and_those_not_asked_for_are_left_out() {
+fn unknown_holes_are_forecast_and_unlisted_ones_are_left_out() {
     let log = machine(Takes::Front, 1000);
     let mut hazard = Choice::hazard(120.0).build();
     tell(hazard.as_mut(), &log);

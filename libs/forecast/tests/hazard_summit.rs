@@ -1,6 +1,6 @@
-//! The hazard on the recorded holes of Summit (Unix 1612915732 on, 11.5 days).
+//! The hazard on the trace of Summit (from Unix 1612915732, 11.5 days).
 //!
-//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; left out without.
+//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; skipped without it.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -15,18 +15,18 @@ use lacuna_forecast::skill::{Brier, Concordance, Ranked, concordance};
 use lacuna_forecast::{GRID_S, HORIZONS_S, HazardCore, HazardSettings, Nodes, OrderBy, OrderState};
 use lacuna_skip::{Missing, data, or_skip};
 
-/// Day 5 of the recording, from which on forecasts are tested.
+/// Day 5 of the trace, from which forecasts are tested.
 const DAY_5: f64 = 1_613_347_732.0;
-/// Forecasts are tested at every so many steps.
+/// The number of steps to one at which forecasts are tested.
 const EVERY: usize = 3;
-/// So many holes at each, at most.
+/// The largest number of holes at each step.
 const HOLES: usize = 40;
 
-/// A recording: names, and the steps with what leaves and what comes.
-struct Recording {
+/// A trace: names, and the steps with the nodes that leave and come.
+struct Trace {
     names: Vec<String>,
     steps: BTreeMap<i64, Step>,
-    /// End of each hole by node and start.
+    /// The end of each hole by node and start.
     ends: BTreeMap<(u32, i64), (i64, bool)>,
 }
 
@@ -36,10 +36,10 @@ struct Step {
     opened: Vec<(u32, f64)>,
 }
 
-fn recording() -> Result<Recording, Missing> {
+fn trace() -> Result<Trace, Missing> {
     let file = File::open(data("summit-2021-02/holes.csv.gz")?).unwrap();
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
-    let mut recording = Recording {
+    let mut trace = Trace {
         names: Vec::new(),
         steps: BTreeMap::new(),
         ends: BTreeMap::new(),
@@ -47,28 +47,28 @@ fn recording() -> Result<Recording, Missing> {
     for row in csv::Reader::from_reader(GzDecoder::new(file)).into_records() {
         let row = row.unwrap();
         let node = *numbers.entry(row[0].to_owned()).or_insert_with(|| {
-            recording.names.push(row[0].to_owned());
-            recording.names.len() as u32 - 1
+            trace.names.push(row[0].to_owned());
+            trace.names.len() as u32 - 1
         });
         let (from, until): (i64, i64) = (row[1].parse().unwrap(), row[2].parse().unwrap());
         let censored = &row[3] == "1";
-        let opened = &mut recording.steps.entry(from).or_default().opened;
+        let opened = &mut trace.steps.entry(from).or_default().opened;
         opened.push((node, from as f64));
         if !censored {
-            recording.steps.entry(until).or_default().closed.push(node);
+            trace.steps.entry(until).or_default().closed.push(node);
         }
-        recording.ends.insert((node, from), (until, censored));
+        trace.ends.insert((node, from), (until, censored));
     }
-    Ok(recording)
+    Ok(trace)
 }
 
-/// What came of the forecasts.
+/// The outcome of the forecasts.
 struct Outcome {
     within: f64,
     tied: f64,
     all: f64,
     brier: [Brier; 4],
-    /// Sum of squares of the constant that days 0-5 would have said, less the outcome.
+    /// The sum of squares of the constant of days 0-5 less the outcome.
     constant: [f64; 4],
 }
 
@@ -82,13 +82,13 @@ fn open_after(curve: &[f32], after_s: f64) -> f64 {
     before + (f64::from(curve[at]) - before) * share
 }
 
-fn trial(recording: &Recording, core: &mut HazardCore) -> Outcome {
+fn score(trace: &Trace, core: &mut HazardCore) -> Outcome {
     let mut brier: [Brier; 4] = std::array::from_fn(|_| Brier::new());
     let (mut before, mut known) = ([0.0; 4], 0.0);
     let mut constant = [0.0; 4];
     let mut within = Concordance::default();
     let mut everything = Vec::new();
-    for (number, (&at, step)) in recording.steps.iter().enumerate() {
+    for (number, (&at, step)) in trace.steps.iter().enumerate() {
         let now = at as f64;
         core.step(now, &step.closed, &step.opened);
         if now < DAY_5 && number % EVERY == 0 {
@@ -96,7 +96,7 @@ fn trial(recording: &Recording, core: &mut HazardCore) -> Outcome {
             let stride = nodes.len().div_ceil(HOLES).max(1);
             for &node in nodes.iter().skip(number % stride).step_by(stride) {
                 let since = core.present_since(node).unwrap() as i64;
-                let remaining = (recording.ends[&(node, since)].0 - at) as f64;
+                let remaining = (trace.ends[&(node, since)].0 - at) as f64;
                 known += 1.0;
                 for (sum, after) in before.iter_mut().zip(HORIZONS_S) {
                     *sum += f64::from(u8::from(remaining > after));
@@ -116,7 +116,7 @@ fn trial(recording: &Recording, core: &mut HazardCore) -> Outcome {
         let mut set = Vec::new();
         for (node, curve) in asked {
             let since = core.present_since(node).unwrap() as i64;
-            let (until, censored) = recording.ends[&(node, since)];
+            let (until, censored) = trace.ends[&(node, since)];
             let remaining = (until - at) as f64;
             let curve = &curves[curve];
             let mut expected = 0.0;
@@ -150,11 +150,11 @@ fn trial(recording: &Recording, core: &mut HazardCore) -> Outcome {
 }
 
 #[test]
-fn the_hazard_ranks_and_calibrates() {
-    let recording = or_skip!(recording());
-    let nodes = Nodes::from_names(recording.names.iter().map(String::as_str), &OrderBy::Learnt);
+fn the_hazard_has_the_measured_concordance_and_skill() {
+    let trace = or_skip!(trace());
+    let nodes = Nodes::from_names(trace.names.iter().map(String::as_str), &OrderBy::Learnt);
     let mut core = HazardCore::new(nodes, HazardSettings::default());
-    let outcome = trial(&recording, &mut core);
+    let outcome = score(&trace, &mut core);
     let order = core.order();
     println!(
         "order {}: given mean {:.3} ({:.3} by node) se {:.4} z {:.0}, taken mean {:.3}; {} fits, {:?}",
@@ -165,7 +165,7 @@ fn the_hazard_ranks_and_calibrates() {
         order.given.z().unwrap(),
         order.taken.mean().unwrap(),
         core.fits(),
-        core.oddities()
+        core.anomalies()
     );
     println!("C tied {:.3}", outcome.tied);
     println!(

@@ -1,4 +1,4 @@
-//! The measures against what they are defined as, worked out the slow way or by hand.
+//! The measures of skill against their definitions, by slow code or by hand.
 
 use lacuna_forecast::skill::{
     Brier, Concordance, LEVELS, Pinball, Ranked, best_constant, concordance,
@@ -100,13 +100,13 @@ proptest! {
 }
 
 #[test]
-fn a_case_by_hand() {
+fn measures_of_a_case_by_hand() {
     let one = |expected, length_s, ended| Ranked {
         expected,
         length_s,
         ended,
     };
-    // The first outlives nobody; the third was forecast like the first; the last was cut.
+    // The first is shortest, the third has the forecast of the first, the last is censored.
     let mut set = [
         one(5.0, 10.0, true),
         one(9.0, 20.0, true),
@@ -128,7 +128,7 @@ fn a_case_by_hand() {
 }
 
 #[test]
-fn a_forecast_that_is_no_number_is_the_worst_and_breaks_nothing() {
+fn a_forecast_of_nan_is_the_worst_and_does_no_harm() {
     let one = |expected, length_s| Ranked {
         expected,
         length_s,
@@ -172,7 +172,7 @@ fn a_large_set_is_ranked_quickly() {
     assert!((share - 0.5).abs() < 0.005, "{share}");
 }
 
-/// Holes of one minute until it freezes, of an hour after: what is forecast stays a minute.
+/// Holes last one minute before the freeze and an hour after it: the forecast stays at a minute.
 #[test]
 fn a_frozen_curve_learns_nothing_more() {
     let hole = |since| Hole {

@@ -1,6 +1,6 @@
-//! The predictors on the recorded holes of Summit (Unix 1612915732 on, 11.5 days).
+//! The predictors on the trace of Summit (from Unix 1612915732, 11.5 days).
 //!
-//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; left out without.
+//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; skipped without it.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -14,13 +14,13 @@ use flate2::read::GzDecoder;
 use lacuna_forecast::{Calibration, Curve, Forecasts, HORIZONS_S, Predictor, Settings, Survival};
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
 use lacuna_skip::{Missing, data, or_skip};
-use lacuna_timeline::{Change, HoleEnd, PoolKeeper, UnknownNodes};
+use lacuna_pool::{Change, HoleEnd, PoolKeeper, UnknownNodes};
 
-/// Day 5 of the recording, from which on forecasts are tested.
+/// Day 5 of the trace, from which forecasts are tested.
 const DAY_5: i64 = 1_613_347_732;
-/// Every so many events of the test days are looked at.
+/// The number of events of the test days to one that is tested.
 const EVERY: usize = 3;
-/// So many holes at each, at most: each event weighs about the same.
+/// The largest number of holes at each event, so that events weigh about the same.
 const HOLES: usize = 40;
 
 struct Record {
@@ -30,7 +30,7 @@ struct Record {
     censored: bool,
 }
 
-fn recording() -> Result<Vec<Record>, Missing> {
+fn trace() -> Result<Vec<Record>, Missing> {
     let file = File::open(data("summit-2021-02/holes.csv.gz")?).unwrap();
     let mut names: BTreeMap<String, NodeId> = BTreeMap::new();
     let records = csv::Reader::from_reader(GzDecoder::new(file))
@@ -52,7 +52,7 @@ fn recording() -> Result<Vec<Record>, Missing> {
     Ok(records)
 }
 
-/// The recording as events, grouped by moment; at each, holes end before others open.
+/// The trace as events, grouped by time; at each, holes end before others open.
 fn moments(records: &[Record]) -> BTreeMap<i64, Vec<NodeEvent>> {
     let mut moments: BTreeMap<i64, Vec<(bool, NodeId)>> = BTreeMap::new();
     for record in records {
@@ -100,7 +100,7 @@ fn tell(predictor: &mut dyn Predictor, change: &Change) {
     }
 }
 
-/// Runs a predictor over the recording; `look` sees every moment's pool after its events.
+/// Runs a predictor over the trace; `look` gets the pool after the events of each time.
 fn run(
     moments: &BTreeMap<i64, Vec<NodeEvent>>,
     predictor: &mut dyn Predictor,
@@ -119,7 +119,7 @@ fn run(
     }
 }
 
-/// One forecast and what came of it.
+/// One forecast and its outcome.
 struct Sample {
     moment: i64,
     expected: f64,
@@ -128,14 +128,14 @@ struct Sample {
     censored: bool,
 }
 
-/// Which pairs of samples are compared.
+/// The pairs of samples that are compared.
 #[derive(Clone, Copy)]
 enum Pairs {
     All,
     WithinMoment,
 }
 
-/// Which way round the remaining lengths of two holes are known to be, if at all.
+/// The known order of the remaining lengths of two holes; `None` if unknown.
 fn longer(a: &Sample, b: &Sample) -> Option<bool> {
     if a.remaining > b.remaining && !b.censored {
         Some(true)
@@ -200,15 +200,15 @@ fn skills(samples: &[Sample], shares: [f64; 4]) -> [f64; 4] {
     })
 }
 
-/// What a test of one way of learning needs to know.
-struct Trial {
+/// The results of a test of one way of learning.
+struct Samples {
     samples: Vec<Sample>,
-    /// Share of present holes that stayed open for each horizon, days 0-5.
+    /// The share of present holes that stayed open, for each horizon, on days 0-5.
     shares: [f64; 4],
 }
 
-/// Forecasts every ten minutes from day 5 on, with what was learnt until day 5 or until now.
-fn trial(records: &[Record], online: bool) -> Trial {
+/// Forecasts every ten minutes from day 5 on, learnt until day 5 or until the present.
+fn sampled(records: &[Record], online: bool) -> Samples {
     let ends: BTreeMap<(&NodeId, i64), &Record> =
         records.iter().map(|r| ((&r.node, r.from), r)).collect();
     let moments = moments(records);
@@ -260,21 +260,21 @@ fn trial(records: &[Record], online: bool) -> Trial {
             });
         }
     }
-    Trial {
+    Samples {
         samples,
         shares: open.map(|sum| sum / asked),
     }
 }
 
 #[test]
-fn kaplan_meier_ranks_and_calibrates_as_it_was_found_to() {
-    let records = or_skip!(recording());
+fn kaplan_meier_has_the_measured_concordance_and_skill() {
+    let records = or_skip!(trace());
     let ways = [
         ("learnt on days 0-5", false, [0.039, 0.080, 0.085, 0.117]),
         ("learning on", true, [0.039, 0.080, 0.087, 0.123]),
     ];
     for (name, online, measured) in ways {
-        let Trial { samples, shares } = trial(&records, online);
+        let Samples { samples, shares } = sampled(&records, online);
         let all = concordance(&samples, Pairs::All, 4_000_000);
         let within = concordance(&samples, Pairs::WithinMoment, 4_000_000);
         let skills = skills(&samples, shares);
@@ -293,7 +293,7 @@ fn kaplan_meier_ranks_and_calibrates_as_it_was_found_to() {
 
 #[test]
 fn the_online_scores_show_the_skill() {
-    let records = or_skip!(recording());
+    let records = or_skip!(trace());
     let moments = moments(&records);
     let mut calibration = Calibration::new();
     let mut survival = Survival::new(Settings::default());
@@ -314,8 +314,8 @@ fn the_online_scores_show_the_skill() {
             score.brier().unwrap(),
             score.skill().unwrap()
         );
-        // The constant beside it is one of the last hours, which knows how the machine is of late.
-        // Against that, age alone is worth something at five minutes and next to nothing elsewhere.
+        // The constant is that of the last hours and so follows the machine. Against it, age alone
+        // has skill at five minutes and next to none elsewhere.
         let skill = score.skill().unwrap();
         assert!(
             skill
@@ -330,8 +330,8 @@ fn the_online_scores_show_the_skill() {
 }
 
 #[test]
-fn nothing_of_the_future_leaks() {
-    let records = or_skip!(recording());
+fn no_forecast_depends_on_the_future() {
+    let records = or_skip!(trace());
     let moments = moments(&records);
     let cut = DAY_5 - 3 * 86_400;
     let forecasts_until_cut = |moments: &BTreeMap<i64, Vec<NodeEvent>>| {
@@ -344,7 +344,7 @@ fn nothing_of_the_future_leaks() {
         });
         given
     };
-    // The same with all that follows the cut taken away.
+    // The same trace without the events after the cut.
     let past: BTreeMap<i64, Vec<NodeEvent>> = moments
         .range(..cut)
         .map(|(at, e)| (*at, e.clone()))

@@ -1,4 +1,4 @@
-//! The survival curve against a textbook and against the plainest code.
+//! The survival curve against a textbook and against plain code.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use lacuna_forecast::{Bins, Learning, Predictor, Settings, Survival};
@@ -17,7 +17,7 @@ fn hole(number: usize, since: i64) -> Hole {
     }
 }
 
-/// Exact to the second, from the first end on, never forgetting.
+/// Settings that are exact to the second, from the first end on, without decay.
 fn exact(last_s: u32) -> Settings {
     Settings {
         bins: Bins::every_second(last_s),
@@ -29,7 +29,7 @@ fn exact(last_s: u32) -> Settings {
 }
 
 #[test]
-fn the_textbook_case_comes_out() {
+fn the_textbook_case_is_reproduced() {
     // Remission of leukaemia under 6-MP, weeks (Freireich et al. 1963; the standard example,
     // e.g. Kleinbaum and Klein, Survival Analysis, chapter 2). + means censored.
     let ended = [6, 6, 6, 7, 10, 13, 16, 22, 23];
@@ -39,7 +39,7 @@ fn the_textbook_case_comes_out() {
         survival.opened(&hole(number, 0), at(0));
         survival.closed(&hole(number, 0), at(length));
     }
-    // Half of the censored ones are lost, the others still present when the curve is read.
+    // Half of the censored holes are lost, the others are present when the curve is read.
     let now = 100;
     let mut present = Vec::new();
     for (number, length) in censored.into_iter().enumerate() {
@@ -71,7 +71,7 @@ fn the_textbook_case_comes_out() {
 }
 
 #[test]
-fn a_young_predictor_says_so_and_forecasts_the_constant() {
+fn a_young_predictor_forecasts_the_constant_and_its_label_says_so() {
     let mut survival = Survival::new(Settings {
         needed: 3,
         ..Settings::default()
@@ -104,8 +104,8 @@ fn holes_that_started_together_share_a_forecast() {
     assert_eq!(forecasts.index[0], forecasts.index[2]);
     assert_ne!(forecasts.index[0], forecasts.index[1]);
     // Ages 100 and 50: of the lengths 0, 10, ..., 190, nine are longer than 100, and three
-    // of these longer than 160. The present holes are at risk at their ages too, but nothing
-    // ends there that would show it.
+    // of these longer than 160. The present holes are at risk at their ages too, but no hole ends
+    // there.
     let after = survival.curve(at(1000), &present);
     assert!((after.open_after(100.0, 60.0) - 3.0 / 9.0).abs() < 1e-9);
 }
@@ -134,8 +134,8 @@ fn many_starts_are_forecast_by_age() {
 
 #[test]
 fn a_hole_first_seen_old_does_not_make_short_holes_rarer() {
-    // Ten short holes seen whole; ten long ones first seen at age 500. Short ages must know
-    // the short ones alone.
+    // Ten short holes are seen from the start; ten long ones are first seen at age 500. The curve
+    // at short ages follows from the short holes alone.
     let mut survival = Survival::new(exact(2000));
     for number in 0..10 {
         survival.opened(&hole(number, 0), at(0));
@@ -156,7 +156,7 @@ fn old_holes_are_forgotten_by_half_lives() {
         ..exact(1000)
     });
     survival.closed(&hole(1, 0), at(100));
-    // Two half-lives later, on another machine's day: weight 4 against 1.
+    // New holes end two half-lives later, with weight 4 against 1.
     survival.closed(&hole(2, 1800), at(2100));
     let curve = survival.curve(at(2100), &[]);
     assert!(
@@ -164,13 +164,13 @@ fn old_holes_are_forgotten_by_half_lives() {
         "{}",
         curve.open(150.0)
     );
-    // Long after, weights are scaled without harm.
+    // Much later, weights are scaled down without a change of the curve.
     survival.closed(&hole(3, 199_900), at(200_000));
     let curve = survival.curve(at(200_000), &[]);
     assert!(curve.open(100.0) < 1e-9);
 }
 
-/// One hole: start, age when first seen, length observed, how it left.
+/// One hole: start, age when first seen, observed length, and the kind of its end.
 #[derive(Debug, Clone, Copy)]
 struct Life {
     entry: i64,

@@ -1,6 +1,6 @@
-//! What 10,000 present holes cost the service at each publication, with a learnt hazard: the
-//! forecasts, the pool that holds them, and its encoding; and how long forecasts wait for what is
-//! done beside them: a fit and the saving of models (only what is copied and put in counts).
+//! The cost of 10,000 present holes at each publication, with a learnt hazard: the forecasts, the
+//! pool with them, and its encoding. Also the time for which forecasts wait for a fit and for the
+//! saving of models, which is that of copying and installing.
 
 #[expect(dead_code, reason = "only some of it is needed")]
 #[path = "../tests/all/machine.rs"]
@@ -8,7 +8,7 @@ mod machine;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use lacuna_forecast::{Choice, FitTask, Predictor};
-use lacuna_forecast_service::{Forecaster, Models, Place, Wanted};
+use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, NodeEvent, Span};
 use lacuna_wire::codec::encode;
 
@@ -16,11 +16,11 @@ use machine::{Machine, node};
 
 const NODES: usize = 10_000;
 
-/// A machine that has given back all of its nodes after a few days, and the newest fit's task.
+/// A machine with all nodes idle after a few days, and the task of the newest fit.
 fn learnt() -> (Machine, Forecaster, Option<FitTask>) {
     let mut machine = Machine::new(1, NODES, 1_600_000_000);
     machine.pace_s = 300;
-    let wanted = Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
+    let wanted = PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut newest = None;
     for _ in 0..1500 {
@@ -82,7 +82,7 @@ fn pool(criterion: &mut Criterion) {
     criterion.bench_function("10,000 holes: encoding", |bencher| {
         bencher.iter(|| encode(&state).map_or(0, |bytes| bytes.len()));
     });
-    let saver = || forecaster.models().predictor(Place::First)?.saver();
+    let saver = || forecaster.models().predictor(Role::First)?.saver();
     criterion.bench_function("copying what is saved", |bencher| {
         bencher.iter_batched(|| (), |()| saver(), BatchSize::PerIteration);
     });

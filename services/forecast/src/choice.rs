@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use lacuna_forecast::settings::{Forecast, NodeOrder, Predictor};
 use lacuna_forecast::{Choice, Limits, OrderBy};
 
-/// What is wanted of the service, as its core needs it.
+/// The settings of the core of the service.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
-    /// Who forecasts.
+pub struct PredictorSettings {
+    /// The predictor that forecasts.
     pub first: Choice,
-    /// Who is scored beside it and may take over.
+    /// The predictor that is scored beside the first and may take over.
     pub rival: Option<Choice>,
-    /// Whether the rival takes over when it must; it is scored in any case.
+    /// Whether the rival may take over. It is scored in any case.
     pub fallback: bool,
-    /// When the first is called adrift.
+    /// The limits beyond which the first is called adrift.
     pub limits: Limits,
-    /// Whether announced ends are heeded.
-    pub hints: bool,
+    /// Whether forecasts include planned starts and reservations.
+    pub announced_ends: bool,
 }
 
-impl Wanted {
-    /// A predictor alone, with the usual limits.
+impl PredictorSettings {
+    /// A predictor without a rival, with default limits.
     #[must_use]
     pub fn of(first: Choice) -> Self {
         let usual = Forecast::default();
@@ -31,11 +31,11 @@ impl Wanted {
             rival: None,
             fallback: usual.fallback,
             limits: limits(&usual),
-            hints: usual.hints,
+            announced_ends: usual.hints,
         }
     }
 
-    /// With a rival.
+    /// Adds a rival.
     #[must_use]
     pub fn beside(self, rival: Choice) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Wanted {
         }
     }
 
-    /// What the configuration asks for; reads the file of the order if there is one.
+    /// The settings by the configuration. Reads the file of the order if there is one.
     ///
     /// # Errors
     /// [`OrderError`] with file and line.
@@ -52,7 +52,7 @@ impl Wanted {
         let seconds = config.constant.as_secs_f64();
         let by_age = Choice::survival(seconds);
         let (first, rival) = match config.predictor {
-            // Who asks for these knows that they learn nothing, and gets nothing else.
+            // Predictors that learn nothing are chosen on purpose and get no rival.
             Predictor::Constant => (Choice::Constant { length_s: seconds }, None),
             Predictor::Persistence => (Choice::Persistence, None),
             Predictor::Survival => (by_age, None),
@@ -78,7 +78,7 @@ impl Wanted {
             rival,
             fallback: config.fallback,
             limits: limits(config),
-            hints: config.hints,
+            announced_ends: config.hints,
         })
     }
 }
@@ -90,33 +90,33 @@ fn limits(config: &Forecast) -> Limits {
     }
 }
 
-/// Why the file of an order cannot be used.
+/// The reason why the file of an order cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OrderError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the order of nodes {path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// A line is not what was expected.
+    /// A line is not as expected.
     #[error("{path}:{line}: {text:?}: expected {expected}", path = path.display())]
     Line {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// The text of the line.
         text: String,
-        /// What would have been accepted.
+        /// The expected form.
         expected: &'static str,
     },
-    /// It names no node.
+    /// The file names no node.
     #[error("the order of nodes {path} names no node", path = path.display())]
     Empty {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
 }
@@ -132,7 +132,7 @@ fn order(config: &Forecast) -> Result<OrderBy, OrderError> {
     })
 }
 
-/// The lines that say something: number, and text without comment.
+/// The lines with text, each with its number and without comments.
 fn lines(path: &Path) -> Result<Vec<(usize, String)>, OrderError> {
     let text = std::fs::read_to_string(path).map_err(|source| OrderError::Read {
         path: path.to_owned(),
@@ -141,10 +141,10 @@ fn lines(path: &Path) -> Result<Vec<(usize, String)>, OrderError> {
     let lines: Vec<(usize, String)> = (1..)
         .zip(text.lines())
         .map(|(number, line)| {
-            let said = line.split('#').next().unwrap_or_default().trim();
-            (number, said.to_owned())
+            let text = line.split('#').next().unwrap_or_default().trim();
+            (number, text.to_owned())
         })
-        .filter(|(_, said)| !said.is_empty())
+        .filter(|(_, text)| !text.is_empty())
         .collect();
     if lines.is_empty() {
         return Err(OrderError::Empty {

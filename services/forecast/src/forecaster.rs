@@ -1,53 +1,53 @@
-//! What the service knows: the pool, the predictor, and how good the forecasts were.
+//! The core of the service: the pool, the predictors, and the scores of their forecasts.
 
-use lacuna_forecast::{AnnouncedEnds, FitTask, Fits, Fitted};
+use lacuna_forecast::{RefreshTimer, FitTask, Fits, Fitted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
-use lacuna_timeline::{
+use lacuna_pool::{
     ASTRIDE, Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
 };
 use lacuna_wire::msg::PoolState;
 
 use crate::Models;
-use crate::announced::announced;
-use crate::learner::{ANEW, Upto};
+use crate::announced_ends::announced_ends;
+use crate::learner::{RESTART, Upto};
 
-/// Whether there is a pool to speak of.
+/// The readiness of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// Neither the first event nor a snapshot has come.
     Waiting,
-    /// Events of the past are being read, to learn from them.
+    /// Past events are read, to learn from them.
     CatchingUp,
-    /// The pool is what the scheduler says, or less.
+    /// The pool is that of the scheduler, or a part of it while events are missing.
     Live,
 }
 
-/// What came in that should not have, whichever predictor there is.
+/// Anomalies of the event stream, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Odd {
-    /// Holes that begin after the moment at which they are told of.
+pub struct StreamAnomalies {
+    /// Holes that begin after the event that reports them.
     pub negative_holes: u64,
     /// Times that the cluster's time went back between two forecasts.
     pub clock_back: u64,
-    /// Events older than one that had come before.
+    /// Events older than an earlier one.
     pub disorder: u64,
 }
 
 /// The pool and its predictors.
 ///
-/// The predictor learns from events: a snapshot tells neither the end of a hole exactly nor a
-/// planned start. So a snapshot is put aside until the events that it includes have come. At a
-/// start, these are the past of the stream ([`Forecaster::catch_up`]); later, those that the
-/// snapshot has overtaken.
+/// The predictor learns from events, since a snapshot has neither exact ends of holes nor planned
+/// starts. So a snapshot waits until the events that it includes have come. At the start, these are
+/// the past of the stream ([`Forecaster::catch_up`]). Later, they are those that the snapshot has
+/// overtaken.
 pub struct Forecaster {
     keeper: PoolKeeper,
     models: Models,
-    announced: AnnouncedEnds,
-    odd: Odd,
-    /// The moment of the newest forecast.
+    refresh: RefreshTimer,
+    anomalies: StreamAnomalies,
+    /// The time of the newest forecast.
     as_of: Timestamp,
-    /// The snapshot that is put aside.
-    present: Option<(NodeEvent, Option<Timestamp>)>,
+    /// The snapshot that waits for its events.
+    waiting: Option<(NodeEvent, Option<Timestamp>)>,
     /// Whether the past of the stream is being read.
     catching_up: bool,
     correlation: String,
@@ -64,65 +64,65 @@ impl std::fmt::Debug for Forecaster {
 }
 
 impl Forecaster {
-    /// Knows nothing yet.
+    /// A forecaster without a pool.
     #[must_use]
     pub fn new(models: Models) -> Self {
         Self {
             keeper: PoolKeeper::new(UnknownNodes::Accept),
             models,
-            announced: AnnouncedEnds::default(),
-            odd: Odd::default(),
+            refresh: RefreshTimer::default(),
+            anomalies: StreamAnomalies::default(),
             as_of: Timestamp::default(),
-            present: None,
+            waiting: None,
             catching_up: false,
             correlation: String::new(),
         }
     }
 
-    /// Puts the newest snapshot aside until the events before it have been read: until an event
-    /// comes that it does not include, or [`Forecaster::caught_up`] is called because the stream
-    /// holds no more.
-    pub fn catch_up(&mut self, present: NodeEvent, kept: Option<Timestamp>) {
-        self.present = Some((present, kept));
+    /// Holds back the newest snapshot while the past of the stream is read. It is applied when an
+    /// event comes that it does not include, or by [`Forecaster::caught_up`] at the end of the
+    /// stream.
+    pub fn catch_up(&mut self, snapshot: NodeEvent, kept: Option<Timestamp>) {
+        self.waiting = Some((snapshot, kept));
         self.catching_up = true;
     }
 
-    /// The events that the snapshot put aside includes have come, or are lost: the present is
-    /// what the snapshot says.
+    /// Applies the waiting snapshot, since the events that it includes have come or are lost.
     pub fn caught_up(&mut self) {
         self.catching_up = false;
-        if let Some((present, kept)) = self.present.take() {
-            self.step_kept(&present, kept);
+        if let Some((snapshot, kept)) = self.waiting.take() {
+            self.step_kept(&snapshot, kept);
         }
     }
 
-    /// Takes an event with its correlation id; gives the lengths in seconds of the holes that
+    /// Applies an event with its correlation id. Returns the lengths in seconds of the holes that
     /// it ended.
     pub fn event(&mut self, event: &NodeEvent, correlation: &str) -> Vec<f64> {
         self.event_kept(event, None, correlation)
     }
 
-    /// The same with the moment at which the bus took it: see [`PoolKeeper::step_kept`].
+    /// [`event`](Self::event) with the time at which the bus took it, as
+    /// [`PoolKeeper::step_kept`] uses it.
     pub fn event_kept(
         &mut self,
         event: &NodeEvent,
         kept: Option<Timestamp>,
         correlation: &str,
     ) -> Vec<f64> {
-        if let Some((present, told)) = &self.present {
+        if let Some((snapshot, snapshot_kept)) = &self.waiting {
             // An event may be dated long before the bus took it.
-            let (by, than) = match (kept, told) {
-                (Some(kept), Some(told)) => (kept + ASTRIDE, *told),
-                _ => (event.at, present.at),
+            let (taken, before) = match (kept, snapshot_kept) {
+                (Some(kept), Some(snapshot_kept)) => (kept + ASTRIDE, *snapshot_kept),
+                _ => (event.at, snapshot.at),
             };
-            if self.catching_up && event.seq > present.seq && by < than {
-                // Later by its number, but older: from before the numbering began anew.
+            if self.catching_up && event.seq > snapshot.seq && taken < before {
+                // The event has a later number, but is older: it is of an earlier numbering.
                 return Vec::new();
-            } else if event.seq > present.seq {
+            } else if event.seq > snapshot.seq {
                 self.caught_up();
             } else if self.keeper.sync() == Sync::Waiting && event.seq > 1 {
-                // The stream has lost its beginning. What was idle before is not known, and
-                // need not be: the snapshot will tell.
+                // The stream has lost its beginning. The holes of that time are unknown, and the
+                // snapshot will set the present ones.
                 self.step(&NodeEvent {
                     seq: event.seq - 1,
                     at: event.at,
@@ -136,15 +136,15 @@ impl Forecaster {
         if !changes.is_empty() && !correlation.is_empty() {
             correlation.clone_into(&mut self.correlation);
         }
-        let all_came = |present: &NodeEvent| self.keeper.seq() >= present.seq;
-        if !self.catching_up && self.present.as_ref().is_some_and(|(p, _)| all_came(p)) {
+        let all_came = |snapshot: &NodeEvent| self.keeper.seq() >= snapshot.seq;
+        if !self.catching_up && self.waiting.as_ref().is_some_and(|(s, _)| all_came(s)) {
             self.caught_up();
         }
         lengths(&changes)
     }
 
-    /// The publisher had started anew before this event of the past. Its snapshot of then is
-    /// gone; holes stand as they were, unless another recording began.
+    /// Handles a past restart of the publisher before this event. The snapshot of that time is
+    /// lost. The holes stay as they were, unless another trace began.
     fn past_restart(&mut self, event: &NodeEvent) {
         let newest = self.keeper.newest_at();
         let goes_on = event.at + Span::from_secs(3600) >= newest;
@@ -160,8 +160,8 @@ impl Forecaster {
         });
     }
 
-    /// Takes a snapshot, unless the past is still being read. One that has overtaken events is
-    /// put aside until they have come.
+    /// Applies a snapshot, unless the past is still read. A snapshot that has overtaken events
+    /// waits until they have come.
     pub fn snapshot(
         &mut self,
         snapshot: &NodeEvent,
@@ -172,23 +172,23 @@ impl Forecaster {
             return Vec::new();
         }
         if self.has_overtaken(snapshot) {
-            self.present = Some((snapshot.clone(), kept));
+            self.waiting = Some((snapshot.clone(), kept));
             return Vec::new();
         }
         self.event_kept(snapshot, kept, correlation)
     }
 
-    /// Whether events that a snapshot includes are still to come. Those of a gap are lost, and
-    /// those of a publisher before this one do not count.
+    /// Whether events that a snapshot includes are still to come. Events in a gap are lost, and
+    /// those of an earlier publisher do not count.
     fn has_overtaken(&self, snapshot: &NodeEvent) -> bool {
         let is_ahead = snapshot.seq > self.keeper.seq() && !self.keeper.has_jumped(snapshot.seq);
         is_ahead && self.keeper.sync() == Sync::Fresh
     }
 
-    /// Whether a snapshot is put aside until the events that it includes have come.
+    /// Whether a snapshot waits for the events that it includes.
     #[must_use]
     pub fn awaits_events(&self) -> bool {
-        self.present.is_some()
+        self.waiting.is_some()
     }
 
     fn step(&mut self, event: &NodeEvent) -> Changes {
@@ -197,33 +197,33 @@ impl Forecaster {
 
     fn step_kept(&mut self, event: &NodeEvent, kept: Option<Timestamp>) -> Changes {
         let keeper = &self.keeper;
-        self.models.turn_to(event, || keeper.holes());
+        self.models.prepare(event, || keeper.holes());
         let (newest, renumbered) = (keeper.newest_at(), keeper.counts().renumbered);
         let changes = self.keeper.step_kept(event, kept);
-        let went_back = self.keeper.counts().renumbered > renumbered && event.at + ANEW < newest;
+        let went_back = self.keeper.counts().renumbered > renumbered && event.at + RESTART < newest;
         let is_early = !self.catching_up && self.models.is_ahead_of(event.at);
         if went_back || is_early {
-            // Another recording, or the same from its beginning.
-            self.models.begin_anew();
-            self.announced.touch();
+            // Another trace, or the same one from its beginning.
+            self.models.reset();
+            self.refresh.touch();
         }
         for change in &changes.list {
             match change {
                 Change::Opened { hole, .. } if hole.since > event.at => {
-                    self.odd.negative_holes += 1;
+                    self.anomalies.negative_holes += 1;
                 }
-                // What ended with the old time is not known to those who begin anew.
+                // Predictors that were reset do not know the holes of the old time.
                 Change::Closed { .. } if went_back => continue,
                 _ => {}
             }
-            self.models.take(change);
+            self.models.apply(change);
         }
-        let is_word = matches!(
+        let is_announcement = matches!(
             event.kind,
             EventKind::JobPlanned { .. } | EventKind::Reservation { .. }
         );
-        if is_word || !changes.is_empty() {
-            self.announced.touch();
+        if is_announcement || !changes.is_empty() {
+            self.refresh.touch();
         }
         changes
     }
@@ -231,25 +231,25 @@ impl Forecaster {
     /// The pool as of `now`, with forecasts.
     pub fn pool(&mut self, now: Timestamp) -> PoolState {
         if now + Span::from_secs(1) < self.as_of {
-            self.odd.clock_back += 1;
+            self.anomalies.clock_back += 1;
         }
         self.as_of = now;
-        if self.models.heeds_hints() && self.announced.is_due(now) {
-            self.models.hint(now, &announced(&self.keeper));
-            self.announced.done(now);
+        if self.models.uses_announced_ends() && self.refresh.is_due(now) {
+            self.models.announce(now, &announced_ends(&self.keeper));
+            self.refresh.done(now);
         }
         let holes = self.keeper.holes();
-        let told = self.keeper.newest_at();
-        let forecasts = self.models.forecast(now, told, &holes);
+        let known = self.keeper.newest_at();
+        let forecasts = self.models.forecast(now, known, &holes);
         PoolState {
             pool: forecasts.into_pool(now, self.keeper.seq(), holes),
             predictor: self.models.label(),
         }
     }
 
-    /// In lock step nothing may depend on how long anything takes: models are fitted within the
-    /// step, and nobody takes over from the predictor that is wanted. So it is while the past is
-    /// read, when nobody waits.
+    /// Sets lock step, in which no result may depend on the duration of any work. Models are then
+    /// fitted within the step, and the rival does not take over. Models are fitted within the step
+    /// also while the past is read.
     pub fn set_lock_step(&mut self, is_lock_step: bool) {
         self.models.set_lock_step(is_lock_step);
         let is_live = self.ready() == Ready::Live;
@@ -260,17 +260,17 @@ impl Forecaster {
         });
     }
 
-    /// A fit that is due and is to be made elsewhere, so that no forecast waits for it.
+    /// The fit that is due and that the caller makes, so that no forecast waits for it.
     pub fn fit_task(&mut self) -> Option<FitTask> {
         self.models.fit_task()
     }
 
-    /// Puts in what was fitted, between two events; nothing if the fit came to grief.
+    /// Installs a fitted model between two events; `None` if the fit failed.
     pub fn install(&mut self, fitted: Option<Fitted>) {
         self.models.install(fitted);
     }
 
-    /// Up to which event has been learnt, once the present has been reached.
+    /// The newest event that has been learnt; `None` before the pool is live.
     #[must_use]
     pub fn upto(&self) -> Option<Upto> {
         (self.ready() == Ready::Live).then(|| Upto {
@@ -279,27 +279,27 @@ impl Forecaster {
         })
     }
 
-    /// The predictors, and how good they are.
+    /// The predictors and their scores.
     #[must_use]
     pub fn models(&self) -> &Models {
         &self.models
     }
 
-    /// What has happened to the predictors since this was last asked.
-    pub fn news(&mut self) -> Vec<crate::News> {
-        self.models.news()
+    /// Removes and returns the events of the predictors since the last call.
+    pub fn take_events(&mut self) -> Vec<crate::ModelEvent> {
+        self.models.take_events()
     }
 
-    /// What came in that should not have.
+    /// Anomalies of the event stream, counted.
     #[must_use]
-    pub fn odd(&self) -> Odd {
-        Odd {
+    pub fn anomalies(&self) -> StreamAnomalies {
+        StreamAnomalies {
             disorder: self.keeper.counts().backwards,
-            ..self.odd
+            ..self.anomalies
         }
     }
 
-    /// Whether there is a pool to speak of.
+    /// The readiness of the pool.
     #[must_use]
     pub fn ready(&self) -> Ready {
         if self.catching_up {
@@ -317,13 +317,13 @@ impl Forecaster {
         matches!(self.keeper.sync(), Sync::Stale { .. })
     }
 
-    /// The last event that is included.
+    /// The number of the last event that is included.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.keeper.seq()
     }
 
-    /// How many holes are present.
+    /// The number of present holes.
     #[must_use]
     pub fn holes(&self) -> usize {
         self.keeper.len()
@@ -342,7 +342,7 @@ impl Forecaster {
     }
 }
 
-/// Lengths of the holes whose end was seen, seconds.
+/// The lengths of holes with a seen end, seconds.
 fn lengths(changes: &Changes) -> Vec<f64> {
     changes
         .list

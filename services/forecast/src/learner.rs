@@ -1,34 +1,35 @@
-//! A predictor, and how far it has learnt already.
+//! A predictor that may be restored, with the newest event that it has learnt.
 
-use lacuna_forecast::{Choice, Hinted, ModelError, Predictor};
+use lacuna_forecast::{Choice, WithPlannedStarts, ModelError, Predictor};
 use lacuna_model::{Hole, NodeEvent, Span, Timestamp};
-use lacuna_timeline::{Change, HoleEnd};
+use lacuna_pool::{Change, HoleEnd};
 
-/// Time that is set back by more than this begins anew; less is a disorder.
-pub(crate) const ANEW: Span = Span::from_secs(3600);
+/// Time that is set back by more than this has restarted; less is a disorder.
+pub(crate) const RESTART: Span = Span::from_secs(3600);
 
 /// The newest event from which something has been learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Upto {
-    /// When it happened. Comes first: numbers begin anew with a server that has lost all.
+    /// The time of the event. It is compared first, since the numbers restart with a bus that has
+    /// lost its data.
     pub at: Timestamp,
-    /// Its number.
+    /// The number of the event.
     pub seq: u64,
 }
 
-/// A predictor that may have been restored. The stream of events holds a past from which it has
-/// learnt already; that is left out, so that nothing counts twice.
+/// A predictor that may be restored. The event stream may hold events that it has learnt already.
+/// These are skipped, so that no event counts twice.
 #[derive(Debug)]
 pub(crate) struct Learner {
     choice: Choice,
-    pub(crate) predictor: Hinted,
-    /// Set while the past is left out.
+    pub(crate) predictor: WithPlannedStarts,
+    /// The newest event that was learnt, while events up to it are skipped.
     upto: Option<Upto>,
 }
 
 impl Learner {
     pub(crate) fn new(choice: Choice) -> Self {
-        let predictor = Hinted::new(choice.build());
+        let predictor = WithPlannedStarts::new(choice.build());
         Self {
             choice,
             predictor,
@@ -36,26 +37,26 @@ impl Learner {
         }
     }
 
-    /// Takes up what was saved; nothing changes if that cannot be.
+    /// Restores the predictor from saved bytes; on an error it is unchanged.
     pub(crate) fn restore(&mut self, bytes: &[u8], upto: Upto) -> Result<(), ModelError> {
-        self.predictor = Hinted::restore(&self.choice, bytes)?;
+        self.predictor = WithPlannedStarts::restore(&self.choice, bytes)?;
         self.upto = Some(upto);
         Ok(())
     }
 
-    /// Forgets all.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Resets the predictor to a new one.
+    pub(crate) fn reset(&mut self) {
         *self = Self::new(self.choice.clone());
     }
 
-    /// Whether it has seen the future of an event that is live.
+    /// Whether the predictor has learnt from the future of a live event.
     pub(crate) fn is_ahead_of(&self, at: Timestamp) -> bool {
-        self.upto.is_some_and(|upto| at + ANEW < upto.at)
+        self.upto.is_some_and(|upto| at + RESTART < upto.at)
     }
 
-    /// An event is about to change the pool: if it is new to the predictor, that is told of the
-    /// present holes first.
-    pub(crate) fn turn_to(&mut self, event: &NodeEvent, holes: impl Fn() -> Vec<Hole>) {
+    /// Prepares for an event that is about to change the pool. At the first event that the
+    /// predictor has not learnt, the present holes are opened.
+    pub(crate) fn prepare(&mut self, event: &NodeEvent, holes: impl Fn() -> Vec<Hole>) {
         let now = Upto {
             at: event.at,
             seq: event.seq,
@@ -65,19 +66,19 @@ impl Learner {
         {
             self.upto = None;
             for hole in holes() {
-                // How long it has been open says something only from here on.
+                // The age of the hole counts only from here on.
                 self.predictor.opened(&hole, upto.at.max(hole.since));
             }
         }
     }
 
-    /// Whether it takes in what happens now.
+    /// Whether the predictor learns from the present event.
     pub(crate) fn is_listening(&self) -> bool {
         self.upto.is_none()
     }
 
-    /// Takes in a change of the pool.
-    pub(crate) fn take(&mut self, change: &Change) {
+    /// Applies a change of the pool.
+    pub(crate) fn apply(&mut self, change: &Change) {
         if !self.is_listening() {
             return;
         }

@@ -1,12 +1,12 @@
-//! The forecast service keeps the pool from the event stream, learns from holes that end, and
-//! publishes the pool with a forecast for every hole, and with what ends together.
+//! The forecast service keeps the pool from the event stream and learns from holes that end. It
+//! publishes the pool with a forecast for every hole, and with the holes that end together.
 //!
-//! - [`Forecaster`] is the whole of what it knows, without I/O: the pool, and [`Models`], which
-//!   forecast, are scored, and take over from each other.
-//! - [`Wanted`] is what the configuration asks for, [`Store`] where models are saved.
+//! - [`Forecaster`] is the core, without I/O: the pool and the [`Models`], which forecast, are
+//!   scored, and take over from each other.
+//! - [`PredictorSettings`] holds the settings of the core, and [`Store`] saves models.
 //! - [`run`] is the shell around them.
 
-mod announced;
+mod announced_ends;
 mod choice;
 mod forecaster;
 mod learner;
@@ -18,11 +18,11 @@ mod shell;
 mod store;
 mod upkeep;
 
-pub use choice::{OrderError, Wanted};
-pub use forecaster::{Forecaster, Odd, Ready};
+pub use choice::{OrderError, PredictorSettings};
+pub use forecaster::{Forecaster, Ready, StreamAnomalies};
 pub use learner::Upto;
 pub use metrics::Metrics;
-pub use models::{Duty, Models, News, Place};
+pub use models::{ModelEvent, Models, Role};
 pub use quality::Quality;
 pub use shell::run;
 pub use store::{Found, Refused, Situation, Store};

@@ -1,8 +1,8 @@
 //! The metrics of the service, all declared here.
 
 use lacuna_forecast::Learning;
+use lacuna_pool::Counts;
 use lacuna_runtime::metrics::{LATENCY_BOUNDS, Registry, counter, counters, gauge, histogram};
-use lacuna_timeline::Counts;
 use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{Forecaster, Quality, Ready};
@@ -16,7 +16,7 @@ const HOLE_BOUNDS: [f64; 12] = [
 /// Upper bounds for the time of one forecast, seconds.
 const FORECAST_BOUNDS: [f64; 8] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
 
-/// Everything that the service exports.
+/// All metrics of the service.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pool_nodes: IntGauge,
@@ -30,23 +30,23 @@ pub struct Metrics {
     opened: IntCounter,
     closed: IntCounter,
     learnt: IntGauge,
-    /// Of the predictors.
+    /// The metrics of the predictors.
     pub quality: Quality,
-    /// Lengths of holes whose end was seen.
+    /// Lengths of holes with a seen end.
     pub hole_seconds: Histogram,
-    /// Time of forecasting all present holes.
+    /// The time of forecasting all present holes.
     pub forecast_seconds: Histogram,
-    /// From the arrival of the oldest event in it to the publication of a pool.
+    /// The time from the arrival of the oldest event in a pool to its publication.
     pub publish_seconds: Histogram,
     /// Pools published.
     pub published: IntCounter,
 }
 
 impl Metrics {
-    /// Registers all.
+    /// Registers all metrics.
     ///
     /// # Errors
-    /// If a name is taken.
+    /// [`Error`] if a name is taken.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let whole = |name: &str, help: &str| counter(registry, name, help);
         let metrics = Self {
@@ -63,7 +63,7 @@ impl Metrics {
             )?,
             events: whole(
                 "lacuna_forecast_events_total",
-                "events and snapshots that came, refused ones included",
+                "events and snapshots received, including refused ones",
             )?,
             refused: counters(
                 registry,
@@ -73,11 +73,11 @@ impl Metrics {
             )?,
             duplicates: whole(
                 "lacuna_forecast_duplicates_total",
-                "events whose number had been seen",
+                "events whose number was seen before",
             )?,
             gaps: whole(
                 "lacuna_forecast_gaps_total",
-                "times that event numbers were found missing",
+                "gaps in the numbers of events",
             )?,
             late: whole(
                 "lacuna_forecast_late_total",
@@ -85,19 +85,19 @@ impl Metrics {
             )?,
             repairs: whole(
                 "lacuna_forecast_repairs_total",
-                "snapshots that found the pool different from what events had made of it",
+                "snapshots that differed from the pool that the events gave",
             )?,
             opened: whole("lacuna_forecast_holes_opened_total", "holes that opened")?,
             closed: whole("lacuna_forecast_holes_closed_total", "holes that closed")?,
             learnt: gauge(
                 registry,
                 "lacuna_forecast_holes_learnt",
-                "holes seen from start to end, from which the predictor has learnt",
+                "holes seen from start to end by the predictor",
             )?,
             hole_seconds: histogram(
                 registry,
                 "lacuna_forecast_hole_seconds",
-                "lengths of holes whose end was seen, in the cluster's time",
+                "lengths of holes with a seen end, in the cluster's time",
                 &HOLE_BOUNDS,
             )?,
             forecast_seconds: histogram(
@@ -118,7 +118,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Adds what has come since `before`.
+    /// Adds the difference of the totals since `before`.
     fn show(&self, before: &Counts, now: &Counts) {
         self.events.inc_by(now.events - before.events);
         self.duplicates.inc_by(now.duplicates - before.duplicates);
@@ -138,7 +138,7 @@ impl Metrics {
         }
     }
 
-    /// Brings all up to date; gives what to pass as `before` the next time.
+    /// Updates all metrics. Returns the totals to pass as `before` the next time.
     pub fn update(&self, forecaster: &Forecaster, before: &Counts) -> Counts {
         let counts = *forecaster.counts();
         self.show(before, &counts);

@@ -1,54 +1,44 @@
-//! The predictors of the service: who forecasts, who might, and how good they are.
+//! The predictors of the service, their roles and their scores.
 //!
-//! The *first* is the one that is wanted. A *rival* learns from the same events and is scored on
-//! the same questions. The first is called adrift when it is beyond doubt worse than a constant or
-//! off on average ([`Alarm`]). That alone changes nothing but an alarm, since a machine that does
-//! what it never did surprises every predictor alike. Only if the rival was beyond doubt better on
-//! the same questions does it take over: the planner acts on these probabilities, and a wrong one
-//! costs restarts. The first goes on learning and being scored, and comes back as soon as it is
-//! as good again. Which holes end together stays the first's word: that is another question, and
-//! the rival has no answer to it.
+//! The *first* is the configured predictor. A *rival* learns from the same events and is scored on
+//! the same questions. The first is called adrift if it is significantly worse than a constant, or
+//! off on average ([`Alarm`]). That alone only raises an alarm, since new behaviour of a machine
+//! surprises every predictor. The rival takes over only if it was significantly better on the same
+//! questions: the planner acts on these probabilities, and a wrong one costs restarts. The first
+//! goes on learning and being scored, and comes back once it is as good again. The first always
+//! forecasts which holes end together, since the rival has no such forecast.
 
 use lacuna_forecast::{
-    Adrift, Alarm, Calibration, FitTask, Fits, Fitted, Forecasts, Hint, Hinted, Learning,
-    ModelError, Predictor, Report,
+    Adrift, Alarm, AnnouncedEnd, Calibration, FitTask, Fits, Fitted, Forecasts, Learning,
+    ModelError, Predictor, Report, WithPlannedStarts,
 };
 use lacuna_model::{Hole, NodeEvent, Timestamp};
-use lacuna_timeline::{Change, HoleEnd};
+use lacuna_pool::{Change, HoleEnd};
 
-use crate::Wanted;
+use crate::PredictorSettings;
 use crate::learner::{Learner, Upto};
 
-/// Who forecasts now.
+/// The role of a predictor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
-    /// The predictor that is wanted.
+pub enum Role {
+    /// The configured predictor.
     First,
-    /// Its rival, since the first is adrift.
+    /// The predictor that is scored beside the first, and takes over while the first is adrift.
     Rival,
 }
 
-/// Which of the predictors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The one that is wanted.
-    First,
-    /// The one that is scored beside it.
-    Rival,
-}
-
-/// What an operator should hear of.
+/// An event of the predictors, for operators.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum ModelEvent {
     /// The first is adrift.
     Adrift(Adrift),
-    /// It is not any more.
+    /// The first is no longer adrift.
     Recovered,
     /// The rival has taken over.
     FellBack,
     /// The first is back.
     CameBack,
-    /// Time began anew, and what was learnt before was of its future: it was forgotten.
+    /// Time restarted, so the learnt state was of its future and was dropped.
     Forgot,
 }
 
@@ -59,47 +49,47 @@ pub struct Models {
     rival: Option<Learner>,
     calibration: Calibration,
     alarm: Alarm,
-    duty: Duty,
-    wanted: Wanted,
+    active: Role,
+    settings: PredictorSettings,
     /// Whether the rival may take over now.
     may_fall_back: bool,
-    news: Vec<News>,
+    events: Vec<ModelEvent>,
 }
 
 impl Models {
-    /// Nothing learnt yet.
+    /// Predictors that have learnt nothing yet.
     #[must_use]
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(settings: PredictorSettings) -> Self {
         Self {
-            first: Learner::new(wanted.first.clone()),
-            rival: wanted.rival.clone().map(Learner::new),
+            first: Learner::new(settings.first.clone()),
+            rival: settings.rival.clone().map(Learner::new),
             calibration: Calibration::new(),
-            alarm: Alarm::new(wanted.limits),
-            duty: Duty::First,
-            may_fall_back: wanted.fallback,
-            news: Vec::new(),
-            wanted,
+            alarm: Alarm::new(settings.limits),
+            active: Role::First,
+            may_fall_back: settings.fallback,
+            events: Vec::new(),
+            settings,
         }
     }
 
-    /// Takes up what was saved of one of them.
+    /// Restores the predictor of a role from saved bytes.
     ///
     /// # Errors
-    /// [`ModelError`]; nothing has changed then.
-    pub fn restore(&mut self, place: Place, bytes: &[u8], upto: Upto) -> Result<(), ModelError> {
-        match (place, &mut self.rival) {
-            (Place::First, _) => self.first.restore(bytes, upto),
-            (Place::Rival, Some(rival)) => rival.restore(bytes, upto),
-            (Place::Rival, None) => Ok(()),
+    /// [`ModelError`] if the bytes cannot be restored; the predictor is then unchanged.
+    pub fn restore(&mut self, role: Role, bytes: &[u8], upto: Upto) -> Result<(), ModelError> {
+        match (role, &mut self.rival) {
+            (Role::First, _) => self.first.restore(bytes, upto),
+            (Role::Rival, Some(rival)) => rival.restore(bytes, upto),
+            (Role::Rival, None) => Ok(()),
         }
     }
 
-    /// The predictor at a place, if there is one.
+    /// The predictor of a role; `None` without a rival.
     #[must_use]
-    pub fn predictor(&self, place: Place) -> Option<&Hinted> {
-        match place {
-            Place::First => Some(&self.first.predictor),
-            Place::Rival => self.rival.as_ref().map(|rival| &rival.predictor),
+    pub fn predictor(&self, role: Role) -> Option<&WithPlannedStarts> {
+        match role {
+            Role::First => Some(&self.first.predictor),
+            Role::Rival => self.rival.as_ref().map(|rival| &rival.predictor),
         }
     }
 
@@ -107,50 +97,49 @@ impl Models {
         std::iter::once(&mut self.first).chain(&mut self.rival)
     }
 
-    /// Whether any of them was restored and has learnt from what lies well after `at`.
+    /// Whether a restored predictor has learnt from events well after `at`.
     pub(crate) fn is_ahead_of(&self, at: Timestamp) -> bool {
         let rival = self.rival.as_ref();
         self.first.is_ahead_of(at) || rival.is_some_and(|rival| rival.is_ahead_of(at))
     }
 
-    /// Forgets all that was learnt.
-    pub(crate) fn begin_anew(&mut self) {
-        self.all().for_each(Learner::begin_anew);
+    /// Resets all predictors and scores.
+    pub(crate) fn reset(&mut self) {
+        self.all().for_each(Learner::reset);
         self.calibration = Calibration::new();
-        self.alarm = Alarm::new(self.wanted.limits);
-        self.duty = Duty::First;
-        self.news.push(News::Forgot);
+        self.alarm = Alarm::new(self.settings.limits);
+        self.active = Role::First;
+        self.events.push(ModelEvent::Forgot);
     }
 
-    /// An event is about to change the pool; `holes` gives the present ones.
-    pub(crate) fn turn_to(&mut self, event: &NodeEvent, holes: impl Fn() -> Vec<Hole>) {
+    /// Prepares for an event that is about to change the pool; `holes` gives the present holes.
+    pub(crate) fn prepare(&mut self, event: &NodeEvent, holes: impl Fn() -> Vec<Hole>) {
         self.all()
-            .for_each(|learner| learner.turn_to(event, &holes));
+            .for_each(|learner| learner.prepare(event, &holes));
     }
 
-    /// Takes in a change of the pool.
-    pub(crate) fn take(&mut self, change: &Change) {
+    /// Applies a change of the pool.
+    pub(crate) fn apply(&mut self, change: &Change) {
         if let Change::Closed { hole, at, end } = change {
             match end {
                 HoleEnd::Seen => self.calibration.closed(&hole.node, *at),
                 HoleEnd::Unseen { last_seen } => self.calibration.lost(&hole.node, *last_seen),
             }
         }
-        self.all().for_each(|learner| learner.take(change));
+        self.all().for_each(|learner| learner.apply(change));
     }
 
-    /// Takes in all ends that are announced as of `now`.
-    pub(crate) fn hint(&mut self, now: Timestamp, hints: &[Hint]) {
+    /// Sets all planned starts and reservations as of `now`.
+    pub(crate) fn announce(&mut self, now: Timestamp, ends: &[AnnouncedEnd]) {
         let listening = self.all().filter(|learner| learner.is_listening());
-        listening.for_each(|learner| learner.predictor.hint(now, hints));
+        listening.for_each(|learner| learner.predictor.announce(now, ends));
     }
 
-    /// Forecasts the present holes, and scores forecasts that were given before. Every end up to
-    /// `told` has been told.
+    /// Forecasts the present holes, and scores earlier forecasts. All ends up to `known` are known.
     pub(crate) fn forecast(
         &mut self,
         now: Timestamp,
-        told: Timestamp,
+        known: Timestamp,
         holes: &[Hole],
     ) -> Forecasts {
         let mut given = self.first.predictor.forecast(now, holes);
@@ -159,9 +148,9 @@ impl Models {
             other = self.of_rival(now, holes);
         }
         self.calibration
-            .observe(now, told, holes, &given, other.as_ref());
+            .observe(now, known, holes, &given, other.as_ref());
         self.judge();
-        if self.duty == Duty::Rival
+        if self.active == Role::Rival
             && let Some(mut other) = other.or_else(|| self.of_rival(now, holes))
         {
             other.joint = given.joint.take();
@@ -175,71 +164,70 @@ impl Models {
         Some(rival.predictor.forecast(now, holes))
     }
 
-    /// Who forecasts from now on.
+    /// Updates the alarm and the role that forecasts.
     fn judge(&mut self) {
         let before = self.alarm.raised();
         self.alarm.update(&self.calibration);
         match (before, self.alarm.raised()) {
-            (None, Some(why)) => self.news.push(News::Adrift(why)),
-            (Some(_), None) => self.news.push(News::Recovered),
+            (None, Some(why)) => self.events.push(ModelEvent::Adrift(why)),
+            (Some(_), None) => self.events.push(ModelEvent::Recovered),
             _ => {}
         }
         let is_adrift = self.alarm.raised().is_some();
         let is_better = self.calibration.is_rival_better();
-        match self.duty {
-            Duty::First if self.may_fall_back && is_adrift && is_better => {
-                self.duty = Duty::Rival;
-                self.news.push(News::FellBack);
+        match self.active {
+            Role::First if self.may_fall_back && is_adrift && is_better => {
+                self.active = Role::Rival;
+                self.events.push(ModelEvent::FellBack);
             }
-            Duty::Rival
+            Role::Rival
                 if !self.may_fall_back
                     || self.calibration.is_rival_worse()
                     || !(is_adrift || is_better) =>
             {
-                self.duty = Duty::First;
-                self.news.push(News::CameBack);
+                self.active = Role::First;
+                self.events.push(ModelEvent::CameBack);
             }
             _ => {}
         }
     }
 
-    /// In lock step nothing may depend on how long anything takes, and the forecasts must be
-    /// those of a replay: fits are made within the step, and nobody takes over.
+    /// Sets lock step, in which forecasts equal those of a replay: the rival does not take over.
     pub(crate) fn set_lock_step(&mut self, is_lock_step: bool) {
-        self.may_fall_back = self.wanted.fallback && !is_lock_step;
+        self.may_fall_back = self.settings.fallback && !is_lock_step;
     }
 
-    /// Says where models are fitted.
+    /// Sets where models are fitted.
     pub(crate) fn set_fits(&mut self, fits: Fits) {
         self.first.predictor.set_fits(fits);
     }
 
-    /// The fit that is due, if one is to be made elsewhere.
+    /// The fit that is due and that the caller makes.
     pub(crate) fn fit_task(&mut self) -> Option<FitTask> {
         self.first.predictor.fit_task()
     }
 
-    /// Puts in what was fitted.
+    /// Installs a fitted model; `None` if the fit failed.
     pub(crate) fn install(&mut self, fitted: Option<Fitted>) {
         self.first.predictor.install(fitted);
     }
 
-    /// What has happened since this was last asked.
-    pub(crate) fn news(&mut self) -> Vec<News> {
-        std::mem::take(&mut self.news)
+    /// Removes and returns the events since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<ModelEvent> {
+        std::mem::take(&mut self.events)
     }
 
-    /// Who forecasts now.
+    /// The role that forecasts now.
     #[must_use]
-    pub fn duty(&self) -> Duty {
-        self.duty
+    pub fn active(&self) -> Role {
+        self.active
     }
 
-    /// What forecasts now rest on, in words.
+    /// The present basis of the forecasts, in words.
     #[must_use]
     pub fn label(&self) -> String {
-        match (self.duty, &self.rival) {
-            (Duty::Rival, Some(rival)) => format!(
+        match (self.active, &self.rival) {
+            (Role::Rival, Some(rival)) => format!(
                 "{} ({} is adrift)",
                 rival.predictor.label(),
                 self.first.predictor.name()
@@ -248,32 +236,32 @@ impl Models {
         }
     }
 
-    /// How much the first has learnt.
+    /// How far the first has learnt.
     #[must_use]
     pub fn learning(&self) -> Learning {
         self.first.predictor.learning()
     }
 
-    /// What the first knows of itself.
+    /// The state of the first, for operators.
     #[must_use]
     pub fn report(&self) -> Report {
         self.first.predictor.report()
     }
 
-    /// How good the first's forecasts were.
+    /// The scores of the first.
     #[must_use]
     pub fn calibration(&self) -> &Calibration {
         &self.calibration
     }
 
-    /// Why the first is adrift, if it is.
+    /// The reason why the first is adrift; `None` if it is not.
     #[must_use]
     pub fn adrift(&self) -> Option<Adrift> {
         self.alarm.raised()
     }
 
-    /// Whether announced ends are heeded.
-    pub(crate) fn heeds_hints(&self) -> bool {
-        self.wanted.hints
+    /// Whether forecasts include planned starts and reservations.
+    pub(crate) fn uses_announced_ends(&self) -> bool {
+        self.settings.announced_ends
     }
 }

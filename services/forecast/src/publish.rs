@@ -1,39 +1,39 @@
-//! When the pool is published.
+//! The times at which the pool is published.
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_wire::msg::{Clock, Pace};
 
-/// What is known when the question is put.
+/// The state at the time of the decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment<'a> {
     /// The newest tick.
     pub(crate) clock: &'a Clock,
-    /// The last event that the pool includes.
+    /// The number of the last event that the pool includes.
     pub(crate) seq: u64,
-    /// Time since the last publication, by the wall clock.
+    /// The time since the last publication, by the wall clock.
     pub(crate) since_last: Span,
 }
 
-/// What to do about publication.
+/// The decision about publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Publish now, as of this moment; nothing: as of the cluster's time now.
+    /// Publish now, as of this time; `None` for the cluster's present time.
     Publish(Option<Timestamp>),
-    /// Ask again after this long.
+    /// Decide again after this time.
     Later(Span),
     /// Wait for messages.
     Wait,
 }
 
-/// Decides when the pool is published: at a change, but at most every `every`; again when
-/// `repeat` has passed without one, since ages change and messages may be lost; in lock step
-/// once for each step, when all its events are included.
+/// Decides when the pool is published. It is published at a change, at most once in `every`. It is
+/// published again after `repeat` without a change, since ages change and messages may be lost. In
+/// lock step it is published once for each step, when all events of the step are included.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     every: Span,
     repeat: Span,
     changed: bool,
-    /// The lock-step step that was last published, and of which recording.
+    /// The step that was last published in lock step, with its recording.
     step: Option<(String, u64)>,
 }
 
@@ -47,7 +47,7 @@ impl Publisher {
         }
     }
 
-    /// The pool may have changed.
+    /// Notes that the pool may have changed.
     pub(crate) fn note_change(&mut self) {
         self.changed = true;
     }
@@ -57,10 +57,10 @@ impl Publisher {
         let clock = moment.clock;
         if clock.pace == Pace::LockStep {
             let due = clock.complete && moment.seq >= clock.events_upto;
-            let said = self.step.as_ref().is_some_and(|(recording, step)| {
+            let published = self.step.as_ref().is_some_and(|(recording, step)| {
                 *recording == clock.recording && *step == clock.step
             });
-            return if due && (!said || stale) {
+            return if due && (!published || stale) {
                 Decision::Publish(Some(clock.now))
             } else {
                 Decision::Wait
@@ -75,7 +75,7 @@ impl Publisher {
         }
     }
 
-    /// It has been published.
+    /// Notes that the pool was published.
     pub(crate) fn done(&mut self, clock: &Clock) {
         self.changed = false;
         let step = clock.pace == Pace::LockStep && clock.complete;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_coalesced_and_repeated_without_any() {
+    fn changes_are_coalesced_and_the_pool_is_repeated_without_any() {
         let mut publisher = publisher();
         let clock = Clock {
             pace: Pace::Real,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_published_once_its_events_are_in_even_if_there_are_none() {
+    fn a_step_is_published_once_all_its_events_are_included() {
         let mut publisher = publisher();
         let out = tick(1, 7, false);
         assert_eq!(publisher.decide(moment(&out, 7, 50)), Decision::Wait);
@@ -149,7 +149,7 @@ mod tests {
         publisher.done(&done);
         publisher.note_change();
         assert_eq!(publisher.decide(moment(&done, 9, 50)), Decision::Wait);
-        // Nobody may have heard it.
+        // The message may have been lost.
         assert_eq!(
             publisher.decide(moment(&done, 9, 2500)),
             Decision::Publish(Some(done.now))

@@ -1,15 +1,15 @@
-//! Metrics of the predictors: how good they are, what they rest on, what became of their models.
+//! Metrics of the predictors: their scores, the basis of their forecasts, and their models.
 
-use lacuna_forecast::{Adrift, Certainty, HORIZONS_S, OrderState};
+use lacuna_forecast::{Adrift, EndKind, HORIZONS_S, OrderState};
 use lacuna_runtime::metrics::{Registry, counter, counters, float_gauge, gauge, gauges, histogram};
 use prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
-use crate::{Duty, Forecaster, Place};
+use crate::{Forecaster, Role};
 
 /// Upper bounds for the time of a fit, seconds.
 const FIT_BOUNDS: [f64; 8] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 
-/// What may become of a saved model.
+/// The outcomes of saving or restoring a model.
 const OUTCOMES: [&str; 10] = [
     "restored",
     "absent",
@@ -30,7 +30,10 @@ const STATES: [(OrderState, &str); 4] = [
     (OrderState::Released, "none"),
 ];
 
-const KINDS: [(Certainty, &str); 2] = [(Certainty::Hard, "reserved"), (Certainty::Soft, "planned")];
+const KINDS: [(EndKind, &str); 2] = [
+    (EndKind::Reservation, "reserved"),
+    (EndKind::PlannedStart, "planned"),
+];
 
 /// Metrics of the predictors.
 #[derive(Debug, Clone)]
@@ -46,53 +49,53 @@ pub struct Quality {
     order_place: Gauge,
     order_z: Gauge,
     order_events: IntGauge,
-    hints: IntGauge,
-    hints_ended: IntCounterVec,
-    hint_reliability: GaugeVec,
-    oddities: IntCounterVec,
+    announced_ends: IntGauge,
+    ends_by_outcome: IntCounterVec,
+    end_reliability: GaugeVec,
+    anomalies: IntCounterVec,
     fits: IntCounter,
-    /// Time of a fit, which no forecast waits for.
+    /// The time of a fit; no forecast waits for it.
     pub fit_seconds: Histogram,
-    /// Fits that came to grief.
+    /// Failed fits.
     pub fits_failed: IntCounter,
-    /// What became of saved models, by outcome.
+    /// Saves and restores of models, by outcome.
     pub models: IntCounterVec,
     /// 1 from the refusal of a saved model until a new one has been saved.
     pub model_refused: IntGauge,
 }
 
-/// A counter that follows a total which others keep. When the total is smaller than before, its
-/// keeper has begun anew.
+/// Raises a counter to a total that is kept elsewhere. A total below the counter was reset, and the
+/// counter stays.
 fn follow(counter: &IntCounter, total: u64) {
     let shown = counter.get();
     counter.inc_by(total.saturating_sub(shown));
 }
 
 impl Quality {
-    /// Registers all.
+    /// Registers all metrics.
     ///
     /// # Errors
-    /// If a name is taken.
+    /// [`Error`] if a name is taken.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let by_horizon =
             |name: &str, help: &str| gauges(registry, name, help, &["horizon_seconds"]);
         let quality = Self {
             skill: by_horizon(
                 "lacuna_forecast_brier_skill",
-                "1 less the Brier score over that of a constant, over the last hours, by horizon",
+                "1 minus the ratio of the Brier score to that of a constant, over the last hours, by horizon",
             )?,
             brier: by_horizon(
                 "lacuna_forecast_brier_score",
-                "mean square of forecast less outcome, over the last hours, by horizon",
+                "Brier score: mean square of forecast minus outcome, over the last hours, by horizon",
             )?,
             bias: by_horizon(
                 "lacuna_forecast_bias",
-                "mean probability of open less the share that was, over the last hours, by horizon",
+                "mean probability of open minus the share of open holes, over the last hours, by horizon",
             )?,
             answered: counters(
                 registry,
                 "lacuna_forecast_answers_total",
-                "forecasts whose outcome is known, by horizon",
+                "forecasts with a known outcome, by horizon",
                 &["horizon_seconds"],
             )?,
             concordance: float_gauge(
@@ -103,78 +106,78 @@ impl Quality {
             drift: gauges(
                 registry,
                 "lacuna_forecast_drift",
-                "1 while the predictor is adrift, by what is wrong",
+                "1 while the predictor is adrift, by cause",
                 &["cause"],
             )?,
             fallback: gauge(
                 registry,
                 "lacuna_forecast_fallback",
-                "1 while another predictor forecasts because the one that is wanted is adrift",
+                "1 while another predictor forecasts because the configured one is adrift",
             )?,
             order: gauges(
                 registry,
                 "lacuna_forecast_order",
-                "1 for what the order of nodes rests on",
+                "1 for the present basis of the order of nodes",
                 &["state"],
             )?,
             order_place: float_gauge(
                 registry,
                 "lacuna_forecast_order_place",
-                "mean place of taken nodes among idle ones in the order, 0 the front; .5 is no order",
+                "mean place of taken nodes among idle ones in the order; 0 is the front, .5 is no order",
             )?,
             order_z: float_gauge(
                 registry,
                 "lacuna_forecast_order_z",
-                "standard errors by which the mean place lies before .5; 4 make an order",
+                "standard errors by which the mean place is below .5; 4 are significant",
             )?,
             order_events: gauge(
                 registry,
                 "lacuna_forecast_order_events",
-                "leave events that bear witness to the order",
+                "leave events in the evidence for the order",
             )?,
-            hints: gauge(
+            announced_ends: gauge(
                 registry,
                 "lacuna_forecast_hints",
-                "ends of present holes that are announced",
+                "present holes with a planned start or reservation",
             )?,
-            hints_ended: counters(
+            ends_by_outcome: counters(
                 registry,
                 "lacuna_forecast_hints_total",
-                "announced ends, by kind and by whether they came true",
+                "planned starts and reservations, by kind and by whether they came true",
                 &["kind", "outcome"],
             )?,
-            hint_reliability: gauges(
+            end_reliability: gauges(
                 registry,
                 "lacuna_forecast_hint_reliability",
-                "probability that an announced end comes true, as learnt, by kind",
+                "learnt probability that a planned start or reservation comes true, by kind",
                 &["kind"],
             )?,
-            oddities: counters(
+            anomalies: counters(
                 registry,
                 "lacuna_forecast_oddities_total",
-                "what came in that should not have, by kind",
+                "inputs that contradict each other, by kind",
                 &["kind"],
             )?,
             fits: counter(
                 registry,
                 "lacuna_forecast_fits_total",
-                "models fitted and put to work",
+                "models fitted and installed",
             )?,
             fit_seconds: histogram(
                 registry,
                 "lacuna_forecast_fit_seconds",
-                "time of fitting a model, for which no forecast waits",
+                "time of a fit; no forecast waits for it",
                 &FIT_BOUNDS,
             )?,
             fits_failed: counter(
                 registry,
                 "lacuna_forecast_fits_failed_total",
-                "fits that came to grief, after which the old model stayed",
+                "failed fits, after which the old model stays",
             )?,
             models: counters(
                 registry,
                 "lacuna_forecast_models_total",
-                "saved models, by what became of them",
+                "saved models, by outcome of the save or restore",
                 &["outcome"],
             )?,
             model_refused: gauge(
@@ -189,7 +192,7 @@ impl Quality {
         Ok(quality)
     }
 
-    /// Brings all up to date.
+    /// Updates all metrics.
     pub fn update(&self, forecaster: &Forecaster) {
         let models = forecaster.models();
         let calibration = models.calibration();
@@ -220,17 +223,17 @@ impl Quality {
             let gauge = self.drift.with_label_values(&[cause]);
             gauge.set(f64::from(u8::from(is_it)));
         }
-        self.fallback.set(i64::from(models.duty() == Duty::Rival));
+        self.fallback.set(i64::from(models.active() == Role::Rival));
         self.show_report(forecaster);
-        if let Some(first) = models.predictor(Place::First) {
-            self.hints
+        if let Some(first) = models.predictor(Role::First) {
+            self.announced_ends
                 .set(i64::try_from(first.announced_ends()).unwrap_or(i64::MAX));
-            for (certainty, kind) in KINDS {
-                let record = first.record(certainty);
-                let ended = |outcome| self.hints_ended.with_label_values(&[kind, outcome]);
+            for (end_kind, kind) in KINDS {
+                let record = first.record(end_kind);
+                let ended = |outcome| self.ends_by_outcome.with_label_values(&[kind, outcome]);
                 follow(&ended("came_true"), record.came_true);
                 follow(&ended("proved_false"), record.proved_false);
-                let gauge = self.hint_reliability.with_label_values(&[kind]);
+                let gauge = self.end_reliability.with_label_values(&[kind]);
                 gauge.set(record.reliability());
             }
         }
@@ -253,18 +256,18 @@ impl Quality {
         self.order_z.set(evidence.z().unwrap_or(0.0));
         self.order_events
             .set(i64::try_from(evidence.events()).unwrap_or(i64::MAX));
-        let odd = forecaster.odd();
-        let of_predictor = report.oddities;
+        let anomalies = forecaster.anomalies();
+        let of_predictor = report.anomalies;
         for (kind, total) in [
-            ("negative_hole", odd.negative_holes),
-            ("clock_back", odd.clock_back),
-            ("disorder", odd.disorder),
+            ("negative_hole", anomalies.negative_holes),
+            ("clock_back", anomalies.clock_back),
+            ("disorder", anomalies.disorder),
             ("unknown_end", of_predictor.unknown_end),
             ("reopened", of_predictor.reopened),
             ("unordered", of_predictor.unordered),
             ("order_contradicted", of_predictor.contradicted),
         ] {
-            follow(&self.oddities.with_label_values(&[kind]), total);
+            follow(&self.anomalies.with_label_values(&[kind]), total);
         }
     }
 }

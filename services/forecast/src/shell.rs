@@ -1,38 +1,40 @@
-//! The loop: messages and a timer in, pools out.
+//! The loop of the service: messages and a timer in, pools out.
 //!
-//! A snapshot that has overtaken events waits until they come, since they tell more, or the stream
-//! is quiet for a second.
+//! A snapshot that has overtaken events waits until they come or the stream is quiet for a second,
+//! since events carry more than a snapshot.
 
 use std::time::Duration;
 
 use lacuna_forecast::Fitted;
 use lacuna_model::{NodeEvent, Span, Timestamp};
+use lacuna_pool::Counts;
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
     Context, Follow, HealthCheck, Misconfigured, NoArgs, Received, Running, ServiceError, Start,
     Stopwatch,
 };
-use lacuna_timeline::Counts;
 use lacuna_wire::address;
 
 use crate::publish::{Decision, Moment, Publisher};
 use crate::upkeep::{Fitting, Keeper};
-use crate::{Forecaster, Metrics, Models, News, Ready, Situation, Store, Wanted};
+use crate::{
+    Forecaster, Metrics, ModelEvent, Models, PredictorSettings, Ready, Situation, Store,
+};
 
-/// Without a change, the pool is published again after this time: ages change, and a message
+/// The pool is published again after this time without a change, since ages change and a message
 /// may have been lost.
 const REPEAT: Span = Span::from_secs(2);
 
-/// The loop also runs when nothing comes.
+/// The loop also runs after this time without messages.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Events that have already come are taken together, up to this many.
+/// The largest number of waiting events that are applied together.
 const BATCH: usize = 4096;
 
-/// Runs the service until it is told to stop.
+/// Runs the service until shutdown.
 ///
 /// # Errors
-/// When the bus is closed for good, or a metric's name is taken.
+/// [`ServiceError`] if the bus is closed for good, or the name of a metric is taken.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
 }
@@ -41,8 +43,9 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
     let settings = &ctx.config.forecast;
-    let wanted = Wanted::from_config(settings).map_err(|e| Misconfigured(e.to_string()))?;
-    let mut models = Models::new(wanted);
+    let predictors = PredictorSettings::from_config(settings);
+    let predictors = predictors.map_err(|e| Misconfigured(e.to_string()))?;
+    let mut models = Models::new(predictors);
     let present = ctx.bus.last(&address::snapshot(&ctx.cluster)).await?;
     if let Some(tick) = ctx.bus.last(&address::clock(&ctx.cluster)).await? {
         ctx.clock.update(&tick.message);
@@ -77,7 +80,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     served
 }
 
-/// Whose models these are, as of `now`.
+/// The cluster and recording of the models, as of `now`.
 fn situation(ctx: &Context, now: Option<Timestamp>) -> Situation {
     Situation {
         cluster: ctx.cluster.clone(),
@@ -93,19 +96,19 @@ struct Shell {
     forecaster: Forecaster,
     publisher: Publisher,
     metrics: Metrics,
-    /// Saves the models, if that is wanted.
+    /// Saves the models; `None` if they are not saved.
     keeper: Option<Keeper>,
     fitting: Fitting,
-    /// What the metrics show.
+    /// The totals that the metrics show.
     counts: Counts,
     /// The last publication.
     last: Option<Stopwatch>,
-    /// The arrival of the oldest event that is not yet published.
+    /// The arrival of the oldest event that is not published yet.
     oldest: Option<Stopwatch>,
 }
 
 impl Shell {
-    /// The loop.
+    /// Runs the loop.
     async fn serve(&mut self, ctx: &Context, alive: &HealthCheck) -> Result<(), ServiceError> {
         let events = address::event(&ctx.cluster);
         let mut events = ctx.bus.follow(&events, Start::All).await?;
@@ -120,7 +123,7 @@ impl Shell {
         loop {
             let wait = later.map(Span::to_std);
             tokio::select! {
-                // Events before snapshots before ticks: what came first is mostly taken first.
+                // Events, then snapshots, then ticks: mostly the order of their arrival.
                 biased;
                 () = ctx.shutdown.cancelled() => return Ok(()),
                 event = events.next() => {
@@ -131,15 +134,15 @@ impl Shell {
                     let awaited = self.forecaster.awaits_events();
                     self.snapshot(&snapshot?);
                     if !awaited {
-                        // The events that it has overtaken have their time from now on.
+                        // The overtaken events have a second from now on.
                         quiet = 0;
                     }
                 }
                 tick = ticks.next() => ctx.clock.update(&tick?.message),
-                fitted = self.fitting.ended(), if self.fitting.is_under_way() => self.fitted(fitted),
+                fitted = self.fitting.ended(), if self.fitting.is_running() => self.fitted(fitted),
                 _ = timer.tick() => {
                     quiet += 1;
-                    // The stream does not hold what the snapshot includes.
+                    // The stream does not hold the events that the snapshot includes.
                     if quiet >= 2 && self.forecaster.awaits_events() {
                         self.caught_up();
                     }
@@ -156,14 +159,14 @@ impl Shell {
         }
     }
 
-    /// Puts a new model to work: the next forecast is made with it.
+    /// Installs a new model, which the next forecast uses.
     fn fitted(&mut self, ended: Option<(Fitted, f64)>) {
         let quality = &self.metrics.quality;
         match &ended {
             Some((fitted, seconds)) => {
                 quality.fit_seconds.observe(*seconds);
                 let (samples, trees) = (fitted.samples(), fitted.trees());
-                tracing::info!(seconds, samples, trees, "a new model is at work");
+                tracing::info!(seconds, samples, trees, "new model installed");
             }
             None => quality.fits_failed.inc(),
         }
@@ -171,30 +174,34 @@ impl Shell {
         self.publisher.note_change();
     }
 
-    /// Says what has happened to the predictors.
-    fn tell(&mut self) {
-        for news in self.forecaster.news() {
+    /// Logs the events of the predictors.
+    fn log_events(&mut self) {
+        for event in self.forecaster.take_events() {
             let predictor = self.forecaster.models().label();
-            match news {
-                News::Adrift(why) => tracing::warn!(
+            match event {
+                ModelEvent::Adrift(why) => tracing::warn!(
                     predictor,
                     reason = %why,
-                    "the predictor is adrift: its probabilities are not what comes true"
+                    "the predictor is adrift: its probabilities do not come true"
                 ),
-                News::Recovered => tracing::info!(predictor, "the predictor is right again"),
-                News::FellBack => tracing::warn!(
+                ModelEvent::Recovered => {
+                    tracing::info!(predictor, "the predictor is no longer adrift");
+                }
+                ModelEvent::FellBack => tracing::warn!(
                     predictor,
-                    "another predictor has taken over, which was better on the same holes"
+                    "the rival has taken over: it was better on the same holes"
                 ),
-                News::CameBack => tracing::info!(predictor, "the wanted predictor is back"),
-                News::Forgot => tracing::warn!(
-                    "time began anew: what was learnt is of its future and is forgotten"
+                ModelEvent::CameBack => {
+                    tracing::info!(predictor, "the configured predictor forecasts again");
+                }
+                ModelEvent::Forgot => tracing::warn!(
+                    "time restarted: the learnt state is of its future and is dropped"
                 ),
             }
         }
     }
 
-    /// Takes an event and those that have come behind it.
+    /// Applies an event and those that wait behind it.
     fn events(&mut self, first: Received<NodeEvent>, more: &mut Follow<NodeEvent>) {
         let mut event = first;
         for taken in 1.. {
@@ -234,7 +241,7 @@ impl Shell {
         if self.forecaster.ready() == Ready::Live {
             tracing::warn!(
                 seq = self.forecaster.seq(),
-                "events that a snapshot includes have not come: it is taken in their place"
+                "events that a snapshot includes have not come: the snapshot is applied instead"
             );
         }
         self.forecaster.caught_up();
@@ -247,7 +254,7 @@ impl Shell {
         );
     }
 
-    /// Publishes if it is time; gives when to ask again.
+    /// Publishes the pool if it is due. Returns the time after which to decide again.
     async fn publish(&mut self, ctx: &Context) -> Option<Span> {
         let was_stale = self.counts.gaps;
         self.counts = self.metrics.update(&self.forecaster, &self.counts);
@@ -255,13 +262,13 @@ impl Shell {
             tracing::warn!(
                 seq = self.forecaster.seq(),
                 correlation = self.forecaster.correlation(),
-                "events are missing, the pool only shrinks until a snapshot comes"
+                "events are missing: the pool only shrinks until a snapshot comes"
             );
         }
         if self.forecaster.ready() != Ready::Live {
             return None;
         }
-        // Before the first tick the cluster's time is not known, and no age can be told.
+        // Before the first tick the cluster's time is not known, and so are ages.
         let clock = ctx.clock.latest()?;
         let moment = Moment {
             clock: &clock,
@@ -276,8 +283,8 @@ impl Shell {
         let stopwatch = Stopwatch::start();
         let state = self.forecaster.pool(as_of);
         self.metrics.forecast_seconds.observe(stopwatch.seconds());
-        self.tell();
-        // What the forecast has taken in and scored is shown before anybody can ask for it.
+        self.log_events();
+        // The metrics include this forecast before its pool is published.
         self.counts = self.metrics.update(&self.forecaster, &self.counts);
         let correlation = self.forecaster.correlation();
         let sent = ctx

@@ -1,9 +1,9 @@
-//! What was learnt, on the disk: one file for each predictor, written whole or not at all.
+//! Saved models on disk: one file for each predictor, written whole or not at all.
 //!
 //! Layout: the length of the head (four bytes, least first), the head
-//! ([`seal`](lacuna_forecast::saved::seal)ed), and the model as the predictor writes it. Both
-//! carry a checksum. The head says of which cluster and recording the model is, and up to which
-//! moment it has learnt: one that knows what is yet to come is refused.
+//! ([`seal`](lacuna_forecast::saved::seal)ed), and the model as the predictor writes it. Both carry
+//! a checksum. The head has the cluster and the recording of the model, and the newest event that
+//! it has learnt. A model that has learnt from the future is refused.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,8 +19,8 @@ use crate::learner::Upto;
 const HEAD: &str = "forecast service";
 const VERSION: u16 = 1;
 
-/// A power failure may take the newest snapshot with it and leave the model: so much may it be
-/// ahead.
+/// How far a model may be ahead of the newest snapshot. A power failure may lose that snapshot and
+/// leave the model.
 const AHEAD: Span = Span::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,55 +31,55 @@ struct Head {
     seq: u64,
 }
 
-/// Whose models are wanted, and as of when.
+/// The cluster, recording and time for which models are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Situation {
-    /// Of which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// What is played; empty if no recording is.
+    /// The recording that is played; empty if none is.
     pub recording: String,
-    /// The newest moment that is known; nothing if nothing has been heard.
+    /// The newest known time of the cluster; `None` if no message has come.
     pub now: Option<Timestamp>,
 }
 
-/// Why a saved model is not taken up.
+/// The reason why a saved model is not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("{path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// It is damaged, old, or of another predictor.
+    /// The model is damaged, old, or of another predictor.
     #[error("{path}: {source}", path = path.display())]
     Model {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the model.
         source: ModelError,
     },
-    /// It is of another cluster or recording.
+    /// The model is of another cluster or recording.
     #[error("{path}: the saved model is of {found}, expected {expected}", path = path.display())]
     Foreign {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// The cluster and recording found.
         found: String,
-        /// Whose it should be.
+        /// The cluster and recording expected.
         expected: String,
     },
-    /// It has learnt from what is yet to come.
+    /// The model has learnt from the future.
     #[error(
         "{path}: the saved model has learnt up to {upto} s, and the cluster's time is {now} s",
         path = path.display(), upto = upto.unix_seconds(), now = now.unix_seconds()
     )]
     Ahead {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Up to when it has learnt.
+        /// The time of the newest event that was learnt.
         upto: Timestamp,
         /// The cluster's time.
         now: Timestamp,
@@ -87,7 +87,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// In a word, for a metric.
+    /// The reason in a word, for a metric.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -105,23 +105,23 @@ impl Refused {
     }
 }
 
-/// What was found.
+/// A saved model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// As the predictor wrote it.
+    /// The bytes from the predictor.
     pub model: Vec<u8>,
-    /// Up to which event it has learnt.
+    /// The newest event that the model has learnt.
     pub upto: Upto,
 }
 
-/// The folder of a cluster's models.
+/// The folder of the models of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
     dir: PathBuf,
 }
 
 impl Store {
-    /// In a folder for all clusters. It is made when something is saved.
+    /// A store in a folder for all clusters. The folder is made at the first save.
     #[must_use]
     pub fn new(dir: &Path, cluster: &ClusterId) -> Self {
         Self {
@@ -129,16 +129,16 @@ impl Store {
         }
     }
 
-    /// The file of a predictor's model.
+    /// The file of the model of a predictor.
     #[must_use]
     pub fn path(&self, predictor: &str) -> PathBuf {
         self.dir.join(format!("{predictor}.model"))
     }
 
-    /// What was saved of a predictor; nothing if nothing was.
+    /// The saved model of a predictor; `None` if there is none.
     ///
     /// # Errors
-    /// [`Refused`] if there is something that must not be used.
+    /// [`Refused`] if the saved model must not be used.
     pub fn load(&self, predictor: &str, situation: &Situation) -> Result<Option<Found>, Refused> {
         let path = self.path(predictor);
         let bytes = match std::fs::read(&path) {
@@ -177,10 +177,10 @@ impl Store {
         }
     }
 
-    /// Saves a model: a file beside the old one takes its place once it is on the disk.
+    /// Saves a model. The new file replaces the old one once it is on disk.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn save(
         &self,
         predictor: &str,
@@ -208,21 +208,21 @@ impl Store {
         File::open(&self.dir)?.sync_all()
     }
 
-    /// Puts a refused file aside, where nothing overwrites it until the next one is refused.
+    /// Renames a refused file, so that no save overwrites it. The next refused file does.
     ///
     /// # Errors
-    /// What the file system says.
-    pub fn put_aside(&self, predictor: &str) -> std::io::Result<PathBuf> {
+    /// The error of the file system.
+    pub fn rename_refused(&self, predictor: &str) -> std::io::Result<PathBuf> {
         let path = self.path(predictor);
-        let aside = path.with_extension("refused");
-        std::fs::rename(&path, &aside)?;
-        Ok(aside)
+        let renamed = path.with_extension("refused");
+        std::fs::rename(&path, &renamed)?;
+        Ok(renamed)
     }
 }
 
 fn split(bytes: &[u8]) -> Result<(Head, &[u8]), ModelError> {
     let short = || ModelError::Damaged {
-        what: "it ends before it begins".to_owned(),
+        what: "it is too short".to_owned(),
     };
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| short())?;

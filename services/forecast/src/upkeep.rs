@@ -1,29 +1,29 @@
-//! What is done beside the forecasting and on other threads: models are fitted, saved and, at the
-//! start, restored.
+//! Work beside the forecasts, on other threads: models are fitted, saved and, at the start,
+//! restored.
 
 use lacuna_forecast::{Fitted, Predictor};
 use lacuna_model::Span;
 use lacuna_runtime::{HealthCheck, Stopwatch};
 use tokio::task::JoinHandle;
 
-use crate::models::Place;
+use crate::models::Role;
 use crate::quality::Quality;
 use crate::store::{Found, Situation, Store};
 use crate::{Forecaster, Models, Upto};
 
-/// The fit that is under way.
+/// The running fit.
 #[derive(Debug, Default)]
 pub(crate) struct Fitting {
-    under_way: Option<JoinHandle<(Fitted, f64)>>,
+    running: Option<JoinHandle<(Fitted, f64)>>,
 }
 
 impl Fitting {
-    /// Starts a fit if one is due and none is under way.
+    /// Starts a fit if one is due and none is running.
     pub(crate) fn start(&mut self, forecaster: &mut Forecaster) {
-        if self.under_way.is_none()
+        if self.running.is_none()
             && let Some(task) = forecaster.fit_task()
         {
-            self.under_way = Some(lacuna_runtime::task::blocking(move || {
+            self.running = Some(lacuna_runtime::task::blocking(move || {
                 let stopwatch = Stopwatch::start();
                 let fitted = task.run();
                 (fitted, stopwatch.seconds())
@@ -31,25 +31,25 @@ impl Fitting {
         }
     }
 
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
-    /// The end of the fit: the model and the seconds it took, or nothing if it came to grief.
-    /// Waits for ever if none is under way; dropped while it waits, nothing is lost.
+    /// Waits for the end of the fit. Returns the model and the seconds that it took, or `None` if
+    /// it failed. Waits forever if no fit is running. The future is safe to drop.
     pub(crate) async fn ended(&mut self) -> Option<(Fitted, f64)> {
-        let Some(under_way) = &mut self.under_way else {
+        let Some(running) = &mut self.running else {
             return std::future::pending().await;
         };
-        let ended = under_way.await;
-        self.under_way = None;
+        let ended = running.await;
+        self.running = None;
         ended
-            .inspect_err(|error| tracing::error!(%error, "the fit failed, the old model stays"))
+            .inspect_err(|error| tracing::error!(%error, "the fit failed: the old model stays"))
             .ok()
     }
 }
 
-/// Saves the models, and restores them.
+/// Saves and restores the models.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     store: Store,
@@ -60,7 +60,7 @@ pub(crate) struct Keeper {
     health: HealthCheck,
 }
 
-const PLACES: [Place; 2] = [Place::First, Place::Rival];
+const ROLES: [Role; 2] = [Role::First, Role::Rival];
 
 impl Keeper {
     pub(crate) fn new(store: Store, every: Span, quality: Quality, health: HealthCheck) -> Self {
@@ -75,11 +75,11 @@ impl Keeper {
         }
     }
 
-    /// Takes up what was saved. What cannot be taken up is said loudly, put aside and left: the
-    /// service begins anew with that predictor.
+    /// Restores the saved models. A model that is refused is logged and renamed, and its predictor
+    /// starts without a model.
     pub(crate) fn restore(&self, models: &mut Models, situation: &Situation) {
-        for place in PLACES {
-            let Some(name) = models.predictor(place).map(Predictor::name) else {
+        for role in ROLES {
+            let Some(name) = models.predictor(role).map(Predictor::name) else {
                 continue;
             };
             let found = match self.store.load(name, situation) {
@@ -93,7 +93,7 @@ impl Keeper {
                     continue;
                 }
             };
-            match models.restore(place, &found.model, found.upto) {
+            match models.restore(role, &found.model, found.upto) {
                 Ok(()) => {
                     self.count("restored");
                     tracing::info!(
@@ -116,25 +116,25 @@ impl Keeper {
     fn refuse(&self, name: &str, word: &str, why: &str) {
         self.count(word);
         self.quality.model_refused.set(1);
-        let aside = match self.store.put_aside(name) {
-            Ok(aside) => aside.display().to_string(),
-            Err(error) => format!("nowhere: {error}"),
+        let kept_as = match self.store.rename_refused(name) {
+            Ok(path) => path.display().to_string(),
+            Err(error) => format!("not renamed: {error}"),
         };
         tracing::error!(
             predictor = name,
             reason = why,
-            put_aside = aside,
-            "the saved model is refused, learning begins anew"
+            kept_as,
+            "the saved model is refused: learning restarts"
         );
-        self.health
-            .ok_but(format!("learning began anew: {why}; put aside: {aside}"));
+        let text = format!("learning restarted: {why}; the file is kept as: {kept_as}");
+        self.health.ok_but(text);
     }
 
     fn count(&self, outcome: &str) {
         self.quality.models.with_label_values(&[outcome]).inc();
     }
 
-    /// Saves the models if it is time.
+    /// Saves the models if that is due.
     pub(crate) fn save_if_due(&mut self, forecaster: &Forecaster, situation: &Situation) {
         let is_busy = self.saving.as_ref().is_some_and(|it| !it.is_finished());
         if self.last.span() >= self.every && !is_busy {
@@ -142,7 +142,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until what is being saved is on the disk.
+    /// Waits until the running save is on disk.
     pub(crate) async fn wait(&mut self) {
         if let Some(saving) = self.saving.take()
             && let Err(error) = saving.await
@@ -151,17 +151,17 @@ impl Keeper {
         }
     }
 
-    /// Begins to save the models. Only the copying is done here.
+    /// Starts to save the models. Only the copy is made on this thread.
     pub(crate) fn save(&mut self, forecaster: &Forecaster, situation: &Situation) {
         self.last = Stopwatch::start();
         let Some(upto) = forecaster.upto() else {
-            // The past has not been read to its end: what is on the disk knows more.
+            // The past is not read to its end, so the saved model has learnt more.
             return;
         };
         let models = forecaster.models();
         let mut writers = Vec::new();
-        for place in PLACES {
-            if let Some(predictor) = models.predictor(place)
+        for role in ROLES {
+            if let Some(predictor) = models.predictor(role)
                 && let Some(saver) = predictor.saver()
             {
                 writers.push((predictor.name(), saver));

@@ -1,38 +1,38 @@
-//! When a predictor is adrift.
+//! The alarm for a predictor that is adrift.
 //!
-//! The horizons that decide are 5 and 15 minutes: so long a decision of the planner has to pay for
-//! itself. At one minute almost every hole is still open, and at an hour hardly anything can be
-//! known; both are shown and wake nobody.
+//! The decisive horizons are 5 and 15 minutes, in which a decision of the planner has to pay for
+//! itself. At one minute almost every hole is still open, and an hour is hardly predictable. Both
+//! are shown and raise no alarm.
 
 use super::{Calibration, HORIZONS_S, Score};
 
-/// The horizons that decide, seconds.
+/// The decisive horizons, seconds.
 const DECISIVE_S: [f64; 2] = [300.0, 900.0];
 
-/// When a predictor is called adrift.
+/// The limits beyond which a predictor is called adrift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// So many of the holes asked after must have ended within the window.
+    /// The number of scored holes that must have ended within the window.
     pub ended: f64,
-    /// How far probabilities may be off on average.
+    /// The largest mean error of the probabilities.
     pub off: f64,
 }
 
-/// Why a predictor is adrift.
+/// The reason why a predictor is adrift.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Adrift {
-    /// Beyond doubt worse than a constant, at this horizon in seconds.
+    /// The score is significantly worse than that of a constant.
     Skill {
-        /// Seconds.
+        /// The horizon, seconds.
         horizon_s: f64,
-        /// The skill then.
+        /// The skill at the horizon.
         skill: f64,
     },
-    /// Probabilities are off by more than the bound, at this horizon in seconds.
+    /// The mean error of the probabilities is beyond the limit.
     Calibration {
-        /// Seconds.
+        /// The horizon, seconds.
         horizon_s: f64,
-        /// Mean probability less the share that was open.
+        /// The mean probability less the share of open holes.
         off: f64,
     },
 }
@@ -53,8 +53,8 @@ impl std::fmt::Display for Adrift {
     }
 }
 
-/// Says whether a predictor is adrift, and does not change its mind at every answer: what was
-/// raised stands until the skill is above zero and half of the bound is kept.
+/// An alarm with hysteresis. It stays raised until the skill is above zero and the mean error is
+/// below half of the limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alarm {
     limits: Limits,
@@ -62,7 +62,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Not raised.
+    /// An alarm that is not raised.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self {
@@ -71,13 +71,13 @@ impl Alarm {
         }
     }
 
-    /// Why the predictor is adrift, if it is.
+    /// The reason why the predictor is adrift; `None` if it is not.
     #[must_use]
     pub const fn raised(&self) -> Option<Adrift> {
         self.raised
     }
 
-    /// Looks at the scores.
+    /// Updates the alarm by the scores.
     pub fn update(&mut self, calibration: &Calibration) {
         let found = decisive(calibration)
             .filter(|(_, score)| score.ended() >= self.limits.ended)
@@ -113,14 +113,13 @@ impl Alarm {
 }
 
 impl Calibration {
-    /// Whether the rival's forecasts were beyond doubt better on the same questions at a horizon
-    /// that decides.
+    /// Whether the rival was significantly better on the same questions at a decisive horizon.
     #[must_use]
     pub fn is_rival_better(&self) -> bool {
-        self.behind_rival() >= super::score::BEYOND_DOUBT
+        self.behind_rival() >= super::score::SIGNIFICANT
     }
 
-    /// Whether the forecasts were at least as good as the rival's at every horizon that decides.
+    /// Whether the forecasts were at least as good as the rival at every decisive horizon.
     #[must_use]
     pub fn is_rival_worse(&self) -> bool {
         self.behind_rival() <= 0.0

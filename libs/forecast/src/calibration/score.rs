@@ -1,14 +1,14 @@
-//! The score at one horizon, over a window that fades.
+//! The score at one horizon, over a fading window.
 
-/// What a round of questions weighs fades over about so many later ones: at one a minute, the
-/// scores are those of about the last six hours.
+/// The weight of a round fades over about this many later ones. At one a minute, the scores are
+/// those of about the last six hours.
 const REMEMBERED: f64 = 360.0;
 
-/// So many standard errors make a difference that is beyond doubt: scores are looked at all the
-/// time, so that a smaller number would be reached by chance every few weeks.
-pub(super) const BEYOND_DOUBT: f64 = 4.0;
+/// The number of standard errors that is significant. Scores are tested all the time, so a smaller
+/// number would be reached by chance every few weeks.
+pub(super) const SIGNIFICANT: f64 = 4.0;
 
-/// What came of the questions of one round at one horizon.
+/// The answers of one round at one horizon.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Round {
     pub(super) answered: u64,
@@ -16,12 +16,13 @@ pub(super) struct Round {
     pub(super) predicted: f64,
     pub(super) squares: f64,
     pub(super) squares_base: f64,
-    /// Squares of those that the rival answered too: of these forecasts, and of its own.
+    /// The squares of the questions that the rival answered too: of the forecasts, and of the
+    /// rival.
     pub(super) contested: Option<(f64, f64)>,
 }
 
-/// A sum over rounds with what is needed for its standard error. Rounds are the unit, since holes
-/// of one round end in few events.
+/// A sum over rounds with its standard error. Rounds are the unit, since the holes of one round end
+/// in few events.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Sum {
     sum: f64,
@@ -34,8 +35,8 @@ impl Sum {
         self.squares = self.squares * fade * fade + round * round;
     }
 
-    /// How many standard errors it is from zero. `overlap` rounds in a row share their answers
-    /// and count as one.
+    /// The number of standard errors from zero. `overlap` rounds in a row share their answers and
+    /// count as one.
     fn z(&self, overlap: f64) -> f64 {
         let error = (self.squares * overlap).sqrt();
         if error > 0.0 { self.sum / error } else { 0.0 }
@@ -46,9 +47,9 @@ impl Sum {
 /// last hours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Score {
-    /// Questions ever answered.
+    /// The number of answered questions.
     pub answered: u64,
-    /// Of these, holes that were still open.
+    /// The number of these whose hole was still open.
     pub open: u64,
     weight: f64,
     weight_open: f64,
@@ -60,44 +61,44 @@ pub struct Score {
 }
 
 impl Score {
-    /// The forecasts' own score: 0 is perfect, .25 is a coin.
+    /// The Brier score: 0 is perfect, .25 is that of always one half.
     #[must_use]
     pub fn brier(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.squares / self.weight)
     }
 
-    /// One less the ratio to the score of a constant: the share of holes that stayed open, as known at
-    /// the time of each forecast. Above zero is better than the constant.
+    /// One less the ratio to the score of a constant: the share of holes that stayed open, as known
+    /// at the time of each forecast. Above zero is better than the constant.
     #[must_use]
     pub fn skill(&self) -> Option<f64> {
         (self.squares_base > 0.0).then(|| 1.0 - self.squares / self.squares_base)
     }
 
-    /// Calibration in the large: mean probability less the share that was open. Above zero,
-    /// holes were believed to last longer than they did.
+    /// Calibration in the large: mean probability less the share of open holes. Above zero, holes
+    /// lasted less long than forecast.
     #[must_use]
     pub fn in_the_large(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.bias.sum / self.weight)
     }
 
-    /// How many of the holes asked after had ended, in the window.
+    /// The weight of ended holes in the window.
     #[must_use]
     pub fn ended(&self) -> f64 {
         self.weight - self.weight_open
     }
 
-    /// Whether it is beyond doubt worse than the constant.
+    /// Whether the score is significantly worse than that of the constant.
     pub(super) fn is_below_constant(&self, overlap: f64) -> bool {
-        self.over_base.z(overlap) >= BEYOND_DOUBT
+        self.over_base.z(overlap) >= SIGNIFICANT
     }
 
-    /// Whether probabilities are off by more than a bound on average, and beyond doubt off.
+    /// Whether the mean error of the probabilities exceeds a bound and is significant.
     pub(super) fn is_off(&self, bound: f64, overlap: f64) -> bool {
         self.in_the_large().is_some_and(|off| off.abs() > bound)
-            && self.bias.z(overlap).abs() >= BEYOND_DOUBT
+            && self.bias.z(overlap).abs() >= SIGNIFICANT
     }
 
-    /// How many standard errors the rival's squares are smaller.
+    /// The number of standard errors by which the squares of the rival are smaller.
     pub(super) fn behind_rival(&self, overlap: f64) -> f64 {
         self.over_rival.z(overlap)
     }
@@ -106,7 +107,7 @@ impl Score {
         (self.weight_open + 1.0) / (self.weight + 2.0)
     }
 
-    /// Takes in a round.
+    /// Adds a round.
     pub(super) fn add(&mut self, round: &Round) {
         let fade = 1.0 - 1.0 / REMEMBERED;
         let (answered, open) = (round.answered as f64, round.open as f64);
@@ -123,7 +124,7 @@ impl Score {
     }
 }
 
-/// A share of pairs over a window that fades, round by round.
+/// A share of pairs over a fading window, by round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Pairs {
     right: f64,

@@ -1,66 +1,66 @@
-//! Fitting the hazard: gradient boosting of oblivious trees with one output for each stretch.
+//! Fitting the hazard: gradient boosting of oblivious trees with one output for each interval.
 //!
 //! Sets and data
-//! - samples `i` with weight `w_i`, levels `x_i`, and a remaining length that is known (ended)
-//!   or known to be at least so long (censored);
-//! - stretches `k`: `(e_{k-1}, e_k]`. Sample `i` is *at risk* in `k` if it was open at `e_{k-1}`
-//!   and it is known whether it ended in `k`; then `y_ik` is 1 if it did and 0 if not.
+//! - samples `i` with weight `w_i`, feature bins `x_i`, and a remaining length that is known
+//!   (ended) or has a known lower bound (censored);
+//! - intervals `k`: `(e_{k-1}, e_k]`. Sample `i` is *at risk* in `k` if it was open at `e_{k-1}`
+//!   and its outcome in `k` is known; then `y_ik` is 1 if it ended there and 0 if not.
 //!
 //! Model: the discrete-time hazard `h_k(x) = logistic(F_k(x))`, `F_k = b_k + Σ_t leaf_t(x)_k`.
 //!
-//! Objective: the likelihood of survival data in discrete time, which is that of one Bernoulli
-//! trial for each sample and stretch at risk (Allison, "Discrete-time methods for the analysis of
-//! event histories", Sociological Methodology 13, 1982), with a penalty on leaves:
+//! Objective: the likelihood of survival data in discrete time, with a penalty on leaves. It is
+//! that of one Bernoulli trial for each sample and interval at risk (Allison, "Discrete-time
+//! methods for the analysis of event histories", Sociological Methodology 13, 1982):
 //!
 //! ```text
 //! min  Σ_i w_i Σ_{k at risk} [ log(1 + exp F_k(x_i)) - y_ik F_k(x_i) ]  +  λ/2 Σ |leaf|²
 //! ```
 //!
-//! Each tree is a Newton step: with `g = w (h - y)` and `q = w h (1 - h)`, a leaf's value is
-//! `-Σg / (Σq + λ)` for each stretch, and a question's gain is the sum over leaves and stretches
-//! of `(Σg)² / (Σq + λ)`, of both sides less that of their union (Chen and Guestrin, "XGBoost",
-//! KDD 2016). All stretches share a tree's questions, so one walk forecasts a whole curve: that,
-//! and rows of bytes, is why this is not left to a library, none of which fits many hazards of
-//! one curve at once.
+//! Each tree is a Newton step. With `g = w (h - y)` and `q = w h (1 - h)`, the value of a leaf is
+//! `-Σg / (Σq + λ)` for each interval. The gain of a question (a split) sums `(Σg)² / (Σq + λ)`
+//! over leaves and intervals, for both sides less that of their union (Chen and Guestrin,
+//! "XGBoost", KDD 2016). All intervals share the questions of a tree, so one walk forecasts a whole
+//! curve. No library fits many hazards of one curve at once, on rows of bytes; hence this
+//! implementation.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::features::{FEATURES, Row};
-use super::levels::LEVELS;
-use super::model::{DEPTH, EDGES_S, LEAVES, Model, STRETCHES, Stretches, Tree};
+use super::feature_bins::BINS;
+use super::features::{FEATURES, FeatureRow};
+use super::model::{DEPTH, EDGES_S, INTERVALS, LEAVES, Model, PerInterval, Tree};
 
-/// How many trees at most.
+/// The largest number of trees.
 const TREES: usize = 160;
 
-/// After so many trees without gain no more are tried.
+/// The number of trees without gain after which the search for more ends.
 const PATIENCE: usize = 24;
 
-/// What share of each Newton step is taken.
+/// The share of each Newton step that is taken (the learning rate).
 const RATE: f32 = 0.12;
 
-/// The penalty on leaves, in samples' worth of curvature. Samples of one moment end together,
-/// so it is larger than for independent ones.
+/// The penalty on leaves, in units of the curvature of one sample. Samples of one moment end
+/// together, so it is larger than for independent samples.
 const PENALTY: f32 = 300.0;
 
-/// An age is drawn to all ages as if so many samples had been like the mean.
+/// The weight of the mean over all ages in the estimate of one age, in samples.
 const AGE_PRIOR: f64 = 300.0;
 
-/// What share of the samples each tree sees.
+/// The share of the samples in the fit of each tree.
 const SEEN: f64 = 0.6;
 
-/// Features with which the hazard must fall, whatever a few days seem to say: who stands further
-/// back, or was passed over more often, is not taken sooner.
+/// Features in which the hazard must not rise, even if a few days of data suggest it. A node that
+/// is further back, or was passed over more often, is not taken sooner.
 const FALLING: [bool; FEATURES] = [
     false, true, true, true, true, true, false, false, false, false, false, false, false, false,
     true, false,
 ];
 
-/// Pairs of neighbouring stretches.
-const PAIRS: usize = STRETCHES / 2;
+/// The number of pairs of neighbouring intervals.
+const PAIRS: usize = INTERVALS / 2;
 
-/// Gradients and curvatures, two stretches beside each other: `g g q q`. A trial that is at risk
-/// in few stretches adds the first pairs alone. One cache line.
+/// Gradients and curvatures of pairs of intervals, as `g g q q`. An example that is at risk in few
+/// intervals adds only the first pairs. The size is one cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[repr(align(64))]
 struct Sums([[f32; 4]; PAIRS]);
@@ -82,26 +82,29 @@ impl Sums {
         }
     }
 
-    fn new(&[a, b, c, d, e, f, g, h]: &Stretches, &[p, q, r, s, t, u, v, w]: &Stretches) -> Self {
+    fn new(
+        &[a, b, c, d, e, f, g, h]: &PerInterval,
+        &[p, q, r, s, t, u, v, w]: &PerInterval,
+    ) -> Self {
         Self([[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]])
     }
 
-    /// Gradients, then curvatures, by stretch.
-    fn split(&self) -> (Stretches, Stretches) {
+    /// The gradients and the curvatures by interval.
+    fn split(&self) -> (PerInterval, PerInterval) {
         let [[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]] = self.0;
         ([a, b, c, d, e, f, g, h], [p, q, r, s, t, u, v, w])
     }
 }
 
-/// By the count of stretches at risk: 1 for each of them, 0 for the rest.
+/// For each number of intervals at risk: 1 for these intervals, 0 for the rest.
 #[expect(
     clippy::indexing_slicing,
     reason = "made by the compiler, which checks every place"
 )]
-const FIRST: [Stretches; STRETCHES + 1] = {
-    let mut first = [[0.0; STRETCHES]; STRETCHES + 1];
+const FIRST: [PerInterval; INTERVALS + 1] = {
+    let mut first = [[0.0; INTERVALS]; INTERVALS + 1];
     let mut count = 0;
-    while count <= STRETCHES {
+    while count <= INTERVALS {
         let mut k = 0;
         while k < count {
             first[count][k] = 1.0;
@@ -112,28 +115,28 @@ const FIRST: [Stretches; STRETCHES + 1] = {
     first
 };
 
-/// How many sums a leaf has.
-const SUMS: usize = FEATURES * LEVELS;
+/// The number of sums of a leaf.
+const SUMS: usize = FEATURES * BINS;
 
-/// Sums by feature and level.
+/// Sums by feature and bin.
 type Histogram = [Sums; SUMS];
 
-/// A sample as the fit needs it.
+/// A sample in the form of the fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Trial {
-    pub(crate) row: Row,
-    /// Stretches that it was seen to survive.
+pub(crate) struct Example {
+    pub(crate) row: FeatureRow,
+    /// The number of intervals that the hole survived.
     pub(crate) survived: u8,
-    /// Whether it was seen to end in the next one.
+    /// Whether the hole ended in the next interval.
     pub(crate) ended: bool,
     pub(crate) weight: f32,
 }
 
-impl Trial {
-    /// From a remaining length, known (ended) or known to be at least so long.
-    pub(crate) fn new(row: Row, length_s: f32, ended: bool, weight: f32) -> Self {
+impl Example {
+    /// An example from a remaining length, which is known (`ended`) or a lower bound.
+    pub(crate) fn new(row: FeatureRow, length_s: f32, ended: bool, weight: f32) -> Self {
         let survived = if ended {
-            // A hole that ends at an edge ends in the stretch before it.
+            // A hole that ends at an edge ends in the interval before the edge.
             EDGES_S.partition_point(|&edge| edge < length_s)
         } else {
             EDGES_S.partition_point(|&edge| edge <= length_s)
@@ -141,19 +144,19 @@ impl Trial {
         Self {
             row,
             survived: survived as u8,
-            ended: ended && survived < STRETCHES,
+            ended: ended && survived < INTERVALS,
             weight,
         }
     }
 
-    /// How many stretches it is at risk in, from the first on.
+    /// The number of intervals at risk, from the first on.
     fn risk(&self) -> usize {
         usize::from(self.survived + u8::from(self.ended))
     }
 
-    /// Whether it is at risk in a stretch, and whether it ends there.
-    pub(super) fn outcome(&self, stretch: usize) -> Option<f32> {
-        match stretch.cmp(&usize::from(self.survived)) {
+    /// The outcome in an interval: 1 if the hole ended there, else 0; `None` if not at risk.
+    pub(super) fn outcome(&self, interval: usize) -> Option<f32> {
+        match interval.cmp(&usize::from(self.survived)) {
             std::cmp::Ordering::Less => Some(0.0),
             std::cmp::Ordering::Equal if self.ended => Some(1.0),
             _ => None,
@@ -161,14 +164,14 @@ impl Trial {
     }
 }
 
-/// Fits a model to trials in the order of time: `trees` trees on top of what the age alone says.
-/// Nothing if there is nothing to learn from.
-pub(crate) fn fit(trials: &[Trial], trees: usize, seed: u64) -> Option<Model> {
-    if trials.is_empty() {
+/// Fits a model of `trees` trees, on top of the hazard by age, to examples in the order of time.
+/// `None` without examples.
+pub(crate) fn fit(examples: &[Example], trees: usize, seed: u64) -> Option<Model> {
+    if examples.is_empty() {
         return None;
     }
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut fit = Fit::new(trials);
+    let mut fit = Fit::new(examples);
     let mut model = fit.begin();
     for _ in 0..trees {
         match fit.tree(&mut rng) {
@@ -179,14 +182,13 @@ pub(crate) fn fit(trials: &[Trial], trees: usize, seed: u64) -> Option<Model> {
     Some(model)
 }
 
-/// How many trees a model of these trials is to have: as many as forecast the newest quarter best,
-/// learnt from what was before. So a machine that has shown little is forecast by age, and none is
-/// believed more than it has earned.
-pub(crate) fn trees(trials: &[Trial], seed: u64) -> usize {
-    let before = trials.len() - trials.len() / 4;
-    let (past, newest) = trials.split_at(before);
-    // Holes that were there at the cut are in both parts: what was asked just before it is left
-    // out, so that nothing is judged by itself.
+/// The number of trees for these examples. It is the number that forecasts the newest quarter best
+/// when fitted to the examples before. So a machine with few data is forecast by age alone.
+pub(crate) fn trees(examples: &[Example], seed: u64) -> usize {
+    let before = examples.len() - examples.len() / 4;
+    let (past, newest) = examples.split_at(before);
+    // Holes present at the cut are in both parts. Examples just before the cut are left out, so
+    // that no hole is scored by a model fitted to itself.
     let past = past.get(..before - before / 16).unwrap_or_default();
     if newest.is_empty() || past.is_empty() {
         0
@@ -195,20 +197,21 @@ pub(crate) fn trees(trials: &[Trial], seed: u64) -> usize {
     }
 }
 
-/// How many trees learnt from the past forecast the newest trials best.
-fn best_count(past: &[Trial], newest: &[Trial], seed: u64) -> usize {
+/// The number of trees fitted to the past that forecasts the newest examples best.
+fn best_count(past: &[Example], newest: &[Example], seed: u64) -> usize {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut fit = Fit::new(past);
     let model = fit.begin();
-    let mut odds: Vec<Stretches> = newest.iter().map(|trial| model.odds(&trial.row)).collect();
-    let loss = |odds: &[Stretches]| -> f64 { newest.iter().zip(odds).map(surprise).sum() };
+    let initial = newest.iter().map(|example| model.odds(&example.row));
+    let mut odds: Vec<PerInterval> = initial.collect();
+    let loss = |odds: &[PerInterval]| -> f64 { newest.iter().zip(odds).map(surprise).sum() };
     let mut best = (0, loss(&odds));
     for count in 1..=TREES {
         let Some(tree) = fit.tree(&mut rng) else {
             break;
         };
-        for (trial, odds) in newest.iter().zip(&mut odds) {
-            if let Some(leaf) = tree.leaves.get(tree.leaf(&trial.row)) {
+        for (example, odds) in newest.iter().zip(&mut odds) {
+            if let Some(leaf) = tree.leaves.get(tree.leaf(&example.row)) {
                 for (odds, add) in odds.iter_mut().zip(leaf) {
                     *odds += add;
                 }
@@ -226,27 +229,27 @@ fn best_count(past: &[Trial], newest: &[Trial], seed: u64) -> usize {
     best.0
 }
 
-/// Minus the log-likelihood of what was seen.
-fn surprise((trial, odds): (&Trial, &Stretches)) -> f64 {
+/// Minus the log-likelihood of an example.
+fn surprise((example, odds): (&Example, &PerInterval)) -> f64 {
     let seen = odds.iter().enumerate().map_while(|(k, &odds)| {
-        let outcome = trial.outcome(k)?;
+        let outcome = example.outcome(k)?;
         let wrong = if outcome > 0.5 { -odds } else { odds };
         Some(f64::from(wrong.max(0.0) + (-wrong.abs()).exp().ln_1p()))
     });
-    f64::from(trial.weight) * seen.sum::<f64>()
+    f64::from(example.weight) * seen.sum::<f64>()
 }
 
-/// Log-odds of each stretch by age alone. An age that few were seen at is drawn to all.
-fn by_age(trials: &[Trial]) -> Vec<Stretches> {
-    let mut all = [(0.5f64, 1.0f64); STRETCHES];
-    let mut ages = [[(0.0f64, 0.0f64); STRETCHES]; LEVELS];
-    for trial in trials {
-        let [age, ..] = trial.row;
+/// The log-odds of each interval by age alone. An age with few examples is drawn to the mean.
+fn by_age(examples: &[Example]) -> Vec<PerInterval> {
+    let mut all = [(0.5f64, 1.0f64); INTERVALS];
+    let mut ages = [[(0.0f64, 0.0f64); INTERVALS]; BINS];
+    for example in examples {
+        let [age, ..] = example.row;
         for (k, all) in all.iter_mut().enumerate() {
-            let Some(outcome) = trial.outcome(k) else {
+            let Some(outcome) = example.outcome(k) else {
                 break;
             };
-            let (ended, risk) = (f64::from(trial.weight * outcome), f64::from(trial.weight));
+            let (ended, risk) = (f64::from(example.weight * outcome), f64::from(example.weight));
             *all = (all.0 + ended, all.1 + risk);
             let of_age = ages
                 .get_mut(usize::from(age))
@@ -257,8 +260,8 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
         }
     }
     let prior = AGE_PRIOR;
-    let odds = |ages: &[(f64, f64); STRETCHES]| {
-        let mut odds = [0.0; STRETCHES];
+    let odds = |ages: &[(f64, f64); INTERVALS]| {
+        let mut odds = [0.0; INTERVALS];
         for ((odds, &(ended, risk)), (ended_all, risk_all)) in odds.iter_mut().zip(ages).zip(all) {
             let share = (ended + prior * ended_all / risk_all) / (risk + prior);
             let share = share.clamp(1e-6, 1.0 - 1e-6);
@@ -270,18 +273,19 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
 }
 
 struct Fit<'a> {
-    trials: &'a [Trial],
-    /// By trial, the places of its levels in a histogram.
+    examples: &'a [Example],
+    /// By example, the places of its bins in a histogram.
     places: Vec<[u16; FEATURES]>,
-    /// By feature, the levels of the trials.
+    /// By feature, the bins of the examples.
     columns: [Vec<u8>; FEATURES],
-    odds: Vec<Stretches>,
+    odds: Vec<PerInterval>,
     sums: Vec<Sums>,
     leaf: Vec<u8>,
-    /// By leaf.
+    /// The histogram of each leaf.
     histograms: Vec<Histogram>,
-    /// The trials that the tree sees, by leaf and then in their order; where each leaf ends.
+    /// The examples in the fit of the tree, by leaf and then in their order.
     seen: Vec<u32>,
+    /// The end of each leaf in `seen`.
     ends: Vec<usize>,
     above: Vec<u32>,
 }
@@ -291,14 +295,14 @@ struct Fit<'a> {
     reason = "the inner loops of the fit; places are below lengths that are set here"
 )]
 impl<'a> Fit<'a> {
-    fn new(trials: &'a [Trial]) -> Self {
+    fn new(examples: &'a [Example]) -> Self {
         Self {
-            trials,
-            places: trials.iter().map(|trial| places(&trial.row)).collect(),
-            columns: std::array::from_fn(|at| trials.iter().map(|trial| trial.row[at]).collect()),
+            examples,
+            places: examples.iter().map(|example| places(&example.row)).collect(),
+            columns: std::array::from_fn(|at| examples.iter().map(|one| one.row[at]).collect()),
             odds: Vec::new(),
-            sums: vec![Sums::default(); trials.len()],
-            leaf: vec![0; trials.len()],
+            sums: vec![Sums::default(); examples.len()],
+            leaf: vec![0; examples.len()],
             histograms: Vec::new(),
             seen: Vec::new(),
             ends: Vec::new(),
@@ -306,22 +310,22 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// What the age alone says.
+    /// The model by age alone.
     fn begin(&mut self) -> Model {
         let model = Model {
-            by_age: by_age(self.trials),
+            by_age: by_age(self.examples),
             trees: Vec::with_capacity(TREES),
         };
-        let odds = self.trials.iter().map(|trial| model.odds(&trial.row));
+        let odds = self.examples.iter().map(|example| model.odds(&example.row));
         self.odds = odds.collect();
         model
     }
 
     fn tree(&mut self, rng: &mut ChaCha8Rng) -> Option<Tree> {
         self.seen.clear();
-        self.seen.resize(self.trials.len(), 0);
+        self.seen.resize(self.examples.len(), 0);
         let mut count = 0;
-        for at in 0..self.trials.len() {
+        for at in 0..self.examples.len() {
             self.seen[count] = at as u32;
             count += usize::from(rng.random_bool(SEEN));
         }
@@ -340,8 +344,8 @@ impl<'a> Fit<'a> {
             };
             *slot = question;
             let column = &self.columns[question.0 as usize];
-            for (leaf, &level) in self.leaf.iter_mut().zip(column) {
-                *leaf |= u8::from(level > question.1) << depth;
+            for (leaf, &bin) in self.leaf.iter_mut().zip(column) {
+                *leaf |= u8::from(bin > question.1) << depth;
             }
             let leaves = 1 << depth;
             self.part(leaves);
@@ -359,10 +363,10 @@ impl<'a> Fit<'a> {
             }
         }
         let sums = sums.map(|sums| sums.split());
-        let value = |(g, q): &(Stretches, Stretches)| -> Stretches {
+        let value = |(g, q): &(PerInterval, PerInterval)| -> PerInterval {
             std::array::from_fn(|k| -RATE * g[k] / (q[k] + PENALTY))
         };
-        let mut leaves: Vec<Stretches> = sums.iter().map(value).collect();
+        let mut leaves: Vec<PerInterval> = sums.iter().map(value).collect();
         settle(&mut leaves, &sums, &questions);
         for (odds, &leaf) in self.odds.iter_mut().zip(&self.leaf) {
             for (odds, add) in odds.iter_mut().zip(&leaves[leaf as usize]) {
@@ -372,17 +376,18 @@ impl<'a> Fit<'a> {
         Some(Tree { questions, leaves })
     }
 
-    // By itself, so that its constants stay in registers.
+    // A function of its own, so that its constants stay in registers.
     #[inline(never)]
     fn gradients(&mut self) {
         for &at in &self.seen {
             let at = at as usize;
-            let trial = &self.trials[at];
+            let example = &self.examples[at];
             let hazards = hazards(&self.odds[at]);
-            let (at_risk, survived) = (&FIRST[trial.risk()], &FIRST[usize::from(trial.survived)]);
-            let (mut g, mut q) = ([0.0; STRETCHES], [0.0; STRETCHES]);
-            for k in 0..STRETCHES {
-                let weight = trial.weight * at_risk[k];
+            let at_risk = &FIRST[example.risk()];
+            let survived = &FIRST[usize::from(example.survived)];
+            let (mut g, mut q) = ([0.0; INTERVALS], [0.0; INTERVALS]);
+            for k in 0..INTERVALS {
+                let weight = example.weight * at_risk[k];
                 let outcome = 1.0 - survived[k];
                 g[k] = weight * (hazards[k] - outcome);
                 q[k] = weight * hazards[k] * (1.0 - hazards[k]);
@@ -391,20 +396,20 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// The places of a leaf's trials among those seen.
+    /// The range of a leaf in `seen`.
     fn range(&self, leaf: usize) -> std::ops::Range<usize> {
         let from = leaf.checked_sub(1).map_or(0, |before| self.ends[before]);
         from..self.ends[leaf]
     }
 
-    /// Moves those that answered the newest question with yes behind all that said no, leaf by
-    /// leaf: leaf `l` becomes `l` and `l + leaves`. The order within a leaf stays.
+    /// Splits every leaf by the newest question: leaf `l` becomes `l` and `l + leaves`. All
+    /// examples above the question move behind all those below. The order within a leaf stays.
     fn part(&mut self, leaves: usize) {
         self.above.resize(self.seen.len(), 0);
         let (mut from, mut below, mut above) = (0, 0, 0);
         let mut ends = Vec::with_capacity(leaves);
         for end in &mut self.ends {
-            // Without a branch, since none can be foretold: both are written, one place moves on.
+            // Both places are written and one moves on, since a branch would be mispredicted.
             for place in from..*end {
                 let at = self.seen[place];
                 let is_above = usize::from(self.leaf[at as usize]) >= leaves;
@@ -420,8 +425,8 @@ impl<'a> Fit<'a> {
         self.ends.extend(ends.iter().map(|end| below + end));
     }
 
-    /// The sums of a leaf that was divided: those of the part with fewer trials are taken, and
-    /// the rest is of the other.
+    /// Computes the histograms of both parts of a leaf. The part with fewer examples is summed up,
+    /// and the other one is the difference to the whole.
     fn divide(&mut self, below: usize, above: usize) {
         let (fewer, more) = if self.range(below).len() < self.range(above).len() {
             (below, above)
@@ -439,49 +444,49 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// Adds up the trials of a leaf.
+    /// Sums up the examples of a leaf.
     fn sum_up(&mut self, leaf: usize) {
         let range = self.range(leaf);
         let histogram = &mut self.histograms[leaf];
         for &at in &self.seen[range] {
             let at = at as usize;
             let (places, [a, b, c, d]) = (&self.places[at], self.sums[at].0);
-            match self.trials[at].risk().div_ceil(2) {
+            match self.examples[at].risk().div_ceil(2) {
                 0 => {}
-                1 => tell(histogram, places, [a]),
-                2 => tell(histogram, places, [a, b]),
-                3 => tell(histogram, places, [a, b, c]),
-                _ => tell(histogram, places, [a, b, c, d]),
+                1 => add_to(histogram, places, [a]),
+                2 => add_to(histogram, places, [a, b]),
+                3 => add_to(histogram, places, [a, b, c]),
+                _ => add_to(histogram, places, [a, b, c, d]),
             }
         }
     }
 
-    /// The question that gains most, if any gains.
+    /// The question with the largest gain; `None` if none gains.
     fn question(&self) -> Option<(u8, u8)> {
         let mut best = (1e-3f32, None);
         for (feature, &is_falling) in FALLING.iter().enumerate() {
-            let mut gains = [0.0f32; LEVELS];
+            let mut gains = [0.0f32; BINS];
             for histogram in &self.histograms {
-                let levels = &histogram[feature * LEVELS..][..LEVELS];
+                let bins = &histogram[feature * BINS..][..BINS];
                 let mut whole = Sums::default();
-                for level in levels {
-                    whole.add(&level.0);
+                for bin in bins {
+                    whole.add(&bin.0);
                 }
                 let whole = whole.split();
                 let mut below = Sums::default();
                 let mut gain = gain_of(&below.split(), &whole, is_falling);
-                for (slot, level) in gains.iter_mut().zip(levels) {
-                    // Many levels are of no trial in a leaf, and change nothing.
-                    if *level != Sums::default() {
-                        below.add(&level.0);
+                for (slot, bin) in gains.iter_mut().zip(bins) {
+                    // Many bins have no example in a leaf and change nothing.
+                    if *bin != Sums::default() {
+                        below.add(&bin.0);
                         gain = gain_of(&below.split(), &whole, is_falling);
                     }
                     *slot += gain;
                 }
             }
-            for (level, &gain) in gains.iter().enumerate().take(LEVELS - 1) {
+            for (bin, &gain) in gains.iter().enumerate().take(BINS - 1) {
                 if gain > best.0 {
-                    best = (gain, Some((feature as u8, level as u8)));
+                    best = (gain, Some((feature as u8, bin as u8)));
                 }
             }
         }
@@ -489,30 +494,34 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// The places of levels in a histogram.
-fn places(row: &Row) -> [u16; FEATURES] {
+/// The places of the bins of a row in a histogram.
+fn places(row: &FeatureRow) -> [u16; FEATURES] {
     let mut places = [0; FEATURES];
-    for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
-        *place = feature * LEVELS as u16 + u16::from(level) % LEVELS as u16;
+    for ((place, &bin), feature) in places.iter_mut().zip(row).zip(0..) {
+        *place = feature * BINS as u16 + u16::from(bin) % BINS as u16;
     }
     places
 }
 
-/// Adds what is known of a trial in the first stretches to the sums of its levels.
+/// Adds the sums of an example in its first intervals to the bins of a histogram.
 #[expect(clippy::indexing_slicing, reason = "a place is below their number")]
-fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], more: [[f32; 4]; N]) {
+fn add_to<const N: usize>(
+    histogram: &mut Histogram,
+    places: &[u16; FEATURES],
+    more: [[f32; 4]; N],
+) {
     for &place in places {
         histogram[usize::from(place) % SUMS].add(&more);
     }
 }
 
-/// The hazards of all stretches at once: [`logistic`](super::model::logistic) to 1e-6.
-#[expect(clippy::indexing_slicing, reason = "stretches are below their number")]
-fn hazards(odds: &Stretches) -> Stretches {
-    let mut hazards = [0.0; STRETCHES];
-    for k in 0..STRETCHES {
-        // e^-odds = 2^n 2^f with n whole and f within a half; adding and taking off 1.5 * 2^23
-        // rounds. The polynomial is that of 2^f with the least error there.
+/// The hazards of all intervals at once: [`logistic`](super::model::logistic) to 1e-6.
+#[expect(clippy::indexing_slicing, reason = "intervals are below their number")]
+fn hazards(odds: &PerInterval) -> PerInterval {
+    let mut hazards = [0.0; INTERVALS];
+    for k in 0..INTERVALS {
+        // e^-odds = 2^n 2^f with n whole and |f| at most one half. Adding and subtracting 1.5 *
+        // 2^23 rounds. The polynomial has the least error for 2^f in that range.
         let x = odds[k] * -std::f32::consts::LOG2_E;
         let x = if x > 120.0 { 120.0 } else { x };
         let x = if x < -120.0 { -120.0 } else { x };
@@ -530,16 +539,16 @@ fn hazards(odds: &Stretches) -> Stretches {
     hazards
 }
 
-/// What telling a part of a leaf, by gradients and curvatures, from the rest gains; nothing in a
-/// stretch where the part above would have the higher hazard though it must not.
-#[expect(clippy::indexing_slicing, reason = "stretches are below their number")]
+/// The gain of splitting a leaf, from the gradients and curvatures of the part below and the whole.
+/// For a falling feature, an interval in which the hazard would rise gains zero.
+#[expect(clippy::indexing_slicing, reason = "intervals are below their number")]
 fn gain_of(
-    (below_g, below_q): &(Stretches, Stretches),
-    (whole_g, whole_q): &(Stretches, Stretches),
+    (below_g, below_q): &(PerInterval, PerInterval),
+    (whole_g, whole_q): &(PerInterval, PerInterval),
     is_falling: bool,
 ) -> f32 {
-    let mut gains = [0.0; STRETCHES];
-    for k in 0..STRETCHES {
+    let mut gains = [0.0; INTERVALS];
+    for k in 0..INTERVALS {
         let (g, other_g) = (below_g[k], whole_g[k] - below_g[k]);
         let q = below_q[k].max(0.0) + PENALTY;
         let other_q = (whole_q[k] - below_q[k]).max(0.0) + PENALTY;
@@ -552,27 +561,27 @@ fn gain_of(
     gains.iter().sum()
 }
 
-/// Where leaves that differ in one answer about a falling feature stand the wrong way round,
-/// both take their mean.
+/// Replaces two leaves by their mean where they differ in one question on a falling feature and the
+/// hazard rises.
 #[expect(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
     reason = "places are below the number of leaves"
 )]
 fn settle(
-    leaves: &mut [Stretches],
-    sums: &[(Stretches, Stretches)],
+    leaves: &mut [PerInterval],
+    sums: &[(PerInterval, PerInterval)],
     questions: &[(u8, u8); DEPTH],
 ) {
     for _ in 0..8 {
         let mut is_settled = true;
-        for (bit, &(feature, level)) in questions.iter().enumerate() {
-            if level == u8::MAX || !FALLING[feature as usize] {
+        for (bit, &(feature, bin)) in questions.iter().enumerate() {
+            if bin == u8::MAX || !FALLING[feature as usize] {
                 continue;
             }
             for below in (0..LEAVES).filter(|leaf| leaf >> bit & 1 == 0) {
                 let above = below | 1 << bit;
-                for k in 0..STRETCHES {
+                for k in 0..INTERVALS {
                     if leaves[above][k] > leaves[below][k] + 1e-6 {
                         let weight = |leaf: usize| sums[leaf].1[k].max(0.0) + PENALTY;
                         let (a, b) = (weight(above), weight(below));

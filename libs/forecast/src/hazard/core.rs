@@ -1,61 +1,61 @@
-//! The hazard on numbered nodes: what it keeps, how it learns, what it forecasts.
+//! The hazard on numbered nodes: its state, its steps and its forecasts.
 
 use super::curves::{GRID, Grouping};
 use super::drift::Drift;
-use super::features::Row;
-use super::model::{Model, Stretches};
+use super::features::FeatureRow;
+use super::fit::{Fits, Trees};
+use super::model::{Model, PerInterval};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
-use super::settings::{HazardSettings, Oddities, OrderReport, OrderState};
-use super::task::{Fits, Trees};
-use crate::joint::Links;
+use super::settings::{HazardSettings, Anomalies, OrderReport, OrderState};
+use crate::co_departure::CoDeparture;
 use crate::order::Taken;
 use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
 
-/// A clock that goes back by more than this tells of another time, not of a disorder.
-const ANOTHER_TIME_S: f64 = 3600.0;
+/// A clock that goes back by more than this, in seconds, has restarted; less is a disorder.
+const RESTART_S: f64 = 3600.0;
 
-/// So many half-lives are remembered.
+/// Samples are kept for this many half-lives.
 const REMEMBERED: f64 = 4.0;
 
-/// Without a half-life, so much is remembered, seconds: ten years.
-const FOR_EVER_S: f64 = 3.2e8;
+/// Samples are kept for this time without a half-life, seconds: ten years.
+const NO_DECAY_S: f64 = 3.2e8;
 
-/// Time constant of the nodes taken of late, seconds.
-const LATELY_S: f64 = 900.0;
+/// The time constant of the recent rate, seconds.
+const RECENT_S: f64 = 900.0;
 
-/// An event's size counts for so much in the mean of late ones.
-const LATE_EVENT: f32 = 0.1;
+/// The weight of the newest event in the mean event size.
+const EVENT_WEIGHT: f32 = 0.1;
 
-/// The order is reconsidered once in so many leave events.
+/// The order is reconsidered after this many leave events.
 const RECONSIDERED: u64 = 16;
 
 /// The present holes in the order in which the scheduler takes them, with their curves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct View<'a> {
-    /// Present nodes, first taken first.
+    /// The present nodes, first taken first.
     pub nodes: &'a [u32],
-    /// For each of them, the place of its curve in `curves`.
+    /// The place in `curves` of the curve of each node.
     pub curve: &'a [u32],
     /// Probabilities of being open at each of [`GRID_S`](super::GRID_S), non-increasing.
     pub curves: &'a [[f32; GRID]],
-    /// For each of `nodes` but the last, the probability that it and the next one end in the
-    /// same event.
+    /// The probability that a node and the next one end in the same event, for each of `nodes` but
+    /// the last.
     pub link: &'a [f32],
 }
 
-/// What it is like on the machine of late.
+/// The recent leave events of the machine: their rate and mean size.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Lately {
+pub(super) struct RecentEvents {
     taken: f64,
-    pub(super) bite: f32,
+    pub(super) event_size: f32,
     last_event_s: Option<f64>,
     as_of_s: f64,
 }
 
-impl Lately {
+impl RecentEvents {
     fn fade(&mut self, now_s: f64) {
-        self.taken *= (-(now_s - self.as_of_s).max(0.0) / LATELY_S).exp();
+        self.taken *= (-(now_s - self.as_of_s).max(0.0) / RECENT_S).exp();
         self.as_of_s = now_s;
     }
 
@@ -63,18 +63,18 @@ impl Lately {
         self.fade(now_s);
         self.taken += nodes as f64;
         let size = nodes as f32;
-        self.bite += if self.last_event_s.is_none() {
+        self.event_size += if self.last_event_s.is_none() {
             size
         } else {
-            LATE_EVENT * (size - self.bite)
+            EVENT_WEIGHT * (size - self.event_size)
         };
         self.last_event_s = Some(now_s);
     }
 
-    /// Nodes a minute, and seconds since the last event.
-    pub(super) fn seen(&self, now_s: f64) -> (f32, f32) {
-        let fade = (-(now_s - self.as_of_s).max(0.0) / LATELY_S).exp();
-        let rate = self.taken * fade / (LATELY_S / 60.0);
+    /// The recent rate (nodes a minute), and the seconds since the last event.
+    pub(super) fn rate_and_quiet(&self, now_s: f64) -> (f32, f32) {
+        let fade = (-(now_s - self.as_of_s).max(0.0) / RECENT_S).exp();
+        let rate = self.taken * fade / (RECENT_S / 60.0);
         let quiet = self
             .last_event_s
             .map_or(0.0, |last| (now_s - last).max(0.0));
@@ -82,14 +82,14 @@ impl Lately {
     }
 }
 
-/// Learns from every step of a machine and forecasts its present holes. Times are seconds from
-/// any fixed moment.
+/// Learns from every step of a machine and forecasts its present holes. Times are seconds from any
+/// fixed origin.
 #[derive(Debug, Clone)]
 pub struct HazardCore {
     pub(super) settings: HazardSettings,
     pub(super) present: Present,
     pub(super) samples: Samples,
-    pub(super) links: Links,
+    pub(super) links: CoDeparture,
     pub(super) typical: Typical,
     pub(super) given: Evidence,
     pub(super) by_taken: Evidence,
@@ -107,30 +107,31 @@ pub struct HazardCore {
     pub(super) learns: bool,
     pub(super) fitting: Fits,
     pub(super) is_fitting: bool,
-    pub(super) lately: Lately,
+    pub(super) recent: RecentEvents,
     pub(super) drift: Drift,
-    pub(super) oddities: Oddities,
-    // Room that is used again and again.
+    pub(super) anomalies: Anomalies,
+    // Buffers that are used again.
     pub(super) places: Vec<usize>,
-    pub(super) rows: Vec<(u32, Row)>,
-    pub(super) open: Vec<Stretches>,
+    pub(super) rows: Vec<(u32, FeatureRow)>,
+    pub(super) open: Vec<PerInterval>,
     pub(super) grouping: Grouping,
     pub(super) link: Vec<f32>,
 }
 
 impl HazardCore {
-    /// Nothing learnt yet. `nodes` may be empty: nodes that turn up later are last in the order.
+    /// A hazard that has learnt nothing yet. `nodes` may be empty: later nodes come last in the
+    /// order.
     #[must_use]
     pub fn new(nodes: Nodes, settings: HazardSettings) -> Self {
         let remembered = settings
             .half_life
-            .map_or(FOR_EVER_S, |half| half.as_secs_f64() * REMEMBERED);
+            .map_or(NO_DECAY_S, |half| half.as_secs_f64() * REMEMBERED);
         let mut taken = Taken::default();
         taken.grow(nodes.count());
         Self {
             present: Present::new(nodes),
             samples: Samples::new(settings.samples, remembered, settings.seed),
-            links: Links::default(),
+            links: CoDeparture::default(),
             typical: Typical::default(),
             given: Evidence::default(),
             by_taken: Evidence::default(),
@@ -151,9 +152,9 @@ impl HazardCore {
             learns: true,
             fitting: Fits::Inside,
             is_fitting: false,
-            lately: Lately::default(),
+            recent: RecentEvents::default(),
             drift: Drift::default(),
-            oddities: Oddities::default(),
+            anomalies: Anomalies::default(),
             places: Vec::new(),
             rows: Vec::new(),
             open: Vec::new(),
@@ -163,22 +164,22 @@ impl HazardCore {
         }
     }
 
-    /// Takes other ranks or blocks, or more nodes; numbers stay what they are.
+    /// Sets new ranks and blocks, or adds nodes. The numbers of nodes stay the same.
     pub fn renumber(&mut self, nodes: Nodes) {
         self.taken.grow(nodes.count());
         self.present.renumber(nodes);
     }
 
-    /// Nodes leave the pool, then others join it, each with the start of its hole. All of one
-    /// call is one event.
+    /// Closes the holes of some nodes, then opens others, each with its start. All changes of one
+    /// call are one event.
     pub fn step(&mut self, now_s: f64, closed: &[u32], opened: &[(u32, f64)]) {
         let now_s = self.clock(now_s);
         for &node in closed {
             if self.present.mark(node) {
                 let began = self.present.slot(node).since_s;
-                self.oddities.negative += u64::from(now_s < began);
+                self.anomalies.negative += u64::from(now_s < began);
             } else {
-                self.oddities.unknown_end += 1;
+                self.anomalies.unknown_end += 1;
             }
         }
         if !self.present.leaving.is_empty() {
@@ -194,18 +195,19 @@ impl HazardCore {
         }
     }
 
-    /// From now on it watches and learns no more.
+    /// Stops learning; holes are still followed.
     pub fn freeze(&mut self) {
         self.learns = false;
     }
 
-    /// A node's hole ended unseen, some time after `last_seen_s`. Nothing is learnt from its end.
+    /// Records that the hole of a node ended unseen, some time after `last_seen_s`. Its samples are
+    /// censored.
     pub fn lose(&mut self, node: u32, last_seen_s: f64) {
         if self.present.mark(node) {
             self.samples.settle(node, last_seen_s, Fate::Censored);
             self.present.remove_marked();
         } else {
-            self.oddities.unknown_end += 1;
+            self.anomalies.unknown_end += 1;
         }
     }
 
@@ -217,9 +219,9 @@ impl HazardCore {
         if let Some(model) = self.model.take() {
             self.look(now_s, |_| true);
             self.open.clear();
-            let mut last: Option<(Row, Stretches)> = None;
+            let mut last: Option<(FeatureRow, PerInterval)> = None;
             for &(_, row) in &self.rows {
-                // Neighbours often look alike to the last level.
+                // Neighbours often have equal features.
                 let open = match last {
                     Some((known, open)) if known == row => open,
                     _ => model.open(&row, &self.drift.shift),
@@ -236,7 +238,7 @@ impl HazardCore {
         self.link.clear();
         let list = self.present.list(by);
         for (&a, &b) in list.iter().zip(list.iter().skip(1)) {
-            self.link.push(self.links.of(self.present.kinship(a, b)));
+            self.link.push(self.links.of(self.present.pair_features(a, b)));
         }
         View {
             nodes: self.present.list(by),
@@ -246,26 +248,26 @@ impl HazardCore {
         }
     }
 
-    /// Probability that two present nodes, neighbours in the order, end in the same event.
+    /// The probability that two present nodes, neighbours in the order, end in the same event.
     #[must_use]
     pub fn link(&self, node: u32, next: u32) -> f32 {
-        self.links.of(self.present.kinship(node, next))
+        self.links.of(self.present.pair_features(node, next))
     }
 
-    /// Whether a node's hole is present, and since when.
+    /// The start of the present hole of a node, seconds; `None` without one.
     #[must_use]
     pub fn present_since(&self, node: u32) -> Option<f64> {
         let slot = self.present.slot(node);
         slot.is_present.then_some(slot.since_s)
     }
 
-    /// Median length of the holes that ended of late, seconds, once enough have.
+    /// The median length of recently ended holes, seconds; `None` while too few have ended.
     #[must_use]
     pub fn typical_s(&self) -> Option<f64> {
         self.typical.median_s()
     }
 
-    /// How much has been learnt.
+    /// How far the hazard has learnt.
     #[must_use]
     pub fn learning(&self) -> Learning {
         if self.model.is_some() {
@@ -288,13 +290,13 @@ impl HazardCore {
         }
     }
 
-    /// What came in that should not have.
+    /// Inputs that contradict each other, counted.
     #[must_use]
-    pub fn oddities(&self) -> Oddities {
-        self.oddities
+    pub fn anomalies(&self) -> Anomalies {
+        self.anomalies
     }
 
-    /// How often a model was fitted.
+    /// The number of fits.
     #[must_use]
     pub fn fits(&self) -> u64 {
         self.fits
@@ -308,39 +310,39 @@ impl HazardCore {
         }
     }
 
-    /// Time goes on, whatever the clock says.
+    /// The time of a step. It does not go back, except after a restart of the clock.
     fn clock(&mut self, now_s: f64) -> f64 {
         if !now_s.is_finite() {
-            self.oddities.clock_back += 1;
+            self.anomalies.clock_back += 1;
         } else if !std::mem::replace(&mut self.has_begun, true) {
-            // What was saved may have been of a later time.
+            // The saved state may be of a later time.
             self.turn_back(now_s);
         } else if now_s >= self.now_s {
             self.now_s = now_s;
         } else {
-            self.oddities.clock_back += 1;
-            if now_s < self.now_s - ANOTHER_TIME_S {
+            self.anomalies.clock_back += 1;
+            if now_s < self.now_s - RESTART_S {
                 self.turn_back(now_s);
             }
         }
         self.now_s
     }
 
-    /// The clock was wrong, or is now: what it said of later than now tells nothing. Holes that
-    /// are there began by now.
+    /// Drops samples and times after `now_s`, since the clock was or is wrong. Present holes began
+    /// by `now_s`.
     fn turn_back(&mut self, now_s: f64) {
         self.samples.turn_back(now_s);
         self.present.turn_back(now_s);
-        self.lately = Lately::default();
+        self.recent = RecentEvents::default();
         self.drift.restart();
         if self.fitted_s > now_s {
-            // By lengths across the jump: the next end makes another model due.
+            // The model is fitted to lengths across the jump, so the next end makes a fit due.
             self.fitted_s = f64::NEG_INFINITY;
         }
         self.now_s = now_s;
     }
 
-    /// The marked nodes leave.
+    /// Closes the holes of the marked nodes.
     fn leave(&mut self, now_s: f64) {
         let by = self.by();
         if self.learns {
@@ -349,7 +351,7 @@ impl HazardCore {
         if self.state.is_order() {
             self.present.pass_over(by);
         }
-        self.lately.event(now_s, self.present.leaving.len());
+        self.recent.event(now_s, self.present.leaving.len());
         self.ended += self.present.leaving.len() as u64;
         for &node in &self.present.leaving {
             self.samples.settle(node, now_s, Fate::Ended);
@@ -368,28 +370,28 @@ impl HazardCore {
         let mut joining = Vec::with_capacity(opened.len());
         for &(node, since_s) in opened {
             if !self.present.make_room(node) {
-                self.oddities.unordered += 1;
+                self.anomalies.unordered += 1;
                 self.taken.grow(node as usize + 1);
             }
             let began = if since_s <= now_s {
                 since_s
             } else {
-                self.oddities.negative += 1;
+                self.anomalies.negative += 1;
                 now_s
             };
             if self.present.mark(node) {
-                // Its old hole ended unseen.
-                self.oddities.reopened += 1;
+                // The old hole of the node ended unseen.
+                self.anomalies.reopened += 1;
                 self.samples.settle(node, now_s, Fate::Censored);
             }
             joining.push((node, began));
         }
         self.present.remove_marked();
-        // A node that is told twice begins once.
+        // A node that is listed twice opens one hole.
         joining.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        let told = joining.len();
+        let listed = joining.len();
         joining.dedup_by_key(|hole| hole.0);
-        self.oddities.reopened += (told - joining.len()) as u64;
+        self.anomalies.reopened += (listed - joining.len()) as u64;
         self.present.open(&joining);
     }
 }

@@ -1,41 +1,41 @@
-//! Holes that are forecast nearly alike share a curve.
+//! Curves shared by holes with nearly equal forecasts.
 
-use super::model::{EDGES_S, STRETCHES, Stretches};
+use super::model::{EDGES_S, INTERVALS, PerInterval};
 
-/// How many points a curve has.
-pub(crate) const GRID: usize = STRETCHES + 6;
+/// The number of points of a curve.
+pub(crate) const GRID: usize = INTERVALS + 6;
 
-/// The times of a curve's points, seconds from now.
+/// The times of the points of a curve, seconds from now.
 pub const GRID_S: [f64; GRID] = [
     60.0, 150.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 57_600.0,
     115_200.0, 230_400.0, 460_800.0,
 ];
 
-/// At most so many distinct curves: bounds the size of a pool message.
+/// The largest number of distinct curves, which bounds the size of a pool message.
 pub(crate) const CURVES: usize = 256;
 
-/// The finest steps of probability by which curves are told apart, on each axis.
+/// The finest number of steps of probability on each axis of the grid.
 const STEPS: usize = 128;
 
-/// Groups curves that are nearly alike. Two are alike if they fall into one cell of a grid over
-/// the probability of being open after five minutes and after an hour. A cell's curve is the
-/// mean of its members, so that grouping does not bias. Cells are as fine as the number of
+/// Groups nearly equal curves. Two curves are in one group if they fall into one cell of a grid
+/// over the probabilities of being open after five minutes and after an hour. The curve of a cell
+/// is the mean of its members, so grouping adds no bias. Cells are as fine as the number of
 /// distinct curves allows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Grouping {
     /// The cell of each hole.
     cells: Vec<u32>,
     /// Sums and counts of the curves that share a cell.
-    sums: Vec<(Stretches, u32)>,
+    sums: Vec<(PerInterval, u32)>,
     /// The curve of each cell.
     number: Vec<u32>,
     pub(crate) index: Vec<u32>,
     pub(crate) curves: Vec<[f32; GRID]>,
 }
 
-/// The stretch that ends after five minutes.
+/// The interval that ends after five minutes.
 const SOON: usize = 2;
-/// The stretch that ends after an hour.
+/// The interval that ends after an hour.
 const LATE: usize = 4;
 
 impl Grouping {
@@ -44,8 +44,8 @@ impl Grouping {
         self.curves.clear();
     }
 
-    /// Takes the curves of all holes; `index` and `curves` tell who has which.
-    pub(crate) fn group(&mut self, open: &[Stretches]) {
+    /// Groups the curves of all holes. `index` has the curve of each hole in `curves`.
+    pub(crate) fn group(&mut self, open: &[PerInterval]) {
         self.clear();
         let mut steps = STEPS;
         loop {
@@ -68,7 +68,7 @@ impl Grouping {
             }
             if found as usize <= CURVES {
                 self.sums.clear();
-                self.sums.resize(found as usize, ([0.0; STRETCHES], 0));
+                self.sums.resize(found as usize, ([0.0; INTERVALS], 0));
                 break;
             }
             steps /= 2;
@@ -90,7 +90,7 @@ impl Grouping {
         self.curves.extend(curves);
     }
 
-    /// All holes share one exponential curve.
+    /// Gives all holes one exponential curve.
     pub(crate) fn alike(&mut self, holes: usize, mean_s: f64) {
         self.clear();
         self.index.resize(holes, 0);
@@ -101,11 +101,11 @@ impl Grouping {
 
 const _: () = assert!(EDGES_S[SOON] == 300.0 && EDGES_S[LATE] == 3600.0);
 
-/// The points between and beyond the stretches: the hazard of the last stretch is constant
-/// within it and goes on after it.
-fn extend(open: &Stretches) -> [f32; GRID] {
+/// The points of a curve from the ends of its intervals. The hazard is constant within an interval,
+/// and that of the last one goes on after it.
+fn extend(open: &PerInterval) -> [f32; GRID] {
     let &[a, b, c, quarter, hour, four, sixteen, last] = open;
-    // A constant hazard between two points: the survival at the share of the way.
+    // The survival at a share of the way between two points, with a constant hazard.
     let within = |from: f32, to: f32, share: f32| {
         if from > 1e-9 {
             from * (to.max(1e-12) / from).powf(share)
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_curves_become_few_without_bias() {
-        let open: Vec<Stretches> = (0..10_000u32)
+    fn many_curves_are_grouped_without_bias() {
+        let open: Vec<PerInterval> = (0..10_000u32)
             .map(|hole| {
                 let hazard = 0.002 + f64::from(hole) / 40_000.0;
                 let shape = 1.0 + f64::from(hole % 7) / 7.0;
@@ -162,7 +162,7 @@ mod tests {
                 .sum();
             (own, given)
         };
-        for k in 0..STRETCHES {
+        for k in 0..INTERVALS {
             let (own, given) = mean(k);
             assert!((own - given).abs() < 1.0, "{k}: {own} {given}");
         }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn few_holes_keep_their_own_curves() {
-        let open: Vec<Stretches> = (1..6).map(|n| [n as f32 / 8.0; STRETCHES]).collect();
+        let open: Vec<PerInterval> = (1..6).map(|n| [n as f32 / 8.0; INTERVALS]).collect();
         let mut grouping = Grouping::default();
         grouping.group(&open);
         assert_eq!(grouping.index, [0, 1, 2, 3, 4]);

@@ -1,19 +1,19 @@
-//! How the hazard learns: which order holds, what is asked, when it is fitted.
+//! The learning of the hazard: the choice of an order, samples, and the times of fits.
 
 use super::core::HazardCore;
-use super::features::{Place, Sight};
+use super::features::{Place, RawFeatures};
 use super::present::By;
 use super::settings::OrderState;
 use crate::OrderBy;
 
-/// After so many events a given order that leaves no trace is given up.
+/// The number of events after which a given order without significant evidence is dropped.
 const PATIENCE: u64 = 300;
 
-/// What was taken must show the order so much more plainly than the names do, in mean places.
+/// The margin by which the learnt order must beat the names, in mean places.
 const PLAINER: f64 = 0.04;
 
 impl HazardCore {
-    /// Keeps the level right between fits.
+    /// Updates the correction between fits.
     pub(super) fn follow(&mut self, now_s: f64) {
         if let Some(model) = &self.model
             && self.drift.is_due(now_s)
@@ -22,7 +22,7 @@ impl HazardCore {
         }
     }
 
-    /// Learns from where the leaving nodes stand.
+    /// Learns from the places of the leaving nodes.
     pub(super) fn witness(&mut self, by: By) {
         if let Some(place) = self.present.mean_place(By::Rank) {
             let nodes = self.present.leaving.len();
@@ -42,13 +42,13 @@ impl HazardCore {
             let leaves = |node| self.present.slot(node).is_leaving;
             if leaves(a) || leaves(b) {
                 self.links
-                    .pair(self.present.kinship(a, b), leaves(a) && leaves(b));
+                    .pair(self.present.pair_features(a, b), leaves(a) && leaves(b));
             }
         }
         self.links.event();
     }
 
-    /// Whether the order still holds, or another does.
+    /// Chooses the order that the evidence supports.
     pub(super) fn reconsider(&mut self) {
         let events = self.given.events();
         let state = match self.settings.order {
@@ -63,7 +63,7 @@ impl HazardCore {
                     (OrderState::Released, 0.5)
                 };
                 let taken = self.by_taken.mean().unwrap_or(0.5);
-                // Two orders about as plain would change places for ever.
+                // Without a margin, two orders of about equal evidence would alternate.
                 let plainer = match self.state {
                     OrderState::Taken => -PLAINER,
                     _ => PLAINER,
@@ -88,24 +88,24 @@ impl HazardCore {
         if state != self.state {
             let was_given = self.settings.order != OrderBy::Learnt;
             if was_given && state == OrderState::Released {
-                self.oddities.contradicted += 1;
+                self.anomalies.contradicted += 1;
             }
             self.turn(state);
         }
     }
 
-    /// Goes by another order.
+    /// Switches to another order.
     pub(super) fn turn(&mut self, state: OrderState) {
         self.state = state;
         self.present.reverse(state == OrderState::Reversed);
     }
 
-    /// Fills `rows` with the holes at the places that are wanted.
+    /// Fills `rows` with the features of the holes at the wanted places.
     pub(super) fn look(&mut self, now_s: f64, wanted: impl Fn(usize) -> bool) {
         let by = self.by();
         let is_order = self.state.is_order();
-        let (demand, quiet_s) = self.lately.seen(now_s);
-        let bite = self.lately.bite;
+        let (demand, quiet_s) = self.recent.rate_and_quiet(now_s);
+        let event_size = self.recent.event_size;
         let taken = &self.taken;
         let rows = &mut self.rows;
         rows.clear();
@@ -116,7 +116,7 @@ impl HazardCore {
             }
             let slot = present.slot(node);
             let group = present.group(slot.group);
-            let sight = Sight {
+            let features = RawFeatures {
                 age_s: (now_s - slot.since_s) as f32,
                 place: is_order.then_some(Place {
                     front: place,
@@ -130,11 +130,11 @@ impl HazardCore {
                 block: present.in_block(node),
                 pool,
                 demand,
-                bite,
+                event_size,
                 quiet_s,
-                eagerness: taken.eagerness(node),
+                hazard_ratio: taken.hazard_ratio(node),
             };
-            rows.push((node, sight.row()));
+            rows.push((node, features.row()));
         });
     }
 
@@ -161,14 +161,14 @@ impl HazardCore {
             && (self.ended_at_fit == 0 || is_grown || is_old)
     }
 
-    /// The model is as of a moment.
+    /// Notes the time of a fit and the ended holes in it.
     pub(super) fn mark_fitted(&mut self, now_s: f64, ended: u64) {
         self.fits += 1;
         self.ended_at_fit = ended;
         self.fitted_s = now_s;
     }
 
-    /// Brings the learnt order up to date.
+    /// Updates the learnt order.
     pub(super) fn rank_taken(&mut self) {
         let nodes = &self.present.nodes;
         let ranks = self.taken.ranks(

@@ -1,21 +1,21 @@
-//! The hazard's memory, as it is saved.
+//! The saved state of the hazard.
 
 use lacuna_model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::core::HazardCore;
 use super::drift::{Drift, Followers};
-use super::features::{FEATURES, Row};
-use super::levels::LEVELS;
+use super::feature_bins::BINS;
+use super::features::{FEATURES, FeatureRow};
 use super::model::Model;
 use super::named::Hazard;
 use super::samples::Fate;
 use super::settings::{HazardSettings, OrderState};
-use crate::joint::Links;
+use crate::co_departure::CoDeparture;
 use crate::saved::{ModelError, open, seal};
 use crate::{Evidence, Nodes, OrderBy, Saver, Typical};
 
-/// Version of what is saved: grows with every change of features, stretches or fields.
+/// The version of the saved format. It grows with every change of features, intervals or fields.
 const VERSION: u16 = 3;
 
 #[derive(Serialize, Deserialize)]
@@ -24,21 +24,21 @@ struct Memory {
     state: OrderState,
     given: Evidence,
     by_taken: Evidence,
-    links: Links,
+    links: CoDeparture,
     typical: Typical,
     model: Option<Model>,
-    /// How far the model is off of late; not known of older files.
+    /// The correction of the model between fits; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     level: Option<Followers>,
     ended: u64,
     fitted_s: f64,
-    /// Name, times taken, times expected.
+    /// For each node: name, times taken, times expected.
     taken: Vec<(String, f32, f32)>,
-    /// One step in so many was sampled; not known of older files.
+    /// The number of steps to one that is sampled; absent in older files.
     #[serde(default)]
     every: u64,
-    /// Levels, moment, remaining length, whether it ended.
-    samples: Vec<(Row, f64, f32, bool)>,
+    /// For each sample: features, time, remaining length, whether the hole ended.
+    samples: Vec<(FeatureRow, f64, f32, bool)>,
 }
 
 impl Hazard {
@@ -46,7 +46,7 @@ impl Hazard {
         seal("hazard", VERSION, &self.memory())
     }
 
-    /// What is to be saved, copied, and written by whoever calls.
+    /// A task that writes a copy of the state.
     pub(super) fn sealer(&self) -> Saver {
         let memory = self.memory();
         Box::new(move || seal("hazard", VERSION, &memory))
@@ -86,11 +86,11 @@ impl Hazard {
         }
     }
 
-    /// Takes up what was learnt. If the order is set otherwise now, the evidence for the old one
-    /// is left behind, and what was learnt of the rest is kept.
+    /// Restores a hazard from saved bytes. If the settings have another order, the evidence for the
+    /// old one is dropped and the rest is kept.
     ///
     /// # Errors
-    /// [`ModelError`] says what is wrong with the bytes.
+    /// [`ModelError`] if the bytes are damaged, or of another predictor or version.
     pub fn restore(settings: HazardSettings, bytes: &[u8]) -> Result<Self, ModelError> {
         let memory: Memory = open("hazard", VERSION, bytes)?;
         let damaged = |what: &str| ModelError::Damaged {
@@ -105,7 +105,7 @@ impl Hazard {
         };
         let mut samples = memory.samples.iter();
         if samples.any(|(row, at_s, length_s, _)| {
-            row.iter().any(|&level| usize::from(level) >= LEVELS)
+            row.iter().any(|&bin| usize::from(bin) >= BINS)
                 || !at_s.is_finite()
                 || length_s.is_nan()
                 || *length_s < 0.0
@@ -120,14 +120,14 @@ impl Hazard {
         let names = hazard.names.iter().map(NodeId::as_str);
         let nodes = Nodes::from_names(names, &hazard.core.settings.order);
         hazard.ranked = hazard.names.len();
-        hazard.core.take_up(nodes, memory);
+        hazard.core.restore(nodes, memory);
         hazard.core.drift = drift;
         Ok(hazard)
     }
 }
 
 impl HazardCore {
-    fn take_up(&mut self, nodes: Nodes, memory: Memory) {
+    fn restore(&mut self, nodes: Nodes, memory: Memory) {
         self.renumber(nodes);
         for (node, &(_, taken, expected)) in memory.taken.iter().enumerate() {
             self.taken.set(node, (taken.max(0.0), expected.max(0.0)));
@@ -158,20 +158,20 @@ const _: () = assert!(
 mod tests {
     use super::*;
 
-    /// One that is off by as much at each stretch, as its slowest follower has found.
-    fn off(level: f32) -> Hazard {
+    /// A hazard whose followers all have the same shift in each interval.
+    fn shifted(shift: f32) -> Hazard {
         let mut hazard = Hazard::new(HazardSettings::default());
         let mut followers = Drift::default().followers();
         for of in &mut followers {
-            *of = Drift::equal(level);
+            *of = Drift::equal(shift);
         }
         hazard.core.drift = Drift::restore(followers).unwrap();
         hazard
     }
 
     #[test]
-    fn the_level_of_the_newest_forecasts_is_kept() {
-        let hazard = off(0.7);
+    fn the_correction_between_fits_is_saved() {
+        let hazard = shifted(0.7);
         assert!(
             hazard
                 .core
@@ -183,7 +183,7 @@ mod tests {
         let bytes = hazard.seal().unwrap();
         let restored = Hazard::restore(HazardSettings::default(), &bytes).unwrap();
         assert_eq!(restored.core.drift, hazard.core.drift);
-        // A file from before levels were saved.
+        // An older file without the correction.
         let old = Memory {
             level: None,
             ..hazard.memory()
@@ -192,9 +192,9 @@ mod tests {
         assert!(!bytes.windows(5).any(|at| at == b"level"));
         let restored = Hazard::restore(HazardSettings::default(), &bytes).unwrap();
         assert_eq!(restored.core.drift, Drift::default());
-        // What no level can be is damage.
+        // An invalid shift is damage.
         for bad in [f32::NAN, 99.0] {
-            let mut memory = off(0.0).memory();
+            let mut memory = shifted(0.0).memory();
             memory.level = memory.level.map(|level| level.map(|_| Drift::equal(bad)));
             let bytes = seal("hazard", VERSION, &memory).unwrap();
             let refused = Hazard::restore(HazardSettings::default(), &bytes);

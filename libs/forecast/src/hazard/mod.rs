@@ -1,28 +1,28 @@
-//! The discrete-time hazard: how likely a hole is to end in each stretch of the time to come,
-//! given its age and its place in the scheduler's order.
+//! The discrete-time hazard: the probability that a hole ends in each interval of the time to
+//! come, given its age and its place in the scheduler's order.
 //!
-//! [`HazardCore`] works on numbered nodes, [`Hazard`] on named ones.
-//!
-//! For the present holes, in the order in which the scheduler takes nodes, it gives a survival
-//! curve each, and for each pair of neighbours the probability that both leave in one event.
+//! [`HazardCore`] works on numbered nodes, [`Hazard`] on named ones. Both give a survival curve
+//! for each present hole, in the order in which the scheduler takes nodes. For each pair of
+//! neighbours they give the probability that both leave in one event.
 
 mod boost;
 mod core;
 mod curves;
 mod drift;
+mod feature_bins;
 mod features;
+mod fit;
 mod learn;
-mod levels;
 mod memory;
 mod model;
 mod named;
 mod present;
+mod refit;
 mod samples;
 mod settings;
-mod task;
 
 pub use self::core::{HazardCore, View};
 pub use curves::GRID_S;
+pub use fit::{FitTask, Fits, Fitted};
 pub use named::Hazard;
-pub use settings::{HazardSettings, Oddities, OrderReport, OrderState};
-pub use task::{FitTask, Fits, Fitted};
+pub use settings::{Anomalies, HazardSettings, OrderReport, OrderState};

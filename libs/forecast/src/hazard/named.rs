@@ -6,28 +6,28 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, OrderSource, Timestamp
 
 use super::core::HazardCore;
 use super::curves::{GRID, GRID_S};
-use super::settings::{HazardSettings, Oddities, OrderReport};
+use super::settings::{HazardSettings, Anomalies, OrderReport};
 use crate::{FitTask, Fits, Fitted, Forecasts, Joint, Learning, Nodes, Predictor, Report, Saver};
 
-/// What is told within so many seconds is one event: some schedulers tell of a job node by node.
+/// Changes within this many seconds are one event: some schedulers report a job node by node.
 const ONE_EVENT_S: f64 = 1.0;
 
-/// Learns a discrete-time hazard and the scheduler's order while it runs; see [`HazardCore`].
+/// Learns a discrete-time hazard and the order of the scheduler while it runs; see [`HazardCore`].
 #[derive(Debug, Clone)]
 pub struct Hazard {
     pub(super) core: HazardCore,
     numbers: HashMap<NodeId, u32>,
     pub(super) names: Vec<NodeId>,
-    /// How many names have ranks.
+    /// The number of names with ranks.
     pub(super) ranked: usize,
-    /// What has been told of the newest event, and not yet taken in.
+    /// The time of the newest event, whose changes are pending.
     at_s: f64,
     closed: Vec<u32>,
     opened: Vec<(u32, f64)>,
 }
 
 impl Hazard {
-    /// Nothing learnt yet.
+    /// A hazard that has learnt nothing yet.
     #[must_use]
     pub fn new(settings: HazardSettings) -> Self {
         Self {
@@ -47,10 +47,10 @@ impl Hazard {
         self.core.order()
     }
 
-    /// What came in that should not have.
+    /// Inputs that contradict each other, counted.
     #[must_use]
-    pub fn oddities(&self) -> Oddities {
-        self.core.oddities()
+    pub fn anomalies(&self) -> Anomalies {
+        self.core.anomalies()
     }
 
     pub(super) fn number(&mut self, node: &NodeId) -> u32 {
@@ -63,7 +63,7 @@ impl Hazard {
         number
     }
 
-    /// Takes in what has been told, if what comes now is of another event.
+    /// Applies the pending changes if the next change is of another event.
     fn turn_to(&mut self, at: Timestamp) {
         let at_s = at.unix_seconds();
         if (at_s - self.at_s).abs() > ONE_EVENT_S {
@@ -119,7 +119,7 @@ impl Predictor for Hazard {
         self.turn_to(at);
         let number = self.number(&hole.node);
         if self.opened.iter().any(|&(node, _)| node == number) {
-            // It began and ended within what counts as one event: two steps of the same time.
+            // A hole that begins and ends within one event takes two steps.
             self.flush();
         }
         self.closed.push(number);
@@ -138,7 +138,7 @@ impl Predictor for Hazard {
     fn report(&self) -> Report {
         Report {
             order: Some(self.core.order()),
-            oddities: self.core.oddities(),
+            anomalies: self.core.anomalies(),
             fits: self.core.fits(),
         }
     }
@@ -196,7 +196,7 @@ impl Predictor for Hazard {
         {
             let place = places.get(node as usize).copied().unwrap_or(u32::MAX);
             let Some(slot) = index.get_mut(place as usize) else {
-                // Known as present, but not asked for.
+                // The hole is present, but not in the list.
                 is_gap = true;
                 continue;
             };
@@ -212,7 +212,7 @@ impl Predictor for Hazard {
                 *link = core.link(pair.0, next.0);
             }
         }
-        // Asked for, but never told of: forecast like the mean of the others.
+        // Holes in the list that were never opened get the mean forecast of the others.
         let known = index.iter().filter(|&&curve| curve != u32::MAX).count();
         if known < holes.len() {
             let mean = mean(&forecasts, &index);
@@ -231,7 +231,7 @@ impl Predictor for Hazard {
             forecasts,
             index,
             joint: Some(Joint {
-                // Without an order of the scheduler's this one says only who ends together.
+                // Without an order of the scheduler, only co-departures are meant.
                 source: if core.order().state.is_order() {
                     OrderSource::Scheduler
                 } else {
@@ -259,7 +259,7 @@ fn forecast(curve: &[f32; GRID]) -> Forecast {
     Forecast { points }
 }
 
-/// The mean curve of the holes that have one; an even chance for an hour if none has.
+/// The mean curve of the holes that have one; without any, a half-life of an hour.
 fn mean(forecasts: &[Forecast], index: &[u32]) -> Forecast {
     let mut sums = [0.0; GRID];
     let mut count = 0.0;

@@ -1,21 +1,21 @@
-//! The present holes in their orders, and what is kept of each.
+//! The present holes in their orders, with the state of each.
 
 use std::collections::BTreeMap;
 
 use crate::Nodes;
-use crate::joint::Kinship;
+use crate::co_departure::PairFeatures;
 
-/// Nobody's group.
+/// The group of an absent node.
 const NONE: u32 = u32::MAX;
 
-/// Holes that begin within this many seconds of each other in one step began together: some
-/// schedulers write the ends of a job node by node.
+/// Holes of one step that begin within this many seconds are one release: some schedulers write the
+/// ends of a job node by node.
 const TOGETHER_S: f64 = 1.0;
 
-/// A node passed over no more often than this still stands in the way of those behind it.
+/// A node passed over at most this often counts as fresh: it delays the nodes behind it.
 const FRESH: u16 = 3;
 
-/// What is kept of a node.
+/// The state of a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) since_s: f64,
@@ -33,14 +33,14 @@ const ABSENT: Slot = Slot {
     is_leaving: false,
 };
 
-/// Holes that began together.
+/// The holes of one release.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Group {
     pub(crate) size: u32,
     pub(crate) left: u32,
-    /// Releases before it.
+    /// The number of earlier releases.
     serial: u32,
-    /// Place of its first member; valid in the pass that has this stamp.
+    /// The place of its first member, valid in the walk with this stamp.
     front: u32,
     stamp: u32,
 }
@@ -55,20 +55,20 @@ struct Sorted {
 impl Sorted {
     fn sort(&mut self) {
         let key = &self.key;
-        // The list is a sorted run with some at its end, which the standard sort finds out.
+        // The list is sorted but for its end, which the standard sort exploits.
         self.list
             .sort_by_key(|&node| key.get(node as usize).copied().unwrap_or(u64::MAX));
     }
 }
 
-/// Which list.
+/// The key of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// The given order, or its reverse.
     Rank,
     /// The learnt order.
     Taken,
-    /// Newest release first, since the young end first.
+    /// Newest release first, since young holes end first.
     Release,
 }
 
@@ -119,7 +119,7 @@ impl Present {
         &self.list_of(by).list
     }
 
-    /// Takes other ranks and blocks, or more nodes.
+    /// Sets new ranks and blocks, or adds nodes.
     pub(crate) fn renumber(&mut self, mut nodes: Nodes) {
         let is_reversed = self.is_reversed;
         nodes.grow(self.slots.len());
@@ -149,14 +149,14 @@ impl Present {
         }
     }
 
-    /// Turns the given order round.
+    /// Sets the direction of the given order.
     pub(crate) fn reverse(&mut self, reversed: bool) {
         let nodes = std::mem::take(&mut self.nodes);
         self.is_reversed = reversed;
         self.renumber(nodes);
     }
 
-    /// Takes a new learnt order.
+    /// Sets a new learnt order.
     pub(crate) fn learn(&mut self, ranks: &[u32]) {
         let [_, taken, _] = &mut self.lists;
         for (key, &rank) in taken.key.iter_mut().zip(ranks) {
@@ -165,7 +165,7 @@ impl Present {
         taken.sort();
     }
 
-    /// Makes room for a node that was not known; whether it was.
+    /// Makes room for a node, and tells whether it was known.
     pub(crate) fn make_room(&mut self, node: u32) -> bool {
         let known = (node as usize) < self.slots.len();
         if !known {
@@ -176,7 +176,7 @@ impl Present {
         known
     }
 
-    /// Marks a node as leaving, if it is present and not marked.
+    /// Marks a present node as leaving. `false` if it is absent or marked already.
     pub(crate) fn mark(&mut self, node: u32) -> bool {
         match self.slots.get_mut(node as usize) {
             Some(slot) if slot.is_present && !slot.is_leaving => {
@@ -197,7 +197,7 @@ impl Present {
         self.in_block.get(block).copied().unwrap_or(0)
     }
 
-    /// A node's place among all nodes of the machine in an order, as a share.
+    /// The place of a node among all nodes of the machine in an order, as a share.
     pub(crate) fn rank_share(&self, by: By, node: u32) -> f32 {
         let count = self.slots.len().max(1) as u64;
         let place = match by {
@@ -221,8 +221,8 @@ impl Present {
         self.groups.get(group as usize).copied().unwrap_or_default()
     }
 
-    /// Mean place of the leaving nodes in a list, if some stay: 0 if they are its front, 1 if
-    /// they are its end, .5 on average if they are any.
+    /// The mean place of the leaving nodes in a list: 0 if they are its front, 1 if they are its
+    /// end, .5 on average for random nodes. `None` if no node stays.
     pub(crate) fn mean_place(&self, by: By) -> Option<f64> {
         let list = self.list(by);
         if self.leaving.is_empty() || self.leaving.len() >= list.len() {
@@ -238,18 +238,18 @@ impl Present {
         Some((places / leaving - leaving / 2.0) / (all - leaving))
     }
 
-    /// What two nodes have in common.
-    pub(crate) fn kinship(&self, a: u32, b: u32) -> Kinship {
+    /// The features that two nodes share.
+    pub(crate) fn pair_features(&self, a: u32, b: u32) -> PairFeatures {
         let (a_group, b_group) = (self.slot(a).group, self.slot(b).group);
         let left = self.group(a_group).left.min(self.group(b_group).left);
-        Kinship {
+        PairFeatures {
             release: a_group == b_group,
             left,
             block: self.nodes.block(a) == self.nodes.block(b),
         }
     }
 
-    /// Every node in front of the last leaving one is passed over once more.
+    /// Counts once more for every node in front of the last leaving one that it was passed over.
     pub(crate) fn pass_over(&mut self, by: By) {
         let [rank, taken, release] = &self.lists;
         let list = match by {
@@ -271,14 +271,14 @@ impl Present {
         }
     }
 
-    /// No hole began later than now.
+    /// Bounds the starts of holes by `now_s`.
     pub(crate) fn turn_back(&mut self, now_s: f64) {
         for slot in self.slots.iter_mut().filter(|slot| slot.is_present) {
             slot.since_s = slot.since_s.min(now_s);
         }
     }
 
-    /// Takes the marked nodes away.
+    /// Removes the marked nodes.
     pub(crate) fn remove_marked(&mut self) {
         if self.leaving.is_empty() {
             return;
@@ -305,13 +305,13 @@ impl Present {
         }
     }
 
-    /// Holes begin: `(node, since in seconds)`, none of them present.
+    /// Opens holes, given as `(node, start in seconds)`. None of the nodes is present.
     pub(crate) fn open(&mut self, opened: &[(u32, f64)]) {
-        // Keys are starts in units of what counts as together.
+        // The keys are starts in units of `TOGETHER_S`.
         let mut together: BTreeMap<i64, u32> = BTreeMap::new();
         for &(node, since_s) in opened {
             let unit = (since_s / TOGETHER_S).floor() as i64;
-            // A start in the unit before may be less than a unit away.
+            // A start in the unit before may be less than one unit away.
             let near = [unit, unit - 1].into_iter().find_map(|at| {
                 let group = together.get(&at).copied()?;
                 Some(group)
@@ -368,8 +368,8 @@ impl Present {
         reused.unwrap_or((self.groups.len() - 1) as u32)
     }
 
-    /// Walks along a list: calls `each(place, node, fresh nodes in front, place of the first of
-    /// its group)`.
+    /// Walks along a list and calls `each(self, place, node, fresh nodes in front, place of the
+    /// first node of its group)`.
     pub(crate) fn walk(&mut self, by: By, mut each: impl FnMut(&Self, u32, u32, u32, u32)) {
         self.stamp = self.stamp.wrapping_add(1);
         let list = {

@@ -1,41 +1,41 @@
-//! What the hazard learns from: holes as they were seen at some moment, and what became of them.
+//! The samples of the hazard: holes at some moment, with their later outcome.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::features::Row;
+use super::features::FeatureRow;
 
 /// No further sample.
 const NONE: u32 = u32::MAX;
 
-/// So many holes are asked after at one moment at most. Holes of one moment end in few events,
-/// so more moments teach more than more holes of one.
+/// The largest number of holes sampled at one moment. Holes of one moment end in few events, so
+/// more moments add more information than more holes of one moment.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// No more steps than this lie between two that are sampled, whatever a file says.
+/// The largest number of steps between two that are sampled, also for restored samples.
 const MOST_STEPS: u64 = 1 << 20;
 
-/// A length is less exact than a moment, by at most so many seconds.
+/// The rounding error of a length against a time, seconds.
 const ROUNDING_S: f64 = 1.0;
 
-/// What became of a sampled hole.
+/// The outcome of a sampled hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is still open.
+    /// The hole is still open.
     Open,
-    /// It ended after the time that is given.
+    /// The hole ended after `length_s`.
     Ended,
-    /// It was open when last seen, after the time that is given.
+    /// The hole was last seen open after `length_s`.
     Censored,
 }
 
-/// A hole as it was seen at one moment.
+/// A hole at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
-    pub(crate) row: Row,
-    /// When it was seen, seconds.
+    pub(crate) row: FeatureRow,
+    /// The time of the sample, seconds.
     pub(crate) at_s: f64,
-    /// Seconds from then to its fate.
+    /// The time from the sample to its outcome, seconds.
     pub(crate) length_s: f32,
     pub(crate) fate: Fate,
     node: u32,
@@ -43,19 +43,19 @@ pub(crate) struct Sample {
     next: u32,
 }
 
-/// A bounded choice of samples, spread evenly over the steps that are remembered: steps are when
-/// forecasts are asked for, so a busy hour counts for more than a quiet one.
+/// A bounded set of samples, spread evenly over the remembered steps. Forecasts are made at steps,
+/// so a busy hour weighs more than a quiet one.
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
     pub(crate) list: Vec<Sample>,
     capacity: usize,
-    /// First open sample of each node's present hole.
+    /// The first open sample of the present hole of each node.
     heads: Vec<u32>,
-    /// One step in so many is sampled.
+    /// The number of steps to one that is sampled.
     every: u64,
-    /// Steps since the last one that was.
+    /// The number of steps since the last one that was sampled.
     steps: u64,
-    /// What is older than this goes first when there is no more room, seconds.
+    /// The age beyond which samples are dropped first, seconds.
     remembered_s: f64,
     rng: ChaCha8Rng,
 }
@@ -73,7 +73,7 @@ impl Samples {
         }
     }
 
-    /// A step was made; whether holes are to be sampled at it.
+    /// Counts a step, and tells whether holes are sampled at it.
     pub(crate) fn is_due(&mut self) -> bool {
         self.steps += 1;
         let is_due = self.steps >= self.every;
@@ -83,7 +83,7 @@ impl Samples {
         is_due
     }
 
-    /// The places, ascending, of the holes to sample out of `count`.
+    /// Chooses the places, ascending, of the holes to sample out of `count`.
     pub(crate) fn choose(&mut self, count: usize, places: &mut Vec<usize>) {
         places.clear();
         if count <= AT_ONCE {
@@ -95,7 +95,7 @@ impl Samples {
         }
     }
 
-    pub(crate) fn push(&mut self, node: u32, row: Row, now_s: f64) {
+    pub(crate) fn push(&mut self, node: u32, row: FeatureRow, now_s: f64) {
         if self.heads.len() <= node as usize {
             self.heads.resize(node as usize + 1, NONE);
         }
@@ -112,7 +112,7 @@ impl Samples {
         }
     }
 
-    /// The node's hole met its fate at a moment.
+    /// Sets the outcome of all open samples of a node at a time.
     pub(crate) fn settle(&mut self, node: u32, at_s: f64, fate: Fate) {
         let Some(head) = self.heads.get_mut(node as usize) else {
             return;
@@ -125,15 +125,15 @@ impl Samples {
         }
     }
 
-    /// Every open hole is lost from sight at a moment.
+    /// Censors every open sample at a time.
     pub(crate) fn settle_all(&mut self, at_s: f64) {
         for node in 0..self.heads.len() as u32 {
             self.settle(node, at_s, Fate::Censored);
         }
     }
 
-    /// Time goes back to a moment: what was asked or answered later is forgotten, and what is
-    /// still open was so until then.
+    /// Sets time back: drops samples and outcomes after `now_s`, and censors the open samples at
+    /// it.
     pub(crate) fn turn_back(&mut self, now_s: f64) {
         self.settle_all(now_s);
         let latest_s = now_s + ROUNDING_S;
@@ -142,8 +142,8 @@ impl Samples {
         });
     }
 
-    /// Makes room if there is no more: drops what is too old, and if that is little every second
-    /// sample by lot, and takes half as many from then on.
+    /// Makes room if the set is full: drops samples that are too old. If these are few, drops half
+    /// of the samples at random and samples half as often from then on.
     pub(crate) fn make_room(&mut self, now_s: f64) {
         if self.list.len() + AT_ONCE <= self.capacity {
             return;
@@ -155,7 +155,7 @@ impl Samples {
             self.list.retain(|_| rng.next_u32() & 1 == 0);
             self.every = self.every.saturating_mul(2);
         } else if self.list.len() * 4 < self.capacity {
-            // The machine has become so quiet that there is room for more.
+            // On a quieter machine there is room for more samples.
             self.every = (self.every / 2).max(1);
         }
         self.heads.fill(NONE);
@@ -169,15 +169,15 @@ impl Samples {
         }
     }
 
-    /// How many steps there are to one that is sampled.
+    /// The number of steps to one that is sampled.
     pub(crate) const fn every(&self) -> u64 {
         self.every
     }
 
-    /// Takes over samples whose fate is known, and how often they were taken.
+    /// Restores samples with known outcomes, and the number of steps to one that is sampled.
     pub(crate) fn restore(
         &mut self,
-        samples: impl IntoIterator<Item = (Row, f64, f32, bool)>,
+        samples: impl IntoIterator<Item = (FeatureRow, f64, f32, bool)>,
         every: u64,
     ) {
         self.every = every.clamp(1, MOST_STEPS);
@@ -200,7 +200,7 @@ mod tests {
     use crate::hazard::features::FEATURES;
 
     #[test]
-    fn every_sample_of_a_hole_learns_its_fate() {
+    fn every_sample_of_a_hole_gets_its_outcome() {
         let mut samples = Samples::new(1000, 1e9, 1);
         for at in 0..5 {
             samples.push(3, [0; FEATURES], f64::from(at) * 10.0);
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wrong_clock_said_is_forgotten() {
+    fn samples_of_a_wrong_clock_are_dropped() {
         let mut samples = Samples::new(1000, 1e9, 1);
         samples.push(1, [0; FEATURES], 0.0);
         samples.push(2, [0; FEATURES], 10.0);
         samples.push(3, [0; FEATURES], 20.0);
         samples.settle(1, 40.0, Fate::Ended);
-        // A day ahead one hole ends and another is asked after.
+        // A day ahead, one hole ends and another is sampled.
         samples.settle(2, 86_400.0, Fate::Ended);
         samples.push(4, [0; FEATURES], 86_400.0);
         samples.turn_back(50.0);
@@ -239,14 +239,14 @@ mod tests {
             left,
             [(0.0, 40.0, Fate::Ended), (20.0, 30.0, Fate::Censored)]
         );
-        // Open holes are asked after anew.
+        // Open holes are sampled again.
         samples.push(3, [0; FEATURES], 60.0);
         samples.settle(3, 70.0, Fate::Ended);
         assert_eq!(samples.list.last().unwrap().length_s, 10.0);
     }
 
     #[test]
-    fn memory_is_bounded_and_fates_survive_the_thinning() {
+    fn memory_is_bounded_and_outcomes_survive_the_thinning() {
         let mut samples = Samples::new(200, 1e9, 7);
         for at in 0..2000u32 {
             let now = f64::from(at);

@@ -1,4 +1,4 @@
-//! How the hazard learns, and what it says of itself.
+//! The settings and the reports of the hazard.
 
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use crate::settings::UNLEARNT;
 use crate::{Evidence, OrderBy};
 
-/// How the hazard learns and forecasts.
+/// The settings of the hazard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HazardSettings {
-    /// Where the order of nodes comes from.
+    /// The source of the order of nodes.
     pub order: OrderBy,
-    /// Mean remaining length believed while nothing has been learnt.
+    /// The mean remaining length until a model is fitted.
     pub fallback: Span,
-    /// After this time what was seen counts half; for ever if absent.
+    /// The time after which a sample counts half; `None` for no decay.
     pub half_life: Option<Span>,
-    /// Ended holes that must have been seen before what was learnt is used.
+    /// The number of ended holes before a model is fitted.
     pub needed: u64,
-    /// The model is fitted anew at least this often, in the cluster's time, if holes have ended.
+    /// The longest time between fits, in the cluster's time, if holes have ended.
     pub refit_every: Span,
-    /// Questions kept to learn from.
+    /// The largest number of samples.
     pub samples: usize,
-    /// Seed of the choice of what to learn from.
+    /// The seed of the choice of samples.
     pub seed: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for HazardSettings {
     }
 }
 
-/// What the order of nodes rests on now.
+/// The basis of the order of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderState {
@@ -47,9 +47,9 @@ pub enum OrderState {
     Given,
     /// Names, backwards.
     Reversed,
-    /// What was taken and what was passed over.
+    /// Learnt from which nodes were taken and which were passed over.
     Taken,
-    /// There is none: holes are kept together by release.
+    /// No order: holes are grouped by release.
     Released,
 }
 
@@ -60,7 +60,7 @@ impl OrderState {
         !matches!(self, Self::Released)
     }
 
-    /// In words.
+    /// The state in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -72,30 +72,30 @@ impl OrderState {
     }
 }
 
-/// What came in that should not have, counted.
+/// Inputs that contradict each other, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Oddities {
+pub struct Anomalies {
     /// Times that the clock went back.
     pub clock_back: u64,
-    /// Holes that begin after they were seen, or end before they begin.
+    /// Holes that begin after they were reported, or end before they begin.
     pub negative: u64,
     /// Ends of holes that were not present.
     pub unknown_end: u64,
-    /// Starts of holes on nodes that had one already.
+    /// Starts of holes on nodes with a present hole.
     pub reopened: u64,
-    /// Nodes that have no place in the order.
+    /// Nodes without a place in the order.
     pub unordered: u64,
-    /// Times that the given order was given up because the log contradicts it.
+    /// Times that the given order was dropped because the events contradict it.
     pub contradicted: u64,
 }
 
 /// The order and the evidence for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OrderReport {
-    /// What it rests on now.
+    /// The present basis of the order.
     pub state: OrderState,
-    /// Where taken nodes stood in the order that was given, forwards (by names if none was).
+    /// The places of taken nodes in the given order, forwards; by names without one.
     pub given: Evidence,
-    /// Where they stood in the order that was learnt before they were taken.
+    /// The places of taken nodes in the order that was learnt before.
     pub taken: Evidence,
 }

@@ -1,44 +1,44 @@
-//! Whether the scheduler takes nodes in an order at all.
+//! The evidence that the scheduler takes nodes in an order.
 
 use serde::{Deserialize, Serialize};
 
-/// The newest events count most: what an event weighs fades over about so many later ones, so
-/// that an order that was changed is found out.
+/// The weight of an event fades over about this many later ones, so that a change of the order
+/// shows.
 const REMEMBERED: f64 = 2000.0;
 
-/// So many standard errors from .5 make an order. One chance in 30,000 for independent events;
-/// neighbouring events are not quite independent, hence so many.
+/// The number of standard errors from .5 that is significant. For independent events this is one
+/// chance in 30,000. Neighbouring events are not quite independent, so the bound is high.
 pub(crate) const SIGNIFICANT: f64 = 4.0;
 
-/// So many events must have been seen before anything is said.
+/// The effective number of events before a standard error is given.
 const ENOUGH: f64 = 12.0;
 
-/// Where in the ordered list of idle nodes the taken ones stood, event by event: 0 if they were
-/// its front, 1 if they were its end, and .5 is the mean if there is no order. (The front `k` of
-/// `n` stand at `k / 2n` on average, the last `k` at `1 - k / 2n`; a mean place `m` counts as
-/// `(m - k / 2n) / (1 - k / n)`, so that large jobs show the order as plainly as small ones.)
+/// The places of taken nodes in the ordered list of idle nodes, by event: 0 if they were its front,
+/// 1 if they were its end, and .5 on average without an order. The first `k` of `n` nodes have the
+/// mean place `k / 2n`, the last `k` have `1 - k / 2n`. A mean place `m` counts as
+/// `(m - k / 2n) / (1 - k / n)`, so that large and small jobs show the order alike.
 ///
-/// The unit is the event, not the node: nodes of one event go to one batch job and are no
-/// independent witnesses. So for each leave event the mean place of the nodes it took is one
-/// observation, and the standard error is that of the mean of these. An event weighs as the square
-/// root of its nodes: a single node often leaves for other reasons than a batch job (it fails, it
-/// is drained, it flaps), and one large job is no hundred small ones.
+/// The unit is the event, not the node: the nodes of one event go to one batch job and are not
+/// independent. So each leave event is one observation, the mean place of its nodes, and the
+/// standard error is that of the mean of these. The weight of an event is the square root of its
+/// nodes. A single node often leaves for another reason than a batch job (it fails, is drained, or
+/// flaps), and one large job is less evidence than many small ones.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Sums of weights and of squared weights.
+    /// The sums of weights and of squared weights.
     weight: f64,
     weight_squared: f64,
-    /// Weighted sums of the places and of their squares.
+    /// The weighted sums of the places and of their squares.
     sum: f64,
     squares: f64,
     events: u64,
-    /// The same by node: sums of nodes, and of nodes times places.
+    /// The sums of nodes, and of nodes times places.
     nodes: f64,
     node_sum: f64,
 }
 
 impl Evidence {
-    /// An event took so many nodes, whose mean place was `place`, in `[0, 1]`.
+    /// Adds an event that took `nodes` nodes with the mean place `place`, in `[0, 1]`.
     pub fn event(&mut self, place: f64, nodes: usize) {
         if !(0.0..=1.0).contains(&place) {
             return;
@@ -54,13 +54,13 @@ impl Evidence {
         self.node_sum = self.node_sum * fade + nodes as f64 * place;
     }
 
-    /// Events seen, faded ones included.
+    /// The number of events so far, faded ones included.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The mean place by node, for comparison: large jobs weigh most. It has no standard error.
+    /// The mean place by node, for comparison. Large jobs weigh most, and it has no standard error.
     #[must_use]
     pub fn mean_by_node(&self) -> Option<f64> {
         (self.nodes > 0.0).then(|| self.node_sum / self.nodes)
@@ -76,31 +76,32 @@ impl Evidence {
     #[must_use]
     pub fn standard_error(&self) -> Option<f64> {
         let mean = self.mean()?;
-        // The number of equally weighted events that would be worth as much.
-        let worth = self.weight * self.weight / self.weight_squared;
-        if worth < ENOUGH {
+        // The effective number of events: as many of equal weight would have this variance.
+        let effective = self.weight * self.weight / self.weight_squared;
+        if effective < ENOUGH {
             return None;
         }
-        let variance = (self.squares / self.weight - mean * mean).max(0.0) * worth / (worth - 1.0);
-        // Places of all alike would claim certainty: they are known to half a place in a list
-        // of a hundred at best.
-        Some((variance / worth).sqrt().max(0.005))
+        let spread = (self.squares / self.weight - mean * mean).max(0.0);
+        let variance = spread * effective / (effective - 1.0);
+        // Equal places would give an error of zero. A place is exact to half a place in a list of a
+        // hundred at best.
+        Some((variance / effective).sqrt().max(0.005))
     }
 
-    /// How many standard errors the mean lies before .5: far above zero, the front is taken;
-    /// far below, the end. Nothing until a dozen events have been seen.
+    /// The number of standard errors by which the mean is below .5. Far above zero, the front is
+    /// taken first; far below, the end. `None` before a dozen events.
     #[must_use]
     pub fn z(&self) -> Option<f64> {
         Some((0.5 - self.mean()?) / self.standard_error()?)
     }
 
-    /// Whether the front is taken first, beyond doubt.
+    /// Whether the front is taken first, significantly.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.z().is_some_and(|z| z >= SIGNIFICANT)
     }
 
-    /// Whether the end is taken first, beyond doubt.
+    /// Whether the end is taken first, significantly.
     #[must_use]
     pub fn is_reversed(&self) -> bool {
         self.z().is_some_and(|z| z <= -SIGNIFICANT)
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_front_the_end_and_neither() {
+    fn the_front_the_end_and_no_order_are_told_apart() {
         let places = |of: fn(u32) -> f64| {
             let mut evidence = Evidence::default();
             for event in 0..400u32 {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_events_say_nothing() {
+    fn too_few_events_give_no_evidence() {
         let mut evidence = Evidence::default();
         for _ in 0..11 {
             evidence.event(0.0, 1);

@@ -1,6 +1,6 @@
 //! The order in which the main scheduler takes nodes: given (names, a list, weights), or learnt
-//! from what it took. A test statistic by event (`evidence`) says whether there is one at all.
-//! Without one, holes keep together by release.
+//! from the nodes that were taken. A test statistic (`evidence`) decides whether there is an order.
+//! Without one, holes are grouped by release.
 
 mod evidence;
 mod names;

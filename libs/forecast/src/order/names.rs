@@ -1,10 +1,10 @@
-//! What names of nodes say of where the nodes stand.
+//! Order and blocks from the names of nodes.
 
 use std::cmp::Ordering;
 
-/// Compares names as people number machines: runs of digits count as numbers, so `n9` comes
-/// before `n10`; everything else compares as text. Names that differ only in leading zeros
-/// compare as text, so that the order is total.
+/// Compares names in natural order: digits in a row count as a number, so `n9` comes before `n10`,
+/// and all else compares as text. Names that differ only in leading zeros compare as text, so that
+/// the order is total.
 #[must_use]
 pub fn natural_cmp(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a.as_bytes(), b.as_bytes());

@@ -1,4 +1,4 @@
-//! Nodes by number, with their places in an order and their blocks.
+//! Numbered nodes, with their places in an order and their blocks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,26 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{block_of, natural_cmp};
 
-/// Where the order of nodes comes from.
+/// The source of the order of nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderBy {
-    /// Whichever the log supports: names forwards, names backwards, or an order estimated from
-    /// what was taken; none while none is significant.
+    /// The order that the events support: names forwards, names backwards, or one estimated from
+    /// taken nodes. There is no order while none is significant.
     #[default]
     Learnt,
-    /// Natural order of names, which is how Slurm's nodes are usually numbered.
+    /// The natural order of names, by which Slurm usually numbers nodes.
     Names,
-    /// As listed, first taken first: the scheduler's configuration. Unlisted nodes come last.
+    /// The order of a list, first taken first, from the scheduler's configuration. Unlisted nodes
+    /// come last.
     List(Vec<String>),
     /// By weight, lowest first, as Slurm's `Weight`; equal weights by name. Nodes without a
     /// weight come last.
     Weights(BTreeMap<String, f64>),
-    /// There is none: nodes released together are kept together, nothing else.
+    /// No order: nodes are only grouped by release.
     None,
 }
 
-/// What is known of nodes beforehand. Nodes are numbered from 0.
+/// The ranks and blocks of nodes, which are numbered from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Nodes {
     rank: Vec<u32>,
@@ -34,7 +35,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Nodes that have no names: number is rank, and all are one block.
+    /// Nodes without names: the number is the rank, and all nodes are one block.
     #[must_use]
     pub fn numbered(nodes: u32) -> Self {
         Self {
@@ -44,8 +45,8 @@ impl Nodes {
         }
     }
 
-    /// Nodes numbered as their names come. Ranks follow `order` if it is given (names, list or
-    /// weights), and names otherwise; blocks follow [`block_of`].
+    /// Nodes numbered in the order of `names`. Ranks follow `order` if it is given (names, list or
+    /// weights), and names otherwise. Blocks follow [`block_of`].
     #[must_use]
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>, order: &OrderBy) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
@@ -87,31 +88,31 @@ impl Nodes {
         }
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.rank.len()
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// The node's place in the order, 0 first; last of all if it is not known.
+    /// The place of a node in the order, 0 first; the last place if it is not known.
     #[must_use]
     pub fn rank(&self, node: u32) -> u32 {
         self.rank.get(node as usize).copied().unwrap_or(u32::MAX)
     }
 
-    /// The number of the node's block; 0 if it is not known.
+    /// The block of a node; 0 if it is not known.
     #[must_use]
     pub fn block(&self, node: u32) -> u32 {
         self.block.get(node as usize).copied().unwrap_or(0)
     }
 
-    /// Makes room for nodes that were not known: last in the order, in the first block.
+    /// Adds nodes that were not known, last in the order and in the first block.
     pub(crate) fn grow(&mut self, nodes: usize) {
         while self.rank.len() < nodes {
             self.rank.push(self.rank.len() as u32);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_follow_what_is_given() {
+    fn ranks_follow_the_given_order() {
         let names = ["n10", "n2", "n1"];
         assert_eq!(order(&names, &OrderBy::Learnt), ["n1", "n2", "n10"]);
         let list = OrderBy::List(vec!["n2".to_owned(), "absent".to_owned(), "n10".to_owned()]);
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_nobody_named_is_last() {
+    fn an_unknown_node_is_last() {
         let mut nodes = Nodes::from_names(["a1", "b1"], &OrderBy::Names);
         assert_eq!((nodes.blocks(), nodes.rank(7)), (2, u32::MAX));
         nodes.grow(4);

@@ -1,22 +1,22 @@
-//! An order learnt from which nodes were taken and which were passed over.
+//! An order learnt from the nodes that were taken and passed over.
 
 use serde::{Deserialize, Serialize};
 
-/// Taken against expected, for each node: over the leave events while the node was idle, how
-/// often it was taken and how often it would have been if each event had drawn its nodes by
-/// lot from the idle ones.
+/// Observed and expected counts for each node, over the leave events while it was idle. The
+/// observed count is how often it was taken. The expected count holds if each event draws its nodes
+/// at random from the idle ones.
 ///
-/// The ratio is the one-step estimate of how much more eagerly the node is taken than the mean
-/// one (the observed over the expected of the log-rank test: Peto and Peto, J. R. Stat. Soc. A
-/// 135, 1972; each event is its own stratum, so busy and quiet times weigh alike). A node seen
-/// little is drawn to its block, a block seen little to the machine.
+/// Their ratio is the one-step estimate of the hazard ratio of the node (observed over expected of
+/// the log-rank test: Peto and Peto, J. R. Stat. Soc. A 135, 1972). Each event is its own stratum,
+/// so busy and quiet times weigh alike. A node with few events is drawn to its block, a block with
+/// few events to the machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Taken {
     taken: Vec<f32>,
     expected: Vec<f32>,
 }
 
-/// Events' worth of belief in the mean before a node or a block has shown its own rate.
+/// The weight of the mean in the estimate of a node or a block, in events.
 const PRIOR: f32 = 2.0;
 
 impl Taken {
@@ -27,7 +27,7 @@ impl Taken {
         }
     }
 
-    /// An event took `leaving` of `present`.
+    /// Adds an event that took `leaving` of `present`.
     pub(crate) fn event(&mut self, present: &[u32], leaving: &[u32]) {
         let share = leaving.len() as f32 / present.len().max(1) as f32;
         for &node in present {
@@ -42,30 +42,30 @@ impl Taken {
         }
     }
 
-    /// How often a node was taken, as a multiple of what is usual.
-    pub(crate) fn eagerness(&self, node: u32) -> f32 {
+    /// The hazard ratio of a node: times taken over times expected, drawn to 1.
+    pub(crate) fn hazard_ratio(&self, node: u32) -> f32 {
         let (taken, expected) = self.of(node as usize);
         (taken + PRIOR) / (expected + PRIOR)
     }
 
-    /// What a node has shown: times taken, times expected.
+    /// The counts of a node: times taken, times expected.
     pub(crate) fn of(&self, node: usize) -> (f32, f32) {
         let at = |list: &[f32]| list.get(node).copied().unwrap_or(0.0);
         (at(&self.taken), at(&self.expected))
     }
 
-    /// Takes over what a node had shown before a restart.
-    pub(crate) fn set(&mut self, node: usize, shown: (f32, f32)) {
+    /// Restores the counts of a node.
+    pub(crate) fn set(&mut self, node: usize, counts: (f32, f32)) {
         self.grow(node + 1);
         if let (Some(taken), Some(expected)) =
             (self.taken.get_mut(node), self.expected.get_mut(node))
         {
-            (*taken, *expected) = shown;
+            (*taken, *expected) = counts;
         }
     }
 
-    /// Places of all nodes in the learnt order, 0 for the one taken most eagerly; `block_of`
-    /// gives each node's block, `tie` its place among equals.
+    /// The places of all nodes in the learnt order, 0 for the highest hazard ratio. `block_of`
+    /// gives the block of a node, `tie` its place among equals.
     pub(crate) fn ranks(
         &self,
         blocks: usize,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_taken_more_often_than_by_lot_comes_first() {
+    fn nodes_taken_more_often_than_at_random_come_first() {
         let mut taken = Taken::default();
         taken.grow(4);
         for _ in 0..20 {

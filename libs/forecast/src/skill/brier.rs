@@ -1,22 +1,22 @@
-//! The Brier score at one horizon, and what it is made of.
+//! The Brier score at one horizon, and its parts.
 
 use serde::{Deserialize, Serialize};
 
-/// Bins of probabilities: tenths.
+/// The number of bins of probabilities: tenths.
 const BINS: usize = 10;
 
-/// Forecasts of about one probability.
+/// The forecasts in one bin of probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReliabilityBin {
-    /// Their mean probability of open.
+    /// The mean probability of an open hole.
     pub predicted: f64,
-    /// The share of their holes that was open.
+    /// The share of open holes.
     pub observed: f64,
-    /// How many.
+    /// The number of forecasts.
     pub count: u64,
 }
 
-/// Answers in one bin.
+/// The answers in one bin.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Tenth {
     count: u64,
@@ -24,7 +24,7 @@ struct Tenth {
     open: u64,
 }
 
-/// Probabilities of "still open" beside what came of them: running sums of fixed size. Brier,
+/// Probabilities of "still open" with their outcomes, as running sums of fixed size. Brier,
 /// "Verification of forecasts expressed in terms of probability", Monthly Weather Review 78
 /// (1950).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -37,14 +37,14 @@ pub struct Brier {
 }
 
 impl Brier {
-    /// Nothing asked yet.
+    /// A score without answers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A hole that was forecast to be open with this probability was, or was not. A probability
-    /// that is no number counts as one half, others as the nearest in `[0, 1]`.
+    /// Adds a probability of "open" and its outcome. NaN counts as one half, other values as the
+    /// nearest in `[0, 1]`.
     pub fn add(&mut self, predicted: f64, open: bool) {
         let predicted = if predicted.is_nan() {
             0.5
@@ -64,26 +64,26 @@ impl Brier {
         }
     }
 
-    /// Questions answered.
+    /// The number of answers.
     #[must_use]
     pub const fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// Of these, holes that were still open.
+    /// The number of holes that were still open.
     #[must_use]
     pub const fn open(&self) -> u64 {
         self.open
     }
 
-    /// The score: 0 is perfect, .25 is a coin. Nothing without an answer.
+    /// The score: 0 is perfect, .25 is that of always one half. `None` without an answer.
     #[must_use]
     pub fn score(&self) -> Option<f64> {
         (self.answered > 0).then(|| self.squares / self.answered as f64)
     }
 
-    /// The score of climatology: always the share of all these holes that stayed open, which is
-    /// the best constant and is known only afterwards.
+    /// The score of climatology, the share of all these holes that stayed open. It is the best
+    /// constant and known only afterwards.
     #[must_use]
     pub fn of_base_rate(&self) -> Option<f64> {
         (self.answered > 0).then(|| {
@@ -92,8 +92,7 @@ impl Brier {
         })
     }
 
-    /// The score that one probability, said every time, would have had. Nothing without an
-    /// answer.
+    /// The score of one probability given for every question. `None` without an answer.
     #[must_use]
     pub fn of_constant(&self, probability: f64) -> Option<f64> {
         (self.answered > 0).then(|| {
@@ -102,24 +101,24 @@ impl Brier {
         })
     }
 
-    /// One less the ratio of both scores: above zero is better than the best constant. Nothing
-    /// if that is perfect.
+    /// One less the ratio of both scores: above zero is better than the best constant. `None` if
+    /// that is perfect.
     #[must_use]
     pub fn skill(&self) -> Option<f64> {
         let base = self.of_base_rate().filter(|&base| base > 0.0)?;
         Some(1.0 - self.score()? / base)
     }
 
-    /// Calibration in the large: mean probability less the share that was open. Above zero, holes
-    /// were believed to last longer than they did.
+    /// Calibration in the large: mean probability less the share of open holes. Above zero, holes
+    /// lasted less long than forecast.
     #[must_use]
     pub fn in_the_large(&self) -> Option<f64> {
         (self.answered > 0).then(|| (self.predicted - self.open as f64) / self.answered as f64)
     }
 
-    /// Expected calibration error: how far probabilities are from the shares that were open, bin
-    /// by bin (tenths), weighted by answers. Naeini, Cooper, Hauskrecht, "Obtaining well
-    /// calibrated probabilities using Bayesian binning", AAAI (2015).
+    /// Expected calibration error: the distance of probabilities from the shares of open holes, by
+    /// bin (tenths), weighted by answers. Naeini, Cooper, Hauskrecht, "Obtaining well calibrated
+    /// probabilities using Bayesian binning", AAAI (2015).
     #[must_use]
     pub fn calibration_error(&self) -> Option<f64> {
         (self.answered > 0).then(|| {
@@ -128,7 +127,7 @@ impl Brier {
         })
     }
 
-    /// The bins that have any forecast.
+    /// The bins with at least one forecast.
     #[must_use]
     pub fn bins(&self) -> Vec<ReliabilityBin> {
         self.tenths

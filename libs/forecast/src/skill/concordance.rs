@@ -1,43 +1,43 @@
-//! Harrell's concordance, in the time that sorting takes.
+//! Harrell's concordance, at the cost of sorting.
 //!
 //! Harrell, Califf, Pryor, Lee, Rosati, "Evaluating the yield of medical tests", JAMA 247 (1982).
-//! Two holes are comparable if the shorter time is one at which a hole ended (and, of two equal
-//! times, only one is: the other lasted longer). The pair is concordant if the hole that ended
-//! first was forecast to last less long, and counts one half if both were forecast alike. Holes
-//! that end at the same moment are not compared: neither lasted longer.
+//! Two holes are comparable if the one with the shorter time ended. At equal times, exactly one
+//! must have ended, since the other then lasted longer. The pair is concordant if the hole that
+//! ended first was forecast to last less long, and counts one half if the forecasts are equal.
+//! Holes that end at the same time are not compared.
 
-/// A forecast as a place in a ranking, and what came of it.
+/// A forecast as a place in a ranking, with its outcome.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked {
-    /// How long the hole was forecast to last, in any unit: only the order counts.
+    /// The forecast length in any unit; only the order counts.
     pub expected: f64,
-    /// Seconds until it ended, or for which it was seen to be open.
+    /// The time until the hole ended, or for which it was seen open, seconds.
     pub length_s: f64,
-    /// Whether it ended then.
+    /// Whether the hole ended then.
     pub ended: bool,
 }
 
-/// Pairs of holes by what became of the forecast order.
+/// Pairs of holes by the outcome of the forecast order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Concordance {
-    /// Pairs in the order that was forecast.
+    /// Pairs in the forecast order.
     pub concordant: u64,
-    /// Pairs that were forecast alike.
+    /// Pairs with equal forecasts.
     pub tied: u64,
-    /// All pairs that can be compared.
+    /// All comparable pairs.
     pub comparable: u64,
 }
 
 impl Concordance {
-    /// Share of pairs in the right order, those forecast alike counting one half: .5 is chance,
-    /// 1 is perfect. Nothing without a pair.
+    /// The share of pairs in the right order, with equal forecasts counting one half. .5 is chance,
+    /// 1 is perfect. `None` without a pair.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.comparable > 0)
             .then(|| (self.concordant as f64 + self.tied as f64 / 2.0) / self.comparable as f64)
     }
 
-    /// The pairs of another set as well.
+    /// Adds the pairs of another set.
     pub const fn add(&mut self, other: Self) {
         self.concordant = self.concordant.saturating_add(other.concordant);
         self.tied = self.tied.saturating_add(other.tied);
@@ -45,12 +45,11 @@ impl Concordance {
     }
 }
 
-/// Compares every pair of a set. The set is put in another order. A forecast that is no number
-/// counts as the shortest.
+/// Compares every pair of a set, which is reordered. A forecast of NaN counts as the shortest.
 #[must_use]
 pub fn concordance(set: &mut [Ranked]) -> Concordance {
     for one in set.iter_mut() {
-        // Zero has one sign, so that forecasts that are equal are alike.
+        // Zero gets one sign, so that equal forecasts compare as equal.
         one.expected = if one.expected.is_nan() {
             f64::NEG_INFINITY
         } else {
@@ -61,7 +60,7 @@ pub fn concordance(set: &mut [Ranked]) -> Concordance {
     scores.sort_unstable_by(f64::total_cmp);
     scores.dedup();
     let place = |one: &Ranked| scores.partition_point(|&score| score < one.expected);
-    // From the longest to the shortest; of equal lengths those that had not ended come first,
+    // From the longest to the shortest. Of equal lengths, those that had not ended come first,
     // since they lasted longer.
     set.sort_unstable_by(|a, b| {
         b.length_s
@@ -87,7 +86,7 @@ pub fn concordance(set: &mut [Ranked]) -> Concordance {
     found
 }
 
-/// How many holes there are at each place of a ranking, with sums from its start (Fenwick, "A new
+/// The number of holes at each place of a ranking, with sums from its start (Fenwick, "A new
 /// data structure for cumulative frequency tables", Software: Practice and Experience 24 (1994)).
 struct Counts {
     /// Place `k` (from 1) has the sum of the `k & -k` places that end with it.
@@ -112,7 +111,7 @@ impl Counts {
         }
     }
 
-    /// How many lie before a place.
+    /// The number of holes before a place.
     fn below(&self, place: usize) -> u64 {
         let mut at = place;
         let mut sum = 0;

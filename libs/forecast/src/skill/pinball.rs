@@ -1,10 +1,10 @@
-//! The loss of a quantile.
+//! The loss of a forecast quantile.
 
-/// The quantiles of the remaining length that are scored.
+/// The scored quantiles of the remaining length.
 pub const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 
-/// How well a quantile was forecast: mean of `max(p (L - q), (1 - p) (q - L))` for a forecast
-/// `q` of the `p`-quantile of `L`, in the unit of `L`. The true quantile has the least. Koenker
+/// The pinball loss of a quantile: the mean of `max(p (L - q), (1 - p) (q - L))` for a forecast `q`
+/// of the `p`-quantile of `L`, in the unit of `L`. The true quantile has the least loss. Koenker
 /// and Bassett, "Regression quantiles", Econometrica 46 (1978).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pinball {
@@ -15,7 +15,7 @@ pub struct Pinball {
 }
 
 impl Pinball {
-    /// Of the quantile at a level in `(0, 1)`.
+    /// The loss of the quantile at a level in `(0, 1)`.
     #[must_use]
     pub const fn new(level: f64) -> Self {
         Self {
@@ -26,41 +26,41 @@ impl Pinball {
         }
     }
 
-    /// The quantile was forecast so, and the length was so.
+    /// Adds a forecast quantile and the length.
     pub fn add(&mut self, quantile: f64, length: f64) {
         self.count += 1;
         self.within += u64::from(length <= quantile);
         self.sum += loss(self.level, quantile, length);
     }
 
-    /// Which quantile.
+    /// The level of the quantile.
     #[must_use]
     pub const fn level(&self) -> f64 {
         self.level
     }
 
-    /// How many lengths there were.
+    /// The number of lengths.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean loss; nothing without a length.
+    /// The mean loss; `None` without a length.
     #[must_use]
     pub fn loss(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// Share of lengths that were at most the quantile: the level, if forecasts are right and
-    /// lengths are not piled up in one place.
+    /// The share of lengths up to the quantile. It equals the level if forecasts are right and few
+    /// lengths are equal.
     #[must_use]
     pub fn coverage(&self) -> Option<f64> {
         (self.count > 0).then(|| self.within as f64 / self.count as f64)
     }
 }
 
-/// The loss of the best constant: the quantile of the lengths themselves, known only afterwards.
-/// Nothing without a length. The lengths are put in order.
+/// The loss of the best constant, which is the quantile of the lengths and is known only
+/// afterwards. `None` without a length. The lengths are sorted.
 #[must_use]
 pub fn best_constant(level: f64, lengths: &mut [f64]) -> Option<f64> {
     lengths.sort_unstable_by(f64::total_cmp);

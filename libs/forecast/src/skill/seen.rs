@@ -1,28 +1,27 @@
-//! What came of a question.
+//! The outcome of a question.
 
-/// What is known of the remaining length of a hole, from the moment of the question on.
+/// The observed remaining length of a hole, from the time of the question on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seen {
-    /// Seconds until it ended, or for which it was seen to be open.
+    /// The time until the hole ended, or for which it was seen open, seconds.
     pub length_s: f64,
-    /// Whether it ended then; else nobody looked any longer.
+    /// Whether the hole ended then; otherwise the observation ended.
     pub ended: bool,
-    /// Seconds for which anybody would have looked, whatever the hole did: until the end of the
-    /// recording.
+    /// The time until the end of the trace, seconds, whether or not the hole ended earlier.
     pub watched_s: f64,
 }
 
 impl Seen {
-    /// Whether the hole was open `after_s` seconds later; nothing if that lies beyond what was
-    /// watched. A hole that ends at that very moment is not open.
+    /// Whether the hole was open `after_s` seconds later; `None` if that is beyond the observation.
+    /// A hole that ends at that time is not open.
     #[must_use]
     pub fn open_after(&self, after_s: f64) -> Option<bool> {
         let known = after_s < self.watched_s && (self.ended || after_s < self.length_s);
         known.then_some(self.length_s > after_s)
     }
 
-    /// The remaining length, counted up to `limit_s`; nothing if the limit lies beyond what was
-    /// watched.
+    /// The remaining length, counted up to `limit_s`; `None` if the limit is beyond the
+    /// observation.
     #[must_use]
     pub fn length_within(&self, limit_s: f64) -> Option<f64> {
         self.open_after(limit_s)
@@ -35,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_end_of_the_recording_hides_is_not_known_of_short_holes_either() {
+    fn a_horizon_beyond_the_trace_counts_for_no_hole() {
         let ended = |length_s| Seen {
             length_s,
             ended: true,
@@ -52,7 +51,7 @@ mod tests {
         };
         assert_eq!(cut.open_after(299.0), Some(true));
         assert_eq!(cut.open_after(300.0), None);
-        // Lost from sight before the end of the recording.
+        // Lost before the end of the trace.
         let lost = Seen {
             length_s: 100.0,
             ended: false,

@@ -1,13 +1,13 @@
-//! From the configuration to a predictor and its order.
+//! Predictors and orders from the configuration.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
 use lacuna_forecast::settings::{Forecast, NodeOrder, Predictor};
 use lacuna_forecast::{Choice, OrderBy};
-use lacuna_forecast_service::Wanted;
+use lacuna_forecast_service::PredictorSettings;
 
-/// The order that a configuration with a file of this text gives, or what is wrong.
+/// The order by a configuration with a file of this text, or the error.
 fn order(order: NodeOrder, text: &str) -> Result<OrderBy, String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("order.txt");
@@ -17,7 +17,7 @@ fn order(order: NodeOrder, text: &str) -> Result<OrderBy, String> {
         order_file: order.needs_file().then_some(path),
         ..Forecast::default()
     };
-    match Wanted::from_config(&config) {
+    match PredictorSettings::from_config(&config) {
         Ok(wanted) => match wanted.first {
             Choice::Hazard { order, .. } => Ok(order),
             other => Err(format!("{other:?}")),
@@ -27,7 +27,7 @@ fn order(order: NodeOrder, text: &str) -> Result<OrderBy, String> {
 }
 
 #[test]
-fn the_order_is_what_the_file_says() {
+fn the_order_is_read_from_the_file() {
     let list = order(
         NodeOrder::List,
         "# first taken first\nn2\n\n n10 # beside\nn1\n",
@@ -47,7 +47,7 @@ fn the_order_is_what_the_file_says() {
 }
 
 #[test]
-fn what_is_wrong_with_the_file_is_said_with_its_line() {
+fn an_error_in_the_file_is_reported_with_its_line() {
     for (setting, text, said) in [
         (NodeOrder::List, "n1\nn2\nn1\n", "order.txt:3: \"n1\""),
         (NodeOrder::List, "n1\nn2 5\n", "order.txt:2: \"n2 5\""),
@@ -69,18 +69,18 @@ fn what_is_wrong_with_the_file_is_said_with_its_line() {
         order_file: Some(Path::new("/nowhere/order.txt").to_owned()),
         ..Forecast::default()
     };
-    let error = Wanted::from_config(&absent).unwrap_err().to_string();
+    let error = PredictorSettings::from_config(&absent).unwrap_err().to_string();
     assert!(error.contains("/nowhere/order.txt"), "{error}");
 }
 
 #[test]
-fn only_what_learns_has_a_rival() {
+fn only_the_hazard_has_a_rival() {
     let of = |predictor| {
         let config = Forecast {
             predictor,
             ..Forecast::default()
         };
-        Wanted::from_config(&config).unwrap()
+        PredictorSettings::from_config(&config).unwrap()
     };
     let hazard = of(Predictor::Hazard);
     assert!(matches!(hazard.first, Choice::Hazard { .. }));

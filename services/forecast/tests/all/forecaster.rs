@@ -1,11 +1,11 @@
-//! The core of the service, and what it exports.
+//! The core of the service, and its metrics.
 
 use lacuna_forecast::{Choice, Learning};
-use lacuna_forecast_service::{Forecaster, Metrics, Models, Ready, Wanted};
+use lacuna_forecast_service::{Forecaster, Metrics, Models, PredictorSettings, Ready};
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_testkit::{events, golden, hole};
-use lacuna_timeline::{Counts, RESTART_JUMP};
+use lacuna_pool::{Counts, RESTART_JUMP};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix(seconds)
@@ -24,10 +24,10 @@ fn snapshot(seq: u64, when: i64, names: &[(&str, i64)]) -> NodeEvent {
 }
 
 fn forecaster() -> Forecaster {
-    Forecaster::new(Models::new(Wanted::of(Choice::survival(120.0))))
+    Forecaster::new(Models::new(PredictorSettings::of(Choice::survival(120.0))))
 }
 
-/// Forty holes that open and close, one after the other.
+/// Forty holes that open and close in turn.
 fn past() -> Vec<NodeEvent> {
     let changes: Vec<(&str, &str)> = (0..40)
         .flat_map(|_| [("idle", "a"), ("busy", "a")])
@@ -43,16 +43,16 @@ fn a_snapshot_waits_for_the_events_that_it_has_overtaken() {
         &[("idle", "a"), ("idle", "b"), ("busy", "a"), ("idle", "c")],
     );
     forecaster.event(&list[0], "");
-    let told = snapshot(4, 10, &[("b", 2), ("c", 4)]);
-    assert!(forecaster.snapshot(&told, None, "").is_empty());
+    let overtaking = snapshot(4, 10, &[("b", 2), ("c", 4)]);
+    assert!(forecaster.snapshot(&overtaking, None, "").is_empty());
     assert_eq!((forecaster.seq(), forecaster.ready()), (1, Ready::Live));
     forecaster.event(&list[1], "");
-    // The end of `a` is seen, which the snapshot would not have told.
+    // The event gives the end of `a`, which the snapshot does not have.
     assert_eq!(forecaster.event(&list[2], "").len(), 1);
     assert!(forecaster.awaits_events());
     forecaster.event(&list[3], "");
     assert_eq!((forecaster.seq(), forecaster.awaits_events()), (4, false));
-    // Lost events do not come: the stream is quiet, or goes on behind them.
+    // Lost events do not come: the stream is quiet, or goes on after them.
     forecaster.snapshot(&snapshot(6, 20, &[("x", 15)]), None, "");
     assert_eq!((forecaster.seq(), forecaster.holes()), (4, 2));
     forecaster.caught_up();
@@ -66,7 +66,7 @@ fn a_snapshot_waits_for_the_events_that_it_has_overtaken() {
 }
 
 #[test]
-fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
+fn the_past_of_the_stream_is_learnt_and_the_snapshot_sets_the_present() {
     let mut forecaster = forecaster();
     forecaster.catch_up(snapshot(80, 90, &[("z", 85)]), None);
     for event in past() {
@@ -95,13 +95,13 @@ fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
 }
 
 #[test]
-fn a_stream_that_lost_its_beginning_still_teaches() {
+fn a_stream_without_its_beginning_is_still_learnt() {
     let mut forecaster = forecaster();
     forecaster.catch_up(snapshot(80, 90, &[]), None);
     for event in past().into_iter().skip(11) {
         forecaster.event(&event, "");
     }
-    // The first event ends a hole whose start was lost: nothing to learn from that one.
+    // The first event ends a hole with a lost start, which is not learnt.
     assert_eq!(
         forecaster.models().learning(),
         Learning::Learnt { ended: 34 }
@@ -111,7 +111,7 @@ fn a_stream_that_lost_its_beginning_still_teaches() {
 }
 
 #[test]
-fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
+fn a_past_restart_of_the_publisher_does_not_stop_the_learning() {
     let jump = |seq: u64| if seq > 41 { seq + RESTART_JUMP } else { seq };
     let mut forecaster = forecaster();
     forecaster.catch_up(snapshot(jump(80), 90, &[("z", 85)]), None);
@@ -119,7 +119,7 @@ fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
         event.seq = jump(event.seq);
         forecaster.event(&event, "");
     }
-    // The hole that was open at the restart goes on: event 41 opened it, event 42 ends it.
+    // The hole that event 41 opened stays open over the restart; event 42 ends it.
     assert_eq!(
         forecaster.models().learning(),
         Learning::Learnt { ended: 40 }
@@ -131,7 +131,7 @@ fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
 }
 
 #[test]
-fn events_of_an_older_numbering_are_not_taken_for_new_ones() {
+fn events_of_an_older_numbering_are_refused() {
     let mut forecaster = forecaster();
     forecaster.catch_up(snapshot(10, 5000, &[("z", 4000)]), None);
     for event in past() {
@@ -151,7 +151,7 @@ fn a_snapshot_alone_is_enough_and_the_newest_event_gives_the_correlation() {
     let lengths = forecaster.event(&events(8, &[("busy", "a")])[0], "second");
     assert_eq!(lengths, [7.0]);
     assert_eq!(forecaster.correlation(), "second");
-    // What changes nothing leads to nothing.
+    // An event without a change keeps the correlation.
     forecaster.event(&events(9, &[("busy", "a")])[0], "third");
     assert_eq!(forecaster.correlation(), "second");
     let state = forecaster.pool(at(60));
@@ -163,7 +163,7 @@ fn a_snapshot_alone_is_enough_and_the_newest_event_gives_the_correlation() {
 }
 
 #[test]
-fn the_exposition_is_as_written() {
+fn the_exposition_matches_the_golden_file() {
     let registry = Registry::new();
     let metrics = Metrics::new(&registry).unwrap();
     let mut forecaster = forecaster();

@@ -1,4 +1,4 @@
-//! What the service keeps, hears and says of itself, with a nats-server of its own.
+//! Saved models, announced ends and fits of the service, with its own nats-server.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -38,13 +38,13 @@ fn model(dir: &Path) -> std::path::PathBuf {
     dir.join("models/t/hazard.model")
 }
 
-/// Whether the service speaks of the pool as of an event.
+/// Whether the pool includes an event.
 fn upto(seq: u64) -> impl Fn(&PoolState) -> bool {
     move |state| state.pool.seq >= seq
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_learnt_outlives_the_process_and_a_damaged_file_does_not_stop_it() {
+async fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
     let config = config(dir.path(), "");
@@ -68,7 +68,7 @@ async fn what_was_learnt_outlives_the_process_and_a_damaged_file_does_not_stop_i
     assert_eq!(service.stop(), Some(0));
     assert!(model(dir.path()).is_file(), "saved at the end");
 
-    // The stream still holds what was learnt from; it counts once.
+    // The stream still holds the learnt events, which count once.
     let service = Service::configured(&nats, &config);
     pool(&mut pools, |_| true).await;
     assert_eq!(
@@ -85,14 +85,14 @@ async fn what_was_learnt_outlives_the_process_and_a_damaged_file_does_not_stop_i
     std::fs::write(model(dir.path()), bytes).unwrap();
     let service = Service::configured(&nats, &config);
     let again = pool(&mut pools, |_| true).await;
-    // It reads the stream from its beginning, as if there had been no file.
+    // The service reads the stream from its beginning, as without a file.
     assert!(again.message.predictor.starts_with("hazard, order"));
     assert_eq!(
         service.metric("lacuna_forecast_models_total{outcome=\"damaged\"}"),
         1.0
     );
     assert_eq!(service.metric("lacuna_forecast_model_refused"), 1.0);
-    // A pool may still be the one before; the loop turns soon.
+    // The pool may be the one before; the next loop updates it.
     let mut health = service.get("/healthz");
     for _ in 0..100 {
         if health.starts_with("HTTP/1.1 200") {
@@ -102,12 +102,12 @@ async fn what_was_learnt_outlives_the_process_and_a_damaged_file_does_not_stop_i
         health = service.get("/healthz");
     }
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-    assert!(health.contains("learning began anew"), "{health}");
+    assert!(health.contains("learning restarted"), "{health}");
     assert!(model(dir.path()).with_extension("refused").is_file());
     service.stop();
     assert!(
         model(dir.path()).is_file(),
-        "a sound one has taken its place"
+        "a sound model has replaced it"
     );
 }
 
@@ -134,7 +134,7 @@ async fn a_folder_that_cannot_be_written_does_not_stop_the_service() {
     let health = service.get("/healthz");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     assert!(health.contains("not saved"), "{health}");
-    // Put right, it is saved without a restart.
+    // After the repair, the model is saved without a restart.
     std::fs::remove_file(dir.path().join("models")).unwrap();
     let saved = "lacuna_forecast_models_total{outcome=\"saved\"}";
     service.until(saved, |count| count >= 1.0).await;
@@ -188,12 +188,12 @@ async fn announced_ends_shape_the_forecasts_and_false_ones_are_counted() {
         "{}",
         state.predictor
     );
-    // Cancelled.
+    // The batch job is cancelled.
     let cancelled = machine.word(planned(Vec::new()));
     send(&bus, &cancelled, "").await;
     let state = pool(&mut pools, upto(machine.seq)).await.message;
     assert!(open(&state, false, 3590.0) < 0.5);
-    // That it was false is known when its moment has passed and the hole is still there.
+    // The planned start proves false when its time has passed and the hole is still open.
     machine.now += 3700;
     tick(&bus, slow(machine.now)).await;
     send(&bus, &machine.word(planned(Vec::new())), "").await;
@@ -244,7 +244,7 @@ async fn no_pool_waits_for_a_fit() {
         worst.as_millis()
     );
     assert!(fits >= 2.0 && mean > 0.0);
-    // Forecasts that waited would be as many as fits; a busy machine makes some slow by itself.
+    // If forecasts waited for fits, each fit would delay one. A busy machine delays a few anyway.
     assert!(
         (forecasts - quick) * 2.0 <= fits,
         "{quick} of {forecasts}, {fits} fits"

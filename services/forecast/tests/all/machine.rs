@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Numbered events of a machine of so many nodes.
+/// A machine that gives numbered events.
 pub(crate) struct Machine {
     rng: ChaCha8Rng,
     idle: Vec<usize>,
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    /// A batch job takes nodes from the front, another gives some back.
+    /// A batch job takes nodes from the front, and another one frees some.
     pub(crate) fn step(&mut self) -> Vec<NodeEvent> {
         self.now += self.rng.random_range(1..=2 * self.pace_s);
         self.idle.sort_unstable();
@@ -83,7 +83,7 @@ impl Machine {
         (0..count).flat_map(|_| self.step()).collect()
     }
 
-    /// What is idle now.
+    /// The present holes.
     pub(crate) fn snapshot(&self) -> NodeEvent {
         let mut idle: Vec<Hole> = self
             .idle
@@ -101,7 +101,7 @@ impl Machine {
         }
     }
 
-    /// A word of the scheduler on the future.
+    /// A planned start or reservation as an event.
     pub(crate) fn word(&mut self, kind: EventKind) -> NodeEvent {
         self.event(kind)
     }

@@ -1,8 +1,8 @@
-//! Who forecasts: fits beside the forecasting, models taken up again, and who takes over.
+//! The predictors of the service: fits beside forecasts, restored models, and roles.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{Choice, Hinted, Learning, Predictor};
-use lacuna_forecast_service::{Duty, Forecaster, Models, News, Place, Ready, Wanted};
+use lacuna_forecast::{Choice, WithPlannedStarts, Learning, Predictor};
+use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Ready, Role};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_wire::msg::PoolState;
 
@@ -10,17 +10,17 @@ use crate::machine::{Machine, node};
 
 const START: i64 = 1_600_000_000;
 
-fn hazard() -> Wanted {
-    Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0))
+fn hazard() -> PredictorSettings {
+    PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0))
 }
 
-fn live(wanted: Wanted) -> Forecaster {
+fn live(wanted: PredictorSettings) -> Forecaster {
     let mut forecaster = Forecaster::new(Models::new(wanted));
     forecaster.set_lock_step(false);
     forecaster
 }
 
-/// Takes events in; fits that fall due are made at once.
+/// Applies events; fits that fall due are made at once.
 fn take(forecaster: &mut Forecaster, events: &[NodeEvent]) {
     for event in events {
         forecaster.event(event, "");
@@ -48,7 +48,7 @@ fn curves(state: &PoolState) -> Vec<(String, f64)> {
 }
 
 #[test]
-fn a_model_is_fitted_beside_the_forecasting_and_swapped_between_two_events() {
+fn a_model_is_fitted_beside_forecasts_and_installed_between_two_events() {
     let mut machine = Machine::new(3, 64, START);
     let mut wanted = hazard();
     wanted.fallback = false;
@@ -62,7 +62,7 @@ fn a_model_is_fitted_beside_the_forecasting_and_swapped_between_two_events() {
         forecaster.pool(machine.at());
         task = forecaster.fit_task();
     }
-    // While the fit is under way, holes are forecast as before, and no other fit is due.
+    // During the fit, holes are forecast as before, and no other fit is due.
     for _ in 0..300 {
         for event in machine.step() {
             forecaster.event(&event, "");
@@ -86,12 +86,12 @@ fn a_model_is_fitted_beside_the_forecasting_and_swapped_between_two_events() {
     );
     assert_eq!(forecaster.models().report().fits, 1);
     assert_ne!(curves(&old), curves(&new));
-    // The next one is due at once, since so much has been seen meanwhile.
+    // The next fit is due at once, since many holes have ended meanwhile.
     assert!(forecaster.fit_task().is_some());
 }
 
 #[test]
-fn fits_that_come_to_grief_leave_the_old_model_and_are_tried_again_later() {
+fn failed_fits_keep_the_old_model_and_are_repeated_later() {
     let mut machine = Machine::new(4, 64, START);
     let mut forecaster = live(hazard());
     let mut failed = 0;
@@ -132,14 +132,14 @@ fn a_fit_outside_gives_the_model_that_one_inside_gives() {
         outside.models().report().fits,
         inside.models().report().fits
     );
-    // They are fitted one event apart at most.
+    // The fits are at most one event apart.
     for ((name, outside), (_, inside)) in curves(&a).iter().zip(curves(&b)) {
         assert!((outside - inside).abs() < 0.1, "{name}: {outside} {inside}");
     }
 }
 
 #[test]
-fn the_pool_says_which_holes_end_together() {
+fn the_pool_has_the_holes_that_end_together() {
     let mut machine = Machine::new(6, 64, START);
     let mut forecaster = live(hazard());
     take(&mut forecaster, &machine.steps(600));
@@ -149,12 +149,12 @@ fn the_pool_says_which_holes_end_together() {
     assert_eq!(joint.link.len() + 1, order.len());
     order.sort_unstable();
     assert!(order.into_iter().eq(0..state.pool.holes.len() as u32));
-    // The machine takes the front, so names are the order.
+    // The machine takes the front, so the names give the order.
     assert!(joint.order.is_sorted(), "{:?}", joint.order);
 }
 
 #[test]
-fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
+fn a_saved_model_is_restored_and_no_event_counts_twice() {
     let mut machine = Machine::new(8, 64, START);
     let past = machine.steps(500);
     let mut first = live(hazard());
@@ -164,22 +164,22 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
     let saved = |place| first.models().predictor(place).unwrap().save().unwrap();
     let mut models = Models::new(hazard());
     models
-        .restore(Place::First, &saved(Place::First), upto)
+        .restore(Role::First, &saved(Role::First), upto)
         .unwrap();
     models
-        .restore(Place::Rival, &saved(Place::Rival), upto)
+        .restore(Role::Rival, &saved(Role::Rival), upto)
         .unwrap();
-    // The stream has kept the past; more has come since the model was saved.
+    // The stream holds the past, and events since the save.
     let more = machine.steps(50);
-    let told = more.iter();
-    let closed = told.filter(|event| matches!(event.kind, EventKind::NodeBusy { .. }));
+    let events = more.iter();
+    let closed = events.filter(|event| matches!(event.kind, EventKind::NodeBusy { .. }));
     let closed = closed.count() as u64;
     assert!(closed > 50, "{closed}");
     let mut second = Forecaster::new(models);
     second.catch_up(machine.snapshot(), None);
     assert!(
         second.models().label().starts_with("hazard, order"),
-        "learnt before a word is heard"
+        "learnt before the first event"
     );
     for event in past.iter().chain(&more) {
         second.event(event, "");
@@ -188,11 +188,11 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
     assert_eq!(second.ready(), Ready::Live);
     second.pool(machine.at());
     assert_eq!(ended(&second), learnt + closed);
-    let rival = |it: &Forecaster| it.models().predictor(Place::Rival).unwrap().learning();
+    let rival = |it: &Forecaster| it.models().predictor(Role::Rival).unwrap().learning();
     let Learning::Learnt { ended: by_rival } = rival(&first) else {
         panic!("the rival has learnt");
     };
-    // Of the holes that were open when the model was saved, the rival knows no whole life.
+    // The rival has not seen the start of the holes that were open at the save.
     let Learning::Learnt { ended: again } = rival(&second) else {
         panic!("the rival has learnt");
     };
@@ -200,15 +200,15 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
         again > by_rival && again <= by_rival + closed,
         "{by_rival} {again} {closed}"
     );
-    assert_eq!(second.models().report().oddities.clock_back, 0);
+    assert_eq!(second.models().report().anomalies.clock_back, 0);
 }
 
 #[test]
 fn a_model_of_another_predictor_changes_nothing() {
-    let survival = Hinted::new(Choice::survival(120.0).build()).save().unwrap();
+    let survival = WithPlannedStarts::new(Choice::survival(120.0).build()).save().unwrap();
     let mut models = Models::new(hazard());
     let error = models
-        .restore(Place::First, &survival, Default::default())
+        .restore(Role::First, &survival, Default::default())
         .unwrap_err();
     assert!(error.to_string().contains("survival"), "{error}");
     let mut forecaster = Forecaster::new(models);
@@ -218,51 +218,51 @@ fn a_model_of_another_predictor_changes_nothing() {
 }
 
 #[test]
-fn time_that_begins_anew_makes_the_service_forget_what_was_its_future() {
+fn a_restart_of_time_resets_the_predictors() {
     let mut machine = Machine::new(10, 64, START);
     let mut forecaster = live(hazard());
     take(&mut forecaster, &machine.steps(400));
     forecaster.pool(machine.at());
     assert!(ended(&forecaster) > 200);
-    // The recording is played again from its beginning: ingest jumps ahead by its number.
-    let jump = machine.seq + lacuna_timeline::RESTART_JUMP;
+    // The trace is played again from its beginning, and ingest jumps ahead in its numbers.
+    let jump = machine.seq + lacuna_pool::RESTART_JUMP;
     let mut again = Machine::new(10, 64, START);
     again.seq = jump;
     forecaster.snapshot(&again.snapshot(), None, "");
-    assert!(forecaster.news().contains(&News::Forgot));
+    assert!(forecaster.take_events().contains(&ModelEvent::Forgot));
     assert_eq!(ended(&forecaster), 0);
     take(&mut forecaster, &again.steps(30));
     let few = ended(&forecaster);
     assert!((1..400).contains(&few), "{few}");
-    assert_eq!(forecaster.models().report().oddities.unknown_end, 0);
+    assert_eq!(forecaster.models().report().anomalies.unknown_end, 0);
 }
 
-/// Holes of this machine last minutes; the first believes that they last for ever.
-fn adrift(wanted: Wanted, lock_step: bool, minutes: i64) -> (Forecaster, Vec<News>) {
+/// A machine whose holes last minutes, while the first forecasts ten hours.
+fn adrift(wanted: PredictorSettings, lock_step: bool, minutes: i64) -> (Forecaster, Vec<ModelEvent>) {
     let mut machine = Machine::new(12, 64, START);
     let mut forecaster = Forecaster::new(Models::new(wanted));
-    let mut news = Vec::new();
+    let mut model_events = Vec::new();
     while machine.now < START + minutes * 60 {
         for event in machine.step() {
             forecaster.event(&event, "");
         }
         forecaster.set_lock_step(lock_step);
         forecaster.pool(machine.at());
-        news.extend(forecaster.news());
+        model_events.extend(forecaster.take_events());
     }
-    (forecaster, news)
+    (forecaster, model_events)
 }
 
-fn wrong() -> Wanted {
-    Wanted::of(Choice::Constant { length_s: 36_000.0 }).beside(Choice::survival(120.0))
+fn wrong() -> PredictorSettings {
+    PredictorSettings::of(Choice::Constant { length_s: 36_000.0 }).beside(Choice::survival(120.0))
 }
 
 #[test]
 fn a_rival_takes_over_from_a_predictor_that_is_adrift() {
-    let (mut forecaster, news) = adrift(wrong(), false, 12 * 60);
-    assert!(matches!(news[0], News::Adrift(_)), "{news:?}");
-    assert!(news.contains(&News::FellBack), "{news:?}");
-    assert_eq!(forecaster.models().duty(), Duty::Rival);
+    let (mut forecaster, model_events) = adrift(wrong(), false, 12 * 60);
+    assert!(matches!(model_events[0], ModelEvent::Adrift(_)), "{model_events:?}");
+    assert!(model_events.contains(&ModelEvent::FellBack), "{model_events:?}");
+    assert_eq!(forecaster.models().active(), Role::Rival);
     assert!(forecaster.models().adrift().is_some());
     let state = forecaster.pool(Timestamp::from_unix(START + 12 * 3600) + Span::from_secs(60));
     assert_eq!(state.predictor, "survival (constant is adrift)");
@@ -271,22 +271,22 @@ fn a_rival_takes_over_from_a_predictor_that_is_adrift() {
 }
 
 #[test]
-fn nobody_takes_over_in_lock_step_or_against_the_setting() {
+fn the_rival_does_not_take_over_in_lock_step_or_against_the_setting() {
     let mut kept = wrong();
     kept.fallback = false;
     for (wanted, lock_step) in [(wrong(), true), (kept, false)] {
-        let (forecaster, news) = adrift(wanted, lock_step, 12 * 60);
-        assert!(matches!(news[..], [News::Adrift(_)]), "{news:?}");
-        assert_eq!(forecaster.models().duty(), Duty::First);
+        let (forecaster, model_events) = adrift(wanted, lock_step, 12 * 60);
+        assert!(matches!(model_events[..], [ModelEvent::Adrift(_)]), "{model_events:?}");
+        assert_eq!(forecaster.models().active(), Role::First);
     }
 }
 
 #[test]
-fn a_predictor_that_is_right_stays_though_it_begins_young() {
-    let (forecaster, news) = adrift(hazard(), true, 24 * 60);
-    assert_eq!(forecaster.models().duty(), Duty::First);
+fn a_right_predictor_keeps_its_role_from_the_start() {
+    let (forecaster, model_events) = adrift(hazard(), true, 24 * 60);
+    assert_eq!(forecaster.models().active(), Role::First);
     let [_, five, ..] = forecaster.models().calibration().scores();
-    println!("{news:?}, skill at five minutes {:?}", five.skill());
+    println!("{model_events:?}, skill at five minutes {:?}", five.skill());
     assert!(forecaster.models().adrift().is_none());
     assert!(five.skill().unwrap() > 0.0);
     assert!(forecaster.models().calibration().concordance().unwrap() > 0.6);
@@ -294,7 +294,7 @@ fn a_predictor_that_is_right_stays_though_it_begins_young() {
 
 #[test]
 fn announced_ends_are_passed_on_and_false_ones_are_counted() {
-    let mut wanted = Wanted::of(Choice::Persistence);
+    let mut wanted = PredictorSettings::of(Choice::Persistence);
     let at = |seconds: i64| Timestamp::from_unix(START + seconds);
     let mut seq = 0;
     let mut event = |seconds: i64, kind: EventKind| {
@@ -313,7 +313,7 @@ fn announced_ends_are_passed_on_and_false_ones_are_counted() {
     let log = [
         event(0, EventKind::NodeIdle { node: node(1) }),
         event(0, EventKind::NodeIdle { node: node(2) }),
-        // Node 3 is busy: nothing of its hole can be false.
+        // Node 3 is busy, so its planned start has no outcome.
         event(3600, planned(&[1, 3], 3900)),
         event(
             3600,
@@ -324,48 +324,48 @@ fn announced_ends_are_passed_on_and_false_ones_are_counted() {
                 end: at(9000),
             },
         ),
-        // The job is cancelled, and planned again when the first moment has passed.
+        // The batch job is cancelled, and planned again after the first time has passed.
         event(3700, planned(&[], 0)),
         event(3970, planned(&[1], 4070)),
         event(4080, EventKind::NodeBusy { node: node(1) }),
         event(4190, EventKind::NodeBusy { node: node(2) }),
     ];
-    let told = |forecaster: &mut Forecaster, from: usize, to: usize| {
+    let advance = |forecaster: &mut Forecaster, from: usize, to: usize| {
         for event in &log[from..to] {
             forecaster.event(event, "");
         }
         forecaster.pool(log[to - 1].at)
     };
     let mut forecaster = Forecaster::new(Models::new(wanted.clone()));
-    told(&mut forecaster, 0, 2);
-    let state = told(&mut forecaster, 2, 4);
+    advance(&mut forecaster, 0, 2);
+    let state = advance(&mut forecaster, 2, 4);
     let open = |state: &PoolState, hole: usize, after: f64| {
         let hole = &state.pool.holes[hole];
         state.pool.forecast(hole).unwrap().open_after(after)
     };
     assert!(open(&state, 0, 290.0) > open(&state, 0, 310.0) + 0.3);
     assert!(open(&state, 1, 590.0) > 0.5 && open(&state, 1, 610.0) == 0.0);
-    let state = told(&mut forecaster, 4, 5);
+    let state = advance(&mut forecaster, 4, 5);
     assert!(open(&state, 0, 290.0) < open(&state, 0, 310.0) + 0.1);
     for (from, to) in [(5, 6), (6, 7), (7, 8)] {
-        told(&mut forecaster, from, to);
+        advance(&mut forecaster, from, to);
     }
-    let first = forecaster.models().predictor(Place::First).unwrap();
-    let planned = first.record(lacuna_forecast::Certainty::Soft);
+    let first = forecaster.models().predictor(Role::First).unwrap();
+    let planned = first.record(lacuna_forecast::EndKind::PlannedStart);
     assert_eq!((planned.came_true, planned.proved_false), (1, 1));
-    let reserved = first.record(lacuna_forecast::Certainty::Hard);
-    // Said ten minutes ahead, and four.
+    let reserved = first.record(lacuna_forecast::EndKind::Reservation);
+    // Announced ten and four minutes ahead.
     assert_eq!((reserved.came_true, reserved.proved_false), (2, 0));
-    // Who does not want them is not told.
-    wanted.hints = false;
-    let mut deaf = Forecaster::new(Models::new(wanted));
-    told(&mut deaf, 0, 2);
-    let state = told(&mut deaf, 2, 4);
+    // Without the setting, they are not passed on.
+    wanted.announced_ends = false;
+    let mut without = Forecaster::new(Models::new(wanted));
+    advance(&mut without, 0, 2);
+    let state = advance(&mut without, 2, 4);
     assert!(open(&state, 1, 610.0) > 0.5);
 }
 
 #[test]
-fn what_should_not_come_in_is_counted() {
+fn anomalies_of_the_stream_are_counted() {
     let mut forecaster = live(hazard());
     let at = |seconds: i64| Timestamp::from_unix(START + seconds);
     forecaster.snapshot(
@@ -401,9 +401,9 @@ fn what_should_not_come_in_is_counted() {
     };
     forecaster.event(&late, "");
     forecaster.pool(at(110));
-    let odd = forecaster.odd();
+    let anomalies = forecaster.anomalies();
     assert_eq!(
-        (odd.negative_holes, odd.clock_back, odd.disorder),
+        (anomalies.negative_holes, anomalies.clock_back, anomalies.disorder),
         (1, 1, 1)
     );
 }

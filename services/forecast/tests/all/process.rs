@@ -46,12 +46,12 @@ impl Service {
                 break address;
             }
         };
-        // Keep reading, so that the process never waits for us.
+        // Output is read all the time, so that the process never waits.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::stderr()));
         Self { child, address }
     }
 
-    /// What an HTTP path answers: status line, headers and body.
+    /// The answer of an HTTP path: status line, headers and body.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -61,7 +61,7 @@ impl Service {
         answer
     }
 
-    /// The value of a metric, with its labels as they are written.
+    /// The value of a metric, with its labels as in the exposition.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let answer = self.get("/metrics");
         let of = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
@@ -71,7 +71,7 @@ impl Service {
         }
     }
 
-    /// Waits until a metric is as wanted, ten seconds at most.
+    /// Waits until the value of a metric is as wanted, at most ten seconds.
     pub(crate) async fn until(&self, name: &str, wanted: impl Fn(f64) -> bool) {
         for _ in 0..100 {
             if wanted(self.metric(name)) {
@@ -82,7 +82,7 @@ impl Service {
         panic!("{name} stayed at {}", self.metric(name));
     }
 
-    /// SIGTERM, and wait for the end; gives the exit code.
+    /// Sends SIGTERM, waits for the end and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status().unwrap();
@@ -91,7 +91,7 @@ impl Service {
 }
 
 impl Drop for Service {
-    /// `kill -9`.
+    /// Sends SIGKILL.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -125,7 +125,7 @@ pub(crate) fn lock_step(step: u64, now: i64, events_upto: u64, complete: bool) -
     }
 }
 
-/// Recorded time that hardly moves.
+/// The time of a trace, which hardly moves.
 pub(crate) fn slow(now: i64) -> Clock {
     Clock {
         pace: Pace::Scaled {

@@ -1,4 +1,4 @@
-//! The service as a process, with a nats-server of its own.
+//! The service as a process, with its own nats-server.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
@@ -40,7 +40,7 @@ async fn the_pool_follows_events_gaps_and_snapshots_and_survives_kill_9() {
     assert_eq!(names(&four.message), ["a", "c"]);
     assert_eq!(four.message.pool.as_of, Timestamp::from_unix(1000));
     assert_eq!(four.envelope.correlation, "cause-4");
-    // 5 is lost: d is held back, a leaves all the same.
+    // Event 5 is lost: the hole of d waits, and that of a ends.
     for event in events(6, &[("idle", "d"), ("busy", "a")]) {
         send(&bus, &event, "").await;
     }
@@ -52,7 +52,7 @@ async fn the_pool_follows_events_gaps_and_snapshots_and_survives_kill_9() {
     send_snapshot(&bus, 7, 8, &[("c", 3), ("d", 6), ("e", 5)]).await;
     let repaired = pool(&mut pools, |state| state.pool.seq == 7).await;
     assert_eq!(names(&repaired.message), ["c", "d", "e"]);
-    // Killed, and an event meanwhile.
+    // The service is killed, and an event comes meanwhile.
     drop(service);
     send(&bus, &events(8, &[("busy", "d")])[0], "").await;
     let mut pools = bus.follow(&subject, Start::New).await.unwrap();
@@ -74,7 +74,7 @@ async fn in_lock_step_each_step_gives_one_pool_with_all_its_events() {
     for step in 1..=50u64 {
         let now = 100 + 10 * step as i64;
         tick(&bus, lock_step(step, now, seq, false)).await;
-        // Every third step has no event at all.
+        // Every third step has no event.
         for _ in 0..step % 3 {
             seq += 1;
             send(&bus, &events(seq, &[("idle", &format!("n{seq}"))])[0], "").await;

@@ -1,11 +1,11 @@
-//! Saved models: what is taken up, what is refused, and why.
+//! Saved models: restores, refusals and their reasons.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
 use lacuna_forecast::{Choice, ModelError};
 use lacuna_forecast_service::{
-    Forecaster, Found, Models, Place, Refused, Situation, Store, Upto, Wanted,
+    Forecaster, Found, Models, PredictorSettings, Refused, Role, Situation, Store, Upto,
 };
 use lacuna_model::{ClusterId, Span, Timestamp};
 
@@ -23,11 +23,11 @@ fn store(dir: &Path) -> Store {
     Store::new(dir, &situation(0).cluster)
 }
 
-fn wanted() -> Wanted {
-    Wanted::of(Choice::hazard(120.0))
+fn wanted() -> PredictorSettings {
+    PredictorSettings::of(Choice::hazard(120.0))
 }
 
-/// A hazard that has learnt, as it is saved.
+/// The saved model of a hazard that has learnt.
 fn learnt() -> Found {
     use lacuna_forecast::Predictor;
     let mut machine = Machine::new(2, 32, 1000);
@@ -36,30 +36,30 @@ fn learnt() -> Found {
         forecaster.event(&event, "");
     }
     forecaster.pool(machine.at());
-    let first = forecaster.models().predictor(Place::First).unwrap();
+    let first = forecaster.models().predictor(Role::First).unwrap();
     Found {
         model: first.save().unwrap(),
         upto: forecaster.upto().unwrap(),
     }
 }
 
-fn take_up(found: &Found) -> Result<(), ModelError> {
-    Models::new(wanted()).restore(Place::First, &found.model, found.upto)
+fn restore(found: &Found) -> Result<(), ModelError> {
+    Models::new(wanted()).restore(Role::First, &found.model, found.upto)
 }
 
 #[test]
-fn what_is_saved_is_found_again_and_the_old_one_stands_until_then() {
+fn a_saved_model_is_found_and_the_old_one_stays_until_then() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let now = situation(1_000_000);
     assert_eq!(store.load("hazard", &now).unwrap(), None);
     let found = learnt();
     store.save("hazard", &now, &found).unwrap();
-    // A save that was killed half way leaves its beginning beside.
+    // A save that was killed half way leaves a partial file beside the model.
     std::fs::write(store.path("hazard").with_extension("new"), b"LACU").unwrap();
     let again = store.load("hazard", &now).unwrap().unwrap();
     assert_eq!(again, found);
-    take_up(&again).unwrap();
+    restore(&again).unwrap();
     let newer = Found {
         upto: Upto {
             seq: found.upto.seq + 1,
@@ -91,7 +91,7 @@ fn any_damaged_byte_is_found_out() {
         std::fs::write(&path, &bytes).unwrap();
         let word = match store.load("hazard", &now) {
             Err(refused) => refused.word(),
-            Ok(found) => match take_up(&found.unwrap()) {
+            Ok(found) => match restore(&found.unwrap()) {
                 Err(source) => Refused::Model {
                     path: path.clone(),
                     source,
@@ -108,14 +108,14 @@ fn any_damaged_byte_is_found_out() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let is_refused = match store.load("hazard", &now) {
             Err(refused) => refused.word() == "damaged",
-            Ok(found) => take_up(&found.unwrap()).is_err(),
+            Ok(found) => restore(&found.unwrap()).is_err(),
         };
         assert!(is_refused, "{length} bytes of {}", whole.len());
     }
 }
 
 #[test]
-fn models_of_others_and_of_the_future_are_refused_by_name() {
+fn foreign_and_future_models_are_refused_with_their_reason() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let found = learnt();
@@ -137,13 +137,13 @@ fn models_of_others_and_of_the_future_are_refused_by_name() {
     assert_eq!(refused(&other).word(), "foreign");
     let before = situation(learnt_upto - 3600);
     assert_eq!(refused(&before).word(), "ahead");
-    // A server that lost its newest seconds is no time machine.
+    // A bus that lost its newest seconds does not make the model one of the future.
     let little = Situation {
         now: Some(found.upto.at - Span::from_secs(30)),
         ..now.clone()
     };
     assert!(store.load("hazard", &little).unwrap().is_some());
-    // Nothing is known of a cluster that has just begun.
+    // A new cluster has no known time.
     assert!(
         store
             .load("hazard", &Situation { now: None, ..now })
@@ -153,36 +153,36 @@ fn models_of_others_and_of_the_future_are_refused_by_name() {
 }
 
 #[test]
-fn an_old_version_and_another_predictor_are_told_from_damage() {
+fn an_old_version_and_another_predictor_have_their_own_errors() {
     use lacuna_forecast::Predictor;
     let found = learnt();
     let word = |bytes: &[u8]| {
         let source = Models::new(wanted())
-            .restore(Place::First, bytes, found.upto)
+            .restore(Role::First, bytes, found.upto)
             .unwrap_err();
         let path = Path::new("x").to_owned();
         Refused::Model { path, source }.word()
     };
     let mut old = found.model.clone();
-    // The version stands behind the mark of eight bytes.
+    // The version follows the mark of eight bytes.
     old[8] ^= 1;
     assert_eq!(word(&old), "other_version");
-    let survival = lacuna_forecast::Hinted::new(Choice::survival(60.0).build());
+    let survival = lacuna_forecast::WithPlannedStarts::new(Choice::survival(60.0).build());
     assert_eq!(word(&survival.save().unwrap()), "other_predictor");
     assert_eq!(word(b"no model at all"), "damaged");
 }
 
 #[test]
-fn a_refused_file_is_put_aside() {
+fn a_refused_file_is_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
     let path = store.path("hazard");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, b"damaged").unwrap();
-    let aside = store.put_aside("hazard").unwrap();
+    let aside = store.rename_refused("hazard").unwrap();
     assert_eq!(std::fs::read(aside).unwrap(), b"damaged");
     assert_eq!(store.load("hazard", &situation(0)).unwrap(), None);
-    // A folder in its place cannot be read.
+    // A folder instead of the file cannot be read.
     std::fs::create_dir(&path).unwrap();
     let error = store.load("hazard", &situation(0)).unwrap_err();
     assert_eq!(error.word(), "unreadable");

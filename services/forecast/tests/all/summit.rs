@@ -1,17 +1,17 @@
-//! The service's core on the recording of Summit: what it says of its own forecasts.
+//! The core of the service on the trace of Summit: the scores of its forecasts.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 
 use lacuna_forecast::{Choice, HORIZONS_S};
-use lacuna_forecast_service::{Duty, Forecaster, Models, News, Wanted};
+use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, NodeEvent, NodeId, Timestamp};
 use lacuna_testkit::{Missing, data, or_skip};
 
-/// From here on the figures count; what came before is history to learn from.
+/// The time from which the scores count; earlier events are learnt.
 const FROM: Timestamp = Timestamp::from_unix(1_613_347_732);
 
-/// What happens at one moment: nodes that leave, nodes that come.
+/// The changes of each moment: nodes that leave, nodes that come.
 type Moments = BTreeMap<Timestamp, (Vec<NodeId>, Vec<NodeId>)>;
 
 fn moments() -> Result<Moments, Missing> {
@@ -28,12 +28,12 @@ fn moments() -> Result<Moments, Missing> {
 }
 
 #[test]
-fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
+fn on_summit_the_hazard_is_rarely_adrift_and_has_skill() {
     let moments = or_skip!(moments());
-    let wanted = Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
+    let wanted = PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut seq = 0;
-    let mut news = Vec::new();
+    let mut model_events = Vec::new();
     let (mut looks, mut adrift, mut behind) = (0.0, 0.0, 0.0);
     let mut sums = [(0.0, 0.0, 0.0); HORIZONS_S.len()];
     let mut concordance = 0.0;
@@ -53,9 +53,9 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
             forecaster.install(Some(task.run()));
         }
         forecaster.pool(at);
-        for item in forecaster.news() {
+        for item in forecaster.take_events() {
             println!("{:>7.0} s: {item:?}", at.since(FROM).as_secs_f64());
-            news.push((at, item));
+            model_events.push((at, item));
         }
         if at < FROM {
             continue;
@@ -63,7 +63,7 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
         let models = forecaster.models();
         looks += 1.0;
         adrift += f64::from(u8::from(models.adrift().is_some()));
-        behind += f64::from(u8::from(models.duty() == Duty::Rival));
+        behind += f64::from(u8::from(models.active() == Role::Rival));
         let scores = models.calibration().scores();
         for (sum, score) in sums.iter_mut().zip(scores) {
             sum.0 += score.skill().unwrap();
@@ -81,14 +81,14 @@ fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
         );
     }
     println!(
-        "concordance {:.3}; adrift {:.3} of the time, the rival on duty {:.3}; {:?}",
+        "concordance {:.3}; adrift {:.3} of the time, the rival on active {:.3}; {:?}",
         concordance / looks,
         adrift / looks,
         behind / looks,
         forecaster.models().report()
     );
     assert!(looks > 5000.0);
-    let fell_back = news.iter().any(|(_, item)| *item == News::FellBack);
+    let fell_back = model_events.iter().any(|(_, item)| *item == ModelEvent::FellBack);
     println!("fell back: {fell_back}");
     let [_, (five, ..), ..] = sums;
     assert!(five / looks > 0.05, "{}", five / looks);
