@@ -13,7 +13,6 @@ pub mod pool_stats;
 mod published;
 mod recording;
 mod replay;
-pub mod report;
 mod settings;
 mod simulated;
 pub mod skill;

@@ -11,4 +11,6 @@ mod table;
 mod types;
 
 pub use count::{PoolOptions, pool_stats};
-pub use types::{Holes, Idle, PoolColumn, PoolStats, Shorter, SizeBin, WithoutOutages};
+pub use lengths::bin_holes;
+pub use table::grouped;
+pub use types::{HoleBin, Holes, Idle, PoolColumn, PoolStats, Shorter, SizeBin, WithoutOutages};

@@ -1,8 +1,23 @@
 //! Lengths of holes in a histogram of fixed size.
 
-use crate::report::{HoleBin, bin_of_length, empty_bins};
+use super::types::{HoleBin, Shorter};
 
-use super::types::Shorter;
+const MINUTE: f64 = 60.0;
+const HOUR: f64 = 3600.0;
+
+/// Upper ends of the bins, seconds.
+const BINS: [(f64, &str); 10] = [
+    (MINUTE, "under 1 min"),
+    (2.0 * MINUTE, "1-2 min"),
+    (5.0 * MINUTE, "2-5 min"),
+    (10.0 * MINUTE, "5-10 min"),
+    (30.0 * MINUTE, "10-30 min"),
+    (HOUR, "30-60 min"),
+    (2.0 * HOUR, "1-2 h"),
+    (4.0 * HOUR, "2-4 h"),
+    (12.0 * HOUR, "4-12 h"),
+    (f64::INFINITY, "over 12 h"),
+];
 
 /// Up to this many seconds each second has a bin of its own.
 const EXACT_S: u64 = 4096;
@@ -135,6 +150,35 @@ impl Lengths {
     pub(super) fn into_bins(self) -> Vec<HoleBin> {
         self.coarse
     }
+}
+
+/// The bins of lengths, with nothing in them.
+fn empty_bins() -> Vec<HoleBin> {
+    BINS.iter()
+        .map(|(_, label)| HoleBin {
+            label: (*label).to_owned(),
+            count: 0,
+            node_hours: 0.0,
+        })
+        .collect()
+}
+
+/// The bin of a length in seconds.
+fn bin_of_length(length_s: f64) -> usize {
+    BINS.partition_point(|(end, _)| *end <= length_s)
+}
+
+/// Sorts holes by length, given in seconds.
+#[must_use]
+pub fn bin_holes(lengths_s: impl IntoIterator<Item = f64>) -> Vec<HoleBin> {
+    let mut bins = empty_bins();
+    for length in lengths_s {
+        if let Some(bin) = bins.get_mut(bin_of_length(length)) {
+            bin.count += 1;
+            bin.node_hours += length / HOUR;
+        }
+    }
+    bins
 }
 
 #[cfg(test)]

@@ -5,7 +5,24 @@ use std::fmt::Write;
 use lacuna_model::Span;
 
 use super::types::PoolStats;
-use crate::report::count as grouped;
+
+/// A count with commas between thousands, rounded to a whole number.
+#[must_use]
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut out = String::new();
+    for (at, c) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    if value <= -0.5 {
+        format!("-{out}")
+    } else {
+        out
+    }
+}
 
 /// Few nodes have digits that count after the first.
 fn mean(nodes: f64) -> String {
@@ -144,7 +161,8 @@ impl PoolStats {
     }
 
     /// Whether there is a limit above which idle nodes are an outage.
-    pub(crate) fn tells_outages(&self) -> bool {
+    #[must_use]
+    pub fn tells_outages(&self) -> bool {
         self.without_outages.above < self.nodes
     }
 

@@ -3,8 +3,6 @@
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::report::HoleBin;
-
 /// The pool's statistics over a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
@@ -124,6 +122,17 @@ pub struct Shorter {
     pub count: f64,
     /// Of their node-time.
     pub node_time: f64,
+}
+
+/// Holes of about one length.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HoleBin {
+    /// The lengths, in words.
+    pub label: String,
+    /// How many holes.
+    pub count: u64,
+    /// Their node-hours.
+    pub node_hours: f64,
 }
 
 /// The pool in a part of the recording.

@@ -1,7 +1,7 @@
 //! What several tests need: holes and trainers, a replay in one call, and the recordings.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
@@ -127,12 +127,5 @@ impl Summit {
         let nodes = self.nodes(nodes);
         let (start, end) = (Timestamp::from_unix(start), end.map(Timestamp::from_unix));
         Trace::new(&self.holes.records, Some(&nodes), start, end)
-    }
-}
-
-/// Writes a page where somebody wants to look at it: in the folder `LACUNA_PAGES`, if it is set.
-pub(crate) fn keep(name: &str, page: &str) {
-    if let Some(folder) = std::env::var_os("LACUNA_PAGES") {
-        std::fs::write(Path::new(&folder).join(name), page).unwrap();
     }
 }

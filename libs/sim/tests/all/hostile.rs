@@ -6,7 +6,6 @@ use std::path::Path;
 use lacuna_model::{HoleRecord, Policy, Timestamp, TrainerSpec};
 use lacuna_schedlog::Reading;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
-use lacuna_sim::report::{Source, from_replay, render};
 use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
     Dedicated, Objective, Recording, Replayed, Settings, SimError, Simulated, Simulation, Trace,
@@ -34,7 +33,7 @@ fn sound(replayed: &Replayed) {
     }
 }
 
-/// Replays, counts, asks forecasts and draws.
+/// Replays, counts and scores forecasts.
 fn all_of_it(holes: &[HoleRecord], start: i64) -> Result<(), SimError> {
     let trace = Trace::new(holes, None, Timestamp::from_unix_ms(start), None);
     let trainers = [trainer(0, 3, 1e3), trainer(1, 2, 1e3)];
@@ -50,15 +49,6 @@ fn all_of_it(holes: &[HoleRecord], start: i64) -> Result<(), SimError> {
     assert_eq!(stats.is_err(), asked.is_err(), "{stats:?} {asked:?}");
     let replayed = replayed?;
     sound(&replayed);
-    let page = render(&from_replay(
-        &Source::new("hostile", &trace, &trainers),
-        &replayed,
-    )?);
-    for wrong in ["NaN", "inf"] {
-        let at = page.find(wrong);
-        let near = at.map(|at| &page[at.saturating_sub(60)..]);
-        assert!(at.is_none(), "{:.120}", near.unwrap());
-    }
     Ok(())
 }
 

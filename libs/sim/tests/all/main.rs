@@ -1,4 +1,4 @@
-//! The tests of replays and reports, in one binary so that the solver is linked once.
+//! The tests of replays, in one binary so that the solver is linked once.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,5 @@ mod planned;
 mod pool_stats;
 mod published;
 mod remembered;
-mod report;
-mod report_of_replay;
 mod simulated;
 mod skill;

@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_sim::Trace;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
-use lacuna_sim::report::{About, pool_drawing, render_pool};
 use lacuna_skip::or_skip;
 use proptest::prelude::*;
 
-use crate::common::{Summit, hole_of, keep};
+use crate::common::{Summit, hole_of};
 
 /// Monday 2021-02-08, midnight UTC.
 const MONDAY: i64 = 1_612_742_400;
@@ -19,13 +18,6 @@ fn hole(node: &str, from: i64, until: i64, censored: bool) -> HoleRecord {
     HoleRecord {
         censored,
         ..hole_of(node, MONDAY + from, MONDAY + until)
-    }
-}
-
-fn about(name: &str) -> About<'_> {
-    About {
-        name,
-        ..About::default()
     }
 }
 
@@ -140,22 +132,6 @@ fn idle_nodes_of_a_small_machine_are_no_outage() {
 }
 
 #[test]
-fn a_page_and_a_drawing_say_where_the_holes_come_from() {
-    let stats = pool_stats(&small(), PoolOptions::default()).unwrap();
-    let machine = [("log".to_owned(), "swf: <simulated>".to_owned())];
-    let notes = ["3 damaged lines were skipped, ".repeat(9)];
-    let about = About {
-        name: "a.swf",
-        machine: &machine,
-        notes: &notes,
-    };
-    for page in [render_pool(&stats, &about), pool_drawing(&stats, &about)] {
-        assert!(page.contains("swf: &lt;simulated&gt;"), "{page}");
-        assert_eq!(page.matches("damaged lines were skipped").count(), 9);
-    }
-}
-
-#[test]
 fn a_recording_without_holes_has_a_pool_of_nothing() {
     let start = Timestamp::from_unix(MONDAY);
     let records = [hole("a", -100, -50, false)];
@@ -166,8 +142,6 @@ fn a_recording_without_holes_has_a_pool_of_nothing() {
     ] {
         let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
         assert_eq!((stats.holes.count, stats.equivalent_nodes), (0, 0.0));
-        let page = render_pool(&stats, &about("nothing"));
-        assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     }
 }
 
@@ -394,6 +368,4 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
     assert_eq!(binned, holes.count);
     let mean = stats.timeline.iter().map(|c| c.mean).sum::<f64>() / stats.timeline.len() as f64;
     near(mean, stats.equivalent_nodes, 1e-6);
-    keep("pool.html", &render_pool(&stats, &about("Summit")));
-    keep("pool.svg", &pool_drawing(&stats, &about("Summit")));
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::data::TrainerRow;
+use crate::style::STEPS;
+use crate::svg::{Frame, WIDTH, escape, open, span, text, time_axis};
 use super::over_time::columns;
-use crate::report::data::TrainerRow;
-use crate::report::style::STEPS;
-use crate::report::svg::{Frame, WIDTH, escape, open, span, text, time_axis};
 
 /// Columns of time: what is shorter shows as its mean.
 const COLUMNS: usize = 400;
@@ -61,7 +61,7 @@ fn edges(most: f64) -> Vec<f64> {
 }
 
 /// The timeline of all trainers, its scale of colours on top.
-pub(in crate::report) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
+pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     let all = lanes(rows, end_s);
     let shown = all.len().min(LANES);
     let most = rows.iter().flat_map(|r| r.sizes.iter().map(|s| s.1)).max();

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+pub(super) use lacuna_sim::pool_stats::grouped as count;
+
 /// The width of every chart, in units of its view box.
 pub(super) const WIDTH: f64 = 1000.0;
 
@@ -204,23 +206,6 @@ pub(super) fn rect(out: &mut String, class: &str, (x, y): (f64, f64), width: f64
         width.max(0.0),
         height.max(0.0)
     );
-}
-
-/// A count with commas between thousands.
-pub(crate) fn count(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut out = String::new();
-    for (at, c) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    if value <= -0.5 {
-        format!("-{out}")
-    } else {
-        out
-    }
 }
 
 /// `part / whole`, and 0 where there is nothing to be a part of.

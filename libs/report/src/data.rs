@@ -1,9 +1,8 @@
 //! What a report shows, as plain data.
 
+use lacuna_sim::pool_stats::{HoleBin, PoolStats};
+use lacuna_sim::skill::Evaluation;
 use serde::{Deserialize, Serialize};
-
-use crate::pool_stats::PoolStats;
-use crate::skill::Evaluation;
 
 /// Everything that a report shows. Empty parts are left out of the page.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -91,17 +90,6 @@ pub struct TrainerRow {
     pub preemptions: u64,
     /// Its size from each moment on: seconds since the start, nodes.
     pub sizes: Vec<(f64, u32)>,
-}
-
-/// Holes of about one length.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HoleBin {
-    /// The lengths, in words.
-    pub label: String,
-    /// How many holes.
-    pub count: u64,
-    /// Their node-hours.
-    pub node_hours: f64,
 }
 
 /// What changes cost, in samples.
@@ -262,50 +250,4 @@ impl TrainerRow {
             .map(|(&(from, nodes), to)| f64::from(nodes) * (to.min(until) - from).max(0.0))
             .sum()
     }
-}
-
-const MINUTE: f64 = 60.0;
-const HOUR: f64 = 3600.0;
-
-/// Upper ends of the bins, seconds.
-const BINS: [(f64, &str); 10] = [
-    (MINUTE, "under 1 min"),
-    (2.0 * MINUTE, "1-2 min"),
-    (5.0 * MINUTE, "2-5 min"),
-    (10.0 * MINUTE, "5-10 min"),
-    (30.0 * MINUTE, "10-30 min"),
-    (HOUR, "30-60 min"),
-    (2.0 * HOUR, "1-2 h"),
-    (4.0 * HOUR, "2-4 h"),
-    (12.0 * HOUR, "4-12 h"),
-    (f64::INFINITY, "over 12 h"),
-];
-
-/// The bins of lengths, with nothing in them.
-pub(crate) fn empty_bins() -> Vec<HoleBin> {
-    BINS.iter()
-        .map(|(_, label)| HoleBin {
-            label: (*label).to_owned(),
-            count: 0,
-            node_hours: 0.0,
-        })
-        .collect()
-}
-
-/// The bin of a length in seconds.
-pub(crate) fn bin_of_length(length_s: f64) -> usize {
-    BINS.partition_point(|(end, _)| *end <= length_s)
-}
-
-/// Sorts holes by length, given in seconds.
-#[must_use]
-pub fn bin_holes(lengths_s: impl IntoIterator<Item = f64>) -> Vec<HoleBin> {
-    let mut bins = empty_bins();
-    for length in lengths_s {
-        if let Some(bin) = bins.get_mut(bin_of_length(length)) {
-            bin.count += 1;
-            bin.node_hours += length / HOUR;
-        }
-    }
-    bins
 }

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::report::data::{DayRow, HoleBin, SolveBin};
-use crate::report::svg::{Frame, WIDTH, count, open, percent, rect, share, text, value_axis};
+use lacuna_sim::pool_stats::HoleBin;
+
+use crate::data::{DayRow, SolveBin};
+use crate::svg::{Frame, WIDTH, count, open, percent, rect, share, text, value_axis};
 
 /// Two bars for each length of hole: share of all holes, share of their node-time.
-pub(in crate::report) fn holes(bins: &[HoleBin]) -> String {
+pub(crate) fn holes(bins: &[HoleBin]) -> String {
     let holes: u64 = bins.iter().map(|bin| bin.count).sum();
     let hours: f64 = bins.iter().map(|bin| bin.node_hours).sum();
     let pairs: Vec<Pair> = bins
@@ -59,7 +61,7 @@ pub(super) fn paired(pairs: &[Pair], name: &str) -> String {
 
 /// One bar of efficiency for each day; its width is the day's share of the offered node-time,
 /// so that a day with few nodes does not weigh as much as one with many.
-pub(in crate::report) fn days(days: &[DayRow]) -> String {
+pub(crate) fn days(days: &[DayRow]) -> String {
     let offered = |day: &DayRow| day.offered_node_hours.max(0.0);
     let total: f64 = days.iter().map(offered).sum();
     let top = days
@@ -84,7 +86,7 @@ pub(in crate::report) fn days(days: &[DayRow]) -> String {
             left + 0.5,
             (width - 1.0).max(0.3),
             frame.bottom() - y,
-            crate::report::svg::escape(&day.label),
+            crate::svg::escape(&day.label),
             percent(efficiency, 1),
             count(day.offered_node_hours),
         );
@@ -114,7 +116,7 @@ pub(in crate::report) fn days(days: &[DayRow]) -> String {
 }
 
 /// How long decisions took: their number by time, on a logarithmic scale.
-pub(in crate::report) fn solves(bins: &[SolveBin]) -> String {
+pub(crate) fn solves(bins: &[SolveBin]) -> String {
     let top = bins.iter().map(|bin| bin.count).max().unwrap_or(1) as f64;
     let frame = Frame::wide(190.0, bins.len() as f64, top * 1.12);
     let mut out = open(WIDTH, 190.0, "decisions by the time that they took");

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use lacuna_sim::pool_stats::{PoolColumn, PoolStats, SizeBin};
+
+use crate::style::STEPS;
+use crate::svg::{Frame, WIDTH, count, open, rect, text, time_axis, value_axis};
 use super::bars::{Pair, paired};
-use crate::pool_stats::{PoolColumn, PoolStats, SizeBin};
-use crate::report::style::STEPS;
-use crate::report::svg::{Frame, WIDTH, count, open, rect, text, time_axis, value_axis};
 
 /// Mean pool over time, and between which sizes it went.
-pub(in crate::report) fn over_time(stats: &PoolStats) -> String {
+pub(crate) fn over_time(stats: &PoolStats) -> String {
     let columns = &stats.timeline;
     let top = columns.iter().map(|c| f64::from(c.max)).fold(1.0, f64::max);
     let frame = Frame::wide(260.0, stats.hours * 3600.0, top * 1.04);
@@ -61,7 +62,7 @@ fn band(
 }
 
 /// Two bars for each range of pool sizes: share of the time, share of the node-time.
-pub(in crate::report) fn sizes(bins: &[SizeBin]) -> String {
+pub(crate) fn sizes(bins: &[SizeBin]) -> String {
     let pairs: Vec<Pair> = bins
         .iter()
         .map(|bin| Pair {
@@ -80,7 +81,7 @@ pub(in crate::report) fn sizes(bins: &[SizeBin]) -> String {
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Mean pool by hour of the day and day of the week, as colour and as number.
-pub(in crate::report) fn week(stats: &PoolStats) -> String {
+pub(crate) fn week(stats: &PoolStats) -> String {
     let hours = || stats.week.iter().flatten().flatten().copied();
     let most = hours().fold(1.0, f64::max);
     let least = hours().fold(most, f64::min);

@@ -1,7 +1,8 @@
 //! What a replay can say about harm to batch jobs, and what it cannot.
 
+use lacuna_sim::pool_stats::PoolStats;
+
 use super::svg::{count, percent, share};
-use crate::pool_stats::PoolStats;
 
 /// What the statement is made from.
 #[derive(Debug, Clone, Copy)]

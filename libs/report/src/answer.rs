@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use lacuna_sim::Summary;
+use lacuna_sim::pool_stats::PoolStats;
+
 use super::data::Answer;
 use super::svg::{count, escape, percent, span};
-use crate::Summary;
-use crate::pool_stats::PoolStats;
 
 /// From this on a length of time is told in days.
 const DAYS_FROM_H: f64 = 48.0;

@@ -1,15 +1,15 @@
 //! A report of a replay.
 
 use lacuna_model::TrainerSpec;
+use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
+use lacuna_sim::skill::{SkillOptions, evaluate};
+use lacuna_sim::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
 use lacuna_trainer::measure;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, Facts};
 use super::svg::{count, percent, span};
 use super::{answer, from_history};
-use crate::pool_stats::{PoolOptions, PoolStats, pool_stats};
-use crate::skill::{SkillOptions, evaluate};
-use crate::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
 
 /// What a replay was made from.
 #[derive(Clone)]

@@ -1,14 +1,15 @@
 //! Where the loss went: what dedicated nodes would have done, each loss, and what was done.
 
-use crate::report::data::LossPart;
-use crate::report::svg::{WIDTH, escape, open, percent, rect, share, text, value};
 use std::fmt::Write;
+
+use crate::data::LossPart;
+use crate::svg::{WIDTH, escape, open, percent, rect, share, text, value};
 
 const ROW: f64 = 27.0;
 
 /// A bar for the whole, then each loss where the one before ended, and what is left. A part
 /// below zero is a gain: it is drawn to the right.
-pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossPart) -> String {
+pub(crate) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossPart) -> String {
     let height = ROW * (parts.len() as f64 + 2.0) + 8.0;
     let mut out = open(
         WIDTH,
@@ -71,7 +72,7 @@ pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossP
 }
 
 /// One bar: what was done, and what changes cost; for where no more is known.
-pub(in crate::report) fn simple(parts: &[LossPart]) -> String {
+pub(crate) fn simple(parts: &[LossPart]) -> String {
     let total: f64 = parts.iter().map(|part| part.samples.max(0.0)).sum();
     let mut out = open(WIDTH, 74.0, "work done and work lost");
     let (mut x, whole) = (8.0, WIDTH - 16.0);

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use lacuna_forecast::skill::ReliabilityBin;
+use lacuna_sim::skill::{HorizonSkill, PredictorSkill};
 
-use crate::report::svg::{Frame, WIDTH, count, open, percent, span, text};
-use crate::skill::{HorizonSkill, PredictorSkill};
+use crate::svg::{Frame, WIDTH, count, open, percent, span, text};
 
 const HEIGHT: f64 = 312.0;
 
@@ -14,7 +14,7 @@ const LOWEST: [f64; 4] = [0.96, 0.8, 0.6, 0.0];
 
 /// One diagram for each horizon, side by side; a dot for each bin of forecasts, its area by the
 /// number of them. On the diagonal forecasts come true.
-pub(in crate::report) fn calibration(predictors: &[&PredictorSkill]) -> String {
+pub(crate) fn calibration(predictors: &[&PredictorSkill]) -> String {
     let horizons: Vec<f64> = predictors
         .iter()
         .flat_map(|predictor| predictor.horizons.iter().map(|h| h.horizon_s))

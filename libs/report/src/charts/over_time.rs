@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::report::data::PoolPoint;
-use crate::report::svg::{Frame, WIDTH, count, open, percent, time_axis, value_axis};
+use crate::data::PoolPoint;
+use crate::svg::{Frame, WIDTH, count, open, percent, time_axis, value_axis};
 
 /// Columns that a long run is drawn in; each shows the mean over its time.
 pub(super) const COLUMNS: usize = 450;
@@ -61,10 +61,10 @@ pub(super) fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) 
 }
 
 /// The height of the drawing of pool and use.
-pub(in crate::report) const POOL_HEIGHT: f64 = 260.0;
+pub(crate) const POOL_HEIGHT: f64 = 260.0;
 
 /// Nodes in the pool, and those of them that train.
-pub(in crate::report) fn pool(points: &[PoolPoint], end_s: f64) -> String {
+pub(crate) fn pool(points: &[PoolPoint], end_s: f64) -> String {
     let idle = columns(
         points.iter().map(|p| (p.at_s, f64::from(p.pool))),
         end_s,
@@ -90,7 +90,7 @@ pub(in crate::report) fn pool(points: &[PoolPoint], end_s: f64) -> String {
 }
 
 /// Efficiency from the start until each time.
-pub(in crate::report) fn efficiency(points: &[(f64, f64)], end_s: f64) -> String {
+pub(crate) fn efficiency(points: &[(f64, f64)], end_s: f64) -> String {
     let top = points.iter().map(|p| p.1).fold(1.0, f64::max);
     let frame = Frame::wide(200.0, end_s, top);
     let mut out = open(WIDTH, 200.0, "efficiency over time");

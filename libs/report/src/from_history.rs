@@ -1,10 +1,10 @@
 //! What a replay remembers, as a report shows it.
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_sim::{Day, History, Life};
 use lacuna_trainer::measure;
 
 use super::data::{DayRow, Gantt, GanttRow, GanttSegment, PoolPoint, TrainerRow};
-use crate::{Day, History, Life};
 
 /// The pool over time.
 pub(super) fn pool(history: &History) -> Vec<PoolPoint> {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use lacuna_model::{HoleRecord, RescaleCost, Timestamp, TrainerSpec};
-use lacuna_sim::report::{Report, Source, from_replay, render};
+use lacuna_report::{Report, Source, from_replay, render};
 use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, Trace, replay};
 use lacuna_skip::or_skip;
 use rand::{RngExt, SeedableRng};
@@ -192,9 +192,9 @@ fn a_window_shows_each_hole_of_each_node() {
 
 #[test]
 fn a_report_at_the_papers_scale_is_small() {
-    let summit = or_skip!(Summit::at_hand());
+    let summit = or_skip!(Summit::open());
     let trainers = summit.trainers("hpo-1000");
-    let trace = summit.trace(1024, Summit::START, None);
+    let trace = summit.trace(1024);
     let settings = Settings {
         gantt: Some(GanttWindow {
             from_s: 2.0 * 86_400.0,

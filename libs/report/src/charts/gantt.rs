@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::report::data::{Gantt, TrainerRow};
-use crate::report::svg::{Frame, WIDTH, escape, open, rect, span, text, time_axis};
+use crate::data::{Gantt, TrainerRow};
+use crate::svg::{Frame, WIDTH, escape, open, rect, span, text, time_axis};
 
 /// Colours that trainers take turns in.
 const TURNS: u32 = 6;
@@ -18,12 +18,12 @@ fn heights(gantt: &Gantt) -> (usize, f64, f64) {
 }
 
 /// The height of the window's drawing.
-pub(in crate::report) fn gantt_height(gantt: &Gantt) -> f64 {
+pub(crate) fn gantt_height(gantt: &Gantt) -> f64 {
     heights(gantt).2
 }
 
 /// The window; trainers are named by their place in `trainers`.
-pub(in crate::report) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
+pub(crate) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
     let (rows, row_height, height) = heights(gantt);
     let longest = gantt.rows.iter().map(|row| row.node.chars().count()).max();
     let left = (longest.unwrap_or(0) as f64 * 5.6 + 14.0).clamp(56.0, 180.0);

@@ -24,12 +24,11 @@ mod svg;
 
 pub use compare::{Agreement, ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 pub use data::{
-    Answer, DayRow, Gantt, GanttRow, GanttSegment, HoleBin, LossKind, LossPart, LossSplit, Losses,
-    PoolPoint, Report, SolveBin, TrainerRow, bin_holes, bin_solves,
+    Answer, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit, Losses, PoolPoint,
+    Report, SolveBin, TrainerRow, bin_solves,
 };
-pub(crate) use data::{bin_of_length, empty_bins};
 pub use from_replay::{Source, from_replay};
+pub use lacuna_sim::pool_stats::{HoleBin, bin_holes};
 pub use page::{drawing, render};
 pub use pool_page::{About, pool_drawing, render_pool};
 pub use skill_page::render_skill;
-pub(crate) use svg::count;

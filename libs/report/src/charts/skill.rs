@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::svg::{WIDTH, open, rect, text};
+use crate::svg::{WIDTH, open, rect, text};
 
 /// Room for the predictors' names.
 const NAMES: f64 = 176.0;
@@ -16,20 +16,20 @@ const THIN: f64 = 1.0;
 
 /// One figure of all predictors.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::report) struct Panel {
+pub(crate) struct Panel {
     /// What it is.
-    pub(in crate::report) title: String,
+    pub(crate) title: String,
     /// The figure of who knows nothing, where bars begin.
-    pub(in crate::report) base: f64,
+    pub(crate) base: f64,
     /// Where the axis ends.
-    pub(in crate::report) range: (f64, f64),
+    pub(crate) range: (f64, f64),
     /// By predictor; nothing where there is no figure.
-    pub(in crate::report) values: Vec<Option<f64>>,
+    pub(crate) values: Vec<Option<f64>>,
 }
 
 /// A row for each predictor, a column for each figure; the better, the further right. A bar that
 /// would leave its column is cut, and says so by an open end.
-pub(in crate::report) fn skill(names: &[&str], panels: &[Panel]) -> String {
+pub(crate) fn skill(names: &[&str], panels: &[Panel]) -> String {
     let height = HEAD + ROW * names.len() as f64 + 8.0;
     let mut out = open(WIDTH, height, "skill of predictors by horizon");
     for (row, name) in names.iter().enumerate() {

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use lacuna_sim::skill::{After, Evaluation, HorizonSkill, OrderFigures, PredictorSkill};
+
 use super::charts::{self, Panel};
 use super::data::Answer;
 use super::pool_page::About;
 use super::shell::{self, Table};
 use super::svg::{count, escape, percent, span};
 use super::{answer, from_history};
-use crate::skill::{After, Evaluation, HorizonSkill, OrderFigures, PredictorSkill};
 
 /// Skill below this is cut in the drawing: worse than nothing is worse than nothing.
 const LEAST: f64 = -0.25;

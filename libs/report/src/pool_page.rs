@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use lacuna_sim::pool_stats::PoolStats;
+
 use super::shell::{self, Panel, Table};
 use super::svg::{count, percent, share};
 use super::{answer, charts};
-use crate::pool_stats::PoolStats;
 
 /// What makes a chart readable without its colours' names.
 const OVER_TIME: &str = "line: mean; band: smallest and largest size in each part of the time";

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow};
+use lacuna_sim::skill::Evaluation;
+
+use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow, bin_solves};
 use super::shell::{self, Panel, Table};
 use super::svg::{count, escape, percent, share, span, value};
-use super::{answer, charts};
-use super::{bin_solves, pool_page};
-use crate::skill::Evaluation;
+use super::{answer, charts, pool_page};
 
 /// With more days than this they are shown by week.
 const DAYS: usize = 70;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::report::compare::{ComparedFigure, Group};
-use crate::report::svg::{Frame, open, round_step, text, ticks, value, value_axis};
+use crate::compare::{ComparedFigure, Group};
+use crate::svg::{Frame, open, round_step, text, ticks, value, value_axis};
 
 /// Half as wide as other charts: two stand side by side.
 const HALF: f64 = 520.0;
@@ -11,7 +11,7 @@ const HEIGHT: f64 = 250.0;
 const ROW: f64 = 26.0;
 
 /// One figure of all rows of a group.
-pub(in crate::report) fn figure(group: &Group, name: &str) -> String {
+pub(crate) fn figure(group: &Group, name: &str) -> String {
     let rows: Vec<(&str, Option<f64>, &ComparedFigure)> = group
         .rows
         .iter()

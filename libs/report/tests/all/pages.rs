@@ -2,7 +2,7 @@
 
 use lacuna_forecast::Learning;
 use lacuna_forecast::skill::ReliabilityBin;
-use lacuna_sim::report::{
+use lacuna_report::{
     Agreement, Answer, ComparedFigure, ComparedRow, Comparison, DayRow, Gantt, GanttRow,
     GanttSegment, Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow,
     bin_holes, bin_solves, render, render_comparison,
