@@ -2,7 +2,7 @@
 
 mod bars;
 mod calibration;
-pub(super) mod compare;
+pub(super) mod comparison;
 mod gantt;
 mod idle;
 mod loss;

@@ -10,7 +10,8 @@
 
 mod answer;
 mod charts;
-mod compare;
+mod comparison;
+mod comparison_page;
 mod data;
 mod from_history;
 mod from_replay;
@@ -22,7 +23,8 @@ mod skill_page;
 mod style;
 mod svg;
 
-pub use compare::{Agreement, ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
+pub use comparison::{Agreement, ComparedFigure, ComparedRow, Comparison, Group};
+pub use comparison_page::render_comparison;
 pub use data::{
     Answer, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit, Losses, PoolPoint,
     Report, SolveBin, TrainerRow, bin_solves,

@@ -5,8 +5,10 @@
 //! over any recording and counts what comes of it; [`report`] draws it.
 
 mod efficiency;
+mod error;
 mod foresight;
 mod history;
+mod hooks;
 mod limits;
 mod loss;
 pub mod pool_stats;
@@ -22,12 +24,14 @@ mod trace;
 mod world;
 
 pub use efficiency::dedicated_samples;
+pub use error::SimError;
 pub use foresight::Foresight;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
+pub use hooks::{Decision, Hooks, Progress};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;
 pub use recording::{EndHint, Recording, StepRef, Steps};
-pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
+pub use replay::{Replayed, replay};
 pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
 pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;

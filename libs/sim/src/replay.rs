@@ -1,187 +1,21 @@
 //! A whole replay: the run itself, and the runs that it is measured by.
 
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::Fits;
-use lacuna_model::{Policy, Span, Stall, Timestamp, TrainerId, TrainerSpec};
-use lacuna_planner::check::Violation;
-use lacuna_planner::objective::ObjectiveError;
-use lacuna_planner::{Problem, Sizes};
-use lacuna_schedlog::ReadError;
-use lacuna_timeline::batch::BatchError;
+use lacuna_model::{Policy, Span, Stall, TrainerSpec};
 use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
 use crate::summary::Summary;
 use crate::world::{Decisions, Kinds, Observer, Tally, World};
-use crate::{History, Lookahead, Loss, Recording, Settings, SolveTimes, limits};
+use crate::{
+    History, Hooks, Lookahead, Loss, Progress, Recording, Settings, SimError, SolveTimes, limits,
+};
 
 /// Models that a scout is ahead.
 const AHEAD: usize = 4;
-
-/// Why a replay could not be run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SimError {
-    /// The log cannot be read.
-    #[error(transparent)]
-    Log(#[from] ReadError),
-    /// The machine or its jobs make no sense.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-    /// A log of holes, where one of batch jobs is needed.
-    #[error("{path}: it is of format {format}, which tells of nodes: expected batch jobs", path = path.display())]
-    NotJobs {
-        /// Which log.
-        path: PathBuf,
-        /// Its format.
-        format: &'static str,
-    },
-    /// No job of the log ran.
-    #[error("{path}: none of its {records} records is of a job that ran", path = path.display())]
-    NoJobs {
-        /// Which log.
-        path: PathBuf,
-        /// How many records it has.
-        records: u64,
-    },
-    /// There is no trainer.
-    #[error("there are no trainers to replay")]
-    NoTrainers,
-    /// The first trainer comes after the end.
-    #[error("nothing to replay: the recording ends at {end}, before the start at {start}", end = end.unix_seconds(), start = start.unix_seconds())]
-    NothingLeft {
-        /// Where the replay should start.
-        start: Timestamp,
-        /// Where the recording ends.
-        end: Timestamp,
-    },
-    /// Dates so far apart can only be damage.
-    #[error("the recording is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]
-    TooLong {
-        /// How long it is.
-        years: f64,
-        /// Where it starts.
-        start: Timestamp,
-        /// Where it ends.
-        end: Timestamp,
-    },
-    /// A trainer that is larger or slower to change than any can be.
-    #[error("trainer {id}: {what} is {value}: expected at most {most}")]
-    Trainer {
-        /// Which.
-        id: TrainerId,
-        /// Which field of it.
-        what: &'static str,
-        /// What it is.
-        value: f64,
-        /// What would have been accepted.
-        most: f64,
-    },
-    /// Trainers of an endless list are done so fast that time does not go on.
-    #[error(
-        "{events} trainers end within a second, {at_s} s after the start: in an endless list, or on the dedicated nodes that efficiency is measured by, each needs more work"
-    )]
-    Standstill {
-        /// How many ended.
-        events: u64,
-        /// When, seconds since the start.
-        at_s: f64,
-    },
-    /// A decision breaks an invariant: a bug. Trainers and nodes are those of the decision.
-    #[error(
-        "the decision at event {event}, {at_s} s after the start, breaks an invariant: {violation}"
-    )]
-    Unsound {
-        /// The number of the event, from 0.
-        event: u64,
-        /// When, seconds since the start.
-        at_s: f64,
-        /// The first invariant that it breaks.
-        violation: Violation<u32, u32>,
-    },
-    /// The planner made no decision: a bug.
-    #[error("there is no decision at event {event}, {at_s} s after the start: {what}")]
-    Internal {
-        /// The number of the event, from 0.
-        event: u64,
-        /// When, seconds since the start.
-        at_s: f64,
-        /// What is wrong, in words.
-        what: String,
-    },
-    /// What is to be maximised makes no sense for a trainer.
-    #[error(transparent)]
-    Objective(#[from] ObjectiveError),
-    /// A setting makes no sense.
-    #[error("{what}: expected {expected}")]
-    Setting {
-        /// Which.
-        what: &'static str,
-        /// What would have been accepted.
-        expected: &'static str,
-    },
-}
-
-/// How far a replay has come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
-    /// What runs: the replay itself, or a run that it is measured by.
-    pub stage: &'static str,
-    /// Seconds of recorded time so far.
-    pub done_s: f64,
-    /// Seconds of recorded time in all, at most.
-    pub total_s: f64,
-    /// Events so far.
-    pub events: u64,
-    /// Trainers done so far.
-    pub trainers_done: u64,
-}
-
-/// One decision of the planner, as it is made.
-#[derive(Debug, Clone, Copy)]
-pub struct Decision<'a> {
-    /// The number of its event, from 0.
-    pub event: u64,
-    /// Wall-clock seconds that it took.
-    pub seconds: f64,
-    /// Of each trainer of the problem its place in the list of trainers; a list that begins
-    /// again at its end goes on counting.
-    pub lives: &'a [u32],
-    /// What was asked.
-    pub problem: &'a Problem,
-    /// The answer.
-    pub sizes: &'a Sizes,
-    /// The nodes of the pool, as the recording numbers them.
-    pub nodes: &'a [u32],
-    /// Whose each of them is from now on, as places in the problem.
-    pub owners: &'a [Option<u32>],
-    /// When, seconds since the start of the recording.
-    pub at_s: f64,
-}
-
-/// What a replay needs from outside.
-pub struct Hooks<'a> {
-    /// Wall-clock seconds since any fixed moment, to time decisions.
-    pub stopwatch: &'a dyn Fn() -> f64,
-    /// Called now and then.
-    pub progress: &'a mut dyn FnMut(Progress),
-    /// Called for each decision of the replay itself, say to save its problem.
-    pub save: Option<&'a mut dyn FnMut(&Decision<'_>)>,
-}
-
-impl<'a> Hooks<'a> {
-    /// Decisions are shown to nobody.
-    pub fn new(stopwatch: &'a dyn Fn() -> f64, progress: &'a mut dyn FnMut(Progress)) -> Self {
-        Self {
-            stopwatch,
-            progress,
-            save: None,
-        }
-    }
-}
 
 /// What a replay gives.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,7 +17,6 @@ use lacuna_forecast::{
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
-use super::run::World;
 use crate::{Forecasting, Lookahead, OrderFound, Recording, Settings, SimError, StepRef};
 
 /// A hole whose end is not known.
@@ -249,24 +248,17 @@ impl<'a> Observer<'a> {
         seen
     }
 
-    /// What came in that should not have.
-    fn oddities(&self) -> Oddities {
+    /// Whether the scheduler takes nodes in an order, by all steps so far.
+    pub(super) fn order(&self) -> Option<OrderFound> {
+        let report = self.predictor.report();
+        report.order.as_ref().map(OrderFound::of)
+    }
+
+    /// Impossible changes of the trace so far, by kind.
+    pub(super) fn oddities(&self) -> Oddities {
         let mut oddities = self.predictor.report().oddities;
         oddities.unknown_end += self.odd.unknown_end;
         oddities.unordered += self.odd.unordered;
         oddities
-    }
-}
-
-impl World<'_> {
-    /// What forecasting showed of the order in which nodes are taken; nothing without forecasts.
-    pub(crate) fn order(&self) -> Option<OrderFound> {
-        let report = self.observer.as_ref()?.predictor.report();
-        report.order.as_ref().map(OrderFound::of)
-    }
-
-    /// What came in that should not have; nothing without forecasts.
-    pub(crate) fn oddities(&self) -> Option<Oddities> {
-        self.observer.as_ref().map(Observer::oddities)
     }
 }

@@ -1,7 +1,7 @@
 //! The loop of the replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
-use lacuna_forecast::Fits;
+use lacuna_forecast::{Fits, Oddities};
 use lacuna_model::{NodeChoice, Span, Timestamp, TrainerSpec};
 use lacuna_planner::decider::Candidate;
 use lacuna_planner::objective::{Objective, Service};
@@ -14,7 +14,7 @@ use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
 use super::tally::{Days, Interval, Offer, Tally};
-use crate::{Foresight, History, Recording, Settings, SimError, Steps, TrainerEnd};
+use crate::{Foresight, History, OrderFound, Recording, Settings, SimError, Steps, TrainerEnd};
 
 /// Ends less than this after an event are seen at it, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
@@ -116,6 +116,16 @@ impl<'a> World<'a> {
         let days = self.days.take();
         let recorder = self.recorder.take()?;
         Some(recorder.finish(self.tally.now_s, days, self.recording))
+    }
+
+    /// Whether the scheduler takes nodes in an order; nothing if the policy does not forecast.
+    pub(crate) fn order(&self) -> Option<OrderFound> {
+        self.observer.as_ref()?.order()
+    }
+
+    /// Impossible changes of the trace; nothing if the policy does not forecast.
+    pub(crate) fn oddities(&self) -> Option<Oddities> {
+        self.observer.as_ref().map(Observer::oddities)
     }
 
     /// Lives through all that happens up to the next step of the recording, and through the step

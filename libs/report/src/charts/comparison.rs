@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::compare::{ComparedFigure, Group};
+use crate::comparison::{ComparedFigure, Group};
 use crate::svg::{Frame, open, round_step, text, ticks, value, value_axis};
 
 /// Half as wide as other charts: two stand side by side.
