@@ -3,7 +3,7 @@
 use lacuna_model::TrainerSpec;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
-use lacuna_sim::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
+use lacuna_sim::{History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples};
 use lacuna_trainer::measure;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
@@ -14,32 +14,32 @@ use super::{answer, from_history};
 /// What a replay was made from.
 #[derive(Clone)]
 pub struct Source<'a> {
-    /// Name of the recording.
+    /// Name of the trace.
     pub name: &'a str,
     /// What was replayed.
-    pub recording: &'a dyn Recording,
+    pub trace: &'a dyn PoolTrace,
     /// The trainers.
     pub trainers: &'a [TrainerSpec],
     /// How the pool's statistics are to be taken.
     pub pool: PoolOptions,
     /// How forecasts are to be scored; not at all if absent.
     pub calibration: Option<SkillOptions>,
-    /// Whether a simulated scheduler started the batch jobs; else the recording tells what nodes
+    /// Whether a simulated scheduler started the batch jobs; else the trace tells what nodes
     /// did.
     pub simulated: bool,
     /// What is known of the log and its machine, label and value.
     pub machine: &'a [(String, String)],
-    /// Remarks on the recording, such as damage or a doubtful end.
+    /// Remarks on the trace, such as damage or a doubtful end.
     pub notes: &'a [String],
 }
 
 impl<'a> Source<'a> {
-    /// A recording that tells what nodes did, with forecasts scored.
+    /// A trace that tells what nodes did, with forecasts scored.
     #[must_use]
-    pub fn new(name: &'a str, recording: &'a dyn Recording, trainers: &'a [TrainerSpec]) -> Self {
+    pub fn new(name: &'a str, trace: &'a dyn PoolTrace, trainers: &'a [TrainerSpec]) -> Self {
         Self {
             name,
-            recording,
+            trace,
             trainers,
             pool: PoolOptions::default(),
             calibration: Some(SkillOptions::default()),
@@ -53,7 +53,7 @@ impl<'a> Source<'a> {
 /// Points of the efficiency curve: each costs a static replay if trainers differ.
 const POINTS: usize = 48;
 
-/// Fills a report from a replay that remembered its history. Walks over the recording once for
+/// Fills a report from a replay that remembered its history. Walks over the trace once for
 /// the pool's statistics and once to score forecasts.
 ///
 /// # Errors
@@ -62,9 +62,9 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     let summary = &replayed.summary;
     let empty = History::default();
     let history = replayed.history.as_ref().unwrap_or(&empty);
-    let pool = pool_stats(source.recording, source.pool)?;
+    let pool = pool_stats(source.trace, source.pool)?;
     let calibration = match &source.calibration {
-        Some(options) => Some(evaluate(source.recording, options, &mut |_| {})?),
+        Some(options) => Some(evaluate(source.trace, options, &mut |_| {})?),
         None => None,
     };
     let harm = harm::statement(Facts {
@@ -104,7 +104,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         settings: settings(summary),
         pool: from_history::pool(history),
         efficiency: efficiency(source, replayed, history)?,
-        days: from_history::days(history, source.recording.start(), source.pool.utc_offset_s),
+        days: from_history::days(history, source.trace.start(), source.pool.utc_offset_s),
         trainers: from_history::trainers(history),
         trainers_left_out: history.lives_left_out,
         gantt: from_history::gantt(history),
@@ -207,7 +207,7 @@ fn settings(summary: &Summary) -> Vec<(String, String)> {
         row("objective", word(&settings.objective)),
         row("trainers end", word(&settings.trainer_end)),
         row("which nodes", word(&settings.node_choice)),
-        row("model", word(&settings.model)),
+        row("model", word(&settings.quirks)),
         row("measured by", word(&settings.dedicated)),
         row(
             "starts",
@@ -242,7 +242,7 @@ fn efficiency(
         let dedicated = dedicated_samples(
             source.trainers,
             &replayed.summary.settings,
-            source.recording.start(),
+            source.trace.start(),
             point.at_s,
             offered / point.at_s,
         )?;

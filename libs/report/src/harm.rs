@@ -7,7 +7,7 @@ use super::svg::{count, percent, share};
 /// What the statement is made from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
-    /// The pool of the recording.
+    /// The pool of the trace.
     pub(super) pool: &'a PoolStats,
     /// Times that a trainer lost nodes unasked.
     pub(super) preemptions: u64,

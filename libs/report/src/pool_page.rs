@@ -17,7 +17,7 @@ const SIZES: &str = "<i class='pale'></i>% of the time <i class='full'></i>% of 
 /// if they had been recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct About<'a> {
-    /// The recording's name.
+    /// The trace's name.
     pub name: &'a str,
     /// The log and its machine: label and value.
     pub machine: &'a [(String, String)],

@@ -6,7 +6,7 @@ use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_trainer::measure::split_rate;
 
 use crate::world::{Decisions, Kinds, World};
-use crate::{Dedicated, Settings, SimError, Trace, TrainerEnd};
+use crate::{Dedicated, Settings, SimError, HoleTrace, TrainerEnd};
 
 /// Samples that these trainers do on `nodes` dedicated nodes in `seconds`, by the definition
 /// that `settings` choose ([`Dedicated`]).
@@ -95,7 +95,7 @@ impl<'a> Baseline<'a> {
     fn replayed(&self, start: Timestamp, seconds: f64, nodes: f64) -> Result<f64, SimError> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
-            let trace = Trace::dedicated(n, start, end);
+            let trace = HoleTrace::dedicated(n, start, end);
             let (kinds, fits) = (self.kinds, Fits::Inside);
             let mut world = World::new(&trace, self.trainers, kinds, &self.settings, false, fits)?;
             world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;

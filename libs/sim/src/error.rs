@@ -42,7 +42,7 @@ pub enum SimError {
     NothingLeft {
         /// Where the replay should start.
         start: Timestamp,
-        /// Where the recording ends.
+        /// Where the trace ends.
         end: Timestamp,
     },
     /// Dates so far apart can only be damage.

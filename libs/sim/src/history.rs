@@ -1,4 +1,4 @@
-//! What a replay remembers for the report: bounded, however long the recording is.
+//! What a replay remembers for the report: bounded, however long the trace is.
 
 use lacuna_model::TrainerId;
 

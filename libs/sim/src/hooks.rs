@@ -31,11 +31,11 @@ pub struct Decision<'a> {
     pub problem: &'a Problem,
     /// The answer.
     pub sizes: &'a Sizes,
-    /// The nodes of the pool, as the recording numbers them.
+    /// The nodes of the pool, as the trace numbers them.
     pub nodes: &'a [u32],
     /// Whose each of them is from now on, as places in the problem.
     pub owners: &'a [Option<u32>],
-    /// When, seconds since the start of the recording.
+    /// When, seconds since the start of the trace.
     pub at_s: f64,
 }
 

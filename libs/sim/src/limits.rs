@@ -7,9 +7,9 @@
 use lacuna_forecast::OrderBy;
 use lacuna_model::TrainerSpec;
 
-use crate::{Recording, Settings, SimError};
+use crate::{PoolTrace, Settings, SimError};
 
-/// Years of a recording: each day has a place in the history, each hour one in the statistics.
+/// Years of a trace: each day has a place in the history, each hour one in the statistics.
 const MOST_YEARS: f64 = 1000.0;
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
@@ -26,17 +26,17 @@ const MOST_SCALE: f64 = 1e9;
 /// Times its cost that a change must be worth.
 const MOST_HYSTERESIS: f64 = 100.0;
 
-/// Whether a recording can be walked through at all.
+/// Whether a trace can be walked through at all.
 ///
 /// # Errors
 /// [`SimError::TooLong`].
-pub(crate) fn check_length(recording: &dyn Recording) -> Result<(), SimError> {
-    let years = recording.length_s() / YEAR_S;
+pub(crate) fn check_length(trace: &dyn PoolTrace) -> Result<(), SimError> {
+    let years = trace.length_s() / YEAR_S;
     if years > MOST_YEARS {
         return Err(SimError::TooLong {
             years,
-            start: recording.start(),
-            end: recording.end(),
+            start: trace.start(),
+            end: trace.end(),
         });
     }
     Ok(())
@@ -47,20 +47,20 @@ pub(crate) fn check_length(recording: &dyn Recording) -> Result<(), SimError> {
 /// # Errors
 /// [`SimError`] names what does not.
 pub(crate) fn check(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
 ) -> Result<(), SimError> {
     if trainers.is_empty() {
         return Err(SimError::NoTrainers);
     }
-    if recording.length_s() <= 0.0 {
+    if trace.length_s() <= 0.0 {
         return Err(SimError::NothingLeft {
-            start: recording.start(),
-            end: recording.end(),
+            start: trace.start(),
+            end: trace.end(),
         });
     }
-    check_length(recording)?;
+    check_length(trace)?;
     trainers.iter().try_for_each(check_trainer)?;
     check_settings(settings)
 }

@@ -1,6 +1,6 @@
 //! The pool's statistics: what the idle nodes of a machine amount to, before anything trains.
 //!
-//! [`pool_stats`] walks once over a [`Recording`](crate::Recording); its memory is a constant
+//! [`pool_stats`] walks once over a [`PoolTrace`](crate::PoolTrace); its memory is a constant
 //! and a few numbers for each node. Shares of time and quantiles of the pool's size are exact;
 //! quantiles of lengths are exact below 4,096 s and within 1/2,048 above.
 

@@ -11,7 +11,7 @@ use crate::efficiency::Baseline;
 use crate::summary::Summary;
 use crate::world::{Decisions, Kinds, Observer, Tally, World};
 use crate::{
-    History, Hooks, Lookahead, Loss, Progress, Recording, Settings, SimError, SolveTimes, limits,
+    History, Hooks, Lookahead, Loss, Progress, PoolTrace, Settings, SimError, SolveTimes, limits,
 };
 
 /// Models that a scout is ahead.
@@ -30,18 +30,18 @@ pub struct Replayed {
     pub solve_times: SolveTimes,
 }
 
-/// Replays a recording. `history` says whether what happened is to be remembered.
+/// Replays a trace. `history` says whether what happened is to be remembered.
 ///
 /// # Errors
 /// [`SimError`].
 pub fn replay(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     history: Option<History>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Replayed, SimError> {
-    limits::check(recording, trainers, settings)?;
+    limits::check(trace, trainers, settings)?;
     let kinds = Kinds::new(trainers, settings)?;
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
@@ -50,10 +50,10 @@ pub fn replay(
         std::thread::scope(|scope| -> Result<_, SimError> {
             let mut live = |fits| {
                 let remembers = history.is_some();
-                let mut world = World::new(recording, trainers, &kinds, settings, remembers, fits)?;
+                let mut world = World::new(trace, trainers, &kinds, settings, remembers, fits)?;
                 world.run(
                     &mut decisions,
-                    &mut watch("replay", recording, hooks.progress),
+                    &mut watch("replay", trace, hooks.progress),
                 )?;
                 let (order, oddities) = (world.order(), world.oddities());
                 Ok((world.tally, order, oddities, world.take_history()))
@@ -64,7 +64,7 @@ pub fn replay(
             }
             let (tell, hear) = Fits::scouted(AHEAD);
             // What ends it is met by who follows, too.
-            scope.spawn(|| Observer::new(recording, settings, tell)?.go_ahead(&is_over));
+            scope.spawn(|| Observer::new(trace, settings, tell)?.go_ahead(&is_over));
             let lived = live(hear);
             is_over.store(true, Ordering::Relaxed);
             lived
@@ -84,10 +84,10 @@ pub fn replay(
     };
     let equivalent_nodes = measure::equivalent_nodes(offer.node_s, seconds);
     let baseline = Baseline::new(trainers, settings, &kinds);
-    let dedicated = baseline.samples(recording.start(), seconds, equivalent_nodes)?;
+    let dedicated = baseline.samples(trace.start(), seconds, equivalent_nodes)?;
     if let Some(history) = &mut history {
         for day in &mut history.days {
-            let start = recording.start() + Span::from_secs_f64(day.from_s);
+            let start = trace.start() + Span::from_secs_f64(day.from_s);
             let length = day.until_s - day.from_s;
             let nodes = measure::equivalent_nodes(day.offered, length);
             day.dedicated = baseline.samples(start, length, nodes)?;
@@ -99,7 +99,7 @@ pub fn replay(
     let preempt = measure::samples_lost(tally.preempt_cost, &redone);
     let spare = (equivalent_nodes - baseline.usable_nodes()).max(0.0) * seconds;
     let zero_cost_fraction = if settings.endless {
-        let free = zero_cost(recording, trainers, settings, hooks)?;
+        let free = zero_cost(trace, trainers, settings, hooks)?;
         Some(measure::share(tally.samples, free))
     } else {
         None
@@ -121,10 +121,10 @@ pub fn replay(
         events: tally.events,
         trainers_done: tally.trainers_done,
         unfinished,
-        nodes: recording.nodes(),
-        history_holes: recording.history(),
-        start: recording.start(),
-        end: recording.end(),
+        nodes: trace.nodes(),
+        history_holes: trace.history(),
+        start: trace.start(),
+        end: trace.end(),
         solve_seconds: times.seconds(),
         shortcuts,
         unproven,
@@ -147,21 +147,21 @@ pub fn replay(
 /// Samples in the same time if rescaling and preemption cost nothing and each event were
 /// re-optimised: no policy can do better from event to event.
 fn zero_cost(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     hooks: &mut Hooks<'_>,
 ) -> Result<f64, SimError> {
     let free = Settings {
         policy: Policy::Dp,
-        model: crate::Model::Exact,
+        quirks: crate::Quirks::None,
         cost_scale: 0.0,
         verify: false,
         ..settings.clone()
     };
     let kinds = Kinds::new(trainers, &free)?;
-    let mut world = World::new(recording, trainers, &kinds, &free, false, Fits::Inside)?;
-    let mut watch = watch("zero-cost bound", recording, hooks.progress);
+    let mut world = World::new(trace, trainers, &kinds, &free, false, Fits::Inside)?;
+    let mut watch = watch("zero-cost bound", trace, hooks.progress);
     world.run(&mut Decisions::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)
 }
@@ -169,10 +169,10 @@ fn zero_cost(
 /// Passes on every 64th event.
 fn watch<'a>(
     stage: &'static str,
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     progress: &'a mut dyn FnMut(Progress),
 ) -> impl FnMut(&Tally) + 'a {
-    let total_s = recording.length_s();
+    let total_s = trace.length_s();
     move |tally| {
         if tally.events.is_multiple_of(64) {
             progress(Progress {

@@ -19,15 +19,16 @@ pub enum TrainerEnd {
     Immediate,
 }
 
-/// Whether known quirks of the published code are kept.
+/// Quirks of the published program (`BFTrainer`, arXiv 2106.12091) that a replay keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// The model as it is meant.
+pub enum Quirks {
+    /// None: sizes follow the published model.
     #[default]
-    Exact,
-    /// With the published code's limit of `floor((nodes + 1) / 2)` on any change of one trainer
-    /// at one event, and no nodes for a trainer whose equal share is just its minimum.
+    #[serde(rename = "exact")]
+    None,
+    /// A trainer changes by at most `floor((nodes + 1) / 2)` nodes at one event. A trainer whose
+    /// equal share is exactly its minimum gets no nodes.
     Published,
 }
 
@@ -140,8 +141,9 @@ pub struct Settings {
     pub cost_scale: f64,
     /// When a finished trainer leaves.
     pub trainer_end: TrainerEnd,
-    /// Quirks.
-    pub model: Model,
+    /// Quirks of the published program that this replay keeps.
+    #[serde(rename = "model")]
+    pub quirks: Quirks,
     /// What is maximised. Work done is counted in samples always.
     pub objective: Objective,
     /// What is maximised of single trainers, in place of that.
@@ -166,7 +168,7 @@ pub struct Settings {
     /// Which of several equal nodes a trainer gets or gives up.
     pub node_choice: NodeChoice,
     /// Whether the list of trainers starts again at its end, and the replay runs to the end of
-    /// the recording. A trainer that is done trains on until it leaves, and that work counts.
+    /// the trace. A trainer that is done trains on until it leaves, and that work counts.
     pub endless: bool,
     /// Seed of every random choice.
     pub seed: u64,
@@ -184,7 +186,7 @@ impl Default for Settings {
             max_parallel: Control::default().max_parallel,
             cost_scale: 1.0,
             trainer_end: TrainerEnd::NextEvent,
-            model: Model::Exact,
+            quirks: Quirks::None,
             objective: Objective::default(),
             objectives: NamedExpressions::default(),
             charge_starts: false,

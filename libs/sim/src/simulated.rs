@@ -1,4 +1,4 @@
-//! A log of batch jobs without node lists as a recording: the batch scheduler is simulated
+//! A log of batch jobs without node lists as a trace: the batch scheduler is simulated
 //! anew for each walk.
 //!
 //! Nothing of the log is kept between walks but its facts, so memory does not grow with its
@@ -18,7 +18,7 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
 use lacuna_timeline::batch::{BatchJob, Machine, Simulator};
 
-use crate::{Recording, SimError, Steps};
+use crate::{PoolTrace, SimError, PoolSteps};
 
 use feed::{Feed, Shared};
 use walk::Walk;
@@ -39,7 +39,7 @@ pub struct Simulation {
     /// The walltime of jobs for which the log has none. If absent they are taken to have asked
     /// for as long as they ran, as if their users had known.
     pub walltime: Option<Span>,
-    /// Whether walks tell what the simulated scheduler believes ([`StepRef::hints`]). The steps
+    /// Whether walks tell what the simulated scheduler believes ([`PoolStep::planned`]). The steps
     /// are the same either way: what it comes to believe between two of them, when a job is
     /// submitted and waits, is told with the second.
     ///
@@ -47,15 +47,15 @@ pub struct Simulation {
     /// [`walltime`](Self::walltime), asked for as long as it ran, so that what is believed of it
     /// is true, which no user could have known ([`Survey::knows_lengths`]).
     ///
-    /// [`StepRef::hints`]: crate::StepRef::hints
-    pub outlook: bool,
+    /// [`PoolStep::planned`]: crate::PoolStep::planned
+    pub planned_starts: bool,
 }
 
 /// A log of batch jobs, placed by the simulated scheduler of a machine. Nodes are numbered as
 /// the machine has them, and that is the order in which its scheduler takes them: a job starts
 /// on the lowest numbers that are free, or on the lowest free block that is long enough.
 #[derive(Debug)]
-pub struct Simulated {
+pub struct SimulatedTrace {
     path: PathBuf,
     reading: Reading,
     machine: Machine,
@@ -68,13 +68,13 @@ pub struct Simulated {
     survey: Survey,
 }
 
-impl Simulated {
+impl SimulatedTrace {
     /// Reads the log once and simulates it once, to learn where it ends and what is in it.
     ///
     /// # Errors
     /// [`SimError`] if the log cannot be read, is not one of batch jobs, or has none that ran;
     /// or if the machine makes no sense.
-    pub fn survey(
+    pub fn open(
         path: &Path,
         reading: &Reading,
         machine: Machine,
@@ -97,7 +97,7 @@ impl Simulated {
 
     /// What was found in the log.
     #[must_use]
-    pub const fn facts(&self) -> &Survey {
+    pub const fn survey(&self) -> &Survey {
         &self.survey
     }
 
@@ -122,7 +122,7 @@ impl Simulated {
     }
 }
 
-impl Recording for Simulated {
+impl PoolTrace for SimulatedTrace {
     fn start(&self) -> Timestamp {
         Timestamp::from_unix(self.from_s)
     }
@@ -145,7 +145,7 @@ impl Recording for Simulated {
         self.survey.history_holes
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         let shared = Rc::new(RefCell::new(Shared::default()));
         let simulator = self.simulator(&shared)?;
         let nodes = self.machine.nodes;
@@ -154,7 +154,7 @@ impl Recording for Simulated {
             shared,
             nodes,
             (self.from_s, self.until_s),
-            self.simulation.outlook,
+            self.simulation.planned_starts,
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! How good forecasts would have been on a recording: each is made from what was known at its
+//! How good forecasts would have been on a trace: each is made from what was known at its
 //! moment, and only then is the answer learnt (prequential; Dawid, "Statistical theory: the
 //! prequential approach", J. R. Stat. Soc. A 147 (1984)).
 //!
@@ -25,7 +25,7 @@ use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Progress, Recording, SimError, limits};
+use crate::{Progress, PoolTrace, SimError, limits};
 
 pub use figures::{
     ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, OrderFigures, PredictorSkill,
@@ -60,7 +60,7 @@ pub struct SkillOptions {
     /// Before it predictors only learn; if absent, they are scored as soon as none is too young.
     pub train_until: Option<Timestamp>,
     /// Whether the first predictor is asked a second time, with the ends that the simulated
-    /// scheduler announces ([`StepRef::hints`](crate::StepRef::hints)).
+    /// scheduler announces ([`PoolStep::planned`](crate::PoolStep::planned)).
     pub hints: bool,
     /// What they do after it.
     pub after: After,
@@ -98,19 +98,19 @@ impl Default for SkillOptions {
     }
 }
 
-/// Walks over a recording, lets predictors learn and forecast, and scores them.
+/// Walks over a trace, lets predictors learn and forecast, and scores them.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read, or is longer than any can be.
+/// [`SimError`] if the trace cannot be read, or is longer than any can be.
 pub fn evaluate(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, SimError> {
-    limits::check_length(recording)?;
-    let from = options.train_until.unwrap_or(recording.start());
-    let from_s = from.since(recording.start()).max(Span::ZERO).as_secs_f64();
-    let plan = plan::plan(recording, options, from_s, progress)?;
-    let walked = walk::walk(recording, options, &plan, progress)?;
-    Ok(score::score(recording, options, &plan, walked))
+    limits::check_length(trace)?;
+    let from = options.train_until.unwrap_or(trace.start());
+    let from_s = from.since(trace.start()).max(Span::ZERO).as_secs_f64();
+    let plan = plan::plan(trace, options, from_s, progress)?;
+    let walked = walk::walk(trace, options, &plan, progress)?;
+    Ok(score::score(trace, options, &plan, walked))
 }

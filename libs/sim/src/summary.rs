@@ -115,7 +115,7 @@ pub struct Summary {
     /// U: samples done over dedicated samples, those of the same trainers on `equivalent_nodes`
     /// dedicated nodes in the same time. [`lacuna_trainer::measure`] defines this and what follows.
     pub efficiency: f64,
-    /// From the start to the end of the last trainer, or of the recording if that comes first.
+    /// From the start to the end of the last trainer, or of the trace if that comes first.
     pub hours: f64,
     /// Node-time offered over time: dedicated nodes that would offer as much.
     pub equivalent_nodes: f64,
@@ -151,7 +151,7 @@ pub struct Summary {
     pub events: u64,
     /// Trainers that did all their work.
     pub trainers_done: u64,
-    /// Whether the recording ended before the list of trainers did.
+    /// Whether the trace ended before the list of trainers did.
     pub unfinished: bool,
     /// Nodes with at least one hole in the part that was replayed.
     pub nodes: u32,
@@ -159,7 +159,7 @@ pub struct Summary {
     pub history_holes: u64,
     /// Where the replay starts.
     pub start: Timestamp,
-    /// Where the recording, or the part to replay, ends.
+    /// Where the trace, or the part to replay, ends.
     pub end: Timestamp,
     /// How long decisions took.
     pub solve_seconds: SolveSeconds,
@@ -181,7 +181,7 @@ pub struct Summary {
     /// Whether the scheduler takes nodes in an order; only if the policy forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderFound>,
-    /// What the recording told that cannot be, by kind; only if the policy forecasts.
+    /// What the trace told that cannot be, by kind; only if the policy forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oddities: Option<Oddities>,
     /// What was asked for.

@@ -1,4 +1,4 @@
-//! Fixtures of several tests: holes, trainers, and the recording of Summit.
+//! Fixtures of several tests: holes, trainers, and the trace of Summit.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::Trace;
+use lacuna_sim::HoleTrace;
 use lacuna_skip::{Missing, data};
 
 /// A hole of node `n<number>`, in Unix seconds.
@@ -43,7 +43,7 @@ pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
     }
 }
 
-/// The recording of the published figures.
+/// The trace of the published figures.
 pub(crate) struct Summit {
     folder: PathBuf,
     holes: HoleList,
@@ -53,7 +53,7 @@ impl Summit {
     /// The start of published replays, Unix seconds.
     pub(crate) const START: i64 = 1_612_988_475;
 
-    /// Reads the recording, if this machine has it.
+    /// Reads the trace, if this machine has it.
     pub(crate) fn open() -> Result<Self, Missing> {
         let folder = data("summit-2021-02")?;
         let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
@@ -66,17 +66,17 @@ impl Summit {
     }
 
     /// The first nodes in the order of the machine, from the published start to the end.
-    pub(crate) fn trace(&self, nodes: usize) -> Trace {
+    pub(crate) fn trace(&self, nodes: usize) -> HoleTrace {
         let order = read_nodes(&self.folder.join("nodes.txt")).unwrap();
         let nodes = first_nodes(nodes, Some(&order), &self.holes.records);
         let start = Timestamp::from_unix(Self::START);
-        Trace::new(&self.holes.records, Some(&nodes), start, None)
+        HoleTrace::new(&self.holes.records, Some(&nodes), start, None)
     }
 
-    /// The whole recording.
-    pub(crate) fn whole(&self) -> Trace {
+    /// The whole trace.
+    pub(crate) fn whole(&self) -> HoleTrace {
         let start = self.holes.records.iter().map(|r| r.from).min().unwrap();
-        Trace::new(&self.holes.records, None, start, None)
+        HoleTrace::new(&self.holes.records, None, start, None)
     }
 }
 

@@ -1,8 +1,8 @@
-//! Pages of recordings at the limits of time and of numbers.
+//! Pages of traces at the limits of time and of numbers.
 
 use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_report::{Source, from_replay, render};
-use lacuna_sim::{History, Hooks, Settings, Trace, replay};
+use lacuna_sim::{History, Hooks, Settings, HoleTrace, replay};
 
 use crate::common::{assert_finite, hole, trainer};
 
@@ -16,7 +16,7 @@ fn between(from: i64, until: i64) -> HoleRecord {
 
 /// Replays from `start`, Unix milliseconds, and draws the report.
 fn page(holes: &[HoleRecord], start: i64) -> String {
-    let trace = Trace::new(holes, None, Timestamp::from_unix_ms(start), None);
+    let trace = HoleTrace::new(holes, None, Timestamp::from_unix_ms(start), None);
     let trainers = [trainer(0, 3, 1e3), trainer(1, 2, 1e3)];
     let settings = Settings::published();
     let mut progress = |_| {};

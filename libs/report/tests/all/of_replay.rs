@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use lacuna_model::{HoleRecord, RescaleCost, Timestamp, TrainerSpec};
 use lacuna_report::{Report, Source, from_replay, render};
-use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, Trace, replay};
+use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, HoleTrace, replay};
 use lacuna_skip::or_skip;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -47,7 +47,7 @@ fn holes() -> Vec<HoleRecord> {
     holes
 }
 
-fn run(trace: &Trace, trainers: &[TrainerSpec], settings: &Settings) -> Replayed {
+fn run(trace: &HoleTrace, trainers: &[TrainerSpec], settings: &Settings) -> Replayed {
     // A clock that goes a tenth of a millisecond further each time that it is read.
     let clock = Cell::new(0.0);
     let stopwatch = || {
@@ -62,7 +62,7 @@ fn run(trace: &Trace, trainers: &[TrainerSpec], settings: &Settings) -> Replayed
 
 fn filled() -> (Report, Replayed) {
     println!("seed {SEED}");
-    let trace = Trace::new(&holes(), None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&holes(), None, Timestamp::from_unix(0), None);
     let trainers: Vec<TrainerSpec> = (0..40).map(trainer).collect();
     let settings = Settings {
         max_parallel: 3,

@@ -2,7 +2,7 @@
 
 use lacuna_model::Timestamp;
 use lacuna_report::{About, pool_drawing, render_pool};
-use lacuna_sim::Trace;
+use lacuna_sim::HoleTrace;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_skip::or_skip;
 
@@ -18,7 +18,7 @@ fn about(name: &str) -> About<'_> {
 #[test]
 fn a_page_and_a_drawing_name_the_log_and_its_damage() {
     let holes = [hole(0, 0, 600), hole(1, 0, 7200), hole(2, 600, 1200)];
-    let trace = Trace::new(&holes, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&holes, None, Timestamp::from_unix(0), None);
     let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
     let machine = [("log".to_owned(), "swf: <simulated>".to_owned())];
     let notes = ["3 damaged lines were skipped, ".repeat(9)];
@@ -39,8 +39,8 @@ fn a_pool_without_holes_is_drawn() {
     let holes = [hole(0, -100, -50)];
     let end = Some(Timestamp::from_unix(60));
     for trace in [
-        Trace::new(&holes, None, start, end),
-        Trace::new(&[], None, start, None),
+        HoleTrace::new(&holes, None, start, end),
+        HoleTrace::new(&[], None, start, None),
     ] {
         let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
         assert_finite(&render_pool(&stats, &about("nothing")));

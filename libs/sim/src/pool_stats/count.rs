@@ -1,6 +1,6 @@
-//! The walk over a recording that counts.
+//! The walk over a trace that counts.
 
-use crate::{Recording, SimError, limits};
+use crate::{PoolTrace, SimError, limits};
 
 use super::lengths::Lengths;
 use super::pool_time::PoolTime;
@@ -12,7 +12,7 @@ const OUTAGE_NODES: u32 = 1000;
 /// On a machine of fewer nodes than this most of them may be idle on any quiet day.
 const SMALL: u32 = 100;
 
-/// What the statistics depend on besides the recording.
+/// What the statistics depend on besides the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolOptions {
     /// Nodes of the machine, for shares; those that had a hole if absent.
@@ -28,27 +28,27 @@ pub struct PoolOptions {
 /// A hole that is not open.
 const NONE: i64 = i64::MIN;
 
-/// Walks over a recording and counts.
+/// Walks over a trace and counts.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read, or is longer than any can be.
-pub fn pool_stats(recording: &dyn Recording, options: PoolOptions) -> Result<PoolStats, SimError> {
-    limits::check_length(recording)?;
-    let (start, end) = (recording.start(), recording.end());
+/// [`SimError`] if the trace cannot be read, or is longer than any can be.
+pub fn pool_stats(trace: &dyn PoolTrace, options: PoolOptions) -> Result<PoolStats, SimError> {
+    limits::check_length(trace)?;
+    let (start, end) = (trace.start(), trace.end());
     let (start_ms, end_ms) = (start.unix_ms(), end.unix_ms());
     let mut count = Count {
         start_ms,
         now_ms: start_ms,
         size: 0,
-        since: vec![NONE; recording.nodes() as usize],
-        seen: vec![false; recording.nodes() as usize],
+        since: vec![NONE; trace.nodes() as usize],
+        seen: vec![false; trace.nodes() as usize],
         time: PoolTime::new(start_ms, end_ms, options.utc_offset_s),
         lengths: Lengths::new(),
         cut_at_start: 0,
         joins: (0, 0),
         leaves: (0, 0),
     };
-    let mut steps = recording.steps()?;
+    let mut steps = trace.steps()?;
     while let Some(step) = steps.next()? {
         let at_ms = start_ms.saturating_add((step.at_s * 1000.0).round() as i64);
         // What happens at the very end changes nothing any more.
@@ -59,7 +59,7 @@ pub fn pool_stats(recording: &dyn Recording, options: PoolOptions) -> Result<Poo
         count.step(step.closed, step.opened);
     }
     count.advance(end_ms);
-    Ok(count.finish(recording, options))
+    Ok(count.finish(trace, options))
 }
 
 struct Count {
@@ -127,7 +127,7 @@ impl Count {
         self.lengths.add(self.now_ms.saturating_sub(from));
     }
 
-    fn finish(mut self, recording: &dyn Recording, options: PoolOptions) -> PoolStats {
+    fn finish(mut self, trace: &dyn PoolTrace, options: PoolOptions) -> PoolStats {
         let mut cut_at_end = 0;
         for since in std::mem::take(&mut self.since) {
             if since != NONE {
@@ -149,8 +149,8 @@ impl Count {
         let mean_of_rest = ratio(rest_node_ms, rest_ms as f64);
         let (lengths, cut_at_start) = (self.lengths, self.cut_at_start);
         PoolStats {
-            start: recording.start(),
-            end: recording.end(),
+            start: trace.start(),
+            end: trace.end(),
             hours,
             nodes,
             nodes_with_holes,

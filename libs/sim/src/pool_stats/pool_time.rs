@@ -1,17 +1,17 @@
-//! The pool's size by time: how long it had which size, in what part of the recording, and at
+//! The pool's size by time: how long it had which size, in what part of the trace, and at
 //! what hour of the week.
 
 use std::collections::BTreeMap;
 
 use super::types::{Idle, PoolColumn, SizeBin};
 
-/// Columns that a recording is drawn in.
+/// Columns that a trace is drawn in.
 const COLUMNS: usize = 480;
 const HOUR_MS: i64 = 3_600_000;
 /// 1970-01-01 was a Thursday, the fourth day of the week.
 const EPOCH_DAY: i64 = 3;
 
-/// A part of the recording.
+/// A part of the trace.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     node_ms: f64,
@@ -27,7 +27,7 @@ pub(super) struct PoolTime {
     offset_ms: i64,
     /// Milliseconds at each size.
     at_size: Vec<i64>,
-    /// The same of each quarter of the recording, for sizes that it has.
+    /// The same of each quarter of the trace, for sizes that it has.
     quarters: [BTreeMap<u32, i64>; 4],
     columns: Vec<Column>,
     /// Node-milliseconds and milliseconds of each hour of the week.
@@ -134,7 +134,7 @@ impl PoolTime {
         0
     }
 
-    /// The mean of each quarter of the recording over the time in which the pool has no more than
+    /// The mean of each quarter of the trace over the time in which the pool has no more than
     /// `most` nodes; none where it never has.
     pub(super) fn quarters(&self, most: u32) -> [Option<f64>; 4] {
         self.quarters.each_ref().map(|sizes| {

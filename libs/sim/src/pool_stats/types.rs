@@ -3,10 +3,10 @@
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The pool's statistics over a recording.
+/// The pool's statistics over a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
-    /// Where the recording starts.
+    /// Where the trace starts.
     pub start: Timestamp,
     /// Where it ends.
     pub end: Timestamp,
@@ -42,7 +42,7 @@ pub struct PoolStats {
     /// Holes by length.
     pub lengths: Vec<HoleBin>,
     /// Mean pool by day of the week, Monday first, and hour of the day; none where the
-    /// recording has no such hour.
+    /// trace has no such hour.
     pub week: Vec<Vec<Option<f64>>>,
     /// Seconds that were added to UTC for days and hours.
     pub utc_offset_s: i64,
@@ -62,7 +62,7 @@ pub struct WithoutOutages {
     /// The size that the pool does not exceed in half of the rest.
     #[serde(default)]
     pub p50: u32,
-    /// Mean pool in the rest of each quarter of the recording; none where nothing is left. The
+    /// Mean pool in the rest of each quarter of the trace; none where nothing is left. The
     /// farther apart they are, the less is known of another such time.
     #[serde(default)]
     pub quarters: [Option<f64>; 4],
@@ -84,7 +84,7 @@ pub struct Idle {
     pub max: u32,
 }
 
-/// The holes, each with its length as far as it lies in the recording.
+/// The holes, each with its length as far as it lies in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Holes {
     /// How many.
@@ -135,10 +135,10 @@ pub struct HoleBin {
     pub node_hours: f64,
 }
 
-/// The pool in a part of the recording.
+/// The pool in a part of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PoolColumn {
-    /// Its start, seconds since that of the recording.
+    /// Its start, seconds since that of the trace.
     pub from_s: f64,
     /// Mean size.
     pub mean: f64,

@@ -7,7 +7,7 @@ use lacuna_model::Timestamp;
 use lacuna_schedlog::{Damage, Format, LogHeader};
 use lacuna_timeline::batch::{BatchJob, Totals};
 
-use super::Simulated;
+use super::SimulatedTrace;
 use super::feed::{Feed, JobCounts, Shared};
 use crate::SimError;
 
@@ -61,7 +61,7 @@ pub struct Survey {
     pub knows_lengths: u64,
 }
 
-impl Simulated {
+impl SimulatedTrace {
     /// Fills in everything that only a first look can know.
     pub(super) fn look(
         &mut self,

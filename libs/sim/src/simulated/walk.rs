@@ -7,7 +7,7 @@ use lacuna_timeline::batch::{Announcer, Simulator};
 
 use super::Jobs;
 use super::feed::Shared;
-use crate::{EndHint, SimError, StepRef, Steps};
+use crate::{PlannedStartUpdate, SimError, PoolStep, PoolSteps};
 
 /// A node that is no hole.
 const BUSY: i64 = i64::MIN;
@@ -24,19 +24,19 @@ pub(super) struct Walk<'a> {
     begun: bool,
     /// Planned starts, if they are asked for.
     announcer: Option<Announcer>,
-    hints: Vec<EndHint>,
+    planned: Vec<PlannedStartUpdate>,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
 }
 
 impl<'a> Walk<'a> {
-    /// `outlook` says whether planned starts are to be told.
+    /// `planned_starts` says whether planned starts are to be told.
     pub(super) fn new(
         simulator: Simulator<Jobs<'a>>,
         shared: Rc<RefCell<Shared>>,
         nodes: u32,
         (from_s, until_s): (i64, i64),
-        outlook: bool,
+        planned_starts: bool,
     ) -> Self {
         Self {
             simulator,
@@ -45,8 +45,8 @@ impl<'a> Walk<'a> {
             from_s,
             until_s,
             begun: false,
-            announcer: outlook.then(|| Announcer::new(nodes)),
-            hints: Vec::new(),
+            announcer: planned_starts.then(|| Announcer::new(nodes)),
+            planned: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
         }
@@ -96,8 +96,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Steps for Walk<'_> {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+impl PoolSteps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         let at = if self.begun {
             match self.pull()? {
                 Some(at) if at <= self.until_s => at,
@@ -112,18 +112,18 @@ impl Steps for Walk<'_> {
             let closed = self.closed.iter().copied();
             let changes = announcer.step(at, closed, &self.simulator.wanted());
             let after_s = |start: i64| start.saturating_sub(self.from_s) as f64;
-            self.hints.clear();
-            self.hints
-                .extend(changes.iter().map(|&(node, start)| EndHint {
+            self.planned.clear();
+            self.planned
+                .extend(changes.iter().map(|&(node, start)| PlannedStartUpdate {
                     node,
                     at_s: start.map_or(f64::INFINITY, after_s),
                 }));
         }
-        Ok(Some(StepRef {
+        Ok(Some(PoolStep {
             at_s: at.saturating_sub(self.from_s) as f64,
             closed: &self.closed,
             opened: &self.opened,
-            hints: &self.hints,
+            planned: &self.planned,
         }))
     }
 }

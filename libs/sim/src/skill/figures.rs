@@ -33,7 +33,7 @@ pub struct Evaluation {
     pub too_young: u64,
     /// Holes that were asked after, all moments together.
     pub holes: u64,
-    /// Of these, holes whose end lies beyond the recording.
+    /// Of these, holes whose end lies beyond the trace.
     pub unended: u64,
     /// Whether the scheduler takes nodes in an order, if one was looked for.
     pub order: Option<OrderFigures>,
@@ -127,7 +127,7 @@ pub struct ConcordanceFigures {
 pub struct HorizonSkill {
     /// How far ahead, seconds.
     pub horizon_s: f64,
-    /// Questions whose answer lies in the recording.
+    /// Questions whose answer lies in the trace.
     pub answered: u64,
     /// Of these, holes that were still open.
     pub open: u64,
@@ -167,7 +167,7 @@ pub struct HorizonSkill {
 pub struct QuantileSkill {
     /// Which quantile.
     pub level: f64,
-    /// Questions whose answer lies in the recording.
+    /// Questions whose answer lies in the trace.
     pub answered: u64,
     /// Mean pinball loss, seconds.
     pub loss_s: Option<f64>,

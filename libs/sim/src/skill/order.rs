@@ -3,7 +3,7 @@
 use lacuna_forecast::{Nodes, OrderBy};
 
 use super::figures::OrderFigures;
-use crate::{Recording, StepRef};
+use crate::{PoolTrace, PoolStep};
 
 /// So many standard errors from .5 make an order: events that follow each other are not quite
 /// independent, hence so many.
@@ -24,23 +24,23 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Of the nodes of a recording; nothing if there is no order to look for. Where the order is
+    /// Of the nodes of a trace; nothing if there is no order to look for. Where the order is
     /// to be learnt, that of names is looked at.
-    pub(super) fn new(recording: &dyn Recording, order: &OrderBy) -> Option<Self> {
+    pub(super) fn new(trace: &dyn PoolTrace, order: &OrderBy) -> Option<Self> {
         let by = match order {
             OrderBy::None => return None,
             OrderBy::Learnt | OrderBy::Names => "names".to_owned(),
             OrderBy::List(list) => format!("a list of {} nodes", list.len()),
             OrderBy::Weights(_) => "weights, then names".to_owned(),
         };
-        let names: Vec<_> = (0..recording.nodes())
-            .map(|node| recording.node_name(node))
+        let names: Vec<_> = (0..trace.nodes())
+            .map(|node| trace.node_name(node))
             .collect();
         let nodes = Nodes::from_names(names.iter().map(AsRef::as_ref), order);
         let count = nodes.count();
         Some(Self {
             by,
-            rank: (0..recording.nodes())
+            rank: (0..trace.nodes())
                 .map(|node| nodes.rank(node))
                 .collect(),
             idle: vec![false; count],
@@ -49,7 +49,7 @@ impl Watch {
     }
 
     /// Takes note of a step.
-    pub(super) fn step(&mut self, step: StepRef<'_>) {
+    pub(super) fn step(&mut self, step: PoolStep<'_>) {
         if !step.closed.is_empty() {
             self.leave(step.closed);
         }

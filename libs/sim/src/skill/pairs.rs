@@ -100,7 +100,7 @@ impl Pairs {
     }
 
     /// The scores, by predictor; nothing of one that links none. Pairs of which neither ended
-    /// within the recording are left out.
+    /// within the trace are left out.
     pub(super) fn scores(self) -> Vec<Option<Brier>> {
         self.sums
     }

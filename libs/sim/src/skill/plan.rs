@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{Moments, SkillOptions};
-use crate::{Progress, Recording, SimError};
+use crate::{Progress, PoolTrace, SimError};
 
 /// Shown this often, in steps.
 const SHOWN_EVERY: u64 = 256;
@@ -56,20 +56,20 @@ impl Asking {
 /// Decides when to ask. Events are counted by a walk of its own.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read.
+/// [`SimError`] if the trace cannot be read.
 pub(super) fn plan(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     from_s: f64,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Plan, SimError> {
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    let length_s = recording.length_s();
+    let length_s = trace.length_s();
     let mut plan = Plan {
         from_s,
         ..Plan::default()
     };
-    let mut steps = recording.steps()?;
+    let mut steps = trace.steps()?;
     let (mut walked, mut before) = (0_u64, 0_u64);
     while let Some(step) = steps.next()? {
         if step.at_s >= length_s {

@@ -11,11 +11,11 @@ use super::figures::{
 use super::plan::Plan;
 use super::walk::{Asked, Said, Walked};
 use super::{Moments, SkillOptions};
-use crate::Recording;
+use crate::PoolTrace;
 
 /// Scores what a walk has found.
 pub(super) fn score(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     plan: &Plan,
     walked: Walked,
@@ -45,7 +45,7 @@ pub(super) fn score(
         .collect();
     Evaluation {
         seed: options.seed,
-        train_until: options.train_until.map(|at| at.max(recording.start())),
+        train_until: options.train_until.map(|at| at.max(trace.start())),
         after: options.after,
         events: plan.events,
         every: matches!(options.moments, Moments::Events(_)).then_some(plan.asking.every),

@@ -1,4 +1,4 @@
-//! The walk over the recording: predictors watch it, and are asked at some moments.
+//! The walk over the trace: predictors watch it, and are asked at some moments.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::pairs::Pairs;
 use super::past::Past;
 use super::plan::{Plan, show};
 use super::{After, SkillOptions};
-use crate::{Progress, Recording, SimError, StepRef};
+use crate::{Progress, PoolTrace, SimError, PoolStep};
 
 /// What one predictor says of one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,20 +74,20 @@ pub(super) struct Walked {
     pub(super) constant: [Option<f64>; HORIZONS_S.len()],
 }
 
-/// Walks over the recording and asks as planned.
+/// Walks over the trace and asks as planned.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read.
+/// [`SimError`] if the trace cannot be read.
 pub(super) fn walk(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     plan: &Plan,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Walked, SimError> {
     let mut walk = Walk {
-        recording,
-        start: recording.start(),
-        length_s: recording.length_s(),
+        trace,
+        start: trace.start(),
+        length_s: trace.length_s(),
         found: Walked {
             predictors: predictors(options),
             asked: Vec::new(),
@@ -99,27 +99,27 @@ pub(super) fn walk(
         },
         past: Past::new(
             plan,
-            recording.nodes() as usize,
+            trace.nodes() as usize,
             options.holes,
             options.seed ^ 0x0a57,
         ),
         pairs: Pairs::new(
             options.predictors.len() + 1,
-            recording.nodes() as usize,
+            trace.nodes() as usize,
             options.holes,
             options.seed ^ 0xba5e_ba11,
         ),
-        watch: Watch::new(recording, &options.order),
+        watch: Watch::new(trace, &options.order),
         announced: options.hints.then(BTreeMap::new),
-        names: vec![None; recording.nodes() as usize],
-        present: vec![None; recording.nodes() as usize],
-        waiting: vec![Vec::new(); recording.nodes() as usize],
+        names: vec![None; trace.nodes() as usize],
+        present: vec![None; trace.nodes() as usize],
+        waiting: vec![Vec::new(); trace.nodes() as usize],
         holes_at_a_time: options.holes,
         rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5ca1_ab1e),
     };
     let asking = &plan.asking;
     let mut times = asking.times.iter().copied().peekable();
-    let mut steps = recording.steps()?;
+    let mut steps = trace.steps()?;
     let (mut walked, mut scored, mut frozen) = (0_u64, 0_u64, false);
     while let Some(step) = steps.next()? {
         if step.at_s >= walk.length_s {
@@ -164,7 +164,7 @@ fn predictors(options: &SkillOptions) -> Vec<Box<dyn Predictor>> {
 
 /// A walk under way.
 struct Walk<'a> {
-    recording: &'a dyn Recording,
+    trace: &'a dyn PoolTrace,
     start: Timestamp,
     length_s: f64,
     found: Walked,
@@ -192,7 +192,7 @@ impl Walk<'_> {
         }
     }
 
-    fn step(&mut self, step: StepRef<'_>) {
+    fn step(&mut self, step: PoolStep<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.step(step);
         }
@@ -214,29 +214,29 @@ impl Walk<'_> {
     }
 
     /// Passes on what the scheduler has newly come to expect.
-    fn hear(&mut self, step: StepRef<'_>, now: Timestamp) {
+    fn hear(&mut self, step: PoolStep<'_>, now: Timestamp) {
         let Some(mut announced) = self.announced.take() else {
             return;
         };
         for node in step.closed {
             announced.remove(node);
         }
-        for hint in step.hints {
-            match self.name(hint.node).filter(|_| hint.at_s.is_finite()) {
+        for update in step.planned {
+            match self.name(update.node).filter(|_| update.at_s.is_finite()) {
                 Some(node) => {
                     let hint_of_node = Hint {
                         node,
-                        at: self.at(hint.at_s),
+                        at: self.at(update.at_s),
                         certainty: Certainty::Soft,
                     };
-                    announced.insert(hint.node, hint_of_node);
+                    announced.insert(update.node, hint_of_node);
                 }
                 None => {
-                    announced.remove(&hint.node);
+                    announced.remove(&update.node);
                 }
             }
         }
-        if !step.hints.is_empty() {
+        if !step.planned.is_empty() {
             let all: Vec<Hint> = announced.values().cloned().collect();
             for predictor in &mut self.found.predictors {
                 predictor.hint(now, &all);
@@ -257,7 +257,7 @@ impl Walk<'_> {
         }
         let name = self.names.get_mut(at)?;
         if name.is_none() {
-            *name = NodeId::new(self.recording.node_name(node)).ok();
+            *name = NodeId::new(self.trace.node_name(node)).ok();
         }
         name.clone()
     }
@@ -359,16 +359,16 @@ mod tests {
     use lacuna_model::HoleRecord;
 
     use super::*;
-    use crate::Trace;
+    use crate::HoleTrace;
     use crate::skill::Moments;
     use crate::skill::plan::plan;
 
-    /// Where the two recordings part, seconds.
+    /// Where the two traces part, seconds.
     const PARTS: i64 = 40_000;
 
     /// Lengths by a fixed sequence; what begins after the parting is of another one, and holes
     /// that are open then end otherwise.
-    fn recording(other: u64) -> Trace {
+    fn trace(other: u64) -> HoleTrace {
         let mut records = Vec::new();
         for node in 0..12_u64 {
             let mut state = node + 1;
@@ -400,7 +400,7 @@ mod tests {
         }
         // As long, whatever comes.
         let end = Some(Timestamp::from_unix(82_000));
-        Trace::new(&records, None, Timestamp::from_unix(0), end)
+        HoleTrace::new(&records, None, Timestamp::from_unix(0), end)
     }
 
     #[test]
@@ -417,9 +417,9 @@ mod tests {
         };
         println!("seed {}", options.seed);
         let asked = |other| {
-            let recording = recording(other);
-            let plan = plan(&recording, &options, 0.0, &mut |_| {}).unwrap();
-            walk(&recording, &options, &plan, &mut |_| {})
+            let trace = trace(other);
+            let plan = plan(&trace, &options, 0.0, &mut |_| {}).unwrap();
+            walk(&trace, &options, &plan, &mut |_| {})
                 .unwrap()
                 .asked
         };

@@ -11,12 +11,12 @@ use lacuna_planner::decider::{
 use lacuna_planner::foresight;
 
 use super::valuation::Valuation;
-use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified, published};
+use crate::{Decision, Quirks, Settings, SimError, SolveTimes, Verified, published};
 
 /// Makes decisions and keeps what they took.
 pub(crate) struct Decisions<'a, 's> {
     decider: Decider,
-    model: Model,
+    quirks: Quirks,
     /// Values of the decisions, if they are verified.
     valuation: Option<Valuation>,
     stopwatch: &'a dyn Fn() -> f64,
@@ -65,7 +65,7 @@ impl<'a, 's> Decisions<'a, 's> {
     pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
             decider: decider(settings),
-            model: settings.model,
+            quirks: settings.quirks,
             valuation: settings.verify.then(Valuation::default),
             stopwatch,
             save: None,
@@ -104,8 +104,8 @@ impl<'a, 's> Decisions<'a, 's> {
         situation: &Situation<'_>,
     ) -> Result<Decided, SimError> {
         let before = (self.stopwatch)();
-        let decided = match (self.model, self.decider.settings().policy) {
-            (Model::Published, Policy::EqualShare) => self.equal_share(situation),
+        let decided = match (self.quirks, self.decider.settings().policy) {
+            (Quirks::Published, Policy::EqualShare) => self.equal_share(situation),
             _ => self.decider.decide(situation, self.stopwatch),
         };
         let seconds = (self.stopwatch)() - before;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lacuna_planner::choose::Slot;
 
-use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, Recording};
+use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, PoolTrace};
 
 /// A hole that is open, or not.
 type Open = Option<(f64, Option<u32>)>;
@@ -101,7 +101,7 @@ impl Watcher {
     }
 
     /// Ends the window, at the latest at `now_s`.
-    pub(super) fn finish(mut self, now_s: f64, recording: &dyn Recording) -> Gantt {
+    pub(super) fn finish(mut self, now_s: f64, trace: &dyn PoolTrace) -> Gantt {
         let GanttWindow {
             from_s, until_s, ..
         } = self.window;
@@ -112,7 +112,7 @@ impl Watcher {
             segments.retain(|segment| segment.until_s > segment.from_s);
             rows.push(GanttRow {
                 node,
-                name: recording.node_name(node).into_owned(),
+                name: trace.node_name(node).into_owned(),
                 segments,
             });
         }

@@ -3,7 +3,7 @@
 //!
 //! Nothing of the future comes in here but what oracle lookahead reveals, exactly as far ahead as
 //! it was told to, and what the recorded or simulated scheduler itself expected at the time. What
-//! happened before the replay's start is history that may be learnt from (`Recording::past`).
+//! happened before the replay's start is history that may be learnt from (`PoolTrace::past`).
 //!
 //! What it learns does not depend on decisions. So a second observer, the scout, goes ahead on a
 //! thread of its own and fits the models (`forecast::Fits::scouted`); the first takes each in at
@@ -17,22 +17,22 @@ use lacuna_forecast::{
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
-use crate::{Forecasting, Lookahead, OrderFound, Recording, Settings, SimError, StepRef};
+use crate::{Forecasting, Lookahead, OrderFound, PoolTrace, Settings, SimError, PoolStep};
 
 /// A hole whose end is not known.
 const UNKNOWN: f64 = f64::INFINITY;
 
-/// Watches a recording.
+/// Watches a trace.
 pub(crate) struct Observer<'a> {
-    recording: &'a dyn Recording,
+    trace: &'a dyn PoolTrace,
     predictor: Hinted,
     settings: Forecasting,
     lookahead: Lookahead,
-    /// By the recording's numbers: the names of nodes, as far as they have been seen.
+    /// By the trace's numbers: the names of nodes, as far as they have been seen.
     names: Vec<Option<NodeId>>,
-    /// The present holes, each with the recording's number of its node.
+    /// The present holes, each with the trace's number of its node.
     present: BTreeMap<NodeId, (u32, Timestamp)>,
-    /// Planned starts on present holes, by the recording's numbers.
+    /// Planned starts on present holes, by the trace's numbers.
     planned: BTreeMap<u32, Timestamp>,
     announced: AnnouncedEnds,
     /// What the past left behind has been compared with what the start tells.
@@ -47,16 +47,16 @@ pub(crate) struct Observer<'a> {
 pub(crate) struct Seen {
     /// The pool.
     pub(crate) pool: Pool,
-    /// By the recording's numbers, the place of a node's hole in the pool's list.
+    /// By the trace's numbers, the place of a node's hole in the pool's list.
     pub(crate) places: Vec<u32>,
     /// Seconds after which each hole of the pool ends, as far as the look-ahead reveals it.
     pub(crate) known: Vec<f64>,
 }
 
 impl<'a> Observer<'a> {
-    /// Knows what a recording's past taught; models are fitted where `fits` says.
+    /// Knows what a trace's past taught; models are fitted where `fits` says.
     pub(crate) fn new(
-        recording: &'a dyn Recording,
+        trace: &'a dyn PoolTrace,
         settings: &Settings,
         fits: Fits,
     ) -> Result<Self, SimError> {
@@ -68,9 +68,9 @@ impl<'a> Observer<'a> {
             ..HazardSettings::default()
         });
         hazard.set_fits(fits);
-        let nodes = recording.known_nodes() as usize;
+        let nodes = trace.known_nodes() as usize;
         let mut observer = Self {
-            recording,
+            trace,
             predictor: Hinted::new(Box::new(hazard)),
             settings: settings.clone(),
             lookahead,
@@ -89,7 +89,7 @@ impl<'a> Observer<'a> {
             // Who knows the future need not learn from the past but how long holes last.
             observer.predictor.freeze();
         }
-        if let Some(mut past) = recording.past()? {
+        if let Some(mut past) = trace.past()? {
             while let Some(step) = past.next()? {
                 observer.watch(&step);
             }
@@ -97,9 +97,9 @@ impl<'a> Observer<'a> {
         Ok(observer)
     }
 
-    /// Learns from the recording ahead of who follows, until nobody does.
+    /// Learns from the trace ahead of who follows, until nobody does.
     pub(crate) fn go_ahead(mut self, is_over: &AtomicBool) -> Result<(), SimError> {
-        let mut walk = self.recording.steps()?;
+        let mut walk = self.trace.steps()?;
         while let Some(step) = walk.next()?
             && !is_over.load(Ordering::Relaxed)
         {
@@ -111,7 +111,7 @@ impl<'a> Observer<'a> {
     }
 
     /// Something happened; the first step tells of all holes that are present at the start.
-    pub(crate) fn step(&mut self, step: &StepRef<'_>) {
+    pub(crate) fn step(&mut self, step: &PoolStep<'_>) {
         if !std::mem::replace(&mut self.begun, true) {
             self.begin(step);
         }
@@ -120,11 +120,11 @@ impl<'a> Observer<'a> {
 
     /// The moment of a step.
     fn at(&self, at_s: f64) -> Timestamp {
-        self.recording.start() + Span::from_secs_f64(at_s)
+        self.trace.start() + Span::from_secs_f64(at_s)
     }
 
     /// Holes that the past left open and the start does not know have ended by then.
-    fn begin(&mut self, step: &StepRef<'_>) {
+    fn begin(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
         let mut gone = self.present.clone();
         for &(node, since_ms) in step.opened {
@@ -145,7 +145,7 @@ impl<'a> Observer<'a> {
     fn name(&mut self, node: u32) -> Option<NodeId> {
         let name = self.names.get_mut(node as usize)?;
         if name.is_none() {
-            *name = NodeId::new(self.recording.node_name(node)).ok();
+            *name = NodeId::new(self.trace.node_name(node)).ok();
         }
         name.clone()
     }
@@ -156,7 +156,7 @@ impl<'a> Observer<'a> {
         self.planned.remove(&node);
     }
 
-    fn watch(&mut self, step: &StepRef<'_>) {
+    fn watch(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
         for &node in step.closed {
             let hole = self.name(node).and_then(|name| {
@@ -185,14 +185,14 @@ impl<'a> Observer<'a> {
                 self.present.insert(name, (node, since));
             }
         }
-        for hint in step.hints {
-            if hint.at_s.is_finite() {
-                self.planned.insert(hint.node, self.at(hint.at_s));
+        for update in step.planned {
+            if update.at_s.is_finite() {
+                self.planned.insert(update.node, self.at(update.at_s));
             } else {
-                self.planned.remove(&hint.node);
+                self.planned.remove(&update.node);
             }
         }
-        let changes = step.closed.len() + step.opened.len() + step.hints.len();
+        let changes = step.closed.len() + step.opened.len() + step.planned.len();
         if changes > 0 {
             self.announced.touch();
         }

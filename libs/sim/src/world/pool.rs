@@ -2,7 +2,7 @@
 
 use lacuna_planner::choose::Slot;
 
-use crate::recording::Recording;
+use crate::pool_trace::PoolTrace;
 
 const ABSENT: u32 = u32::MAX;
 
@@ -32,11 +32,11 @@ impl Pool {
         }
     }
 
-    /// An empty pool of a recording's nodes. [`sort`](Self::sort) orders them by their names as
+    /// An empty pool of a trace's nodes. [`sort`](Self::sort) orders them by their names as
     /// text, as the services keep a pool.
-    pub(crate) fn by_name(recording: &dyn Recording) -> Self {
-        let mut by_name: Vec<u32> = (0..recording.nodes()).collect();
-        by_name.sort_by_cached_key(|&node| recording.node_name(node).into_owned());
+    pub(crate) fn by_name(trace: &dyn PoolTrace) -> Self {
+        let mut by_name: Vec<u32> = (0..trace.nodes()).collect();
+        by_name.sort_by_cached_key(|&node| trace.node_name(node).into_owned());
         let mut ranks = vec![0; by_name.len()];
         for (rank, node) in (0..).zip(by_name) {
             if let Some(place) = ranks.get_mut(node as usize) {
@@ -45,7 +45,7 @@ impl Pool {
         }
         Self {
             ranks,
-            ..Self::new(recording.nodes())
+            ..Self::new(trace.nodes())
         }
     }
 
@@ -147,7 +147,7 @@ mod tests {
     use lacuna_model::{HoleRecord, NodeId, Timestamp};
 
     use super::*;
-    use crate::Trace;
+    use crate::HoleTrace;
 
     #[test]
     fn nodes_come_and_go_in_any_order() {
@@ -179,7 +179,7 @@ mod tests {
         };
         // Numbered by their first holes: n9, n10, a.
         let holes = [hole("n9", 0), hole("n10", 1), hole("a", 2)];
-        let trace = Trace::new(&holes, None, Timestamp::from_unix(0), None);
+        let trace = HoleTrace::new(&holes, None, Timestamp::from_unix(0), None);
         let mut pool = Pool::by_name(&trace);
         for node in 0..3 {
             pool.open(node, i64::from(node));

@@ -5,7 +5,7 @@ use lacuna_model::TrainerId;
 use super::gantt::Watcher;
 use super::thin::Thin;
 use crate::history::{LIVES, SIZES};
-use crate::{Day, GanttWindow, History, Life, Recording};
+use crate::{Day, GanttWindow, History, Life, PoolTrace};
 
 /// Remembers what happens.
 #[derive(Debug, Clone)]
@@ -101,14 +101,14 @@ impl Recorder {
         mut self,
         now_s: f64,
         days: Vec<Day>,
-        recording: &dyn Recording,
+        trace: &dyn PoolTrace,
     ) -> History {
         self.points.until(now_s);
         let gantt = self.gantt.take();
         History {
             points: self.points.points(),
             lives_left_out: self.admitted - self.lives.len() as u64,
-            gantt: gantt.map(|watcher| watcher.finish(now_s, recording)),
+            gantt: gantt.map(|watcher| watcher.finish(now_s, trace)),
             lives: self.lives,
             days,
         }

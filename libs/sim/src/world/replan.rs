@@ -7,7 +7,7 @@ use lacuna_trainer::account::{Change, Rates};
 use super::decide::{Decisions, Event};
 use super::member::Member;
 use super::run::World;
-use crate::{Model, SimError, published};
+use crate::{Quirks, SimError, published};
 
 impl World<'_> {
     /// Brings what sizes are worth up to the present, where that changes.
@@ -73,9 +73,9 @@ impl World<'_> {
             candidates: &self.candidates,
             slots: self.pool.slots(),
             users: users.as_ref(),
-            max_change: match (self.settings.model, self.settings.policy) {
+            max_change: match (self.settings.quirks, self.settings.policy) {
                 // The limit comes from the published program; the baseline knows none.
-                (Model::Published, policy) if policy.maximises() => {
+                (Quirks::Published, policy) if policy.maximises() => {
                     Some(published::max_change(self.pool.len()))
                 }
                 _ => None,

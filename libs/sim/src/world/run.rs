@@ -14,17 +14,17 @@ use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
 use super::tally::{Days, Interval, Offer, Tally};
-use crate::{Foresight, History, OrderFound, Recording, Settings, SimError, Steps, TrainerEnd};
+use crate::{OracleWalk, History, OrderFound, PoolTrace, Settings, SimError, PoolSteps, TrainerEnd};
 
 /// Ends less than this after an event are seen at it, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
 
-/// More events than this between two steps of the recording and within a second are no progress.
+/// More events than this between two steps of the trace and within a second are no progress.
 const MOST_EVENTS: u64 = 100_000;
 
 /// A replay under way.
 pub(crate) struct World<'a> {
-    pub(super) recording: &'a dyn Recording,
+    pub(super) trace: &'a dyn PoolTrace,
     pub(super) trainers: &'a [TrainerSpec],
     pub(super) kinds: &'a Kinds,
     pub(super) settings: &'a Settings,
@@ -53,7 +53,7 @@ pub(crate) struct World<'a> {
 impl<'a> World<'a> {
     /// `remembers` says whether a history is wanted, `fits` where an observer's models are fitted.
     pub(crate) fn new(
-        recording: &'a dyn Recording,
+        trace: &'a dyn PoolTrace,
         trainers: &'a [TrainerSpec],
         kinds: &'a Kinds,
         settings: &'a Settings,
@@ -61,10 +61,10 @@ impl<'a> World<'a> {
         fits: Fits,
     ) -> Result<Self, SimError> {
         let forecasts = settings.policy.forecasts();
-        let observer = forecasts.then(|| Observer::new(recording, settings, fits));
+        let observer = forecasts.then(|| Observer::new(trace, settings, fits));
         let observer = observer.transpose()?;
         Ok(Self {
-            recording,
+            trace,
             trainers,
             kinds,
             settings,
@@ -74,8 +74,8 @@ impl<'a> World<'a> {
             active: Vec::new(),
             pool: match settings.node_choice {
                 // At random no order matters.
-                NodeChoice::Random => Pool::new(recording.nodes()),
-                NodeChoice::Together => Pool::by_name(recording),
+                NodeChoice::Random => Pool::new(trace.nodes()),
+                NodeChoice::Together => Pool::by_name(trace),
             },
             candidates: Vec::new(),
             holes: Vec::new(),
@@ -88,19 +88,19 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Runs to the end of the recording or, if the list of trainers has an end, to its end.
+    /// Runs to the end of the trace or, if the list of trainers has an end, to its end.
     /// Calls `watch` after every event.
     pub(crate) fn run(
         &mut self,
         decisions: &mut Decisions<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<(), SimError> {
-        let length = self.recording.length_s();
+        let length = self.trace.length_s();
         let lookahead = match self.observer {
             Some(_) => self.settings.lookahead.bound(),
             None => Some(0.0),
         };
-        let mut walk = Foresight::new(self.recording, lookahead)?;
+        let mut walk = OracleWalk::new(self.trace, lookahead)?;
         self.submit(|spec| spec.submit);
         while !self.until_step(&mut walk, length, decisions, watch)? {}
         if !self.is_over() {
@@ -115,7 +115,7 @@ impl<'a> World<'a> {
     pub(crate) fn take_history(&mut self) -> Option<History> {
         let days = self.days.take();
         let recorder = self.recorder.take()?;
-        Some(recorder.finish(self.tally.now_s, days, self.recording))
+        Some(recorder.finish(self.tally.now_s, days, self.trace))
     }
 
     /// Whether the scheduler takes nodes in an order; nothing if the policy does not forecast.
@@ -128,11 +128,11 @@ impl<'a> World<'a> {
         self.observer.as_ref().map(Observer::oddities)
     }
 
-    /// Lives through all that happens up to the next step of the recording, and through the step
+    /// Lives through all that happens up to the next step of the trace, and through the step
     /// itself; without one, up to the end. Says whether the replay is over.
     fn until_step(
         &mut self,
-        walk: &mut Foresight<'_>,
+        walk: &mut OracleWalk<'_>,
         length: f64,
         decisions: &mut Decisions<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
@@ -202,7 +202,7 @@ impl<'a> World<'a> {
 
     /// The present moment.
     pub(super) fn now(&self) -> Timestamp {
-        self.recording.start() + Span::from_secs_f64(self.tally.now_s)
+        self.trace.start() + Span::from_secs_f64(self.tally.now_s)
     }
 
     /// When a trainer will arrive for which there may be a place, not before now.
@@ -213,7 +213,7 @@ impl<'a> World<'a> {
         }
         let next = self.queue.next_submission(|owner| places.free_for(owner));
         next.map_or(f64::INFINITY, |at| {
-            at.since(self.recording.start()).as_secs_f64().max(now_s)
+            at.since(self.trace.start()).as_secs_f64().max(now_s)
         })
     }
 
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
         let mut interval = Interval::default();
         let mut last_end = None::<f64>;
         let mut held = 0.0;
-        let at = self.recording.start() + Span::from_secs_f64(now);
+        let at = self.trace.start() + Span::from_secs_f64(now);
         for member in &mut self.active {
             let nodes = f64::from(member.nodes);
             held += nodes;

@@ -1,4 +1,4 @@
-//! What several tests need: holes and trainers, a replay in one call, and the recordings.
+//! What several tests need: holes and trainers, a replay in one call, and the traces.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, Trace, replay};
+use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, HoleTrace, replay};
 use lacuna_skip::{Missing, data};
 use proptest::prelude::*;
 
@@ -56,13 +56,13 @@ pub(crate) fn run(
     trainers: &[TrainerSpec],
     settings: &Settings,
 ) -> Result<Replayed, SimError> {
-    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(holes, None, Timestamp::from_unix(0), None);
     run_trace(&trace, trainers, settings, Some(History::default()))
 }
 
-/// Replays a recording; no decision takes any time.
+/// Replays a trace; no decision takes any time.
 pub(crate) fn run_trace(
-    trace: &Trace,
+    trace: &HoleTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     history: Option<History>,
@@ -88,7 +88,7 @@ pub(crate) fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
     })
 }
 
-/// The recording that the published figures were made from.
+/// The trace that the published figures were made from.
 pub(crate) struct Summit {
     folder: PathBuf,
     pub(crate) holes: HoleList,
@@ -117,15 +117,15 @@ impl Summit {
     }
 
     /// All of it.
-    pub(crate) fn whole(&self) -> Trace {
+    pub(crate) fn whole(&self) -> HoleTrace {
         let start = self.holes.records.iter().map(|r| r.from).min().unwrap();
-        Trace::new(&self.holes.records, None, start, None)
+        HoleTrace::new(&self.holes.records, None, start, None)
     }
 
     /// So many nodes from a Unix second on, to the end if none is named.
-    pub(crate) fn trace(&self, nodes: usize, start: i64, end: Option<i64>) -> Trace {
+    pub(crate) fn trace(&self, nodes: usize, start: i64, end: Option<i64>) -> HoleTrace {
         let nodes = self.nodes(nodes);
         let (start, end) = (Timestamp::from_unix(start), end.map(Timestamp::from_unix));
-        Trace::new(&self.holes.records, Some(&nodes), start, end)
+        HoleTrace::new(&self.holes.records, Some(&nodes), start, end)
     }
 }

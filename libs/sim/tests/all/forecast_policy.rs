@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Timestamp, TrainerSpec};
 use lacuna_sim::{
-    EndHint, Hooks, Lookahead, Recording, Settings, SimError, StepRef, Steps, Summary, Trace,
+    PlannedStartUpdate, Hooks, Lookahead, PoolTrace, Settings, SimError, PoolStep, PoolSteps, Summary, HoleTrace,
     replay,
 };
 use rand::{RngExt, SeedableRng};
@@ -21,10 +21,10 @@ struct Told {
     at_s: f64,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
-    hints: Vec<EndHint>,
+    planned: Vec<PlannedStartUpdate>,
 }
 
-/// A recording that tells whatever it was told to.
+/// A trace that tells whatever it was told to.
 #[derive(Debug, Clone)]
 struct Scripted {
     nodes: u32,
@@ -34,18 +34,18 @@ struct Scripted {
 
 struct Walk<'a>(std::slice::Iter<'a, Told>);
 
-impl Steps for Walk<'_> {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
-        Ok(self.0.next().map(|told| StepRef {
+impl PoolSteps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
+        Ok(self.0.next().map(|told| PoolStep {
             at_s: told.at_s,
             closed: &told.closed,
             opened: &told.opened,
-            hints: &told.hints,
+            planned: &told.planned,
         }))
     }
 }
 
-impl Recording for Scripted {
+impl PoolTrace for Scripted {
     fn start(&self) -> Timestamp {
         Timestamp::from_unix(0)
     }
@@ -62,7 +62,7 @@ impl Recording for Scripted {
         Cow::Owned(format!("n{node}"))
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         Ok(Box::new(Walk(self.steps.iter())))
     }
 }
@@ -76,10 +76,10 @@ fn settings() -> Settings {
 }
 
 /// Replays, and every figure is a number.
-fn sound(recording: &dyn Recording, trainers: &[TrainerSpec], settings: &Settings) -> Summary {
+fn sound(trace: &dyn PoolTrace, trainers: &[TrainerSpec], settings: &Settings) -> Summary {
     let mut progress = |_| {};
     let mut hooks = Hooks::new(&|| 0.0, &mut progress);
-    let replayed = replay(recording, trainers, settings, None, &mut hooks).unwrap();
+    let replayed = replay(trace, trainers, settings, None, &mut hooks).unwrap();
     let summary = replayed.summary;
     for figure in [
         summary.efficiency,
@@ -101,13 +101,13 @@ fn told(at_s: f64, closed: &[u32], opened: &[(u32, i64)]) -> Told {
         at_s,
         closed: closed.to_vec(),
         opened: opened.to_vec(),
-        hints: Vec::new(),
+        planned: Vec::new(),
     }
 }
 
 #[test]
 fn what_cannot_be_is_counted_and_decided_about_all_the_same() {
-    let recording = Scripted {
+    let trace = Scripted {
         nodes: 4,
         length_s: 1000,
         steps: vec![
@@ -134,7 +134,7 @@ fn what_cannot_be_is_counted_and_decided_about_all_the_same() {
                 lookahead,
                 ..settings()
             };
-            let summary = sound(&recording, &trainers, &settings);
+            let summary = sound(&trace, &trainers, &settings);
             assert!(summary.samples > 0.0);
             let odd = summary.oddities.unwrap();
             assert!(odd.unknown_end >= 3 && odd.negative >= 2, "{odd:?}");
@@ -163,12 +163,12 @@ fn a_clock_that_jumps_back_or_far_ahead_stops_nobody() {
             _ => told(now, &[node], &[]),
         });
     }
-    let recording = Scripted {
+    let trace = Scripted {
         nodes: 6,
         length_s: 400_000_000,
         steps,
     };
-    let summary = sound(&recording, &[trainer(0, 4, 1e5)], &settings());
+    let summary = sound(&trace, &[trainer(0, 4, 1e5)], &settings());
     assert!(
         summary.oddities.unwrap().clock_back > 0,
         "{:?}",
@@ -214,7 +214,7 @@ fn taken_by_name(seed: u64, forwards: bool, until: i64) -> Vec<HoleRecord> {
 /// The share of what costs nothing, by an order, of a machine that is known for a while.
 fn share(holes: &[HoleRecord], order: OrderBy) -> Summary {
     let start = Timestamp::from_unix(6_000);
-    let trace = Trace::with_planned(holes, &[], None, start, None);
+    let trace = HoleTrace::with_planned(holes, &[], None, start, None);
     let mut settings = Settings {
         max_parallel: 3,
         cost_scale: 10.0,
@@ -269,18 +269,18 @@ fn announced(rounds: u32, truly: bool) -> Scripted {
             true => half.clone(),
             false => (0..12).filter(|node| !half.contains(node)).collect(),
         };
-        let hint = |at_s: f64| move |&node: &u32| EndHint { node, at_s };
+        let hint = |at_s: f64| move |&node: &u32| PlannedStartUpdate { node, at_s };
         steps.push(Told {
             at_s: now,
             // Something happens, so that the moment is an event.
             closed: vec![12],
             opened: vec![],
-            hints: said.iter().map(hint(now + 200.0)).collect(),
+            planned: said.iter().map(hint(now + 200.0)).collect(),
         });
         let since = ((now + 300.0) * 1000.0) as i64;
         steps.push(told(now + 200.0, &half, &[(12, since - 100_000)]));
         steps.push(Told {
-            hints: match truly {
+            planned: match truly {
                 true => vec![],
                 false => said.iter().map(hint(f64::INFINITY)).collect(),
             },
@@ -301,7 +301,7 @@ fn announced(rounds: u32, truly: bool) -> Scripted {
 #[test]
 fn true_hints_are_worth_something_and_false_ones_do_no_harm() {
     let trainers: Vec<_> = (0..2).map(|number| trainer(number, 12, 1e9)).collect();
-    let of = |recording: &Scripted, hints: bool, lookahead: f64| {
+    let of = |trace: &Scripted, hints: bool, lookahead: f64| {
         let mut settings = Settings {
             max_parallel: 2,
             cost_scale: 80.0,
@@ -309,7 +309,7 @@ fn true_hints_are_worth_something_and_false_ones_do_no_harm() {
             ..settings()
         };
         settings.forecast.hints = hints;
-        sound(recording, &trainers, &settings)
+        sound(trace, &trainers, &settings)
             .zero_cost_fraction
             .unwrap()
     };
@@ -336,9 +336,9 @@ fn pools_and_trainers_of_any_size_and_cost_are_decided_about() {
     let one = [hole(0, 0, 1000)];
     let end = Some(Timestamp::from_unix(1000));
     let start = Timestamp::from_unix(0);
-    let none = Trace::new(&[hole(0, 1000, 2000)], None, start, end);
-    let one = Trace::new(&one, None, start, end);
-    let many = Trace::new(&holes, None, start, end);
+    let none = HoleTrace::new(&[hole(0, 1000, 2000)], None, start, end);
+    let one = HoleTrace::new(&one, None, start, end);
+    let many = HoleTrace::new(&holes, None, start, end);
     let small: Vec<_> = (0..35).map(|number| trainer(number, 4, 1e9)).collect();
     let large: Vec<_> = (0..3)
         .map(|number| TrainerSpec {
@@ -388,7 +388,7 @@ fn a_hole_that_the_past_left_open_and_the_start_does_not_know_is_gone() {
         hole(2, 500, 700),
     ];
     let start = Timestamp::from_unix(500);
-    let trace = Trace::with_planned(&holes, &[], None, start, None);
+    let trace = HoleTrace::with_planned(&holes, &[], None, start, None);
     let summary = sound(&trace, &[trainer(0, 3, 1e9)], &settings());
     // The pool: node 1 for 400 s, node 2 for 200 s, node 0 for 200 s.
     assert!((summary.equivalent_nodes * 400.0 - 800.0).abs() < 1e-6);

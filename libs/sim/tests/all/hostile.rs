@@ -8,7 +8,7 @@ use lacuna_schedlog::Reading;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
-    Dedicated, Objective, Recording, Replayed, Settings, SimError, Simulated, Simulation, Trace,
+    Dedicated, Objective, PoolTrace, Replayed, Settings, SimError, SimulatedTrace, Simulation, HoleTrace,
     TrainerEnd, replay,
 };
 use lacuna_timeline::batch::Machine;
@@ -35,7 +35,7 @@ fn sound(replayed: &Replayed) {
 
 /// Replays, counts and scores forecasts.
 fn all_of_it(holes: &[HoleRecord], start: i64) -> Result<(), SimError> {
-    let trace = Trace::new(holes, None, Timestamp::from_unix_ms(start), None);
+    let trace = HoleTrace::new(holes, None, Timestamp::from_unix_ms(start), None);
     let trainers = [trainer(0, 3, 1e3), trainer(1, 2, 1e3)];
     let stats = pool_stats(&trace, PoolOptions::default()).map(|_| ());
     let asked = evaluate(&trace, &SkillOptions::default(), &mut |_| {}).map(|_| ());
@@ -129,7 +129,7 @@ fn trainers_that_are_too_large_for_the_pool_wait_for_ever() {
 fn a_pool_without_nodes_does_no_work() {
     let end = Some(Timestamp::from_unix(1000));
     // The only hole begins as the part to replay ends.
-    let trace = Trace::new(&[hole(0, 1000, 2000)], None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&[hole(0, 1000, 2000)], None, Timestamp::from_unix(0), end);
     for objective in [
         Objective::AsGiven,
         Objective::Fair,
@@ -230,7 +230,7 @@ fn trainers_submitted_at_the_ends_of_time_are_early_or_never() {
     assert_eq!(of(i64::MAX), 0.0);
 }
 
-fn simulated(folder: &Path, jobs: &str, nodes: u32) -> Result<Simulated, SimError> {
+fn simulated(folder: &Path, jobs: &str, nodes: u32) -> Result<SimulatedTrace, SimError> {
     let path = folder.join("log.swf");
     std::fs::write(
         &path,
@@ -238,15 +238,15 @@ fn simulated(folder: &Path, jobs: &str, nodes: u32) -> Result<Simulated, SimErro
     )
     .unwrap();
     let (machine, simulation) = (Machine::new(nodes), Simulation::default());
-    Simulated::survey(&path, &Reading::default(), machine, simulation, &mut |_| {})
+    SimulatedTrace::open(&path, &Reading::default(), machine, simulation, &mut |_| {})
 }
 
-fn walked(recording: &dyn Recording) -> Result<Replayed, SimError> {
+fn walked(trace: &dyn PoolTrace) -> Result<Replayed, SimError> {
     let (mut progress, trainers) = (|_| {}, [trainer(0, 2, 1e3)]);
     let mut hooks = lacuna_sim::Hooks::new(&|| 0.0, &mut progress);
     let history = Some(lacuna_sim::History::default());
     replay(
-        recording,
+        trace,
         &trainers,
         &Settings::published(),
         history,

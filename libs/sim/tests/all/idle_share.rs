@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
 use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
-use lacuna_sim::{Settings, Trace};
+use lacuna_sim::{Settings, HoleTrace};
 use lacuna_skip::{data, or_skip};
 
 use crate::common::{run_trace, trainer};
@@ -23,7 +23,7 @@ fn count(list: &str) -> i64 {
     parts.map(one).sum()
 }
 
-/// From each block of a recording to the next: its beginning, and nodes that pilots held.
+/// From each block of a trace to the next: its beginning, and nodes that pilots held.
 fn pilots(path: &Path) -> Vec<(i64, i64)> {
     let mut text = String::new();
     let mut file = lacuna_schedlog::open(path).unwrap();
@@ -77,7 +77,7 @@ fn two_fifths_of_the_day_s_holes_end_because_a_pilot_comes_or_goes() {
     println!("{ended} ended, {back} back within 2 minutes; of 90 minutes {long}, back {long_back}");
     // No batch job is on a node and gone again within two minutes so often: a node that a
     // pilot leaves is cleaned up for a minute or so, and before one it is neither. Whoever trains
-    // on this recording learns when pilots end.
+    // on this trace learns when pilots end.
     assert_eq!((ended, back, long, long_back), (1587, 632, 66, 65));
 }
 
@@ -89,7 +89,7 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
     let middle = second(start).midpoint(second(end));
     let pilots = pilots(&path);
     assert_eq!((pilots.len(), pilots[0].0), (8057, second(start)));
-    // As published, one trainer for each node; and the trainers of the other recording.
+    // As published, one trainer for each node; and the trainers of the other trace.
     let mut lists = vec![("one node each", vec![trainer(0, 1, 1e6)])];
     match data("summit-2021-02/hpo-1000.jsonl.gz") {
         Ok(hpo) => lists.push(("hpo-1000", read_trainers(&hpo).unwrap())),
@@ -103,7 +103,7 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
     ] {
         let cut = (Timestamp::from_unix(from), Timestamp::from_unix(until));
         // What came before is learnt from: of the second half, the first.
-        let trace = Trace::with_planned(&holes, &[], None, cut.0, Some(cut.1));
+        let trace = HoleTrace::with_planned(&holes, &[], None, cut.0, Some(cut.1));
         let pairs = pilots.windows(2);
         let held: i64 = pairs
             .map(|pair| pair[0].1 * (pair[1].0.min(until) - pair[0].0.max(from)).max(0))
@@ -133,7 +133,7 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
             shares.push(theirs);
         }
     }
-    // "Up to 90 %" (HPC-Whisk, SC22); the recording's own figures by another computation.
+    // "Up to 90 %" (HPC-Whisk, SC22); the trace's own figures by another computation.
     let first = shares.iter().step_by(lists.len());
     for (found, expected) in first.zip([0.8983, 0.9486, 0.7821]) {
         assert!((found - expected).abs() < 1e-3, "{shares:?}");

@@ -1,4 +1,4 @@
-//! Nothing of the future shows in a decision: recordings that are alike up to a moment get the
+//! Nothing of the future shows in a decision: traces that are alike up to a moment get the
 //! same decisions up to it, node by node, whatever comes after it.
 
 use std::collections::{BTreeMap, HashSet};
@@ -7,8 +7,8 @@ use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Span, Timestamp, TrainerSpec};
 use lacuna_schedlog::{JobRecord, Log, Reading, Window};
 use lacuna_sim::{
-    Decision, GanttWindow, History, Hooks, Lookahead, Recording, Settings, Simulated, Simulation,
-    Trace, replay,
+    Decision, GanttWindow, History, Hooks, Lookahead, PoolTrace, Settings, SimulatedTrace, Simulation,
+    HoleTrace, replay,
 };
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
 use crate::common::{Summit, hole, trainer};
-use crate::hints::{Job, jobs, true_ends, write};
+use crate::announced::{Job, jobs, true_ends, write};
 
 /// An answer: the event, the trainers, what they had and what they get, and what that is worth.
 type Answer = (u64, Vec<u32>, Vec<u32>, Vec<u32>, u64);
@@ -53,15 +53,15 @@ impl Decided {
 
 /// Replays and gives what was decided before `until_s`.
 fn decided(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     until_s: f64,
 ) -> Decided {
     // With endless trainers that end at the next event every event is a step.
-    let mut steps = recording.steps().unwrap();
+    let mut steps = trace.steps().unwrap();
     let mut events = 0;
-    let end_s = until_s.min(recording.length_s());
+    let end_s = until_s.min(trace.length_s());
     while steps.next().unwrap().is_some_and(|step| step.at_s < end_s) {
         events += 1;
     }
@@ -93,7 +93,7 @@ fn decided(
         ..Hooks::new(&|| 0.0, &mut progress)
     };
     let history = Some(History::default());
-    let replayed = replay(recording, trainers, &settings, history, &mut hooks).unwrap();
+    let replayed = replay(trace, trainers, &settings, history, &mut hooks).unwrap();
     let gantt = replayed.history.unwrap().gantt.unwrap();
     let rows = gantt.rows.into_iter().map(|row| {
         let segments = row.segments.iter();
@@ -178,7 +178,7 @@ fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<H
     holes
 }
 
-/// The recording ends at `cut`.
+/// The trace ends at `cut`.
 fn cut_off(before: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
     let at = Timestamp::from_unix(cut);
     let early = before.iter().filter(|hole| hole.from < at).cloned();
@@ -191,9 +191,9 @@ fn cut_off(before: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
         .collect()
 }
 
-fn trace(holes: &[HoleRecord], start: i64, end: i64) -> Trace {
+fn trace(holes: &[HoleRecord], start: i64, end: i64) -> HoleTrace {
     let at = Timestamp::from_unix;
-    Trace::with_planned(holes, &[], None, at(start), Some(at(end)))
+    HoleTrace::with_planned(holes, &[], None, at(start), Some(at(end)))
 }
 
 fn settings(policy: Policy, lookahead: Lookahead, order: &OrderBy) -> Settings {
@@ -337,7 +337,7 @@ fn other_jobs(machine: &Machine, jobs: &[Job], others: &[Job], cut: i64, seed: u
     changed
 }
 
-fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempDir) -> Simulated {
+fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempDir) -> SimulatedTrace {
     let path = folder.path().join("log.swf");
     write(&path, jobs);
     let second = |at: i64| Some(Timestamp::from_unix(1000 + at));
@@ -346,11 +346,11 @@ fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempD
             start: second(window.0),
             end: second(window.1),
         },
-        outlook: true,
+        planned_starts: true,
         ..Simulation::default()
     };
     let reading = Reading::default();
-    Simulated::survey(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap()
+    SimulatedTrace::open(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap()
 }
 
 const SEED: u64 = 20_261_122;
@@ -378,10 +378,10 @@ proptest! {
             // The log goes on for long enough, whatever is in it.
             let last = Job { submit: cut + 300, nodes: 1, runtime: 1, walltime: 1 };
             let jobs = [jobs, &[last]].concat();
-            let recording = simulated(&machine, &jobs, (first, cut + 200), &folder);
+            let trace = simulated(&machine, &jobs, (first, cut + 200), &folder);
             let lookahead = Lookahead::Seconds(ahead as f64);
             let settings = settings(policy, lookahead, &OrderBy::Learnt);
-            decided(&recording, &trainers(), &settings, (cut - first - ahead) as f64)
+            decided(&trace, &trainers(), &settings, (cut - first - ahead) as f64)
         };
         let changed = other_jobs(&machine, &jobs, &others, cut, seed);
         prop_assert_eq!(of(&jobs), of(&changed));
@@ -428,12 +428,12 @@ fn nor_on_theta_with_the_simulator_s_hints() {
     let until = cut + 5 * 86_400;
     let of = |jobs: &[Job], hints: bool| {
         let folder = TempDir::new().unwrap();
-        let recording = simulated(&machine, jobs, (0, until), &folder);
+        let trace = simulated(&machine, jobs, (0, until), &folder);
         let mut settings = settings(Policy::Forecast, Lookahead::Seconds(0.0), &OrderBy::Learnt);
         settings.forecast.hints = hints;
         settings.cost_scale = 20.0;
         let trainers: Vec<_> = (0..10).map(|n| trainer(n, 400, 1e7)).collect();
-        decided(&recording, &trainers, &settings, cut as f64)
+        decided(&trace, &trainers, &settings, cut as f64)
     };
     let expected = of(&jobs, true);
     assert!(expected.giving() > 100, "{}", expected.giving());

@@ -9,9 +9,9 @@
 mod common;
 mod figures;
 mod forecast_policy;
-mod foresight;
+mod oracle_lookahead;
 mod hand;
-mod hints;
+mod announced;
 mod hostile;
 mod idle_share;
 mod leak;

@@ -2,7 +2,7 @@
 
 use lacuna_model::{HoleRecord, Policy, ScalingCurve, Span, Timestamp, TrainerSpec};
 use lacuna_sim::{
-    Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, Trace,
+    Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, HoleTrace,
     dedicated_samples, replay,
 };
 use proptest::prelude::*;
@@ -248,7 +248,7 @@ fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
 
 #[test]
 fn every_decision_can_be_seen() {
-    let trace = Trace::new(&three_nodes(), None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&three_nodes(), None, Timestamp::from_unix(0), None);
     let mut seen = Vec::new();
     let mut look = |decision: &Decision<'_>| {
         assert!(decision.problem.is_feasible(&decision.sizes.counts));

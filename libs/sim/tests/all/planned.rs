@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_schedlog::PlannedList;
-use lacuna_sim::{Recording, Steps, Trace};
+use lacuna_sim::{PoolTrace, PoolSteps, HoleTrace};
 use lacuna_timeline::workload::generated_trace;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -18,13 +18,13 @@ const LAPSE_S: i64 = 3600;
 type Told = (i64, BTreeMap<String, Option<i64>>);
 
 /// The steps of a walk, in Unix seconds of a trace that starts at `start`.
-fn told(trace: &Trace, steps: &mut dyn Steps, start: i64) -> Vec<Told> {
+fn told(trace: &HoleTrace, steps: &mut dyn PoolSteps, start: i64) -> Vec<Told> {
     let mut told = Vec::new();
     while let Some(step) = steps.next().unwrap() {
-        let numbers: Vec<u32> = step.hints.iter().map(|hint| hint.node).collect();
+        let numbers: Vec<u32> = step.planned.iter().map(|hint| hint.node).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        assert!(step.hints.iter().all(|hint| hint.at_s > step.at_s));
-        let changes = step.hints.iter().map(|hint| {
+        assert!(step.planned.iter().all(|hint| hint.at_s > step.at_s));
+        let changes = step.planned.iter().map(|hint| {
             let at = hint.at_s.is_finite().then(|| hint.at_s as i64 + start);
             (trace.node_name(hint.node).into_owned(), at)
         });
@@ -120,7 +120,7 @@ fn check(
     (start, end): (i64, i64),
 ) -> usize {
     let (from, until) = (Timestamp::from_unix(start), Timestamp::from_unix(end));
-    let trace = Trace::with_planned(holes, planned, nodes, from, Some(until));
+    let trace = HoleTrace::with_planned(holes, planned, nodes, from, Some(until));
     let walked = told(&trace, &mut *trace.steps().unwrap(), start);
     assert_eq!(walked, expected(holes, planned, nodes, Some(start), end));
     let past = told(&trace, &mut *trace.past().unwrap().unwrap(), start);
@@ -189,7 +189,7 @@ proptest! {
         prop_assert!(list.starts.len() as u64 + list.without_hole <= planned.len() as u64);
         let trace = |planned: &[PlannedStart]| {
             let from = Timestamp::from_unix(window.0);
-            let trace = Trace::with_planned(&holes, planned, None, from, None);
+            let trace = HoleTrace::with_planned(&holes, planned, None, from, None);
             told(&trace, &mut *trace.steps().unwrap(), window.0)
         };
         let steps = trace(&list.starts);

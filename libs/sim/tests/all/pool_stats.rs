@@ -1,10 +1,10 @@
 //! The pool's statistics: by hand on a few holes, and against an independent computation on
-//! the recording that the published ones were made from.
+//! the trace that the published ones were made from.
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{HoleRecord, Timestamp};
-use lacuna_sim::Trace;
+use lacuna_sim::HoleTrace;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_skip::or_skip;
 use proptest::prelude::*;
@@ -24,14 +24,14 @@ fn hole(node: &str, from: i64, until: i64, censored: bool) -> HoleRecord {
 /// Two hours of three nodes:
 /// `a` idle from before the start to 600, `b` 0..7200 (open at the end), `c` 600..1200 and
 /// 3600..3660.
-fn small() -> Trace {
+fn small() -> HoleTrace {
     let records = [
         hole("a", -3600, 600, false),
         hole("b", 0, 7200, true),
         hole("c", 600, 1200, false),
         hole("c", 3600, 3660, false),
     ];
-    Trace::new(&records, None, Timestamp::from_unix(MONDAY), None)
+    HoleTrace::new(&records, None, Timestamp::from_unix(MONDAY), None)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_small_pool_is_counted_as_by_hand() {
         (holes.count, holes.cut_at_start, holes.cut_at_end),
         (4, 1, 1)
     );
-    // Lengths within the recording: 60, 600, 600, 7200.
+    // Lengths within the trace: 60, 600, 600, 7200.
     assert_eq!((holes.min_s, holes.p10_s, holes.p50_s), (60.0, 60.0, 600.0));
     assert_eq!(
         (holes.p90_s, holes.p99_s, holes.max_s),
@@ -111,7 +111,7 @@ fn a_recording_may_go_on_after_its_last_hole() {
         ..PoolOptions::default()
     };
     for (end, hours) in [(None, 1.0 / 6.0), (day, 24.0)] {
-        let stats = pool_stats(&Trace::new(&records, None, start, end), options).unwrap();
+        let stats = pool_stats(&HoleTrace::new(&records, None, start, end), options).unwrap();
         assert_eq!(stats.hours, hours);
         assert!((stats.share - 1.0 / 6.0 / 2.0 / hours).abs() < 1e-12);
     }
@@ -137,8 +137,8 @@ fn a_recording_without_holes_has_a_pool_of_nothing() {
     let records = [hole("a", -100, -50, false)];
     let end = Some(Timestamp::from_unix(MONDAY + 60));
     for trace in [
-        Trace::new(&records, None, start, end),
-        Trace::new(&[], None, start, None),
+        HoleTrace::new(&records, None, start, end),
+        HoleTrace::new(&[], None, start, None),
     ] {
         let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
         assert_eq!((stats.holes.count, stats.equivalent_nodes), (0, 0.0));
@@ -188,7 +188,7 @@ proptest! {
             .iter()
             .map(|&(node, from, until)| hole(&node.to_string(), from, until, until == end))
             .collect();
-        let trace = Trace::new(&records, None, Timestamp::from_unix(MONDAY), None);
+        let trace = HoleTrace::new(&records, None, Timestamp::from_unix(MONDAY), None);
         let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
         let (sizes, joins, leaves) = second_by_second(&holes, end);
         let mean = f64::from(sizes.iter().sum::<u32>()) / end as f64;

@@ -1,7 +1,7 @@
-//! The published table, reproduced on the recording that it was made from.
+//! The published table, reproduced on the trace that it was made from.
 
 use lacuna_model::{Policy, Span};
-use lacuna_sim::{Model, Objective, Settings, Summary, TrainerEnd};
+use lacuna_sim::{Quirks, Objective, Settings, Summary, TrainerEnd};
 use lacuna_skip::{Missing, or_skip};
 
 use crate::common::{Summit, run_trace};
@@ -100,7 +100,7 @@ fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>
 fn the_table_of_equal_trainers_is_reproduced() {
     let case = or_skip!(Case::new("hpo-1000", 1024, Summit::START));
     let published = |seconds| Settings {
-        model: Model::Published,
+        quirks: Quirks::Published,
         ..horizon(seconds)
     };
     let parallel = |max_parallel| Settings {

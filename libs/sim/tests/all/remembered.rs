@@ -133,7 +133,7 @@ fn a_window_shows_who_had_which_node() {
 
 #[test]
 fn a_window_without_an_event_shows_what_lasts() {
-    // t0 ends at 30, which is seen only at the end of the recording.
+    // t0 ends at 30, which is seen only at the end of the trace.
     let settings = Settings {
         gantt: Some(GanttWindow {
             from_s: 20.0,

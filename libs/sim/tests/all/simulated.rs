@@ -1,11 +1,11 @@
-//! A log of batch jobs as a recording, placed by the simulated scheduler.
+//! A log of batch jobs as a trace, placed by the simulated scheduler.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::Timestamp;
 use lacuna_schedlog::{Reading, Window};
-use lacuna_sim::{Recording, SimError, Simulated, Simulation};
+use lacuna_sim::{PoolTrace, SimError, SimulatedTrace, Simulation};
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::Machine;
 use tempfile::TempDir;
@@ -31,17 +31,17 @@ fn log(folder: &TempDir, jobs: &[&str]) -> PathBuf {
     path
 }
 
-fn survey(path: &Path, nodes: u32, simulation: Simulation) -> Result<Simulated, SimError> {
+fn survey(path: &Path, nodes: u32, simulation: Simulation) -> Result<SimulatedTrace, SimError> {
     let machine = Machine::new(nodes);
-    Simulated::survey(path, &Reading::default(), machine, simulation, &mut |_| {})
+    SimulatedTrace::open(path, &Reading::default(), machine, simulation, &mut |_| {})
 }
 
 /// Second, nodes that leave, nodes that come with the start of their holes.
 type Told = (f64, Vec<u32>, Vec<(u32, i64)>);
 
-fn walk(recording: &dyn Recording) -> Vec<Told> {
+fn walk(trace: &dyn PoolTrace) -> Vec<Told> {
     let mut told = Vec::new();
-    let mut steps = recording.steps().unwrap();
+    let mut steps = trace.steps().unwrap();
     while let Some(step) = steps.next().unwrap() {
         told.push((step.at_s, step.closed.to_vec(), step.opened.to_vec()));
     }
@@ -71,7 +71,7 @@ fn a_log_is_told_as_the_scheduler_would_have_placed_it() {
     assert_eq!(simulated.start(), Timestamp::from_unix(1000));
     assert_eq!(simulated.end(), Timestamp::from_unix(1200));
     assert_eq!((simulated.nodes(), &*simulated.node_name(3)), (4, "n4"));
-    let facts = simulated.facts();
+    let facts = simulated.survey();
     assert_eq!(
         (
             facts.counts.records,
@@ -93,8 +93,8 @@ fn a_log_out_of_order_is_sorted() {
     let mut jobs = JOBS;
     jobs.reverse();
     let simulated = survey(&log(&folder, &jobs), 4, Simulation::default()).unwrap();
-    assert!(simulated.facts().sorted);
-    assert_eq!(simulated.facts().counts.late, 3);
+    assert!(simulated.survey().sorted);
+    assert_eq!(simulated.survey().counts.late, 3);
     assert_eq!(walk(&simulated), sorted);
 }
 
@@ -144,7 +144,7 @@ fn what_cannot_be_simulated_is_said() {
 fn theta_is_simulated_twice_alike() {
     let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let simulated = survey(&path, 4392, Simulation::default()).unwrap();
-    let facts = simulated.facts();
+    let facts = simulated.survey();
     println!("{:?} {:?}", facts.counts, facts.totals);
     assert_eq!(
         facts.counts.jobs + facts.counts.cancelled + facts.counts.never_started,

@@ -1,8 +1,8 @@
-//! Whether forecasts come true: by hand on one node, and on the recording.
+//! Whether forecasts come true: by hand on one node, and on the trace.
 
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{HoleRecord, Timestamp};
-use lacuna_sim::Trace;
+use lacuna_sim::HoleTrace;
 use lacuna_sim::skill::{After, Evaluation, Moments, SkillOptions, evaluate};
 use lacuna_skip::or_skip;
 
@@ -19,7 +19,7 @@ fn survival() -> (String, Choice) {
     ("survival".to_owned(), Choice::survival(120.0))
 }
 
-fn evaluated(trace: &Trace, options: &SkillOptions) -> Evaluation {
+fn evaluated(trace: &HoleTrace, options: &SkillOptions) -> Evaluation {
     println!("seed {}", options.seed);
     evaluate(trace, options, &mut |_| {}).unwrap()
 }
@@ -31,7 +31,7 @@ fn a_constant_is_scored_as_by_hand() {
     let records: Vec<HoleRecord> = (0..2000)
         .map(|at| hole(0, at * 101, at * 101 + 100))
         .collect();
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
         moments: Moments::Times(4000),
@@ -69,7 +69,7 @@ fn a_constant_is_scored_as_by_hand() {
 }
 
 /// Node `a` is idle for 10 s, node `b` from the same moment on for 200 s, each time.
-fn two_nodes(rounds: i64) -> Trace {
+fn two_nodes(rounds: i64) -> HoleTrace {
     let records: Vec<HoleRecord> = (0..rounds)
         .flat_map(|at| {
             let from = at * 300;
@@ -79,7 +79,7 @@ fn two_nodes(rounds: i64) -> Trace {
             ]
         })
         .collect();
-    Trace::new(&records, None, Timestamp::from_unix(0), None)
+    HoleTrace::new(&records, None, Timestamp::from_unix(0), None)
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn events_are_asked_at_right_after_they_happened() {
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
-    // Three events a round, but the last end is the end of the recording. At the first of a
+    // Three events a round, but the last end is the end of the trace. At the first of a
     // round both are there, at the second b alone, at the third none.
     assert_eq!((found.events, found.every), (299, Some(1)));
     assert_eq!((found.moments, found.holes), (200, 300));
@@ -118,7 +118,7 @@ fn before_the_training_ends_nobody_is_asked_and_the_frozen_learn_nothing_after()
         .collect();
     let turn = 200 * 400;
     records.extend((0..100).map(|at| hole(0, turn + at * 7200, turn + at * 7200 + 3600)));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![survival(), constant(60.0)],
         train_until: Some(Timestamp::from_unix(turn)),
@@ -166,7 +166,7 @@ fn all_are_scored_on_the_same_questions() {
 
 #[test]
 fn a_recording_without_an_answer_gives_no_figures() {
-    let trace = Trace::new(&[hole(0, 0, 30)], None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&[hole(0, 0, 30)], None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
         moments: Moments::Events(10),
@@ -254,7 +254,7 @@ fn places_are_those_of_mann_and_whitney_weighted_by_nodes() {
         records.push(hole_of("n9", at + 200, at + 300));
         records.push(hole_of("n10", at + 200, at + 250));
     }
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
         order: OrderBy::Names,
@@ -278,7 +278,7 @@ fn errors_are_those_of_the_moments() {
         .map(|at| hole(0, at * 400, at * 400 + if at % 2 == 0 { 30 } else { 200 }))
         .collect();
     let end = Some(Timestamp::from_unix(161_000));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
         moments: Moments::Events(10_000),
@@ -315,7 +315,7 @@ fn the_constant_is_what_was_known_when_scoring_began() {
         ..SkillOptions::default()
     };
     let end = Some(Timestamp::from_unix(161_000));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let minute = |found: &Evaluation| found.predictors[0].horizons[0].clone();
     let found = minute(&evaluated(&trace, &options));
     let learnt = found.constant.unwrap();
@@ -328,7 +328,7 @@ fn the_constant_is_what_was_known_when_scoring_began() {
     // Whoever said the right share beforehand can be no worse than who says the one before.
     assert!(found.skill_over_constant.unwrap() > found.skill.unwrap());
     // What comes later changes nothing of it, and over time it is the same question.
-    let shorter = Trace::new(&records[..250], None, Timestamp::from_unix(0), end);
+    let shorter = HoleTrace::new(&records[..250], None, Timestamp::from_unix(0), end);
     assert_eq!(
         minute(&evaluated(&shorter, &options)).constant,
         Some(learnt)
@@ -359,7 +359,7 @@ fn a_moment_of_many_holes_counts_as_much_as_one_of_few() {
         }
     }
     let end = Some(Timestamp::from_unix(60_000));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
         moments: Moments::Events(10_000),

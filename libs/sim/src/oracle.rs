@@ -1,38 +1,38 @@
 //! Oracle lookahead: a walk that also says when present holes end, as far ahead as a planner is to
 //! know.
 //!
-//! A scheduler's planned starts are beliefs ([`EndHint`](crate::EndHint)). What is revealed here is
+//! A scheduler's planned starts are beliefs ([`PlannedStartUpdate`](crate::PlannedStartUpdate)). What is revealed here is
 //! the truth, and therefore for measuring alone: it bounds from above what look-ahead is worth.
 
 use std::collections::VecDeque;
 
-use crate::{EndHint, Recording, SimError, StepRef, Steps};
+use crate::{PlannedStartUpdate, PoolTrace, SimError, PoolStep, PoolSteps};
 
 /// A hole whose end is not known.
 const UNKNOWN: f64 = f64::INFINITY;
 
-/// A node that has no hole where the recording has been read to.
+/// A node that has no hole where the trace has been read to.
 const CLOSED: (u64, u32) = (u64::MAX, 0);
 
-/// A walk over a [`Recording`] that reveals the true ends of present holes, up to some time
+/// A walk over a [`PoolTrace`] that reveals the true ends of present holes, up to some time
 /// ahead.
 ///
 /// At moment `now` the end of a present hole is revealed if and only if `end <= now + lookahead`.
 /// So complete knowledge of the next `lookahead` seconds: who is not announced within them does
 /// not leave within them. Of holes that open later nothing is told. A hole that lasts until the
-/// recording ends has no end that anybody knows.
+/// trace ends has no end that anybody knows.
 ///
-/// [`next`](Steps::next) goes to the next step and [`advance`](Self::advance) to moments between
+/// [`next`](PoolSteps::next) goes to the next step and [`advance`](Self::advance) to moments between
 /// steps; [`next_at_s`](Self::next_at_s) says when the next step is, so that nobody has to take a
 /// step in order to learn whether something else comes before it.
 ///
-/// The recording is read ahead no further than to the first step beyond what may be revealed, and
+/// The trace is read ahead no further than to the first step beyond what may be revealed, and
 /// memory is bounded by what happens in that time. Without a bound it is walked through once more
 /// beforehand, for eight bytes of memory a hole. Without look-ahead it is read as by its own walk.
-pub struct Foresight<'a> {
-    steps: Box<dyn Steps + 'a>,
+pub struct OracleWalk<'a> {
+    steps: Box<dyn PoolSteps + 'a>,
     lookahead_s: f64,
-    /// The recording's length: what is open then has no known end.
+    /// The trace's length: what is open then has no known end.
     length_s: f64,
     now_s: f64,
     /// Steps that have been read and not told. All but perhaps the last have been looked into.
@@ -51,7 +51,7 @@ pub struct Foresight<'a> {
     told: Ahead,
     /// Emptied steps, for their memory.
     spare: Vec<Ahead>,
-    /// Why the recording ended too early: told when all before it has been.
+    /// Why the trace ended too early: told when all before it has been.
     failed: Option<SimError>,
     finished: bool,
 }
@@ -62,51 +62,51 @@ struct Ahead {
     at_s: f64,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
-    hints: Vec<EndHint>,
+    planned: Vec<PlannedStartUpdate>,
     /// The end of each hole that opens, if it is known; no number if the node has one already.
     ends: Vec<f64>,
 }
 
 impl Ahead {
-    fn fill(&mut self, step: &StepRef<'_>) {
+    fn fill(&mut self, step: &PoolStep<'_>) {
         self.at_s = step.at_s;
         self.closed.clear();
         self.closed.extend_from_slice(step.closed);
         self.opened.clear();
         self.opened.extend_from_slice(step.opened);
-        self.hints.clear();
-        self.hints.extend_from_slice(step.hints);
+        self.planned.clear();
+        self.planned.extend_from_slice(step.planned);
         self.ends.clear();
         self.ends.resize(self.opened.len(), UNKNOWN);
     }
 
-    fn shown(&self) -> StepRef<'_> {
-        StepRef {
+    fn shown(&self) -> PoolStep<'_> {
+        PoolStep {
             at_s: self.at_s,
             closed: &self.closed,
             opened: &self.opened,
-            hints: &self.hints,
+            planned: &self.planned,
         }
     }
 }
 
-impl<'a> Foresight<'a> {
+impl<'a> OracleWalk<'a> {
     /// Begins a walk. `lookahead` is in seconds, nothing less than zero; `None` reveals
     /// everything from the first step on, which is clairvoyance.
     ///
     /// # Errors
-    /// [`SimError`] if the recording cannot be opened, or without a bound if it is damaged.
-    pub fn new(recording: &'a dyn Recording, lookahead: Option<f64>) -> Result<Self, SimError> {
-        let length_s = recording.length_s();
+    /// [`SimError`] if the trace cannot be opened, or without a bound if it is damaged.
+    pub fn new(trace: &'a dyn PoolTrace, lookahead: Option<f64>) -> Result<Self, SimError> {
+        let length_s = trace.length_s();
         let lookahead_s = lookahead.unwrap_or(f64::INFINITY).max(0.0);
         let unbounded = lookahead_s.is_infinite();
-        let nodes = recording.nodes() as usize;
+        let nodes = trace.nodes() as usize;
         let all = match unbounded {
-            true => Some(all_ends(recording, length_s)?.into_iter()),
+            true => Some(all_ends(trace, length_s)?.into_iter()),
             false => None,
         };
         Ok(Self {
-            steps: recording.steps()?,
+            steps: trace.steps()?,
             lookahead_s,
             length_s,
             now_s: 0.0,
@@ -140,7 +140,7 @@ impl<'a> Foresight<'a> {
     /// When the next step is, seconds since the start; infinite if there is none.
     ///
     /// # Errors
-    /// As [`Steps::next`].
+    /// As [`PoolSteps::next`].
     pub fn next_at_s(&mut self) -> Result<f64, SimError> {
         if self.ahead.is_empty() {
             self.read();
@@ -159,7 +159,7 @@ impl<'a> Foresight<'a> {
     /// latest. It never goes back, and a moment that is no number changes nothing.
     ///
     /// # Errors
-    /// As [`Steps::next`].
+    /// As [`PoolSteps::next`].
     pub fn advance(&mut self, now_s: f64) -> Result<(), SimError> {
         let next_at_s = self.next_at_s()?;
         if now_s > self.now_s {
@@ -255,9 +255,9 @@ impl<'a> Foresight<'a> {
     }
 }
 
-impl Steps for Foresight<'_> {
+impl PoolSteps for OracleWalk<'_> {
     /// Goes to the next step. From now on the [`ends`](Self::ends) are those after it.
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         let at_s = self.next_at_s()?;
         if self.ahead.is_empty() {
             return Ok(None);
@@ -285,11 +285,11 @@ impl Steps for Foresight<'_> {
     }
 }
 
-/// The end of each hole of a recording, in the order in which they open.
-fn all_ends(recording: &dyn Recording, length_s: f64) -> Result<Vec<f64>, SimError> {
+/// The end of each hole of a trace, in the order in which they open.
+fn all_ends(trace: &dyn PoolTrace, length_s: f64) -> Result<Vec<f64>, SimError> {
     let mut ends: Vec<f64> = Vec::new();
-    let mut places: Vec<Option<usize>> = vec![None; recording.nodes() as usize];
-    let mut steps = recording.steps()?;
+    let mut places: Vec<Option<usize>> = vec![None; trace.nodes() as usize];
+    let mut steps = trace.steps()?;
     while let Some(step) = steps.next()? {
         for &node in step.closed {
             let place = places.get_mut(node as usize).and_then(Option::take);

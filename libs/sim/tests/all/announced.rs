@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
-use lacuna_sim::{Foresight, Recording, Simulated, Simulation, Steps};
+use lacuna_sim::{OracleWalk, PoolTrace, SimulatedTrace, Simulation, PoolSteps};
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
 use proptest::prelude::*;
@@ -54,10 +54,10 @@ pub(crate) fn write(path: &Path, jobs: &[Job]) {
 /// Second, nodes that leave, nodes that come with the start of their holes, and hints.
 type Told = (f64, Vec<u32>, Vec<(u32, i64)>, Vec<(u32, f64)>);
 
-fn told(steps: &mut dyn Steps) -> Vec<Told> {
+fn told(steps: &mut dyn PoolSteps) -> Vec<Told> {
     let mut told = Vec::new();
     while let Some(step) = steps.next().unwrap() {
-        let hints = step.hints.iter().map(|hint| (hint.node, hint.at_s));
+        let hints = step.planned.iter().map(|hint| (hint.node, hint.at_s));
         told.push((
             step.at_s,
             step.closed.to_vec(),
@@ -69,7 +69,7 @@ fn told(steps: &mut dyn Steps) -> Vec<Told> {
 }
 
 /// Steps of jobs on a machine between two seconds of the log.
-fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), outlook: bool) -> Vec<Told> {
+fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), planned_starts: bool) -> Vec<Told> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("log.swf");
     write(&path, jobs);
@@ -79,16 +79,16 @@ fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), outlook: bool) -> V
             start: second(window.0),
             end: second(window.1),
         },
-        outlook,
+        planned_starts,
         ..Simulation::default()
     };
     let reading = Reading::default();
     let simulated =
-        Simulated::survey(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap();
+        SimulatedTrace::open(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap();
     let walked = told(&mut *simulated.steps().unwrap());
     // A look ahead passes on what the scheduler says.
     for lookahead in [Some(0.0), Some(90.0), None] {
-        let mut foresight = Foresight::new(&simulated, lookahead).unwrap();
+        let mut foresight = OracleWalk::new(&simulated, lookahead).unwrap();
         assert_eq!(told(&mut foresight), walked, "{lookahead:?}");
     }
     walked
@@ -246,7 +246,7 @@ fn without_walltimes_the_scheduler_knows_what_nobody_can_and_that_is_said() {
         write(&path, &unasked(runtime));
         let simulation = Simulation {
             walltime,
-            outlook: true,
+            planned_starts: true,
             window: Window {
                 start: Some(Timestamp::from_unix(1010)),
                 end: None,
@@ -254,9 +254,9 @@ fn without_walltimes_the_scheduler_knows_what_nobody_can_and_that_is_said() {
         };
         let (reading, machine) = (Reading::default(), machine(4, Backfill::Easy));
         let simulated =
-            Simulated::survey(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
+            SimulatedTrace::open(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
         let hints = told(&mut *simulated.steps().unwrap()).swap_remove(0).3;
-        (hints[0], simulated.facts().knows_lengths)
+        (hints[0], simulated.survey().knows_lengths)
     };
     assert_eq!(first_hint(60, None), ((2, 50.0), 1));
     assert_eq!(first_hint(70, None), ((2, 60.0), 1));
@@ -297,14 +297,14 @@ fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
     for backfill in [Backfill::Easy, Backfill::Conservative] {
         let machine = machine(4392, backfill);
         let simulation = Simulation {
-            outlook: true,
+            planned_starts: true,
             ..Simulation::default()
         };
         let reading = Reading::default();
         let simulated =
-            Simulated::survey(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
-        assert_eq!(simulated.facts().knows_lengths, 0);
-        let mut foresight = Foresight::new(&simulated, None).unwrap();
+            SimulatedTrace::open(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
+        assert_eq!(simulated.survey().knows_lengths, 0);
+        let mut foresight = OracleWalk::new(&simulated, None).unwrap();
         let mut present = vec![false; 4392];
         let mut wanted = vec![f64::INFINITY; 4392];
         let mut tables = [Table::default(); 3];
@@ -318,11 +318,11 @@ fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
             for &(node, _) in step.opened {
                 present[node as usize] = true;
             }
-            for hint in step.hints {
+            for hint in step.planned {
                 let was = std::mem::replace(&mut wanted[hint.node as usize], hint.at_s);
                 withdrawn += u64::from(was.is_finite() && hint.at_s.is_infinite());
             }
-            (steps, hints) = (steps + 1, hints + step.hints.len() as u64);
+            (steps, hints) = (steps + 1, hints + step.planned.len() as u64);
             if steps % 10 != 0 {
                 continue;
             }

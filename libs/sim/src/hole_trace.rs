@@ -1,4 +1,4 @@
-//! A recording with numbered nodes, ready to be walked through quickly.
+//! A trace with numbered nodes, ready to be walked through quickly.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,7 @@ use std::ops::Range;
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_schedlog::{Moment, Window, moments};
 
-use crate::{EndHint, Recording, SimError, StepRef, Steps};
+use crate::{PlannedStartUpdate, PoolTrace, SimError, PoolStep, PoolSteps};
 
 /// Everything that happens to the pool at one time.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,29 +19,29 @@ struct Step {
     /// Which of the trace's arrivals.
     opened: Range<u32>,
     /// Which of the trace's planned starts.
-    hints: Range<u32>,
+    planned: Range<u32>,
 }
 
 /// What happens to the pool, step by step, with nodes numbered from 0 in the order of their
 /// first holes in it; of those that open at one moment, in the order of their names as text. So
 /// the numbers are those of one cut of one log, and no order in which a scheduler takes nodes.
 #[derive(Debug, Clone)]
-pub struct Trace {
+pub struct HoleTrace {
     start: Timestamp,
     end: Timestamp,
     names: Vec<NodeId>,
     steps: Vec<Step>,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
-    hints: Vec<EndHint>,
+    planned: Vec<PlannedStartUpdate>,
     /// Holes that had ended before the start.
     history: u64,
     /// What happened before the start, if that is kept.
-    past: Option<Box<Trace>>,
+    past: Option<Box<HoleTrace>>,
 }
 
-impl Trace {
-    /// Cuts `[start, end]` out of a recording, for some nodes or all. `end` may lie after the
+impl HoleTrace {
+    /// Cuts `[start, end]` out of a trace, for some nodes or all. `end` may lie after the
     /// last hole, where no node was idle any more; if absent it is the end of the last hole.
     #[must_use]
     pub fn new(
@@ -93,7 +93,7 @@ impl Trace {
             steps: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
-            hints: Vec::new(),
+            planned: Vec::new(),
             history,
             past: None,
         };
@@ -118,7 +118,7 @@ impl Trace {
             steps: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
-            hints: Vec::new(),
+            planned: Vec::new(),
             history: 0,
             past: None,
         };
@@ -139,7 +139,7 @@ impl Trace {
             known.map(|(number, name)| (name.clone(), number)).collect();
         for moment in moments {
             let (closed, opened) = (trace.closed.len() as u32, trace.opened.len() as u32);
-            let hints = trace.hints.len();
+            let first = trace.planned.len();
             for node in moment.closed {
                 trace.closed.extend(numbers.get(&node));
             }
@@ -151,21 +151,21 @@ impl Trace {
                 });
                 trace.opened.push((number, hole.since.unix_ms()));
             }
-            for (node, planned) in moment.planned {
+            for (node, planned_at) in moment.planned {
                 let after_s = |at: Timestamp| at.since(start).as_secs_f64();
-                trace.hints.extend(numbers.get(&node).map(|&node| EndHint {
+                trace.planned.extend(numbers.get(&node).map(|&node| PlannedStartUpdate {
                     node,
-                    at_s: planned.map_or(f64::INFINITY, after_s),
+                    at_s: planned_at.map_or(f64::INFINITY, after_s),
                 }));
             }
-            if let Some(hints) = trace.hints.get_mut(hints..) {
-                hints.sort_by_key(|hint| hint.node);
+            if let Some(updates) = trace.planned.get_mut(first..) {
+                updates.sort_by_key(|update| update.node);
             }
             trace.steps.push(Step {
                 at_s: moment.at.since(start).as_secs_f64(),
                 closed: closed..trace.closed.len() as u32,
                 opened: opened..trace.opened.len() as u32,
-                hints: hints as u32..trace.hints.len() as u32,
+                planned: first as u32..trace.planned.len() as u32,
             });
         }
     }
@@ -182,11 +182,11 @@ impl Trace {
                 at_s: 0.0,
                 closed: 0..0,
                 opened: 0..nodes,
-                hints: 0..0,
+                planned: 0..0,
             }],
             closed: Vec::new(),
             opened: (0..nodes).map(|node| (node, since)).collect(),
-            hints: Vec::new(),
+            planned: Vec::new(),
             history: 0,
             past: None,
         }
@@ -229,7 +229,7 @@ impl Trace {
     }
 }
 
-impl Recording for Trace {
+impl PoolTrace for HoleTrace {
     fn start(&self) -> Timestamp {
         self.start
     }
@@ -257,7 +257,7 @@ impl Recording for Trace {
         self.history
     }
 
-    fn past(&self) -> Result<Option<Box<dyn Steps + '_>>, SimError> {
+    fn past(&self) -> Result<Option<Box<dyn PoolSteps + '_>>, SimError> {
         self.past.as_ref().map(|past| past.steps()).transpose()
     }
 
@@ -266,7 +266,7 @@ impl Recording for Trace {
         self.nodes().max(past)
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         Ok(Box::new(Walk {
             trace: self,
             next: self.steps.iter(),
@@ -276,18 +276,18 @@ impl Recording for Trace {
 
 /// A walk over a trace.
 struct Walk<'a> {
-    trace: &'a Trace,
+    trace: &'a HoleTrace,
     next: std::slice::Iter<'a, Step>,
 }
 
-impl Steps for Walk<'_> {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+impl PoolSteps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         let range = |range: &Range<u32>| range.start as usize..range.end as usize;
-        Ok(self.next.next().map(|step| StepRef {
+        Ok(self.next.next().map(|step| PoolStep {
             at_s: step.at_s,
             closed: self.trace.closed.get(range(&step.closed)).unwrap_or(&[]),
             opened: self.trace.opened.get(range(&step.opened)).unwrap_or(&[]),
-            hints: self.trace.hints.get(range(&step.hints)).unwrap_or(&[]),
+            planned: self.trace.planned.get(range(&step.planned)).unwrap_or(&[]),
         }))
     }
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use lacuna_model::{HoleRecord, Span, Timestamp};
-use lacuna_sim::{Foresight, Recording, SimError, StepRef, Steps, Trace};
+use lacuna_sim::{OracleWalk, PoolTrace, SimError, PoolStep, PoolSteps, HoleTrace};
 use lacuna_skip::or_skip;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -22,7 +22,7 @@ struct Told {
     ends: Vec<f64>,
 }
 
-fn told(step: &StepRef<'_>) -> Told {
+fn told(step: &PoolStep<'_>) -> Told {
     Told {
         at_s: step.at_s,
         closed: step.closed.to_vec(),
@@ -32,8 +32,8 @@ fn told(step: &StepRef<'_>) -> Told {
 }
 
 /// All steps with what is revealed at each.
-fn walk(recording: &dyn Recording, lookahead: Option<f64>) -> Vec<Told> {
-    let mut foresight = Foresight::new(recording, lookahead).unwrap();
+fn walk(trace: &dyn PoolTrace, lookahead: Option<f64>) -> Vec<Told> {
+    let mut foresight = OracleWalk::new(trace, lookahead).unwrap();
     let mut walked = Vec::new();
     while let Some(step) = foresight.next().unwrap().map(|step| told(&step)) {
         assert_eq!(foresight.now_s(), step.at_s);
@@ -45,12 +45,12 @@ fn walk(recording: &dyn Recording, lookahead: Option<f64>) -> Vec<Told> {
     walked
 }
 
-fn trace(holes: &[HoleRecord]) -> Trace {
-    Trace::new(holes, None, Timestamp::from_unix(0), None)
+fn trace(holes: &[HoleRecord]) -> HoleTrace {
+    HoleTrace::new(holes, None, Timestamp::from_unix(0), None)
 }
 
 /// What must be revealed, from the list of holes.
-fn by_hand(holes: &[HoleRecord], trace: &Trace, now: f64, lookahead: f64) -> Vec<f64> {
+fn by_hand(holes: &[HoleRecord], trace: &HoleTrace, now: f64, lookahead: f64) -> Vec<f64> {
     let mut ends = vec![f64::INFINITY; trace.nodes() as usize];
     let second = |at: Timestamp| at.since(trace.start()).as_secs_f64();
     for hole in holes {
@@ -75,7 +75,7 @@ fn an_end_is_revealed_when_it_is_near_enough_and_not_a_second_before() {
         hole(4, 0, 200),
     ];
     let trace = trace(&holes);
-    let mut foresight = Foresight::new(&trace, Some(60.0)).unwrap();
+    let mut foresight = OracleWalk::new(&trace, Some(60.0)).unwrap();
     let none = f64::INFINITY;
     // Nodes are numbered by first hole: n1, n2, n4, n3.
     let first = foresight.next().unwrap().unwrap();
@@ -104,7 +104,7 @@ fn an_end_is_revealed_when_it_is_near_enough_and_not_a_second_before() {
     assert_eq!((step.closed, step.opened), (&[0][..], &[(0, 100_000)][..]));
     assert_eq!(foresight.ends(), [110.0, none, none, none]);
     assert_eq!(foresight.next().unwrap().unwrap().at_s, 110.0);
-    // The last hole lasts until the recording ends, which nobody knows to be its end.
+    // The last hole lasts until the trace ends, which nobody knows to be its end.
     foresight.advance(190.0).unwrap();
     assert_eq!(foresight.ends(), [none; 4]);
 }
@@ -149,7 +149,7 @@ proptest! {
         let lookahead = (!all).then_some(f64::from(lookahead));
         let reach = lookahead.unwrap_or(f64::INFINITY);
         let mut plain = trace.steps().unwrap();
-        let mut foresight = Foresight::new(&trace, lookahead).unwrap();
+        let mut foresight = OracleWalk::new(&trace, lookahead).unwrap();
         let mut between = between.into_iter();
         loop {
             let next = foresight.next_at_s().unwrap();
@@ -172,14 +172,14 @@ proptest! {
     fn what_comes_later_changes_nothing_that_is_told_before(
         before in machine(), after in machine(), cut in 1_i64..900, lookahead in 0_u32..400,
     ) {
-        // Two recordings that are alike until `cut`, and of any kind from then on.
+        // Two traces that are alike until `cut`, and of any kind from then on.
         let changed = changed_after(&before, &after, cut);
         let end = Some(Timestamp::from_unix(5000));
         let start = Timestamp::from_unix(0);
-        let one = Trace::new(&before, None, start, end);
-        let two = Trace::new(&changed, None, start, end);
+        let one = HoleTrace::new(&before, None, start, end);
+        let two = HoleTrace::new(&changed, None, start, end);
         let lookahead = f64::from(lookahead);
-        let upto = |trace: &Trace| -> Vec<Told> {
+        let upto = |trace: &HoleTrace| -> Vec<Told> {
             let walked = walk(trace, Some(lookahead)).into_iter();
             let early = walked.take_while(|step| step.at_s < cut as f64);
             early.map(|mut step| {
@@ -193,7 +193,7 @@ proptest! {
         };
         prop_assert_eq!(upto(&one), upto(&two));
         // Nothing is hidden by that: so far before the cut, all of it is alike.
-        let clear = |trace: &Trace| -> Vec<Vec<f64>> {
+        let clear = |trace: &HoleTrace| -> Vec<Vec<f64>> {
             let walked = walk(trace, Some(lookahead)).into_iter();
             walked.take_while(|step| step.at_s + lookahead < cut as f64)
                 .map(|mut step| {
@@ -242,7 +242,7 @@ fn the_recorded_machine_is_revealed_as_it_was() {
         kept.cloned().collect()
     };
     for lookahead in [Some(300.0), Some(900.0), None] {
-        let mut foresight = Foresight::new(&trace, lookahead).unwrap();
+        let mut foresight = OracleWalk::new(&trace, lookahead).unwrap();
         let mut revealed = 0;
         while let Some(step) = foresight.next().unwrap() {
             let now = step.at_s;
@@ -258,10 +258,10 @@ fn the_recorded_machine_is_revealed_as_it_was() {
     }
 }
 
-/// A recording that tells what it is told to, and is damaged after that.
-struct Scripted(&'static [StepRef<'static>]);
+/// A trace that tells what it is told to, and is damaged after that.
+struct Scripted(&'static [PoolStep<'static>]);
 
-impl Recording for Scripted {
+impl PoolTrace for Scripted {
     fn start(&self) -> Timestamp {
         Timestamp::from_unix(0)
     }
@@ -278,16 +278,16 @@ impl Recording for Scripted {
         Cow::Owned(node.to_string())
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         Ok(Box::new(Script(self.0.iter())))
     }
 }
 
 /// A walk over it. Damage is an error of any kind.
-struct Script(std::slice::Iter<'static, StepRef<'static>>);
+struct Script(std::slice::Iter<'static, PoolStep<'static>>);
 
-impl Steps for Script {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+impl PoolSteps for Script {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         self.0.next().copied().map(Some).ok_or(SimError::NoTrainers)
     }
 }
@@ -296,12 +296,12 @@ const fn step(
     at_s: f64,
     closed: &'static [u32],
     opened: &'static [(u32, i64)],
-) -> StepRef<'static> {
-    StepRef {
+) -> PoolStep<'static> {
+    PoolStep {
         at_s,
         closed,
         opened,
-        hints: &[],
+        planned: &[],
     }
 }
 
@@ -309,7 +309,7 @@ const fn step(
 fn what_contradicts_itself_is_told_as_it_is_and_damage_when_it_is_reached() {
     // Node 0 opens twice, node 1 closes without a hole, there is no node 7, and two steps are
     // at one moment.
-    const STEPS: &[StepRef<'static>] = &[
+    const STEPS: &[PoolStep<'static>] = &[
         step(0.0, &[1, 7], &[(0, 0), (7, 0)]),
         step(10.0, &[], &[(0, 5), (1, 10)]),
         step(30.0, &[0, 0], &[(0, 30), (0, 30)]),
@@ -318,12 +318,12 @@ fn what_contradicts_itself_is_told_as_it_is_and_damage_when_it_is_reached() {
     ];
     let scripted = Scripted(STEPS);
     assert!(matches!(
-        Foresight::new(&scripted, None).err(),
+        OracleWalk::new(&scripted, None).err(),
         Some(SimError::NoTrainers)
     ));
     let none = f64::INFINITY;
     for lookahead in [0.0, 1.0, 20.0, 1e6] {
-        let mut foresight = Foresight::new(&scripted, Some(lookahead)).unwrap();
+        let mut foresight = OracleWalk::new(&scripted, Some(lookahead)).unwrap();
         let reveal = |end: f64, now: f64| match lookahead > 0.0 && end <= now + lookahead {
             true => end,
             false => none,
