@@ -8,106 +8,106 @@ use lacuna_planner::objective::ObjectiveError;
 use lacuna_schedlog::ReadError;
 use lacuna_timeline::batch::BatchError;
 
-/// Why a replay could not be run.
+/// Errors of replays, walks and statistics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// The log cannot be read.
+    /// A log that cannot be read.
     #[error(transparent)]
     Log(#[from] ReadError),
-    /// The machine or its jobs make no sense.
+    /// A machine that is invalid, or jobs that it cannot run.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// A log of holes, where one of batch jobs is needed.
-    #[error("{path}: it is of format {format}, which tells of nodes: expected batch jobs", path = path.display())]
+    /// A log of holes where a log of batch jobs is needed.
+    #[error("{path}: format {format} has records of nodes: expected batch jobs", path = path.display())]
     NotJobs {
-        /// Which log.
+        /// Path of the log.
         path: PathBuf,
-        /// Its format.
+        /// Format of the log.
         format: &'static str,
     },
-    /// No job of the log ran.
+    /// A log without a batch job that ran.
     #[error("{path}: none of its {records} records is of a job that ran", path = path.display())]
     NoJobs {
-        /// Which log.
+        /// Path of the log.
         path: PathBuf,
-        /// How many records it has.
+        /// Number of its records.
         records: u64,
     },
-    /// There is no trainer.
+    /// An empty list of trainers.
     #[error("there are no trainers to replay")]
     NoTrainers,
-    /// The first trainer comes after the end.
+    /// A trace that ends before the replay starts.
     #[error("nothing to replay: the recording ends at {end}, before the start at {start}", end = end.unix_seconds(), start = start.unix_seconds())]
     NothingLeft {
-        /// Where the replay should start.
+        /// Requested start of the replay.
         start: Timestamp,
-        /// Where the trace ends.
+        /// End of the trace.
         end: Timestamp,
     },
-    /// Dates so far apart can only be damage.
+    /// A trace of more than 1,000 years, which only a damaged date explains.
     #[error("the recording is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]
     TooLong {
-        /// How long it is.
+        /// Length of the trace, years.
         years: f64,
-        /// Where it starts.
+        /// Start of the trace.
         start: Timestamp,
-        /// Where it ends.
+        /// End of the trace.
         end: Timestamp,
     },
-    /// A trainer that is larger or slower to change than any can be.
+    /// A trainer beyond the limits of sizes and costs.
     #[error("trainer {id}: {what} is {value}: expected at most {most}")]
     Trainer {
-        /// Which.
+        /// The trainer.
         id: TrainerId,
-        /// Which field of it.
+        /// Name of the field.
         what: &'static str,
-        /// What it is.
+        /// Value of the field.
         value: f64,
-        /// What would have been accepted.
+        /// Largest accepted value.
         most: f64,
     },
-    /// Trainers of an endless list are done so fast that time does not go on.
+    /// Trainers of an endless list that end too fast for time to advance.
     #[error(
         "{events} trainers end within a second, {at_s} s after the start: in an endless list, or on the dedicated nodes that efficiency is measured by, each needs more work"
     )]
     Standstill {
-        /// How many ended.
+        /// Number of trainers that ended.
         events: u64,
-        /// When, seconds since the start.
+        /// Time, seconds since the start.
         at_s: f64,
     },
-    /// A decision breaks an invariant: a bug. Trainers and nodes are those of the decision.
+    /// A decision that breaks an invariant: a bug. Trainers and nodes are those of the decision.
     #[error(
         "the decision at event {event}, {at_s} s after the start, breaks an invariant: {violation}"
     )]
     Unsound {
         /// The number of the event, from 0.
         event: u64,
-        /// When, seconds since the start.
+        /// Time, seconds since the start.
         at_s: f64,
-        /// The first invariant that it breaks.
+        /// The first violation.
         violation: Violation<u32, u32>,
     },
-    /// The planner made no decision: a bug.
+    /// An event without a decision of the planner: a bug.
     #[error("there is no decision at event {event}, {at_s} s after the start: {what}")]
     Internal {
         /// The number of the event, from 0.
         event: u64,
-        /// When, seconds since the start.
+        /// Time, seconds since the start.
         at_s: f64,
-        /// What is wrong, in words.
+        /// The fault, in words.
         what: String,
     },
-    /// What is to be maximised makes no sense for a trainer.
+    /// An objective that is invalid for a trainer.
     #[error(transparent)]
     Objective(#[from] ObjectiveError),
-    /// A setting makes no sense.
+    /// An invalid setting.
     #[error("{what}: expected {expected}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         what: &'static str,
-        /// What would have been accepted.
+        /// Accepted values.
         expected: &'static str,
     },
 }

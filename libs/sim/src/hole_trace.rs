@@ -1,4 +1,4 @@
-//! A trace with numbered nodes, ready to be walked through quickly.
+//! A trace of holes in memory, with numbered nodes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,22 +9,22 @@ use lacuna_schedlog::{Moment, Window, moments};
 
 use crate::{PlannedStartUpdate, PoolTrace, SimError, PoolStep, PoolSteps};
 
-/// Everything that happens to the pool at one time.
+/// All changes of the pool at one moment, as ranges of the trace's lists.
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
     /// Seconds since the start of the trace.
     at_s: f64,
-    /// Which of the trace's departures.
+    /// Range of `HoleTrace::closed`.
     closed: Range<u32>,
-    /// Which of the trace's arrivals.
+    /// Range of `HoleTrace::opened`.
     opened: Range<u32>,
-    /// Which of the trace's planned starts.
+    /// Range of `HoleTrace::planned`.
     planned: Range<u32>,
 }
 
-/// What happens to the pool, step by step, with nodes numbered from 0 in the order of their
-/// first holes in it; of those that open at one moment, in the order of their names as text. So
-/// the numbers are those of one cut of one log, and no order in which a scheduler takes nodes.
+/// A trace of holes in memory. Nodes are numbered from 0 by their first holes; nodes whose holes
+/// open at one moment are numbered by name as text. The numbers hold for one cut of one log. They
+/// are not the order in which a scheduler takes nodes.
 #[derive(Debug, Clone)]
 pub struct HoleTrace {
     start: Timestamp,
@@ -34,15 +34,15 @@ pub struct HoleTrace {
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
     planned: Vec<PlannedStartUpdate>,
-    /// Holes that had ended before the start.
+    /// Number of holes that ended before the start.
     history: u64,
-    /// What happened before the start, if that is kept.
+    /// The time before the start, if it is kept.
     past: Option<Box<HoleTrace>>,
 }
 
 impl HoleTrace {
-    /// Cuts `[start, end]` out of a trace, for some nodes or all. `end` may lie after the
-    /// last hole, where no node was idle any more; if absent it is the end of the last hole.
+    /// Cuts `[start, end]` out of a list of holes, for some nodes or all. `end` may lie after the
+    /// last hole; its default is the end of the last hole.
     #[must_use]
     pub fn new(
         records: &[HoleRecord],
@@ -53,9 +53,8 @@ impl HoleTrace {
         Self::cut(records, &[], nodes, start, end)
     }
 
-    /// As [`new`](Self::new), with the planned starts that the batch scheduler announced of the
-    /// holes, which count as [`moments`] says, and with what happened before the start, for those
-    /// who learn from it.
+    /// As [`new`](Self::new), with the planned starts that the batch scheduler announced
+    /// (which count as [`moments`] says), and with the time before the start, for predictors.
     #[must_use]
     pub fn with_planned(
         records: &[HoleRecord],
@@ -123,14 +122,14 @@ impl HoleTrace {
             past: None,
         };
         let mut before = moments(records, planned, nodes, window);
-        // What happens at the start itself is told by the walk from there.
+        // Changes at the start itself belong to the walk from the start.
         before.retain(|moment| moment.at < self.start);
         past.fill(before);
         self.past = Some(Box::new(past));
         self
     }
 
-    /// Appends what happened, and numbers the nodes that have no number yet.
+    /// Appends steps, and numbers the nodes that have no number yet.
     fn fill(&mut self, moments: Vec<Moment>) {
         let trace = self;
         let start = trace.start;
@@ -170,7 +169,7 @@ impl HoleTrace {
         }
     }
 
-    /// A machine of so many dedicated nodes: all there from the start, none ever leaves.
+    /// A machine of dedicated nodes: all are present from the start, and none leaves.
     #[must_use]
     pub fn dedicated(nodes: u32, start: Timestamp, end: Timestamp) -> Self {
         let since = start.unix_ms();
@@ -192,31 +191,31 @@ impl HoleTrace {
         }
     }
 
-    /// Where it starts.
+    /// Start of the trace.
     #[must_use]
     pub const fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// Where it ends.
+    /// End of the trace.
     #[must_use]
     pub const fn end(&self) -> Timestamp {
         self.end
     }
 
-    /// Its length in seconds.
+    /// Length of the trace, seconds.
     #[must_use]
     pub fn length_s(&self) -> f64 {
         self.end.since(self.start).as_secs_f64()
     }
 
-    /// How many steps it has; the first is at the start.
+    /// Number of steps. The first is at the start.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Whether there is no step at all.
+    /// Whether the trace has no step.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.steps.is_empty()
@@ -238,7 +237,7 @@ impl PoolTrace for HoleTrace {
         self.end
     }
 
-    /// How many nodes have a hole at all.
+    /// Number of nodes with at least one hole.
     fn nodes(&self) -> u32 {
         let highest = self.opened.iter().map(|&(node, _)| node + 1).max();
         highest.unwrap_or(0)

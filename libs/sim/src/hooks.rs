@@ -2,14 +2,14 @@
 
 use lacuna_planner::{Problem, Sizes};
 
-/// How far a replay has come.
+/// Progress of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// What runs: the replay itself, or a run that it is measured by.
+    /// Name of the stage: the replay itself, or a reference replay.
     pub stage: &'static str,
-    /// Seconds of recorded time so far.
+    /// Trace time so far, seconds.
     pub done_s: f64,
-    /// Seconds of recorded time in all, at most.
+    /// Trace time in all, seconds, at most.
     pub total_s: f64,
     /// Events so far.
     pub events: u64,
@@ -22,35 +22,35 @@ pub struct Progress {
 pub struct Decision<'a> {
     /// The number of its event, from 0.
     pub event: u64,
-    /// Wall-clock seconds that it took.
+    /// Wall-clock time of the decision, seconds.
     pub seconds: f64,
-    /// Of each trainer of the problem its place in the list of trainers; a list that begins
-    /// again at its end goes on counting.
+    /// For each trainer of the problem, its place in the list of trainers. An endless list goes
+    /// on counting when it begins again.
     pub lives: &'a [u32],
-    /// What was asked.
+    /// The problem of the decision.
     pub problem: &'a Problem,
-    /// The answer.
+    /// The sizes that solve it.
     pub sizes: &'a Sizes,
-    /// The nodes of the pool, as the trace numbers them.
+    /// The nodes of the pool, by the trace's numbers.
     pub nodes: &'a [u32],
-    /// Whose each of them is from now on, as places in the problem.
+    /// The new owner of each node, as a place in the problem.
     pub owners: &'a [Option<u32>],
-    /// When, seconds since the start of the trace.
+    /// Time, seconds since the start of the trace.
     pub at_s: f64,
 }
 
-/// What a replay needs from outside.
+/// The caller's functions that a replay calls.
 pub struct Hooks<'a> {
-    /// Wall-clock seconds since any fixed moment, to time decisions.
+    /// Wall-clock seconds since any fixed moment. They time decisions.
     pub stopwatch: &'a dyn Fn() -> f64,
-    /// Called now and then.
+    /// Receives progress, every 64 events.
     pub progress: &'a mut dyn FnMut(Progress),
-    /// Called for each decision of the replay itself, say to save its problem.
+    /// Receives each decision of the replay itself, for example to save its problem.
     pub save: Option<&'a mut dyn FnMut(&Decision<'_>)>,
 }
 
 impl<'a> Hooks<'a> {
-    /// Decisions are shown to nobody.
+    /// Hooks without a receiver of decisions.
     pub fn new(stopwatch: &'a dyn Fn() -> f64, progress: &'a mut dyn FnMut(Progress)) -> Self {
         Self {
             stopwatch,

@@ -1,8 +1,10 @@
-//! The scheduler's cores in virtual time: replay of traces, measures of efficiency, and
-//! the report.
+//! The scheduler's cores in virtual time.
 //!
-//! [`HoleTrace`] turns a hole list into a [`PoolTrace`] in memory; [`replay`] drives the planner
-//! over any trace and counts what comes of it; [`report`] draws it.
+//! - [`PoolTrace`]: a trace of the pool. [`HoleTrace`] holds one in memory, [`SimulatedTrace`]
+//!   simulates the batch scheduler of a log of batch jobs.
+//! - [`replay`] drives the planner over a trace and gives a [`Summary`].
+//! - [`dedicated_samples`] is the reference of efficiency.
+//! - [`pool_stats`] counts idle nodes, and [`skill`] scores forecasts. Neither trains anything.
 
 mod efficiency;
 mod error;

@@ -1,69 +1,65 @@
-//! Oracle lookahead: a walk that also says when present holes end, as far ahead as a planner is to
-//! know.
+//! Oracle lookahead: a walk that reveals the true ends of present holes, up to a bound ahead.
 //!
-//! A scheduler's planned starts are beliefs ([`PlannedStartUpdate`](crate::PlannedStartUpdate)). What is revealed here is
-//! the truth, and therefore for measuring alone: it bounds from above what look-ahead is worth.
+//! A planned start is an estimate ([`PlannedStartUpdate`](crate::PlannedStartUpdate)). Oracle
+//! lookahead reveals truth, so only measurements use it: it bounds the value of forecasts.
 
 use std::collections::VecDeque;
 
 use crate::{PlannedStartUpdate, PoolTrace, SimError, PoolStep, PoolSteps};
 
-/// A hole whose end is not known.
+/// The end of a hole that is not revealed, seconds.
 const UNKNOWN: f64 = f64::INFINITY;
 
-/// A node that has no hole where the trace has been read to.
+/// The place of a node without a hole, as far as the trace is read.
 const CLOSED: (u64, u32) = (u64::MAX, 0);
 
-/// A walk over a [`PoolTrace`] that reveals the true ends of present holes, up to some time
-/// ahead.
+/// A walk over a [`PoolTrace`] that reveals the true ends of present holes, up to a bound ahead.
 ///
 /// At moment `now` the end of a present hole is revealed if and only if `end <= now + lookahead`.
-/// So complete knowledge of the next `lookahead` seconds: who is not announced within them does
-/// not leave within them. Of holes that open later nothing is told. A hole that lasts until the
-/// trace ends has no end that anybody knows.
+/// A hole whose end is not revealed therefore lasts longer than `lookahead` seconds. Holes that
+/// open later stay hidden. A hole that lasts until the trace ends has no known end.
 ///
-/// [`next`](PoolSteps::next) goes to the next step and [`advance`](Self::advance) to moments between
-/// steps; [`next_at_s`](Self::next_at_s) says when the next step is, so that nobody has to take a
-/// step in order to learn whether something else comes before it.
+/// [`next`](PoolSteps::next) goes to the next step, [`advance`](Self::advance) to a moment between
+/// steps. [`next_at_s`](Self::next_at_s) gives the time of the next step without taking it.
 ///
-/// The trace is read ahead no further than to the first step beyond what may be revealed, and
-/// memory is bounded by what happens in that time. Without a bound it is walked through once more
-/// beforehand, for eight bytes of memory a hole. Without look-ahead it is read as by its own walk.
+/// The walk reads the trace up to the first step beyond the bound, and its memory is bounded by
+/// the events in that time. Without a bound a first walk collects all ends, eight bytes a hole.
+/// With a bound of zero the trace is read no further than by its own walk.
 pub struct OracleWalk<'a> {
     steps: Box<dyn PoolSteps + 'a>,
     lookahead_s: f64,
-    /// The trace's length: what is open then has no known end.
+    /// The trace's length. A hole that is open then has no known end.
     length_s: f64,
     now_s: f64,
-    /// Steps that have been read and not told. All but perhaps the last have been looked into.
+    /// Steps that are read and not yet given out. The last one may still be unprocessed.
     ahead: VecDeque<Ahead>,
-    /// How many of them have been looked into.
+    /// Number of steps in `ahead` that are processed.
     seen: usize,
-    /// The number of the first of them, counting all steps.
+    /// The number of the first step in `ahead`, counted from the start of the trace.
     first: u64,
-    /// Where each node's hole opened, as far as has been looked: step and place in it.
+    /// The opening of each node's hole, as far as steps are processed: step, and place in it.
     places: Vec<(u64, u32)>,
-    /// The end of each node's present hole, if it is known.
+    /// The end of each node's present hole, if it is revealed, seconds since the start.
     ends: Vec<f64>,
-    /// With no bound: the end of each hole, in the order in which they open.
+    /// Without a bound: the end of each hole, in the order of openings.
     all: Option<std::vec::IntoIter<f64>>,
-    /// The step that was told last.
-    told: Ahead,
-    /// Emptied steps, for their memory.
+    /// The step that was given out last.
+    current: Ahead,
+    /// Empty steps whose memory is used again.
     spare: Vec<Ahead>,
-    /// Why the trace ended too early: told when all before it has been.
+    /// The error at which reading ended. It is returned after all steps before it.
     failed: Option<SimError>,
     finished: bool,
 }
 
-/// A step that has been read.
+/// A step that is read ahead.
 #[derive(Debug, Clone, Default)]
 struct Ahead {
     at_s: f64,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
     planned: Vec<PlannedStartUpdate>,
-    /// The end of each hole that opens, if it is known; no number if the node has one already.
+    /// The end of each hole that opens, if it is known; NaN if the node has a hole already.
     ends: Vec<f64>,
 }
 
@@ -80,7 +76,7 @@ impl Ahead {
         self.ends.resize(self.opened.len(), UNKNOWN);
     }
 
-    fn shown(&self) -> PoolStep<'_> {
+    fn as_step(&self) -> PoolStep<'_> {
         PoolStep {
             at_s: self.at_s,
             closed: &self.closed,
@@ -91,8 +87,8 @@ impl Ahead {
 }
 
 impl<'a> OracleWalk<'a> {
-    /// Begins a walk. `lookahead` is in seconds, nothing less than zero; `None` reveals
-    /// everything from the first step on, which is clairvoyance.
+    /// Begins a walk. `lookahead` is in seconds and at least zero. `None` reveals every end from
+    /// the first step on (clairvoyance).
     ///
     /// # Errors
     /// [`SimError`] if the trace cannot be opened, or without a bound if it is damaged.
@@ -116,28 +112,28 @@ impl<'a> OracleWalk<'a> {
             places: vec![CLOSED; nodes],
             ends: vec![UNKNOWN; nodes],
             all,
-            told: Ahead::default(),
+            current: Ahead::default(),
             spare: Vec::new(),
             failed: None,
             finished: false,
         })
     }
 
-    /// The present moment, seconds since the start: that of the last step, or up to which time
-    /// was advanced since.
+    /// The present moment, seconds since the start: the time of the last step, or a later one
+    /// reached by [`advance`](Self::advance).
     #[must_use]
     pub const fn now_s(&self) -> f64 {
         self.now_s
     }
 
-    /// By node, the end of its present hole in seconds since the start, if it is revealed at
-    /// the present moment; infinite if it is not, or if the node has no hole.
+    /// By node, the end of its present hole, seconds since the start. An end that is not revealed
+    /// at the present moment is infinite, and so is that of a node without a hole.
     #[must_use]
     pub fn ends(&self) -> &[f64] {
         &self.ends
     }
 
-    /// When the next step is, seconds since the start; infinite if there is none.
+    /// The time of the next step, seconds since the start; infinite at the end of the trace.
     ///
     /// # Errors
     /// As [`PoolSteps::next`].
@@ -155,8 +151,8 @@ impl<'a> OracleWalk<'a> {
         }
     }
 
-    /// Time goes on to a moment before the next step, or to that of the next step at the
-    /// latest. It never goes back, and a moment that is no number changes nothing.
+    /// Advances time, at most to the next step. Time never goes back, and a moment that is NaN
+    /// changes nothing.
     ///
     /// # Errors
     /// As [`PoolSteps::next`].
@@ -169,13 +165,12 @@ impl<'a> OracleWalk<'a> {
         Ok(())
     }
 
-    /// Looks into all steps that may be revealed by now.
+    /// Processes all steps that the lookahead reaches.
     fn look(&mut self) {
         if self.lookahead_s <= 0.0 {
             return;
         }
-        // Where all ends are known beforehand, steps are looked into as they come, for whose
-        // holes they are.
+        // With all ends known beforehand, a step is processed as it comes, to match ends and nodes.
         let bounded = self.all.is_none();
         let until_s = self.now_s + if bounded { self.lookahead_s } else { 0.0 };
         loop {
@@ -192,7 +187,7 @@ impl<'a> OracleWalk<'a> {
         }
     }
 
-    /// Finds out which holes the newest step ends, and remembers which it opens.
+    /// Matches the ends of the newest step with their openings, and records its own openings.
     fn look_into_last(&mut self) {
         self.seen = self.ahead.len();
         let Some(mut step) = self.ahead.pop_back() else {
@@ -235,7 +230,7 @@ impl<'a> OracleWalk<'a> {
         self.ahead.push_back(step);
     }
 
-    /// Reads one more step; whether there was one.
+    /// Reads one more step. False at the end of the trace.
     fn read(&mut self) -> bool {
         if self.finished {
             return false;
@@ -256,7 +251,7 @@ impl<'a> OracleWalk<'a> {
 }
 
 impl PoolSteps for OracleWalk<'_> {
-    /// Goes to the next step. From now on the [`ends`](Self::ends) are those after it.
+    /// Goes to the next step. [`ends`](Self::ends) then holds the ends after this step.
     fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         let at_s = self.next_at_s()?;
         if self.ahead.is_empty() {
@@ -268,24 +263,24 @@ impl PoolSteps for OracleWalk<'_> {
         };
         self.seen = self.seen.saturating_sub(1);
         self.first += 1;
-        self.spare.push(std::mem::replace(&mut self.told, step));
-        for &node in &self.told.closed {
+        self.spare.push(std::mem::replace(&mut self.current, step));
+        for &node in &self.current.closed {
             if let Some(end) = self.ends.get_mut(node as usize) {
                 *end = UNKNOWN;
             }
         }
-        for (&(node, _), &known) in self.told.opened.iter().zip(&self.told.ends) {
+        for (&(node, _), &known) in self.current.opened.iter().zip(&self.current.ends) {
             if let Some(end) = self.ends.get_mut(node as usize)
                 && !known.is_nan()
             {
                 *end = known;
             }
         }
-        Ok(Some(self.told.shown()))
+        Ok(Some(self.current.as_step()))
     }
 }
 
-/// The end of each hole of a trace, in the order in which they open.
+/// The end of each hole of a trace, in the order of openings, seconds since the start.
 fn all_ends(trace: &dyn PoolTrace, length_s: f64) -> Result<Vec<f64>, SimError> {
     let mut ends: Vec<f64> = Vec::new();
     let mut places: Vec<Option<usize>> = vec![None; trace.nodes() as usize];

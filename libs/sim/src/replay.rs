@@ -1,4 +1,4 @@
-//! A whole replay: the run itself, and the runs that it is measured by.
+//! A whole replay: the replay itself, and the reference replays of its figures.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,23 @@ use crate::{
     History, Hooks, Lookahead, Loss, Progress, PoolTrace, Settings, SimError, SolveTimes, limits,
 };
 
-/// Models that a scout is ahead.
+/// Number of fitted models by which the scout is ahead.
 const AHEAD: usize = 4;
 
-/// What a replay gives.
+/// The results of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
     /// The figures.
     pub summary: Summary,
-    /// What happened when, if it was asked for.
+    /// The history, if it was asked for.
     pub history: Option<History>,
-    /// Wall-clock seconds of decisions: all up to 4,096, else every second, fourth and so on.
+    /// Wall-clock seconds of decisions: all up to 4,096, else every second, every fourth, ...
     pub solve_seconds: Vec<f64>,
-    /// How long decisions took.
+    /// Distribution of the wall-clock times of decisions.
     pub solve_times: SolveTimes,
 }
 
-/// Replays a trace. `history` says whether what happened is to be remembered.
+/// Replays a trace. A history is kept if `history` is given.
 ///
 /// # Errors
 /// [`SimError`].
@@ -63,7 +63,7 @@ pub fn replay(
                 return live(Fits::Inside);
             }
             let (tell, hear) = Fits::scouted(AHEAD);
-            // What ends it is met by who follows, too.
+            // An error that ends the scout also ends the observer that follows it.
             scope.spawn(|| Observer::new(trace, settings, tell)?.go_ahead(&is_over));
             let lived = live(hear);
             is_over.store(true, Ordering::Relaxed);
@@ -93,7 +93,7 @@ pub fn replay(
             day.dedicated = baseline.samples(start, length, nodes)?;
         }
     }
-    // Simulated trainers do nothing again.
+    // Simulated trainers repeat no samples.
     let redone = Stall::default();
     let rescale = measure::samples_lost(tally.rescale_cost, &redone);
     let preempt = measure::samples_lost(tally.preempt_cost, &redone);
@@ -144,8 +144,8 @@ pub fn replay(
     })
 }
 
-/// Samples in the same time if rescaling and preemption cost nothing and each event were
-/// re-optimised: no policy can do better from event to event.
+/// Samples in the same time without costs of rescaling and preemption, re-optimised at each
+/// event: an upper bound for policies that decide event by event.
 fn zero_cost(
     trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
@@ -166,7 +166,7 @@ fn zero_cost(
     Ok(world.tally.samples)
 }
 
-/// Passes on every 64th event.
+/// Reports progress at every 64th event.
 fn watch<'a>(
     stage: &'static str,
     trace: &dyn PoolTrace,

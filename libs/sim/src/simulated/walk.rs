@@ -9,20 +9,20 @@ use super::Jobs;
 use super::feed::Shared;
 use crate::{PlannedStartUpdate, SimError, PoolStep, PoolSteps};
 
-/// A node that is no hole.
+/// The start of a hole, for a node without one.
 const BUSY: i64 = i64::MIN;
 
-/// Simulates as it goes. The simulator is never ahead of what has been told, so that what it
-/// believes is what was believed at the step.
+/// A walk that simulates as it goes. The simulator is never ahead of the current step, so its
+/// planned starts are those of the step.
 pub(super) struct Walk<'a> {
     simulator: Simulator<Jobs<'a>>,
     shared: Rc<RefCell<Shared>>,
     nodes: u32,
     from_s: i64,
     until_s: i64,
-    /// Whether the holes at the start have been told.
+    /// Whether the step at the start is given out.
     begun: bool,
-    /// Planned starts, if they are asked for.
+    /// Planned starts, if the walk gives them.
     announcer: Option<Announcer>,
     planned: Vec<PlannedStartUpdate>,
     closed: Vec<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// `planned_starts` says whether planned starts are to be told.
+    /// `planned_starts` says whether steps have planned starts.
     pub(super) fn new(
         simulator: Simulator<Jobs<'a>>,
         shared: Rc<RefCell<Shared>>,
@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Makes the simulator's next step in which a node changes, and says when that is.
+    /// Makes the simulator's next step in which a node changes, and gives its time.
     fn pull(&mut self) -> Result<Option<i64>, SimError> {
         self.closed.clear();
         self.opened.clear();
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Lives through what comes before the start and at it.
+    /// Simulates up to the start and gives the step there.
     fn begin(&mut self) -> Result<(), SimError> {
         let mut since = vec![BUSY; self.nodes as usize];
         let from_s = self.from_s;
