@@ -1,4 +1,5 @@
-//! The machine and its trainers in virtual time.
+//! The machine and its trainers in virtual time. [`World`] is the loop; each other file holds one
+//! part of it.
 
 mod decide;
 mod gantt;
@@ -11,7 +12,7 @@ mod recorder;
 mod replan;
 mod run;
 mod tally;
-mod thin;
+mod series;
 mod valuation;
 
 pub(crate) use decide::Decisions;

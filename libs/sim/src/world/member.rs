@@ -16,23 +16,23 @@ pub(super) struct Member {
     pub(super) rate: f64,
     pub(super) work: f64,
     pub(super) ledger: Ledger,
-    /// When its work was done, seconds since the start.
+    /// Time at which its work was done, seconds since the start.
     pub(super) ended_s: Option<f64>,
-    /// Rate before it lost nodes in the present step, if it did.
+    /// Its rate before it lost nodes in the present step, if it did, samples/s.
     pub(super) hit: Option<f64>,
-    /// Whether it lost nodes in the present step and has paid for that: it restarts anyway.
+    /// Whether it was charged for a loss of nodes in the present step, and so restarts anyway.
     pub(super) was_hit: bool,
-    /// Its place in the list of trainers; a list that begins again goes on counting.
+    /// Its place in the list of trainers. An endless list goes on counting when it begins again.
     pub(super) life: u32,
     /// Its place in the order of admission.
     pub(super) admitted: u32,
     /// The number of its owner.
     pub(super) owner: usize,
-    /// The values of its sizes at present, if they change.
+    /// The present values of its sizes, if values change with time.
     pub(super) values: Option<Values>,
 }
 
-/// The place of a life in the list of trainers, which may begin again.
+/// The index of a life in the list of trainers, which may begin again.
 pub(super) fn place(trainers: &[TrainerSpec], life: u32) -> usize {
     life as usize % trainers.len().max(1)
 }
@@ -48,7 +48,7 @@ impl Member {
         self.rate = self.kind.rate(nodes);
     }
 
-    /// Charges a change of its nodes: its stall debt, samples.
+    /// Charges a change of its nodes. Gives the stall debt, samples.
     pub(super) fn charge(&mut self, change: Change, rates: Rates) -> f64 {
         let costs = self.kind.costs();
         let debt = stall_debt(&costs.rescale, costs.start_s, change, rates);

@@ -9,18 +9,18 @@ use super::kinds::work;
 use super::member::{Member, place, spec_of};
 use super::run::World;
 
-/// Whether the pool has the least nodes of the trainer of a life.
+/// Whether the pool has the minimum of nodes of the trainer of a life.
 fn fits(trainers: &[TrainerSpec], life: u32, pool: u32) -> bool {
     spec_of(trainers, life).is_some_and(|spec| has_place(0, spec.min_nodes, pool))
 }
 
-/// Whose it is: trainers without an owner have one in common.
+/// The owner of a trainer. Trainers without an owner share the empty name.
 fn owner_of(spec: &TrainerSpec) -> &str {
     spec.owner.as_deref().unwrap_or_default()
 }
 
 impl<'a> World<'a> {
-    /// A node leaves.
+    /// Takes a node out of the pool and from its trainer.
     pub(super) fn lose(&mut self, node: u32) {
         let Some(owner) = self.pool.close(node) else {
             return;
@@ -31,8 +31,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A trainer that lost nodes pays once, however many they were. One that has too few left to
-    /// run on gives them back.
+    /// Charges each trainer that lost nodes once, for any number of nodes. A trainer below its
+    /// minimum gives its other nodes back.
     pub(super) fn charge_preemptions(&mut self) {
         let is_short = |m: &Member| m.hit.is_some() && m.nodes > 0 && m.nodes < m.kind.min();
         if self.active.iter().any(is_short) {
@@ -67,7 +67,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Trainers that have done their work leave, and the others move up.
+    /// Removes trainers whose work is done, and renumbers the others.
     pub(super) fn dismiss(&mut self) {
         if self.active.iter().all(|member| member.ended_s.is_none()) {
             return;
@@ -88,14 +88,14 @@ impl<'a> World<'a> {
         for member in self.active.extract_if(.., |m| m.ended_s.is_some()) {
             self.tally.trainers_done += 1;
             if let Some(recorder) = &mut self.recorder {
-                // In an endless list it has trained on until now, and that work counts.
+                // In an endless list it trains on until now, and that work counts.
                 let ended_s = if endless { Some(now_s) } else { member.ended_s };
                 recorder.end(member.admitted, ended_s, member.ledger.done());
             }
         }
     }
 
-    /// Admits by control's queue and rule of places.
+    /// Admits trainers by control's queue and its rule of places.
     pub(super) fn admit(&mut self) {
         let now = self.now();
         loop {
@@ -113,7 +113,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The places of active trainers: those that have nodes, or could have, take one.
+    /// The places of active trainers. A trainer that has nodes, or could have some, takes one.
     pub(super) fn places(&self) -> Places<&'a str> {
         let pool = self.pool.len();
         let active = self.active.iter().map(|m| {
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
         Places::new(self.settings.max_parallel as usize, active)
     }
 
-    /// Whether a trainer waits that is to be admitted, or would after the next submission.
+    /// Whether a waiting trainer can be admitted now, or after the next submission of the list.
     pub(super) fn waits(&self, places: &Places<&str>) -> bool {
         let (trainers, pool) = (self.trainers, self.pool.len());
         let has_room = |life: &u32| fits(trainers, *life, pool);
@@ -132,7 +132,7 @@ impl<'a> World<'a> {
         waits || (places.free() && self.begins_again() && again())
     }
 
-    /// Whether an endless list is submitted once more: nobody of it is to come who fits.
+    /// Whether an endless list is submitted again: no trainer of it that fits is waiting or to come.
     fn begins_again(&self) -> bool {
         let (trainers, pool) = (self.trainers, self.pool.len());
         self.settings.endless
@@ -142,8 +142,8 @@ impl<'a> World<'a> {
                 .waits(|_| true, |life| fits(trainers, *life, pool))
     }
 
-    /// Puts the list into the queue once more, if it is endless. Who does not fit is left out: he
-    /// waits already, or comes with a later round.
+    /// Submits an endless list again. A trainer that does not fit is left out: it waits already, or
+    /// comes with a later round.
     fn submit_more(&mut self) -> bool {
         let (trainers, pool) = (self.trainers, self.pool.len());
         if !self.begins_again() {
@@ -162,7 +162,7 @@ impl<'a> World<'a> {
         any
     }
 
-    /// Submits the whole list. Each trainer of it gets the next number of a life.
+    /// Submits the whole list. Each trainer gets the next number of a life.
     pub(super) fn submit(&mut self, at: impl Fn(&TrainerSpec) -> Timestamp) {
         for spec in self.trainers {
             let (order, owner) = (u64::from(self.lives), owner_of(spec));
@@ -172,7 +172,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A trainer is admitted.
+    /// Admits the trainer of a life.
     fn enter(&mut self, life: u32) {
         let kind = self.kinds.of(place(self.trainers, life));
         let Some((spec, kind)) = spec_of(self.trainers, life).zip(kind) else {
@@ -194,7 +194,7 @@ impl<'a> World<'a> {
             admitted: self.admitted,
             owner: match self.settings.objective {
                 Objective::LeastAttained => self.service.owner(spec.owner_or_self()),
-                // Trainers without an owner have one in common.
+                // Trainers without an owner share number 0.
                 Objective::Fair => match &spec.owner {
                     Some(owner) => 1 + self.service.owner(owner),
                     None => 0,

@@ -1,13 +1,13 @@
-//! What a decision by forecasts knows of the present holes: the forecast service's predictor
-//! watches every step, learns from it after it was lived through, and forecasts the pool.
+//! The observer: the forecast service's predictor watches every step, learns from it, and
+//! forecasts the pool for decisions.
 //!
-//! Nothing of the future comes in here but what oracle lookahead reveals, exactly as far ahead as
-//! it was told to, and what the recorded or simulated scheduler itself expected at the time. What
-//! happened before the replay's start is history that may be learnt from (`PoolTrace::past`).
+//! It sees two things of the future: the ends that oracle lookahead reveals, up to its bound, and
+//! the planned starts that the recorded or simulated scheduler had at the time. The time before
+//! the replay's start is history, from which it learns (`PoolTrace::past`).
 //!
-//! What it learns does not depend on decisions. So a second observer, the scout, goes ahead on a
-//! thread of its own and fits the models (`forecast::Fits::scouted`); the first takes each in at
-//! the step at which it is due.
+//! Learning does not depend on decisions. So a second observer, the scout, goes ahead on its own
+//! thread and fits the models (`forecast::Fits::scouted`). The first observer takes each model in
+//! at the step at which it is due.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,42 +19,42 @@ use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
 use crate::{Forecasting, Lookahead, OrderFound, PoolTrace, Settings, SimError, PoolStep};
 
-/// A hole whose end is not known.
+/// The end of a hole that is not revealed, seconds.
 const UNKNOWN: f64 = f64::INFINITY;
 
-/// Watches a trace.
+/// Watches a trace and forecasts its pool.
 pub(crate) struct Observer<'a> {
     trace: &'a dyn PoolTrace,
     predictor: Hinted,
     settings: Forecasting,
     lookahead: Lookahead,
-    /// By the trace's numbers: the names of nodes, as far as they have been seen.
+    /// Names of the nodes so far, by the trace's numbers.
     names: Vec<Option<NodeId>>,
     /// The present holes, each with the trace's number of its node.
     present: BTreeMap<NodeId, (u32, Timestamp)>,
     /// Planned starts on present holes, by the trace's numbers.
     planned: BTreeMap<u32, Timestamp>,
     announced: AnnouncedEnds,
-    /// What the past left behind has been compared with what the start tells.
+    /// Whether the holes of the past are compared with those of the first step.
     begun: bool,
-    /// What was told of nodes that makes no sense, beside what the predictor counts.
+    /// Impossible changes, beside those that the predictor counts.
     odd: Oddities,
     seen: Seen,
 }
 
-/// The pool as it is forecast now.
+/// The forecast of the present pool.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// The pool.
     pub(crate) pool: Pool,
-    /// By the trace's numbers, the place of a node's hole in the pool's list.
+    /// The place of a node's hole in the pool's list, by the trace's numbers.
     pub(crate) places: Vec<u32>,
-    /// Seconds after which each hole of the pool ends, as far as the look-ahead reveals it.
+    /// Remaining seconds of each hole of the pool, infinite if its end is not revealed.
     pub(crate) known: Vec<f64>,
 }
 
 impl<'a> Observer<'a> {
-    /// Knows what a trace's past taught; models are fitted where `fits` says.
+    /// An observer that has learnt from the trace's past. `fits` says where models are fitted.
     pub(crate) fn new(
         trace: &'a dyn PoolTrace,
         settings: &Settings,
@@ -86,7 +86,7 @@ impl<'a> Observer<'a> {
             },
         };
         if lookahead == Lookahead::All {
-            // Who knows the future need not learn from the past but how long holes last.
+            // With all ends revealed, the predictor needs only the typical length of holes.
             observer.predictor.freeze();
         }
         if let Some(mut past) = trace.past()? {
@@ -97,20 +97,20 @@ impl<'a> Observer<'a> {
         Ok(observer)
     }
 
-    /// Learns from the trace ahead of who follows, until nobody does.
+    /// Learns from the trace ahead of the other observer, until `is_over`.
     pub(crate) fn go_ahead(mut self, is_over: &AtomicBool) -> Result<(), SimError> {
         let mut walk = self.trace.steps()?;
         while let Some(step) = walk.next()?
             && !is_over.load(Ordering::Relaxed)
         {
             self.step(&step);
-            // Who follows forecasts after each step.
+            // The other observer forecasts after each step.
             self.predictor.take_in();
         }
         Ok(())
     }
 
-    /// Something happened; the first step tells of all holes that are present at the start.
+    /// Takes a step. The first step has all holes that are present at the start.
     pub(crate) fn step(&mut self, step: &PoolStep<'_>) {
         if !std::mem::replace(&mut self.begun, true) {
             self.begin(step);
@@ -123,7 +123,7 @@ impl<'a> Observer<'a> {
         self.trace.start() + Span::from_secs_f64(at_s)
     }
 
-    /// Holes that the past left open and the start does not know have ended by then.
+    /// Ends the holes that are open in the past and absent from the first step.
     fn begin(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
         let mut gone = self.present.clone();
@@ -173,8 +173,7 @@ impl<'a> Observer<'a> {
                 self.odd.unordered += 1;
                 continue;
             };
-            // The first step tells of holes that the past has told of, too; and a hole in a
-            // hole is none.
+            // The first step repeats holes of the past. A hole within a hole does not count.
             if !self.present.contains_key(&name) {
                 let since = Timestamp::from_unix_ms(since_ms);
                 let hole = Hole {
@@ -198,7 +197,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// Tells the predictor of all planned starts, when that is due.
+    /// Gives all planned starts to the predictor, when that is due.
     fn announce(&mut self, now: Timestamp) {
         if !self.settings.hints || !self.announced.is_due(now) {
             return;
@@ -217,7 +216,7 @@ impl<'a> Observer<'a> {
         self.announced.done(now);
     }
 
-    /// Forecasts the present pool. `ends` are the ends that the look-ahead reveals, by node, in
+    /// Forecasts the present pool. `ends` are the ends that oracle lookahead reveals, by node,
     /// seconds since the start.
     pub(crate) fn look(&mut self, now_s: f64, ends: &[f64]) -> &Seen {
         let now = self.at(now_s);

@@ -1,4 +1,4 @@
-//! The present holes and who holds them, kept from step to step.
+//! The present holes and their owners, from step to step.
 
 use lacuna_planner::choose::Slot;
 
@@ -6,15 +6,15 @@ use crate::pool_trace::PoolTrace;
 
 const ABSENT: u32 = u32::MAX;
 
-/// The pool: slots, and where each node's slot is.
+/// The pool: slots, and the place of each node's slot.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     slots: Vec<Slot>,
     nodes: Vec<u32>,
     places: Vec<u32>,
-    /// The rank of each node; empty if no order is kept.
+    /// The rank of each node, or empty if no order is kept.
     ranks: Vec<u32>,
-    // Room that is used again and again.
+    // Buffers that are used again.
     order: Vec<u64>,
     sorted: Vec<(u32, Slot)>,
 }
@@ -54,7 +54,7 @@ impl Pool {
         if self.ranks.is_empty() {
             return;
         }
-        // Rank and place in one number: that sorts fastest.
+        // Rank and place in one number sort fastest.
         let key = |(&node, at): (&u32, u64)| {
             let rank = *self.ranks.get(node as usize)?;
             Some(u64::from(rank) << 32 | at)
@@ -81,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// A hole opens. A node that is in the pool already stays as it is.
+    /// Opens a hole. A node that is in the pool already is left as it is.
     pub(crate) fn open(&mut self, node: u32, since_ms: i64) {
         if let Some(place) = self.places.get_mut(node as usize)
             && *place == ABSENT
@@ -95,7 +95,7 @@ impl Pool {
         }
     }
 
-    /// A hole ends. Gives the trainer that loses the node.
+    /// Ends a hole. Gives the trainer that loses the node, if one had it.
     pub(crate) fn close(&mut self, node: u32) -> Option<u32> {
         let place = self.places.get_mut(node as usize)?;
         let at = std::mem::replace(place, ABSENT) as usize;
@@ -112,7 +112,7 @@ impl Pool {
         slot.owner
     }
 
-    /// Passes every owner through a function: some leave, others are renumbered.
+    /// Maps every owner by a function, which removes or renumbers it.
     pub(crate) fn map_owners(&mut self, owner: impl Fn(u32) -> Option<u32>) {
         for slot in &mut self.slots {
             slot.owner = slot.owner.and_then(&owner);
@@ -126,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// The slots.
+    /// The slots, each with its owner.
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }
@@ -136,7 +136,7 @@ impl Pool {
         &self.nodes
     }
 
-    /// How many nodes are idle.
+    /// Number of idle nodes.
     pub(crate) fn len(&self) -> u32 {
         self.slots.len() as u32
     }

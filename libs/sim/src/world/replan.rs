@@ -10,7 +10,7 @@ use super::run::World;
 use crate::{Quirks, SimError, published};
 
 impl World<'_> {
-    /// Brings what sizes are worth up to the present, where that changes.
+    /// Updates the values of sizes, where they change with time.
     pub(super) fn weigh(&mut self) -> Result<(), SimError> {
         if self.active.iter().all(|member| member.kind.is_fixed()) {
             return Ok(());
@@ -38,8 +38,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The decider decides, and changes are charged. `ends` are the ends that the look-ahead
-    /// reveals.
+    /// Decides and charges changes. `ends` are the ends that oracle lookahead reveals, by node,
+    /// seconds since the start.
     pub(super) fn replan(
         &mut self,
         decisions: &mut Decisions<'_, '_>,
@@ -74,7 +74,7 @@ impl World<'_> {
             slots: self.pool.slots(),
             users: users.as_ref(),
             max_change: match (self.settings.quirks, self.settings.policy) {
-                // The limit comes from the published program; the baseline knows none.
+                // The limit is the published program's; its equal-share baseline has none.
                 (Quirks::Published, policy) if policy.maximises() => {
                     Some(published::max_change(self.pool.len()))
                 }
@@ -100,8 +100,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Trainers go to their new sizes, and what that costs is charged. A hit trainer that the
-    /// decision lets restart elsewhere has paid for it.
+    /// Gives trainers their new sizes and charges the changes. A hit trainer that the decision
+    /// restarts on other nodes is not charged again.
     fn charge_changes(&mut self, decision: &Decision) {
         let repooled = decision.foreseen.as_ref().map_or(&[][..], |f| &f.repooled);
         let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
@@ -125,7 +125,7 @@ impl World<'_> {
         }
     }
 
-    /// Who owns the trainers.
+    /// The owners of the active trainers.
     fn users(&self) -> Users {
         let owners = self.active.iter().map(|member| member.owner);
         Users {

@@ -1,4 +1,4 @@
-//! The loop of the replay: time advances, nodes leave and come, trainers end and begin, the
+//! The loop of a replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
 use lacuna_forecast::{Fits, Oddities};
@@ -16,10 +16,10 @@ use super::recorder::Recorder;
 use super::tally::{Days, Interval, Offer, Tally};
 use crate::{OracleWalk, History, OrderFound, PoolTrace, Settings, SimError, PoolSteps, TrainerEnd};
 
-/// Ends less than this after an event are seen at it, seconds.
+/// An end less than this after an event counts as an end at the event, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
 
-/// More events than this between two steps of the trace and within a second are no progress.
+/// Most events between two steps of the trace and within one second of an endless list.
 const MOST_EVENTS: u64 = 100_000;
 
 /// A replay under way.
@@ -28,30 +28,31 @@ pub(crate) struct World<'a> {
     pub(super) trainers: &'a [TrainerSpec],
     pub(super) kinds: &'a Kinds,
     pub(super) settings: &'a Settings,
-    /// Trainers by the numbers of their lives: a list that begins again goes on counting.
+    /// Submitted trainers. A life is one passage of a trainer through the queue; an endless list
+    /// goes on counting lives when it begins again.
     pub(super) queue: Queue<&'a str, u32>,
-    /// Lives that have been submitted.
+    /// Number of lives submitted.
     pub(super) lives: u32,
-    /// Lives that have been admitted.
+    /// Number of lives admitted.
     pub(super) admitted: u32,
     pub(super) active: Vec<Member>,
     pub(super) pool: Pool,
     /// The trainers of the newest decision, with their room.
     pub(super) candidates: Vec<Candidate>,
-    /// For each slot of the pool the place of its hole in the newest forecast.
+    /// For each slot of the pool, the place of its hole in the newest forecast.
     pub(super) holes: Vec<u32>,
-    /// Forecasts, if the policy asks for them.
+    /// Forecasts, if the policy uses them.
     pub(super) observer: Option<Observer<'a>>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
     pub(super) days: Days,
     pub(super) recorder: Option<Recorder>,
-    /// Where the present second began, and events in it so far.
+    /// Start of the present second, and events in it so far.
     second: (f64, u64),
 }
 
 impl<'a> World<'a> {
-    /// `remembers` says whether a history is wanted, `fits` where an observer's models are fitted.
+    /// `remembers` says whether a history is kept, `fits` where an observer's models are fitted.
     pub(crate) fn new(
         trace: &'a dyn PoolTrace,
         trainers: &'a [TrainerSpec],
@@ -73,7 +74,7 @@ impl<'a> World<'a> {
             admitted: 0,
             active: Vec::new(),
             pool: match settings.node_choice {
-                // At random no order matters.
+                // A random choice needs no order.
                 NodeChoice::Random => Pool::new(trace.nodes()),
                 NodeChoice::Together => Pool::by_name(trace),
             },
@@ -111,7 +112,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What was remembered, if anything was to be.
+    /// The history, if one is kept.
     pub(crate) fn take_history(&mut self) -> Option<History> {
         let days = self.days.take();
         let recorder = self.recorder.take()?;
@@ -128,8 +129,8 @@ impl<'a> World<'a> {
         self.observer.as_ref().map(Observer::oddities)
     }
 
-    /// Lives through all that happens up to the next step of the trace, and through the step
-    /// itself; without one, up to the end. Says whether the replay is over.
+    /// Processes all events up to and including the next step of the trace, or up to the end if
+    /// there is no step. True if the replay is over.
     fn until_step(
         &mut self,
         walk: &mut OracleWalk<'_>,
@@ -140,7 +141,7 @@ impl<'a> World<'a> {
         let step_s = walk.next_at_s()?;
         loop {
             let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
-            // What happens at the very end changes nothing any more.
+            // An event at the end of the trace has no effect.
             if now >= length {
                 return Ok(true);
             }
@@ -177,8 +178,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Counts the ends and arrivals of a second: an endless list of trainers that are done at
-    /// once would keep a replay there for ever.
+    /// Counts the ends and arrivals of a second. An endless list of trainers that end at once
+    /// would stop time.
     fn goes_on(&mut self) -> Result<(), SimError> {
         let now_s = self.tally.now_s;
         if now_s >= self.second.0 + 1.0 {
@@ -205,7 +206,7 @@ impl<'a> World<'a> {
         self.trace.start() + Span::from_secs_f64(self.tally.now_s)
     }
 
-    /// When a trainer will arrive for which there may be a place, not before now.
+    /// The next arrival of a trainer with a possible place, not before now, seconds.
     fn next_arrival_s(&self) -> f64 {
         let (now_s, places) = (self.tally.now_s, self.places());
         if self.waits(&places) {
@@ -217,7 +218,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// When the next trainer ends, if that is an event.
+    /// The next end of a trainer, if ends are events, seconds.
     fn next_end_s(&self) -> f64 {
         if self.settings.trainer_end == TrainerEnd::NextEvent {
             return f64::INFINITY;
@@ -249,13 +250,13 @@ impl<'a> World<'a> {
             let done = member.ledger.done();
             let would = member.ledger.advance(dt, member.rate);
             let mut trained = dt;
-            // An end that is an event of its own must be seen, however its time was rounded.
+            // An end that is an event must count here, however its time was rounded.
             if end <= dt + END_TOLERANCE_S && member.ended_s.is_none() {
                 let end = end.min(dt);
                 member.ended_s = Some(before + end);
                 last_end = Some(last_end.map_or(end, |last| last.max(end)));
                 if !endless {
-                    // What would have been done after the end does not count.
+                    // Samples after the end do not count.
                     member.ledger.finish(member.work);
                     trained = end;
                 }
@@ -278,7 +279,7 @@ impl<'a> World<'a> {
         let tally = &mut self.tally;
         if let Some(end) = last_end {
             tally.last_end_s = tally.last_end_s.max(before + end);
-            // The nodes of trainers that ended before the last one idled until then.
+            // Nodes of trainers that ended before the last one idle until its end.
             let idled = self.active.iter().filter_map(|member| {
                 let ended = member.ended_s? - before;
                 Some((end - ended).max(0.0) * member.rate)
@@ -293,16 +294,16 @@ impl<'a> World<'a> {
         tally.used += interval.used;
         tally.samples += interval.samples;
         tally.now_s = now;
-        self.days.book(before, now, &interval);
+        self.days.add(before, now, &interval);
     }
 
-    /// The watched window has begun since the last event: tells what has lasted till now.
+    /// Records the state at the start of the node window, if it began since the last event.
     fn show_begin(&mut self, now: f64) {
         let watcher = self.recorder.as_mut().and_then(|r| r.gantt.as_mut());
         if let Some(watcher) = watcher.filter(|watcher| watcher.begins_before(now)) {
             let active = &self.active;
             let admitted = |owner: u32| active.get(owner as usize).map(|member| member.admitted);
-            watcher.tell(0.0, self.pool.nodes(), self.pool.slots(), admitted);
+            watcher.record(0.0, self.pool.nodes(), self.pool.slots(), admitted);
         }
     }
 
@@ -320,7 +321,7 @@ impl<'a> World<'a> {
         if let Some(watcher) = watcher.filter(|watcher| watcher.wants(at_s)) {
             let active = &self.active;
             let admitted = |owner: u32| active.get(owner as usize).map(|member| member.admitted);
-            watcher.tell(at_s, self.pool.nodes(), self.pool.slots(), admitted);
+            watcher.record(at_s, self.pool.nodes(), self.pool.slots(), admitted);
         }
     }
 }

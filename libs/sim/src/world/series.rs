@@ -1,14 +1,14 @@
-//! The state over time, thinned to a fixed number of points.
+//! The state over time, downsampled to a bounded number of points.
 
 use crate::Point;
 use crate::history::POINTS;
 
-/// A stretch of time that is still being filled.
+/// An interval of the series.
 #[derive(Debug, Clone, Copy)]
-struct Stretch {
+struct Interval {
     at_s: f64,
     until_s: f64,
-    /// Node-seconds of the pool, and of what trains.
+    /// Node-seconds of the pool, and of trainers.
     pool_s: f64,
     used_s: f64,
     pool: (u32, u32),
@@ -16,7 +16,7 @@ struct Stretch {
     samples: f64,
 }
 
-impl Stretch {
+impl Interval {
     fn new(at_s: f64, pool: u32, used: u32, samples: f64) -> Self {
         Self {
             at_s,
@@ -61,31 +61,31 @@ impl Stretch {
     }
 }
 
-/// Takes the state after each event, and keeps at most [`POINTS`] stretches of it. When they
-/// become more, stretches are merged to twice the length.
+/// A series of the state after each event, in at most [`POINTS`] intervals. Beyond that number,
+/// intervals are merged to twice the length.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Thin {
-    stretches: Vec<Stretch>,
-    /// Stretches begin at multiples of this, seconds; 0 as long as each event has its own.
+pub(super) struct Series {
+    intervals: Vec<Interval>,
+    /// Intervals begin at multiples of this, seconds; 0 as long as each event has its own.
     width_s: f64,
     now: Option<(f64, u32, u32)>,
 }
 
-impl Thin {
-    /// The state from a moment on; moments never decrease.
+impl Series {
+    /// Sets the state from a moment on. Moments never decrease.
     pub(super) fn add(&mut self, at_s: f64, pool: u32, used: u32, samples: f64) {
         self.until(at_s);
         self.now = Some((at_s, pool, used));
-        let next = Stretch::new(at_s, pool, used, samples);
+        let next = Interval::new(at_s, pool, used, samples);
         self.push(next);
-        if self.stretches.len() > POINTS {
+        if self.intervals.len() > POINTS {
             self.widen(at_s);
         }
     }
 
-    /// The present state has lasted until here.
+    /// Extends the present state to a moment.
     pub(super) fn until(&mut self, at_s: f64) {
-        let (Some((since, pool, used)), Some(last)) = (self.now, self.stretches.last_mut()) else {
+        let (Some((since, pool, used)), Some(last)) = (self.now, self.intervals.last_mut()) else {
             return;
         };
         let dt = (at_s - since).max(0.0);
@@ -95,12 +95,12 @@ impl Thin {
         self.now = Some((at_s.max(since), pool, used));
     }
 
-    fn push(&mut self, next: Stretch) {
-        match self.stretches.last_mut() {
+    fn push(&mut self, next: Interval) {
+        match self.intervals.last_mut() {
             Some(last) if self.width_s > 0.0 && same(last.at_s, next.at_s, self.width_s) => {
                 last.take(&next);
             }
-            _ => self.stretches.push(next),
+            _ => self.intervals.push(next),
         }
     }
 
@@ -110,13 +110,13 @@ impl Thin {
         } else {
             (2.0 * now_s / POINTS as f64).max(f64::MIN_POSITIVE)
         };
-        for stretch in std::mem::take(&mut self.stretches) {
-            self.push(stretch);
+        for interval in std::mem::take(&mut self.intervals) {
+            self.push(interval);
         }
     }
 
     pub(super) fn points(&self) -> Vec<Point> {
-        self.stretches.iter().map(Stretch::point).collect()
+        self.intervals.iter().map(Interval::point).collect()
     }
 }
 
@@ -130,29 +130,29 @@ mod tests {
 
     #[test]
     fn few_events_are_kept_as_they_are() {
-        let mut thin = Thin::default();
-        thin.add(0.0, 4, 3, 0.0);
-        thin.add(5.0, 2, 2, 30.0);
-        thin.until(9.0);
-        let points = thin.points();
+        let mut series = Series::default();
+        series.add(0.0, 4, 3, 0.0);
+        series.add(5.0, 2, 2, 30.0);
+        series.until(9.0);
+        let points = series.points();
         assert_eq!((points[0].pool, points[0].used), (4, 3));
         assert_eq!((points[1].at_s, points[1].samples), (5.0, 30.0));
     }
 
     #[test]
     fn many_events_are_merged_and_no_node_second_is_lost() {
-        let mut thin = Thin::default();
+        let mut series = Series::default();
         let (mut pool_s, mut used_s) = (0.0, 0.0);
         for event in 0..50_000_u32 {
             let (pool, used) = (event % 97, (event % 97) / 2);
-            thin.add(f64::from(event) * 3.0, pool, used, f64::from(event));
+            series.add(f64::from(event) * 3.0, pool, used, f64::from(event));
             (pool_s, used_s) = (
                 pool_s + 3.0 * f64::from(pool),
                 used_s + 3.0 * f64::from(used),
             );
         }
-        thin.until(150_000.0);
-        let points = thin.points();
+        series.until(150_000.0);
+        let points = series.points();
         assert!(
             (POINTS / 4..=POINTS).contains(&points.len()),
             "{}",
