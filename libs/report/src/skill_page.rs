@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lacuna_sim::skill::{After, Evaluation, HorizonSkill, OrderFigures, PredictorSkill};
+use lacuna_sim::skill::{AfterTraining, Evaluation, HorizonSkill, OrderFigures, PredictorSkill};
 
 use super::charts::{self, Panel};
 use super::data::Answer;
@@ -114,8 +114,8 @@ fn headline(evaluation: &Evaluation) -> Vec<(String, String)> {
     if let Some(at) = evaluation.train_until {
         rows.push(row("learnt until", from_history::date(at)));
         let after = match evaluation.after {
-            After::Learn => "goes on",
-            After::Freeze => "stops",
+            AfterTraining::Learn => "goes on",
+            AfterTraining::Freeze => "stops",
         };
         rows.push(row("learning then", after.to_owned()));
     }

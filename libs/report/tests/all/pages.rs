@@ -7,7 +7,7 @@ use lacuna_report::{
     GanttSegment, Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow,
     bin_holes, bin_solves, render, render_comparison,
 };
-use lacuna_sim::skill::{After, ConcordanceFigures, Evaluation, HorizonSkill, PredictorSkill};
+use lacuna_sim::skill::{AfterTraining, ConcordanceFigures, Evaluation, HorizonSkill, PredictorSkill};
 
 use crate::common::keep;
 
@@ -306,7 +306,7 @@ fn full() -> Report {
         calibration: Some(Evaluation {
             seed: 1,
             train_until: None,
-            after: After::Learn,
+            after: AfterTraining::Learn,
             events: 20_000,
             every: None,
             moments: 950,

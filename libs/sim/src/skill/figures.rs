@@ -5,7 +5,7 @@ use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::After;
+use super::AfterTraining;
 
 /// Lengths are scored up to the longest horizon, seconds: nobody plans further ahead.
 pub const LIMIT_S: f64 = 3600.0;
@@ -22,7 +22,7 @@ pub struct Evaluation {
     /// Before it predictors only learnt.
     pub train_until: Option<Timestamp>,
     /// What they did after it.
-    pub after: After,
+    pub after: AfterTraining,
     /// Events in the time that was scored.
     pub events: u64,
     /// Every so many of them was asked at; nothing if moments were spread over time.

@@ -129,7 +129,7 @@ impl<'a, 's> Decisions<'a, 's> {
         }
         self.count(&decided);
         if let Some(valuation) = &mut self.valuation {
-            valuation.look(&self.decider, &decided, self.stopwatch);
+            valuation.add(&self.decider, &decided, self.stopwatch);
         }
         Ok(decided)
     }

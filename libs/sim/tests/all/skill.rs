@@ -3,7 +3,7 @@
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_sim::HoleTrace;
-use lacuna_sim::skill::{After, Evaluation, Moments, SkillOptions, evaluate};
+use lacuna_sim::skill::{AfterTraining, Evaluation, SampleTimes, SkillOptions, evaluate};
 use lacuna_skip::or_skip;
 
 use crate::common::{Summit, hole, hole_of};
@@ -34,7 +34,7 @@ fn a_constant_is_scored_as_by_hand() {
     let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        moments: Moments::Times(4000),
+        moments: SampleTimes::Times(4000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -87,7 +87,7 @@ fn events_are_asked_at_right_after_they_happened() {
     let trace = two_nodes(100);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
-        moments: Moments::Events(1_000_000),
+        moments: SampleTimes::Events(1_000_000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -102,7 +102,7 @@ fn events_are_asked_at_right_after_they_happened() {
     assert_eq!((minute.answered, minute.open), (300, 200));
     // Half as many moments: each stands for two events.
     let options = SkillOptions {
-        moments: Moments::Events(150),
+        moments: SampleTimes::Events(150),
         ..options
     };
     let found = evaluated(&trace, &options);
@@ -122,7 +122,7 @@ fn before_the_training_ends_nobody_is_asked_and_the_frozen_learn_nothing_after()
     let options = SkillOptions {
         predictors: vec![survival(), constant(60.0)],
         train_until: Some(Timestamp::from_unix(turn)),
-        moments: Moments::Events(1000),
+        moments: SampleTimes::Events(1000),
         ..SkillOptions::default()
     };
     let learns = evaluated(&trace, &options);
@@ -133,7 +133,7 @@ fn before_the_training_ends_nobody_is_asked_and_the_frozen_learn_nothing_after()
     let frozen = evaluated(
         &trace,
         &SkillOptions {
-            after: After::Freeze,
+            after: AfterTraining::Freeze,
             ..options.clone()
         },
     );
@@ -150,7 +150,7 @@ fn all_are_scored_on_the_same_questions() {
     let trace = two_nodes(100);
     let options = SkillOptions {
         predictors: vec![constant(60.0), survival()],
-        moments: Moments::Events(1000),
+        moments: SampleTimes::Events(1000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -169,7 +169,7 @@ fn a_recording_without_an_answer_gives_no_figures() {
     let trace = HoleTrace::new(&[hole(0, 0, 30)], None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
-        moments: Moments::Events(10),
+        moments: SampleTimes::Events(10),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -281,7 +281,7 @@ fn errors_are_those_of_the_moments() {
     let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        moments: Moments::Events(10_000),
+        moments: SampleTimes::Events(10_000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -311,7 +311,7 @@ fn the_constant_is_what_was_known_when_scoring_began() {
         predictors: vec![constant(120.0)],
         // Scoring begins while a hole is open of which nobody knows yet that it will last.
         train_until: Some(Timestamp::from_unix(200 * 400 - 370)),
-        moments: Moments::Events(10_000),
+        moments: SampleTimes::Events(10_000),
         ..SkillOptions::default()
     };
     let end = Some(Timestamp::from_unix(161_000));
@@ -334,7 +334,7 @@ fn the_constant_is_what_was_known_when_scoring_began() {
         Some(learnt)
     );
     let times = SkillOptions {
-        moments: Moments::Times(2000),
+        moments: SampleTimes::Times(2000),
         ..options.clone()
     };
     let by_time = minute(&evaluated(&trace, &times)).constant.unwrap();
@@ -362,7 +362,7 @@ fn a_moment_of_many_holes_counts_as_much_as_one_of_few() {
     let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        moments: Moments::Events(10_000),
+        moments: SampleTimes::Events(10_000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);

@@ -1,8 +1,8 @@
-//! The constant that the time of learning teaches: how many holes stay open for how long.
+//! The training constant: the share of holes that stay open, learnt before scoring.
 //!
-//! It is asked and answered as predictors are scored, but before that, and only with answers that
-//! were known when scoring began. So it is what somebody could have said who knew nothing but the
-//! mean, whereas the best constant of the time that is scored is known only afterwards.
+//! Its questions are drawn as in scoring, before scoring begins, and only answers known by then
+//! count. So it is a forecast of the mean alone. The best constant of the scored time, in contrast,
+//! is known only afterwards.
 
 use lacuna_forecast::HORIZONS_S;
 use lacuna_forecast::skill::Seen;
@@ -13,22 +13,22 @@ use rand_chacha::ChaCha8Rng;
 
 use super::plan::{Asking, Plan};
 
-/// Asks while predictors only learn.
-pub(super) struct Past {
+/// Questions of the time in which predictors only learn.
+pub(super) struct TrainingConstant {
     until_s: f64,
     asking: Asking,
     steps: u64,
-    /// The next of the times at which is asked.
+    /// Index of the next moment of questions.
     next: usize,
     holes: usize,
     rng: ChaCha8Rng,
-    /// Moments with what became of a hole.
-    asked: Vec<(f64, Seen)>,
-    /// Of each node's hole, the questions that wait for its end.
+    /// Questions: the moment in seconds, and the outcome.
+    questions: Vec<(f64, Seen)>,
+    /// By node, the questions that wait for the end of its hole.
     waiting: Vec<Vec<usize>>,
 }
 
-impl Past {
+impl TrainingConstant {
     pub(super) fn new(plan: &Plan, nodes: usize, holes: usize, seed: u64) -> Self {
         Self {
             until_s: plan.from_s,
@@ -37,17 +37,17 @@ impl Past {
             next: 0,
             holes,
             rng: ChaCha8Rng::seed_from_u64(seed),
-            asked: Vec::new(),
+            questions: Vec::new(),
             waiting: vec![Vec::new(); nodes],
         }
     }
 
-    /// More nodes have turned up.
+    /// Makes room for new nodes.
     pub(super) fn grow(&mut self, nodes: usize) {
         self.waiting.resize(nodes, Vec::new());
     }
 
-    /// A step comes; what happens in it is not known yet.
+    /// Draws questions before a step, whose changes are not known yet.
     pub(super) fn before(&mut self, at_s: f64, present: &[Option<Hole>]) {
         while let Some(&time) = self.asking.times.get(self.next)
             && time < at_s
@@ -57,11 +57,11 @@ impl Past {
         }
     }
 
-    /// A node's hole ended.
+    /// Ends a node's hole.
     pub(super) fn close(&mut self, node: usize, at_s: f64) {
         let waiting = self.waiting.get_mut(node).map(std::mem::take);
         for number in waiting.unwrap_or_default() {
-            if let Some((moment, seen)) = self.asked.get_mut(number)
+            if let Some((moment, seen)) = self.questions.get_mut(number)
                 && at_s < self.until_s
             {
                 seen.length_s = at_s - *moment;
@@ -70,7 +70,7 @@ impl Past {
         }
     }
 
-    /// A step was made.
+    /// Draws questions after a step.
     pub(super) fn after(&mut self, at_s: f64, present: &[Option<Hole>]) {
         if at_s < self.until_s && self.asking.every > 0 {
             if self.steps % self.asking.every == self.asking.phase {
@@ -88,22 +88,22 @@ impl Past {
         let (sample, _) = nodes.partial_shuffle(&mut self.rng, self.holes);
         for &mut node in sample {
             if let Some(waiting) = self.waiting.get_mut(node) {
-                waiting.push(self.asked.len());
+                waiting.push(self.questions.len());
                 let watched_s = self.until_s - at_s;
                 let seen = Seen {
                     length_s: watched_s,
                     ended: false,
                     watched_s,
                 };
-                self.asked.push((at_s, seen));
+                self.questions.push((at_s, seen));
             }
         }
     }
 
-    /// At each horizon, the share of holes that were still open; nothing if nobody has asked.
+    /// At each horizon, the share of holes that were still open; none without questions.
     pub(super) fn shares(&self) -> [Option<f64>; HORIZONS_S.len()] {
         HORIZONS_S.map(|after_s| {
-            let known = self.asked.iter();
+            let known = self.questions.iter();
             let known = known.filter_map(|(_, seen)| seen.open_after(after_s));
             let (open, all) = known.fold((0_u64, 0_u64), |(open, all), is_open| {
                 (open + u64::from(is_open), all + 1)
