@@ -1,8 +1,8 @@
-//! The pool's statistics: what the idle nodes of a machine amount to, before anything trains.
+//! Statistics of the pool: number and lengths of holes, without any training.
 //!
-//! [`pool_stats`] walks once over a [`PoolTrace`](crate::PoolTrace); its memory is a constant
-//! and a few numbers for each node. Shares of time and quantiles of the pool's size are exact;
-//! quantiles of lengths are exact below 4,096 s and within 1/2,048 above.
+//! [`pool_stats`] walks once over a [`PoolTrace`](crate::PoolTrace). Its memory is a constant and
+//! a few numbers for each node. Shares of time and quantiles of the pool's size are exact.
+//! Quantiles of lengths are exact below 4,096 s, and within 1/2,048 above.
 
 mod count;
 mod lengths;

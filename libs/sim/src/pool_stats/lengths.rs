@@ -1,11 +1,11 @@
-//! Lengths of holes in a histogram of fixed size.
+//! Histograms of the lengths of holes: a fine one for quantiles, a coarse one for pages.
 
 use super::types::{HoleBin, Shorter};
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3600.0;
 
-/// Upper ends of the bins, seconds.
+/// Coarse bins: upper end in seconds, and label.
 const BINS: [(f64, &str); 10] = [
     (MINUTE, "under 1 min"),
     (2.0 * MINUTE, "1-2 min"),
@@ -21,19 +21,19 @@ const BINS: [(f64, &str); 10] = [
 
 /// Up to this many seconds each second has a bin of its own.
 const EXACT_S: u64 = 4096;
-/// Above, each doubling is cut into so many bins.
+/// Bins of each doubling above that.
 const PER_DOUBLING: u64 = 2048;
-/// Doublings above: up to 4,096 s times 2 to this power, some 8,700 years.
+/// Number of doublings: up to 4,096 s times 2 to this power, some 8,700 years.
 const DOUBLINGS: u64 = 26;
 
-/// What fell into a bin.
+/// Count and sum of a fine bin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
     count: u64,
     seconds: f64,
 }
 
-/// Counts lengths.
+/// The lengths of holes so far.
 #[derive(Debug, Clone)]
 pub(super) struct Lengths {
     bins: Vec<Bin>,
@@ -101,8 +101,8 @@ impl Lengths {
         }
     }
 
-    /// The length that this share of the holes does not exceed, by nearest rank; the mean of
-    /// its bin, seconds.
+    /// The length that this share of the holes does not exceed, by nearest rank, seconds. It is the
+    /// mean of its bin.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut before = 0;
@@ -119,7 +119,7 @@ impl Lengths {
         self.count
     }
 
-    /// All lengths together, seconds.
+    /// Sum of all lengths, seconds.
     pub(super) const fn seconds(&self) -> f64 {
         self.seconds
     }
@@ -152,7 +152,7 @@ impl Lengths {
     }
 }
 
-/// The bins of lengths, with nothing in them.
+/// The coarse bins, empty.
 fn empty_bins() -> Vec<HoleBin> {
     BINS.iter()
         .map(|(_, label)| HoleBin {
@@ -163,12 +163,12 @@ fn empty_bins() -> Vec<HoleBin> {
         .collect()
 }
 
-/// The bin of a length in seconds.
+/// The coarse bin of a length in seconds.
 fn bin_of_length(length_s: f64) -> usize {
     BINS.partition_point(|(end, _)| *end <= length_s)
 }
 
-/// Sorts holes by length, given in seconds.
+/// Sorts holes, given by their lengths in seconds, into the coarse bins.
 #[must_use]
 pub fn bin_holes(lengths_s: impl IntoIterator<Item = f64>) -> Vec<HoleBin> {
     let mut bins = empty_bins();

@@ -1,4 +1,4 @@
-//! The figures.
+//! Statistics of the pool as plain data.
 
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,38 +6,38 @@ use serde::{Deserialize, Serialize};
 /// The pool's statistics over a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
-    /// Where the trace starts.
+    /// Start of the trace.
     pub start: Timestamp,
-    /// Where it ends.
+    /// End of the trace.
     pub end: Timestamp,
-    /// Its length in hours.
+    /// Length of the trace, hours.
     pub hours: f64,
-    /// Nodes of the machine: as given, or those that had a hole.
+    /// Nodes of the machine: the given number, or the nodes with a hole.
     pub nodes: u32,
-    /// Nodes that had a hole.
+    /// Nodes with at least one hole.
     pub nodes_with_holes: u32,
-    /// Mean pool: dedicated nodes that would offer as much node-time.
+    /// Mean pool: the dedicated nodes that would offer as much node-time.
     pub equivalent_nodes: f64,
-    /// The same as a fraction of the machine.
+    /// Mean pool as a fraction of the machine.
     pub share: f64,
-    /// The same without the time in which so many nodes were idle that the machine, or a large
-    /// part of it, was out of service.
+    /// Mean pool without outages: the time in which the number of idle nodes shows that the
+    /// machine, or a large part of it, was out of service.
     pub without_outages: WithoutOutages,
     /// The pool's size, weighted by time.
     pub idle: Idle,
     /// The holes.
     pub holes: Holes,
-    /// Moments an hour at which at least one node became idle, the start left out.
+    /// Moments an hour at which at least one node became idle, without the start.
     pub joins_per_hour: f64,
-    /// Moments an hour at which at least one idle node left, the end left out.
+    /// Moments an hour at which at least one idle node left, without the end.
     pub leaves_per_hour: f64,
-    /// Nodes that became idle at such a moment, in the mean.
+    /// Mean number of nodes that became idle at such a moment.
     pub nodes_per_join: f64,
-    /// Nodes that left at such a moment, in the mean.
+    /// Mean number of nodes that left at such a moment.
     pub nodes_per_leave: f64,
     /// The pool over time, in equal columns.
     pub timeline: Vec<PoolColumn>,
-    /// How often the pool has which size.
+    /// Time at each size of the pool.
     pub sizes: Vec<SizeBin>,
     /// Holes by length.
     pub lengths: Vec<HoleBin>,
