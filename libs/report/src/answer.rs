@@ -1,4 +1,4 @@
-//! What a replay says in words: the gain, the harm, and how sure that is.
+//! The answer of a replay in words: gain, certainty and harm.
 
 use std::fmt::Write;
 
@@ -8,12 +8,12 @@ use lacuna_sim::pool_stats::PoolStats;
 use super::data::Answer;
 use super::svg::{count, escape, percent, span};
 
-/// From this on a length of time is told in days.
+/// Length of time from which it is written in days.
 const DAYS_FROM_H: f64 = 48.0;
 
-/// The answer in words, and what makes it less certain.
-pub(super) fn draw(out: &mut String, answers: &[Answer], doubts: &[String]) {
-    if answers.is_empty() && doubts.is_empty() {
+/// Draws the answer in words, and its caveats.
+pub(super) fn draw(out: &mut String, answers: &[Answer], caveats: &[String]) {
+    if answers.is_empty() && caveats.is_empty() {
         return;
     }
     out.push_str("<div class='answer'>");
@@ -25,17 +25,17 @@ pub(super) fn draw(out: &mut String, answers: &[Answer], doubts: &[String]) {
             escape(&answer.text)
         );
     }
-    if !doubts.is_empty() {
-        out.push_str("<h2>What to bear in mind</h2><ul>");
-        for doubt in doubts {
-            let _ = write!(out, "<li>{}</li>", escape(doubt));
+    if !caveats.is_empty() {
+        out.push_str("<h2>Caveats</h2><ul>");
+        for caveat in caveats {
+            let _ = write!(out, "<li>{}</li>", escape(caveat));
         }
         out.push_str("</ul>");
     }
     out.push_str("</div>\n");
 }
 
-/// The answer to a planner's questions.
+/// The answer to the questions of a centre's planner.
 pub(super) fn of(summary: &Summary, pool: &PoolStats, simulated: bool) -> Vec<Answer> {
     vec![
         gain(summary, pool),
@@ -77,7 +77,7 @@ fn gain(summary: &Summary, pool: &PoolStats) -> Answer {
     }
 }
 
-/// How many nodes were idle: without outages first, and the median beside the mean.
+/// Number of idle nodes in words: without outages first, and the median beside the mean.
 fn how_many(pool: &PoolStats) -> String {
     let rest = &pool.without_outages;
     let of = |mean: f64, share: f64, median: u32| {
@@ -103,7 +103,7 @@ fn how_many(pool: &PoolStats) -> String {
     )
 }
 
-/// How far the number of idle nodes can be trusted.
+/// The answer about the certainty of the number of idle nodes.
 fn certainty(pool: &PoolStats, simulated: bool) -> Answer {
     let source = if simulated {
         "It is an estimate: a simulated scheduler placed the batch jobs, so the holes are its own, and \
@@ -149,12 +149,12 @@ fn harm(pool: &PoolStats, simulated: bool) -> Answer {
         percent(second_hours / machine_hours.max(f64::MIN_POSITIVE), 4)
     );
     Answer {
-        question: "Would it have hurt anyone?".to_owned(),
+        question: "Would it have harmed batch jobs?".to_owned(),
         text,
     }
 }
 
-/// How many nodes were idle, and whether that can be used.
+/// The answer about the number of idle nodes and the lengths of holes.
 pub(super) fn idle(stats: &PoolStats) -> Answer {
     let text = format!(
         "{} In all that is {} node-hours. Half of the holes were over within {}; holes of an hour and \
@@ -170,7 +170,7 @@ pub(super) fn idle(stats: &PoolStats) -> Answer {
     }
 }
 
-/// Nodes, or node-hours, with as many digits as a reader wants.
+/// Nodes or node-hours, with one decimal below 100.
 fn nodes(value: f64) -> String {
     if value < 99.95 {
         format!("{value:.1}")
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_the_digits_that_a_reader_wants() {
+    fn figures_have_one_decimal_while_they_are_small() {
         assert_eq!(
             (nodes(35.56), nodes(1081.8)),
             ("35.6".into(), "1,082".into())

@@ -16,7 +16,7 @@ pub struct Report {
     pub answer: Vec<Answer>,
     /// What makes the answer less certain: what the log lacks, and what was assumed in its place.
     #[serde(default)]
-    pub doubts: Vec<String>,
+    pub caveats: Vec<String>,
     /// Headline figures: label and value, the most important first.
     pub figures: Vec<(String, String)>,
     /// What was asked for: label and value.

@@ -7,7 +7,7 @@ use lacuna_sim::{History, Loss, PoolTrace, Replayed, SimError, Summary, dedicate
 use lacuna_trainer::measure;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
-use super::harm::{self, Facts};
+use super::harm::{self, HarmInput};
 use super::svg::{count, percent, span};
 use super::{answer, from_history};
 
@@ -67,7 +67,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         Some(options) => Some(evaluate(source.trace, options, &mut |_| {})?),
         None => None,
     };
-    let harm = harm::statement(Facts {
+    let harm = harm::statement(HarmInput {
         pool: &pool,
         preemptions: summary.preemptions,
         preempt_fraction: summary.preempt_cost_fraction,
@@ -99,7 +99,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
             summary.settings.max_parallel
         ),
         answer: answer::of(summary, &pool, source.simulated),
-        doubts: source.notes.to_vec(),
+        caveats: source.notes.to_vec(),
         figures: figures(summary, &pool),
         settings: settings(summary),
         pool: from_history::pool(history),
@@ -170,7 +170,7 @@ fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
     figures
 }
 
-/// Where the loss went.
+/// Losses.
 fn split(loss: &Loss) -> LossSplit {
     let parts = [
         ("rescaling", LossKind::Rescale, loss.rescale),

@@ -1,59 +1,58 @@
-//! What a replay can say about harm to batch jobs, and what it cannot.
+//! The statement on harm to batch jobs: the replay's part of it, and the part outside its model.
 
 use lacuna_sim::pool_stats::PoolStats;
 
 use super::svg::{count, percent, share};
 
-/// What the statement is made from.
+/// Input of the statement.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts<'a> {
+pub(super) struct HarmInput<'a> {
     /// The pool of the trace.
     pub(super) pool: &'a PoolStats,
-    /// Times that a trainer lost nodes unasked.
+    /// Departures that hit a trainer.
     pub(super) preemptions: u64,
-    /// Samples lost to that, over samples done.
+    /// Samples lost to departures, over samples done.
     pub(super) preempt_fraction: f64,
     /// Whether the starts of batch jobs come from a simulated scheduler.
     pub(super) simulated: bool,
 }
 
 /// The statement, one paragraph each.
-pub(super) fn statement(facts: Facts<'_>) -> Vec<String> {
-    let pool = facts.pool;
+pub(super) fn statement(input: HarmInput<'_>) -> Vec<String> {
+    let pool = input.pool;
     let leaves = pool.leaves_per_hour * pool.hours;
     let nodes = leaves * pool.nodes_per_leave;
-    let jobs = if facts.simulated {
+    let jobs = if input.simulated {
         "as the simulated batch scheduler starts them, which knows nothing of trainers"
     } else {
         "as recorded"
     };
-    // All nodes that leave, held by a trainer or not, each a second late.
+    // All nodes that leave, with or without a trainer, each a second late.
     let second_hours = nodes / 3600.0;
     let machine_hours = pool.hours * f64::from(pool.nodes);
     vec![
         format!(
-            "In the replay nobody, by construction: batch jobs run {jobs}, and a node that the batch scheduler wants \
-             is given back in the same moment, whatever it trains. Over the whole \
-             recording idle nodes were wanted back at {} moments, {} nodes in all; until the replay's \
-             end this took nodes from a trainer {} times. The trainers \
-             bear the cost: {} of the work done was lost to it.",
+            "The replay harms no batch job, by construction: batch jobs run {jobs}, and a trainer \
+             gives a node back in the same moment in which the batch scheduler wants it. Over the \
+             whole recording idle nodes were wanted back at {} moments, {} nodes in all. Until the \
+             replay's end trainers lost nodes {} times. Trainers bear the cost: {} of the work \
+             done was lost to it.",
             count(leaves),
             count(nodes),
-            count(facts.preemptions as f64),
-            percent(facts.preempt_fraction, 2)
+            count(input.preemptions as f64),
+            percent(input.preempt_fraction, 2)
         ),
         format!(
-            "On a real machine a node is free again only when its training process has stopped and \
-             the scheduler's own clean-up has run, which is not modelled here. Each second of that \
-             delays the jobs concerned by a second, and costs at most {:.1} node-hours over this \
+            "On a real machine a node is free again when its training process has stopped and the \
+             scheduler's own clean-up has run. This delay is not modelled. Each second of it \
+             delays the jobs concerned by a second. It costs at most {:.1} node-hours over this \
              recording, {} of the machine's time, if every node that leaves is training.",
             second_hours,
             percent(share(second_hours, machine_hours), 4)
         ),
-        "Not modelled either, and to be watched in a trial: load that training puts on shared file \
-         systems and on the network beside running jobs, power and heat of nodes that would have \
-         idled, nodes that fail while they train, and users who change what they submit because \
-         fewer nodes look idle."
+        "Four more effects are not modelled and need a trial: the load of training on shared file \
+         systems and networks, the power and heat of nodes that would have idled, failures of \
+         nodes while they train, and changed submissions by users since fewer nodes look idle."
             .to_owned(),
     ]
 }

@@ -1,12 +1,13 @@
-//! Pages that stand alone (inline SVG and CSS, no network, no script), readable by the
+//! HTML and SVG of replays, of the pool and of forecast skill.
+//!
+//! A page is one file with inline SVG and CSS, without network or script. It is readable by the
 //! colour-blind, on paper and on a laptop.
 //!
-//! - [`Report`], drawn by [`render`]: one replay or live run. Plain data, so that both can fill
-//!   it alike; [`from_replay`] does so from a replay.
-//!   [`drawing`] draws its beginning alone.
-//! - [`Comparison`], drawn by [`render_comparison`]: several replays beside what was published.
+//! - [`Report`], drawn by [`render`]: one replay or live cluster, as plain data. [`from_replay`]
+//!   fills it from a replay. [`drawing`] draws only its beginning.
+//! - [`Comparison`], drawn by [`render_comparison`]: several replays beside published figures.
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
-//! - [`render_skill`]: how good forecasts were.
+//! - [`render_skill`]: forecast skill.
 
 mod answer;
 mod charts;

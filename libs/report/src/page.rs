@@ -9,16 +9,16 @@ use super::shell::{self, Panel, Table};
 use super::svg::{count, escape, percent, share, span, value};
 use super::{answer, charts, pool_page};
 
-/// With more days than this they are shown by week.
+/// Most days that are shown day by day; more are shown by week.
 const DAYS: usize = 70;
-/// How many trainers the table lists.
+/// Most trainers of the table.
 const ROWS: usize = 30;
 
-/// Draws a report as one HTML page that needs nothing else.
+/// Draws a report as one self-contained HTML page.
 #[must_use]
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    answer::draw(&mut out, &report.answer, &report.doubts);
+    answer::draw(&mut out, &report.answer, &report.caveats);
     shell::pairs(&mut out, "figures", &report.figures);
     let end_s = end(report);
     if !report.pool.is_empty() {
@@ -33,7 +33,7 @@ pub fn render(report: &Report) -> String {
             let _ = write!(text, "<p>{}</p>", escape(paragraph));
         }
         text.push_str("</div>");
-        shell::section(&mut out, "What harm there could be", "", &text, "");
+        shell::section(&mut out, "Possible harm", "", &text, "");
     }
     if !report.trainers.is_empty() {
         trainers(&mut out, report, end_s);
@@ -41,7 +41,7 @@ pub fn render(report: &Report) -> String {
     if let Some(gantt) = report.gantt.as_ref().filter(|gantt| !gantt.rows.is_empty()) {
         let legend = format!(
             "{} to {} after the start; <i class='batch'></i>batch job <i class='trainer'></i>hole with a \
-             trainer <i class='hole'></i>hole without one, wasted (low)",
+             trainer <i class='hole'></i>idle hole (low)",
             span(gantt.from_s),
             span(gantt.until_s)
         );
@@ -69,7 +69,7 @@ pub fn render(report: &Report) -> String {
     shell::page(&report.title, &report.subtitle, &out)
 }
 
-/// Draws what a report begins with: its answer in words, pool and use, and the nodes of its window.
+/// Draws the beginning of a report: its first answer, pool and use, and the nodes of its window.
 #[must_use]
 pub fn drawing(report: &Report) -> String {
     let mut panels = Vec::new();
@@ -99,13 +99,13 @@ pub fn drawing(report: &Report) -> String {
     shell::drawing(&report.title, &words(report), &panels)
 }
 
-/// The first answer.
+/// The text of the first answer.
 fn words(report: &Report) -> Vec<String> {
     let gain = report.answer.first();
     gain.map(|gain| gain.text.clone()).into_iter().collect()
 }
 
-/// The last moment of which the report says anything.
+/// The last moment in the report's data, seconds.
 fn end(report: &Report) -> f64 {
     let pool = report.pool.last().map_or(0.0, |p| p.at_s);
     let efficiency = report.efficiency.last().map_or(0.0, |p| p.0);
@@ -113,13 +113,13 @@ fn end(report: &Report) -> f64 {
     ends.fold(pool.max(efficiency), f64::max).max(1.0)
 }
 
-/// How much was done, day by day, and where the rest went.
+/// Sections of efficiency over time, of losses and of days.
 fn work(out: &mut String, report: &Report, end_s: f64) {
     if !report.efficiency.is_empty() {
         shell::section(
             out,
             "Efficiency so far",
-            "work done since the start, over that of the same trainers on as much dedicated node-time",
+            "work done since the start, over the work of the same trainers on as much dedicated node-time",
             &charts::efficiency(&report.efficiency, end_s),
             "",
         );
@@ -146,8 +146,8 @@ fn work(out: &mut String, report: &Report, end_s: f64) {
         }
         shell::section(
             out,
-            "Where the loss went",
-            "from what dedicated nodes with the same node-time would have done to what was done, in samples",
+            "Losses",
+            "from the work of dedicated nodes with the same node-time to the work done, in samples",
             &charts::loss(&whole, &split.parts, &done),
             &table.folded("as a table"),
         );
@@ -155,7 +155,7 @@ fn work(out: &mut String, report: &Report, end_s: f64) {
         shell::section(
             out,
             "Work done and lost",
-            "in samples, as shares of all that was done and lost",
+            "in samples, as shares of the work done and lost",
             &charts::simple(&charged(losses)),
             "",
         );
@@ -175,8 +175,7 @@ fn charged(losses: &Losses) -> [LossPart; 3] {
     })
 }
 
-/// Sums up each seven days from the first on. Efficiencies are weighted by the work that they
-/// are measured by.
+/// Sums of each seven days from the first. Efficiencies are weighted by dedicated samples.
 fn weeks(days: &[DayRow]) -> Vec<DayRow> {
     let one = |days: &[DayRow]| {
         let sum = |of: fn(&DayRow) -> f64| days.iter().map(of).sum::<f64>();
@@ -277,7 +276,7 @@ fn trainers(out: &mut String, report: &Report, end_s: f64) {
         "one lane for each trainer at a time; colour is its size in nodes, a thin cut is \
                       the next trainer"
             .to_owned();
-    // Those that are left out came last: beyond the others there is nothing to draw.
+    // Trainers that are left out come last, so the chart ends with the others.
     let mut until = end_s;
     if report.trainers_left_out > 0 {
         let lasts = rows.iter().filter_map(|row| row.ended_s);
@@ -374,7 +373,7 @@ fn calibration(out: &mut String, calibrated: &Evaluation) {
     let _ = write!(
         legend,
         "- share of holes that stayed open over the probability forecast; the area of a dot is the \
-         number of forecasts; {} holes asked after at {} moments, before their end was known",
+         number of forecasts; {} questions at {} moments, before the ends were known",
         count(calibrated.holes as f64),
         count(calibrated.moments as f64)
     );
@@ -419,7 +418,7 @@ mod tests {
                 question: "Gained?".to_owned(),
                 text: "As much as <10> nodes.".to_owned(),
             }],
-            doubts: vec!["2 lines & more were damaged".to_owned()],
+            caveats: vec!["2 lines & more were damaged".to_owned()],
             ..Report::default()
         });
         let places = ["Gained?", "&lt;10&gt; nodes", "2 lines &amp; more", "83.93"]

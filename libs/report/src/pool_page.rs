@@ -1,4 +1,4 @@
-//! The pool's statistics as a page, and as a drawing alone.
+//! The pool's statistics as a page and as a drawing.
 
 use std::fmt::Write;
 
@@ -8,24 +8,24 @@ use super::shell::{self, Panel, Table};
 use super::svg::{count, percent, share};
 use super::{answer, charts};
 
-/// What makes a chart readable without its colours' names.
+/// Legends of the charts.
 const OVER_TIME: &str = "line: mean; band: smallest and largest size in each part of the time";
 const LENGTHS: &str = "<i class='pale'></i>% of all holes <i class='full'></i>% of their node-time";
 const SIZES: &str = "<i class='pale'></i>% of the time <i class='full'></i>% of the node-time";
 
-/// Where the statistics come from. Without it a page would show holes of a simulated scheduler as
-/// if they had been recorded.
+/// Source of the statistics. It keeps a reader from taking the holes of a simulated scheduler for
+/// recorded ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct About<'a> {
     /// The trace's name.
     pub name: &'a str,
     /// The log and its machine: label and value.
     pub machine: &'a [(String, String)],
-    /// What a reader should know, one paragraph each.
+    /// Caveats, one paragraph each.
     pub notes: &'a [String],
 }
 
-/// Draws the statistics as one HTML page that needs nothing else.
+/// Draws the statistics as one self-contained HTML page.
 #[must_use]
 pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
     let mut body = String::new();
@@ -110,7 +110,7 @@ fn headline(stats: &PoolStats) -> Vec<(String, String)> {
     rows
 }
 
-/// Holes by length.
+/// Section of holes by length.
 pub(super) fn length_section(out: &mut String, stats: &PoolStats) {
     let mut table = Table::new(&["length", "holes", "of all", "node-hours", "of all"]);
     for bin in &stats.lengths {
@@ -133,7 +133,7 @@ pub(super) fn length_section(out: &mut String, stats: &PoolStats) {
     );
 }
 
-/// How often the pool has which size.
+/// Section of the time at each size of the pool.
 pub(super) fn size_section(out: &mut String, stats: &PoolStats) {
     let mut table = Table::new(&["idle nodes", "of the time", "of the node-time"]);
     for bin in &stats.sizes {
@@ -156,7 +156,7 @@ pub(super) fn size_section(out: &mut String, stats: &PoolStats) {
     );
 }
 
-/// When in the week nodes are idle.
+/// Section of the mean pool by hour of the week.
 pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
     let zone = match stats.utc_offset_s {
         0 => "UTC".to_owned(),
@@ -171,7 +171,7 @@ pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
     );
 }
 
-/// A drawing with all charts of the pool's statistics that any program can show.
+/// Draws all charts of the pool's statistics as one SVG file.
 #[must_use]
 pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
     let panels = [

@@ -1,11 +1,11 @@
-//! What all pages share: head and foot, sections, tables.
+//! Parts of all pages: head and foot, sections, tables.
 
 use std::fmt::Write;
 
 use super::style;
 use super::svg::escape;
 
-/// A page that needs nothing else; `body` is HTML already.
+/// A self-contained page. `body` is HTML.
 pub(super) fn page(title: &str, subtitle: &str, body: &str) -> String {
     let title = escape(title);
     format!(
@@ -18,9 +18,8 @@ pub(super) fn page(title: &str, subtitle: &str, body: &str) -> String {
     )
 }
 
-/// A section: a heading with a line under it and a chart, kept on one page of paper, and what
-/// may follow on the next. `legend`, `chart` and `after` are HTML of this crate: what comes from
-/// outside was escaped where it entered them.
+/// A section: heading, legend and chart on one page of paper, and `after`, which may begin on the
+/// next. `legend`, `chart` and `after` are HTML of this crate, with outside text escaped already.
 pub(super) fn section(out: &mut String, heading: &str, legend: &str, chart: &str, after: &str) {
     let _ = write!(
         out,
@@ -33,7 +32,7 @@ pub(super) fn section(out: &mut String, heading: &str, legend: &str, chart: &str
     let _ = writeln!(out, "{chart}</div>{after}</section>");
 }
 
-/// One chart of a drawing that stands alone, with its height.
+/// One chart of a drawing, with its height.
 pub(super) struct Panel<'a> {
     pub(super) title: &'a str,
     pub(super) legend: &'a str,
@@ -41,10 +40,10 @@ pub(super) struct Panel<'a> {
     pub(super) height: f64,
 }
 
-/// So many characters of a drawing's words fit on a line.
+/// Most characters of a line of a drawing's text.
 const LINE: usize = 150;
 
-/// A text in lines that fit, broken at blanks.
+/// A text in lines, broken at blanks.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -59,8 +58,7 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// A drawing that any program can show: a heading, words in lines that fit, and charts below each
-/// other.
+/// A drawing as one SVG file: a heading, text in lines, and charts below each other.
 pub(super) fn drawing(heading: &str, words: &[String], panels: &[Panel<'_>]) -> String {
     let words: Vec<String> = words.iter().flat_map(|text| wrapped(text)).collect();
     let head = 58.0 + 16.0 * words.len() as f64;
@@ -127,7 +125,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cell {
     pub(super) text: String,
-    /// A class that the style sheet knows, or nothing.
+    /// A class of the style sheet, or empty.
     pub(super) class: &'static str,
 }
 
@@ -152,9 +150,9 @@ impl Table {
         self.rows.push(cells.into_iter().map(Cell::from).collect());
     }
 
-    /// The table, open to be read.
+    /// The table, unfolded.
     pub(super) fn html(&self) -> String {
-        // Two columns are a label and a text, not figures under each other.
+        // Two columns are a label and a text, and not columns of figures.
         let class = match self.head.len() {
             2 => "two",
             ..=9 => "many",
@@ -180,7 +178,7 @@ impl Table {
         out
     }
 
-    /// The table behind a line that opens it.
+    /// The table, folded behind a line that opens it.
     pub(super) fn folded(&self, summary: &str) -> String {
         format!(
             "<details><summary>{}</summary>{}</details>",

@@ -1,4 +1,4 @@
-//! How good forecasts were, as a page.
+//! The page of forecast skill.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use super::shell::{self, Table};
 use super::svg::{count, escape, percent, span};
 use super::{answer, from_history};
 
-/// Skill below this is cut in the drawing: worse than nothing is worse than nothing.
+/// Skill below this is cut in the drawing: any negative skill is worse than the base rate.
 const LEAST: f64 = -0.25;
 
-/// Draws an evaluation as one HTML page that needs nothing else.
+/// Draws an evaluation as one self-contained HTML page.
 #[must_use]
 pub fn render_skill(evaluation: &Evaluation, about: &About<'_>) -> String {
     let mut body = String::new();
@@ -38,7 +38,7 @@ pub fn render_skill(evaluation: &Evaluation, about: &About<'_>) -> String {
     shell::page("Lacuna: how good forecasts are", about.name, &body)
 }
 
-/// How it was done, which figures mean little without.
+/// The method of the evaluation, in words.
 fn how(evaluation: &Evaluation) -> String {
     let when = match evaluation.every {
         Some(1) => "at every event".to_owned(),
@@ -46,12 +46,12 @@ fn how(evaluation: &Evaluation) -> String {
         None => "at moments spread evenly over time".to_owned(),
     };
     format!(
-        "Each forecast is made from what was known at its moment, and scored when the truth is \
-         known. Asked is {when}, after a random sample of the idle nodes; every node that is asked \
-         after counts once. A question counts for a horizon only if the recording still ran then, \
-         whether or not the hole had ended by that time. Lengths are ranked up to a day, and quantiles \
-         scored up to an hour. Skill is one less the ratio of the score to that of the best constant, \
-         which is known only afterwards. Seed {}.",
+        "A forecast uses only the knowledge of its moment, and is scored when the truth is known. \
+         Questions are drawn {when}, about a random sample of the idle nodes, and every question \
+         counts once. A question counts for a horizon only if the recording still ran then, \
+         whether or not the hole had ended by that time. Lengths are ranked up to a day, and \
+         quantiles are scored up to an hour. Skill is one less the ratio of the score to that of \
+         the best constant, which is known only afterwards. Seed {}.",
         evaluation.seed
     )
 }
@@ -72,7 +72,7 @@ fn signed(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:+.3}"))
 }
 
-/// The first predictor in words, beside the best of the others.
+/// The skill of the first predictor in words, beside the best of the others.
 fn answers(evaluation: &Evaluation) -> Vec<Answer> {
     let Some(first) = evaluation.predictors.first() else {
         return Vec::new();
@@ -81,9 +81,9 @@ fn answers(evaluation: &Evaluation) -> Vec<Answer> {
         predictor.horizons.get(number).and_then(|one| one.skill)
     };
     let mut text = format!(
-        "Of two idle nodes at one moment, the forecast of {} says rightly which is kept longer in \
-         {} of 100 cases (50 is chance). Whether a node is still idle five minutes later it knows \
-         with a skill of {} (0 is knowing only how many are, 1 is certainty).",
+        "Of two idle nodes at one moment, the forecast of {} is right about the one that stays \
+         longer in {} of 100 cases (50 is chance). Its skill on whether a node is still idle five \
+         minutes later is {} (0 is the base rate, 1 is certainty).",
         first.label,
         digits(first.concordance.within.map(|share| share * 100.0), 0),
         digits(at(first, 1), 2)
@@ -108,16 +108,16 @@ fn answers(evaluation: &Evaluation) -> Vec<Answer> {
 fn headline(evaluation: &Evaluation) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut rows = vec![
-        row("holes asked after", count(evaluation.holes as f64)),
+        row("questions", count(evaluation.holes as f64)),
         row("at moments", count(evaluation.moments as f64)),
     ];
     if let Some(at) = evaluation.train_until {
-        rows.push(row("learnt until", from_history::date(at)));
+        rows.push(row("learning until", from_history::date(at)));
         let after = match evaluation.after {
             AfterTraining::Learn => "goes on",
             AfterTraining::Freeze => "stops",
         };
-        rows.push(row("learning then", after.to_owned()));
+        rows.push(row("learning afterwards", after.to_owned()));
     }
     if let Some(first) = evaluation.predictors.first() {
         rows.push(row(
@@ -218,7 +218,7 @@ fn reliability_section(out: &mut String, predictor: &PredictorSkill) {
         ]);
     }
     let heading = format!("Do forecasts come true? {}", predictor.label);
-    // Whoever always says the same has one dot, which shows nothing.
+    // A constant forecast has one dot, which shows nothing.
     if predictor.horizons.iter().all(|score| score.bins.len() < 2) {
         shell::section(out, &heading, "", &table.html(), "");
         return;
@@ -327,14 +327,14 @@ fn order_section(out: &mut String, order: &OrderFigures) {
             row("standard error, by event", digits(order.standard_error, 3)),
             row("mean place of an event", digits(order.by_event, 3)),
             row("standard errors before .5", digits(order.z, 1)),
-            row("so", verdict.to_owned()),
+            row("verdict", verdict.to_owned()),
         ],
     );
     shell::section(
         out,
         "The order in which nodes are taken",
-        "where the nodes that were taken stood among the idle ones: 0 is the front of the order, 1 \
-         its end, .5 the mean of no order",
+        "places of the taken nodes among the idle ones: 0 is the front of the order, 1 its end, .5 \
+         the mean without an order",
         &list,
         "",
     );

@@ -1,6 +1,5 @@
-//! Colours and style sheets. The colours are those of Okabe and Ito, which the colour-blind can
-//! tell apart, and steps of viridis where a colour stands for a number; no chart depends on
-//! colour alone.
+//! Colours and style sheets. Categories have the colours of Okabe and Ito, which the colour-blind
+//! can distinguish; numbers have steps of viridis. No chart depends on colour alone.
 
 use std::fmt::Write;
 
@@ -30,7 +29,7 @@ const COLOURS: [(&str, &str, &str); 17] = [
     ("bad", "#fbe3d6", "#54270f"),
 ];
 
-/// How many steps of colour stand for numbers: `.v0` for few to `.v9` for many.
+/// Number of steps of colour for numbers: `.v0` for the smallest to `.v9` for the largest.
 pub(super) const STEPS: usize = 10;
 
 /// Viridis, from dark to light.
@@ -39,7 +38,7 @@ const VIRIDIS: [&str; STEPS] = [
     "#b4de2c", "#fde725",
 ];
 
-/// What drawings lie on.
+/// Background of drawings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ground {
     Light,
@@ -59,8 +58,8 @@ fn variables(ground: Ground) -> String {
         })
 }
 
-/// Steps of colour, the strongest contrast with the ground for the largest number, and the
-/// writing on low and on high steps.
+/// Steps of colour, with the strongest contrast to the ground for the largest number, and the
+/// colours of text on low and on high steps.
 fn steps(ground: Ground) -> String {
     let (low, high) = match ground {
         Ground::Light => ("#10222e", "#ffffff"),
@@ -90,8 +89,7 @@ pub(super) fn of_page() -> String {
     )
 }
 
-/// The style sheet of a drawing alone, in plain colours, because few programs that draw know
-/// variables.
+/// The style sheet of a drawing, in plain colours, since few drawing programs support variables.
 pub(super) fn of_drawing() -> String {
     let mut out = format!("{CHART}{}", steps(Ground::Light));
     for (name, light, _) in COLOURS {

@@ -7,7 +7,7 @@ pub(super) use lacuna_sim::pool_stats::grouped as count;
 /// The width of every chart, in units of its view box.
 pub(super) const WIDTH: f64 = 1000.0;
 
-/// Text as it may stand in HTML and SVG.
+/// Text escaped for HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -36,7 +36,7 @@ pub(super) struct Frame {
     pub(super) y: (f64, f64),
 }
 
-/// Where a value lies between two others, as a fraction; 0 if they are the same.
+/// Place of a value between two others, as a fraction; 0 if they are equal.
 fn place(value: f64, (from, to): (f64, f64)) -> f64 {
     let range = to - from;
     if range > 0.0 && value.is_finite() {
@@ -84,7 +84,8 @@ pub(super) fn round_step(range: f64, parts: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// A round step of time that cuts `range` seconds into about `parts`, and how to write it.
+/// A round step of time that cuts `range` seconds into about `parts`: the step, its unit in
+/// seconds, and the name of the unit.
 fn time_step(range: f64, parts: f64) -> (f64, f64, &'static str) {
     const STEPS: [(f64, f64, &str); 16] = [
         (1.0, 1.0, "s"),
@@ -140,7 +141,7 @@ pub(super) fn time_axis(out: &mut String, frame: &Frame) {
         } else {
             format!("{value:.digits$} {name}")
         };
-        // The last label may not reach beyond the drawing.
+        // The last label must end within the drawing.
         let label = x.min(WIDTH - 3.2 * words.len() as f64);
         let _ = write!(
             out,
@@ -208,17 +209,17 @@ pub(super) fn rect(out: &mut String, class: &str, (x, y): (f64, f64), width: f64
     );
 }
 
-/// `part / whole`, and 0 where there is nothing to be a part of.
+/// `part / whole`, and 0 if `whole` is 0.
 pub(super) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// A fraction in percent, with as many digits as are asked for.
+/// A fraction in percent, with this number of digits.
 pub(super) fn percent(fraction: f64, digits: usize) -> String {
     format!("{:.digits$} %", fraction * 100.0)
 }
 
-/// A value with digits enough for an axis or a table, whatever its size.
+/// A value with enough digits for an axis or a table.
 pub(super) fn value(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".to_owned(),
@@ -229,7 +230,7 @@ pub(super) fn value(value: f64) -> String {
     }
 }
 
-/// Seconds in two units at most.
+/// A length of time, given in seconds, in at most two units.
 pub(super) fn span(seconds: f64) -> String {
     if seconds > 0.0 && seconds < 1.0 {
         let (value, unit) = if seconds < 1e-3 {

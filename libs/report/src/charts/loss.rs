@@ -1,4 +1,4 @@
-//! Where the loss went: what dedicated nodes would have done, each loss, and what was done.
+//! Losses: what dedicated nodes would have done, each loss, and what was done.
 
 use std::fmt::Write;
 

@@ -115,7 +115,7 @@ fn days_and_splits_of_losses_alone_are_drawn() {
         ..report()
     };
     let page = render(&report);
-    assert!(page.contains("Where the loss went"));
+    assert!(page.contains("Losses"));
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
 }
 
@@ -325,7 +325,7 @@ fn full() -> Report {
             question: "What would it have gained?".to_owned(),
             text: "A <lot>.".to_owned(),
         }],
-        doubts: vec!["The log is short.".to_owned()],
+        caveats: vec!["The log is short.".to_owned()],
         harm: vec!["Nodes went back at once.".to_owned()],
         ..report()
     }
@@ -339,10 +339,10 @@ fn a_long_report_shows_every_part_and_stays_small() {
     for heading in [
         "Pool and use",
         "Efficiency by day",
-        "Where the loss went",
+        "Losses",
         "What would it have gained?",
-        "What to bear in mind",
-        "What harm there could be",
+        "Caveats",
+        "Possible harm",
         "The first trainers",
         "Node by node",
         "Are forecasts right?",

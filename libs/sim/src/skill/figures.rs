@@ -81,7 +81,7 @@ impl OrderFigures {
         } else if self.reversed {
             "nodes are taken from the end"
         } else {
-            "no order can be told"
+            "no order is recognisable"
         }
     }
 }
