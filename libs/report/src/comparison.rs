@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 /// Rows of replays in groups, each a sweep of one setting or a list of variants.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Heading.
+    /// Heading of the page.
     pub title: String,
-    /// What stands below it; how many figures agree, if empty.
+    /// Line under the heading; the number of figures that agree, if empty.
     #[serde(default)]
     pub subtitle: String,
-    /// What stands beside ours, in a few words; what was published, if empty.
+    /// Name of the reference beside our figures; the publication, if empty.
     #[serde(default)]
     pub beside: String,
     /// The groups, in the order of the page.
@@ -19,67 +19,67 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
-/// Rows that belong together.
+/// A group of rows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Group {
-    /// Heading.
+    /// Heading of the group.
     pub title: String,
-    /// What is swept, with its unit.
+    /// Name of the swept setting, with its unit.
     pub x_label: String,
-    /// The rows. If all have an `x` and these differ, lines are drawn over it, else one line of
-    /// dots for each row.
+    /// The rows. If all have an `x` and these differ, the chart has lines over `x`, else a line
+    /// of dots for each row.
     pub rows: Vec<ComparedRow>,
 }
 
-/// One replay.
+/// The figures of one replay.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ComparedRow {
-    /// What it is called.
+    /// Label of the replay.
     pub label: String,
-    /// Its value of what is swept.
+    /// Its value of the swept setting.
     pub x: Option<f64>,
-    /// Its figures; those of one name are drawn together.
+    /// Its figures. Figures of one name share a chart.
     pub figures: Vec<ComparedFigure>,
 }
 
 /// One figure of a replay.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ComparedFigure {
-    /// What it is called, with its unit.
+    /// Name of the figure, with its unit.
     pub name: String,
-    /// What came out; not a number if the replay failed.
+    /// Our value; NaN if the replay failed.
     pub ours: f64,
-    /// What was published, if anything was.
+    /// Published value, if there is one.
     pub published: Option<f64>,
-    /// Largest difference, in the figure's own unit, that counts as agreement.
+    /// Largest difference that counts as agreement, in the figure's unit.
     pub tolerance: Option<f64>,
 }
 
-/// Whether a figure is what was published.
+/// Agreement of a figure with its published value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agreement {
     /// Within the tolerance.
     Agrees,
-    /// Beyond it, or not a number.
+    /// Beyond the tolerance, or NaN.
     Differs,
-    /// Nothing was published, or no tolerance is known.
+    /// Without a published value or a tolerance.
     Open,
 }
 
 impl ComparedFigure {
-    /// Ours less what was published.
+    /// Our value less the published one.
     #[must_use]
     pub fn difference(&self) -> Option<f64> {
         self.published.map(|published| self.ours - published)
     }
 
-    /// Whether it is what was published.
+    /// Agreement with the published value.
     #[must_use]
     pub fn agreement(&self) -> Agreement {
         match (self.difference(), self.tolerance) {
             (Some(difference), Some(tolerance)) => {
-                // Not a number is in no tolerance.
+                // NaN is in no tolerance.
                 if difference.abs() <= tolerance {
                     Agreement::Agrees
                 } else {
@@ -105,7 +105,7 @@ impl Group {
 }
 
 impl ComparedRow {
-    /// Its figure of a name.
+    /// The figure of a name.
     pub(super) fn figure(&self, name: &str) -> Option<&ComparedFigure> {
         self.figures.iter().find(|figure| figure.name == name)
     }

@@ -7,7 +7,7 @@ use super::comparison::{Agreement, ComparedFigure, Comparison, Group};
 use super::shell::{self, Cell, Table};
 use super::svg::{escape, value};
 
-/// Draws a comparison as one HTML page that needs nothing else.
+/// Draws a comparison as one self-contained HTML page.
 #[must_use]
 pub fn render_comparison(comparison: &Comparison) -> String {
     let (mut agree, mut judged) = (0_u32, 0_u32);
@@ -60,7 +60,7 @@ fn one(out: &mut String, group: &Group, legend: &str) {
     shell::section(out, &group.title, legend, &content, &table(group).html());
 }
 
-/// Ours, published and difference of each figure, a line for each row.
+/// The table of a group: our value, published value and difference of each figure.
 fn table(group: &Group) -> Table {
     let mut head = vec![if group.x_label.is_empty() {
         "row".to_owned()

@@ -1,45 +1,45 @@
-//! What a report shows, as plain data.
+//! The content of a report, as plain data.
 
 use lacuna_sim::pool_stats::{HoleBin, PoolStats};
 use lacuna_sim::skill::Evaluation;
 use serde::{Deserialize, Serialize};
 
-/// Everything that a report shows. Empty parts are left out of the page.
+/// The content of a report. Empty parts are left out of the page.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Heading.
+    /// Heading of the page.
     pub title: String,
-    /// One line under the heading.
+    /// Line under the heading.
     pub subtitle: String,
     /// The answer in words, first on the page.
     #[serde(default)]
     pub answer: Vec<Answer>,
-    /// What makes the answer less certain: what the log lacks, and what was assumed in its place.
+    /// Caveats of the answer: gaps of the log, and assumptions in their place.
     #[serde(default)]
     pub caveats: Vec<String>,
     /// Headline figures: label and value, the most important first.
     pub figures: Vec<(String, String)>,
-    /// What was asked for: label and value.
+    /// Settings: label and value.
     pub settings: Vec<(String, String)>,
     /// The pool over time, in order of time.
     pub pool: Vec<PoolPoint>,
     /// Efficiency from the start until each time: seconds since the start, fraction.
     pub efficiency: Vec<(f64, f64)>,
-    /// Day by day.
+    /// Totals day by day.
     pub days: Vec<DayRow>,
     /// The trainers, in order of admission.
     pub trainers: Vec<TrainerRow>,
-    /// Trainers that are not in the list, for it is bounded.
+    /// Number of trainers beyond the bound of the list.
     pub trainers_left_out: u64,
-    /// What single nodes did in a chosen window.
+    /// The state of single nodes in a chosen window.
     pub gantt: Option<Gantt>,
     /// Holes by length.
     pub holes: Vec<HoleBin>,
-    /// What was lost, as far as it was charged; drawn if `loss` is absent.
+    /// Charged losses; drawn if `loss` is absent.
     pub losses: Option<Losses>,
-    /// How the work that dedicated nodes would have done splits into losses and work done.
+    /// The split of dedicated samples into losses and samples done.
     pub loss: Option<LossSplit>,
-    /// How good forecasts would have been.
+    /// Skill of forecasts on the trace.
     pub calibration: Option<Evaluation>,
     /// Wall-clock seconds of each decision; drawn if `solves` is empty.
     pub solve_seconds: Vec<f64>,
@@ -49,16 +49,16 @@ pub struct Report {
     pub pool_stats: Option<PoolStats>,
     /// The log and its machine: label and value.
     pub machine: Vec<(String, String)>,
-    /// What can be said about harm to batch jobs, one paragraph each.
+    /// The statement on harm to batch jobs, one paragraph each.
     pub harm: Vec<String>,
     /// Remarks at the end of the page, one paragraph each.
     pub notes: Vec<String>,
 }
 
-/// One question of a planner, and what the replay says to it.
+/// A question of a centre's planner, and the replay's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// The question.
+    /// The question, one sentence.
     pub question: String,
     /// The answer, some sentences.
     pub text: String,
@@ -71,42 +71,42 @@ pub struct PoolPoint {
     pub at_s: f64,
     /// Nodes in the pool.
     pub pool: u32,
-    /// Nodes that train.
+    /// Nodes with a trainer.
     pub used: u32,
 }
 
-/// One trainer.
+/// One admission of a trainer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerRow {
-    /// Its name.
+    /// Name of the trainer.
     pub name: String,
-    /// When it was admitted, seconds since the start.
+    /// Time of admission, seconds since the start.
     pub admitted_s: f64,
-    /// When it ended, if it did.
+    /// Time at which its work was done, if it was, seconds since the start.
     pub ended_s: Option<f64>,
     /// Samples done.
     pub samples: f64,
-    /// Times that it lost nodes unasked.
+    /// Departures that hit it.
     pub preemptions: u64,
-    /// Its size from each moment on: seconds since the start, nodes.
+    /// Its size after each change: seconds since the start, nodes.
     pub sizes: Vec<(f64, u32)>,
 }
 
-/// What changes cost, in samples.
+/// Costs of changes, samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Losses {
     /// Samples done.
     pub samples: f64,
-    /// Lost to changes that the planner made.
+    /// Samples lost to changes by the planner.
     pub rescale: f64,
-    /// Lost to nodes that left.
+    /// Samples lost to departures.
     pub preempt: f64,
 }
 
-/// One day of a run.
+/// Totals of one day.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DayRow {
-    /// Its date, or its number.
+    /// Date or number of the day.
     pub label: String,
     /// Node-hours that the pool offered.
     pub offered_node_hours: f64,
@@ -114,56 +114,57 @@ pub struct DayRow {
     pub used_node_hours: f64,
     /// Samples done.
     pub samples: f64,
-    /// Samples lost to changes that the planner made.
+    /// Samples lost to changes by the planner, in the day.
     pub rescale: f64,
-    /// Samples lost to nodes that left.
+    /// Samples lost to departures, in the day.
     pub preempt: f64,
-    /// Work done over that of dedicated nodes with the day's node-time, if there was any.
+    /// Efficiency: samples done over the samples of dedicated nodes with the day's node-time, if
+    /// there was any.
     pub efficiency: Option<f64>,
 }
 
-/// Decisions that took about as long.
+/// A bin of decisions by wall-clock time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SolveBin {
-    /// The shortest, wall-clock seconds; the longest is where the next bin begins.
+    /// Lower edge, seconds. The upper edge is the lower edge of the next bin.
     pub from_s: f64,
-    /// How many.
+    /// Number of decisions.
     pub count: u64,
 }
 
-/// What a part of the work was lost to.
+/// Cause of a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossKind {
-    /// Not lost: what dedicated nodes would have done, the whole.
+    /// Not a loss: the whole work of dedicated nodes.
     Whole,
-    /// Changes that the planner made.
+    /// Changes by the planner.
     Rescale,
-    /// Nodes that left.
+    /// Departures of nodes.
     Preempt,
     /// Nodes of the pool without a trainer.
     Waiting,
-    /// Nodes of trainers that have done their work and wait for the next event.
+    /// Nodes of trainers whose work is done, until the next event.
     Idling,
-    /// The rest: sizes that change, so that work lies elsewhere on the scaling curve.
+    /// The rest: changing sizes, so that trainers work elsewhere on their scaling curves.
     Curve,
-    /// Not lost: work done.
+    /// Not a loss: the work done.
     Done,
 }
 
-/// A part of the work.
+/// A part of the work of dedicated nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LossPart {
-    /// What it is called.
+    /// Label of the part.
     pub label: String,
-    /// What it was lost to.
+    /// Cause of the loss.
     pub kind: LossKind,
-    /// Samples.
+    /// Work of the part, samples.
     pub samples: f64,
 }
 
 impl LossPart {
-    /// Its class in the style sheet.
+    /// Class of the part in the style sheet.
     pub(super) const fn class(&self) -> &'static str {
         match self.kind {
             LossKind::Whole => "whole",
@@ -177,49 +178,50 @@ impl LossPart {
     }
 }
 
-/// How the work of dedicated nodes splits: `dedicated` less all `parts` is `done`.
+/// The split of dedicated samples: `dedicated` less all `parts` is `done`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LossSplit {
-    /// Samples that the same trainers do on as much dedicated node-time.
+    /// Samples of the same trainers on as much dedicated node-time.
     pub dedicated: f64,
-    /// The losses.
+    /// Losses by cause.
     pub parts: Vec<LossPart>,
     /// Samples done.
     pub done: f64,
 }
 
-/// What single nodes did in a window of time.
+/// The state of single nodes in a window of time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Gantt {
-    /// Its start, seconds since the start of the run.
+    /// Start of the window, seconds since the start of the replay.
     pub from_s: f64,
-    /// Its end.
+    /// End of the window, seconds since the start of the replay.
     pub until_s: f64,
-    /// The nodes.
+    /// One row for each node.
     pub rows: Vec<GanttRow>,
 }
 
-/// One node.
+/// The holes of one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GanttRow {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Its holes, cut where the trainer changes; between them are batch jobs.
+    /// Its holes, cut where the trainer changes. Between them the node has batch jobs.
     pub segments: Vec<GanttSegment>,
 }
 
 /// A part of a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GanttSegment {
-    /// Its start, seconds since the start of the run.
+    /// Start of the part, seconds since the start of the replay.
     pub from_s: f64,
-    /// Its end.
+    /// End of the part, seconds since the start of the replay.
     pub until_s: f64,
-    /// The trainer in it, by its place in the report's list; none if the hole lay waste.
+    /// The trainer on the node, by its place in the report's list; none if the node is idle.
     pub trainer: Option<u32>,
 }
 
-/// Sorts decisions by wall-clock time, four bins to a decade.
+/// Sorts decisions into bins of wall-clock time, four to a decade. Each item is a time in seconds
+/// and a number of decisions.
 #[must_use]
 pub fn bin_solves(seconds: impl IntoIterator<Item = (f64, u64)>) -> Vec<SolveBin> {
     const PER_DECADE: f64 = 4.0;

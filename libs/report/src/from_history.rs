@@ -1,4 +1,4 @@
-//! What a replay remembers, as a report shows it.
+//! The history of a replay becomes parts of a report.
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_sim::{Day, History, Life};
@@ -45,8 +45,8 @@ pub(super) fn days(history: &History, start: Timestamp, utc_offset_s: i64) -> Ve
     history.days.iter().map(row).collect()
 }
 
-/// The window node by node. Where a trainer has done its work and waits for the next event, its
-/// nodes lie waste.
+/// The window node by node. Nodes of a trainer whose work is done count as idle until the next
+/// event.
 pub(super) fn gantt(history: &History) -> Option<Gantt> {
     let window = history.gantt.as_ref()?;
     let ended = |trainer: Option<u32>| {
@@ -96,8 +96,8 @@ fn split(segment: GanttSegment, at_s: f64) -> impl Iterator<Item = GanttSegment>
 
 /// The date of a moment in UTC.
 ///
-/// Days since 0000-03-01, in eras of 400 years: a year that begins in March has its leap day
-/// last (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
+/// Days are counted from 0000-03-01, in eras of 400 years: a year that begins in March has its
+/// leap day last (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
 pub(super) fn date(at: Timestamp) -> String {
     let days = at.unix_ms().div_euclid(86_400_000) + 719_468;
     let era = days.div_euclid(146_097);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_a_finished_trainer_lie_waste() {
+    fn nodes_of_a_trainer_whose_work_is_done_are_idle() {
         let segment = GanttSegment {
             from_s: 10.0,
             until_s: 20.0,

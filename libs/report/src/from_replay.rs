@@ -1,4 +1,4 @@
-//! A report of a replay.
+//! A replay becomes a report.
 
 use lacuna_model::TrainerSpec;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
@@ -11,30 +11,29 @@ use super::harm::{self, HarmInput};
 use super::svg::{count, percent, span};
 use super::{answer, from_history};
 
-/// What a replay was made from.
+/// Input of a replay, and settings of its report.
 #[derive(Clone)]
 pub struct Source<'a> {
     /// Name of the trace.
     pub name: &'a str,
-    /// What was replayed.
+    /// The trace of the replay.
     pub trace: &'a dyn PoolTrace,
     /// The trainers.
     pub trainers: &'a [TrainerSpec],
-    /// How the pool's statistics are to be taken.
+    /// Settings of the pool's statistics.
     pub pool: PoolOptions,
-    /// How forecasts are to be scored; not at all if absent.
+    /// Settings of forecast skill; without them forecasts are not scored.
     pub calibration: Option<SkillOptions>,
-    /// Whether a simulated scheduler started the batch jobs; else the trace tells what nodes
-    /// did.
+    /// Whether a simulated scheduler started the batch jobs. Otherwise holes are recorded.
     pub simulated: bool,
-    /// What is known of the log and its machine, label and value.
+    /// The log and its machine: label and value.
     pub machine: &'a [(String, String)],
-    /// Remarks on the trace, such as damage or a doubtful end.
+    /// Caveats of the trace, such as damage or an uncertain end.
     pub notes: &'a [String],
 }
 
 impl<'a> Source<'a> {
-    /// A trace that tells what nodes did, with forecasts scored.
+    /// The input of a replay of recorded holes, with scores of forecasts.
     #[must_use]
     pub fn new(name: &'a str, trace: &'a dyn PoolTrace, trainers: &'a [TrainerSpec]) -> Self {
         Self {
@@ -50,14 +49,14 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Points of the efficiency curve: each costs a static replay if trainers differ.
+/// Points of the efficiency curve. Each costs a static replay if trainers differ.
 const POINTS: usize = 48;
 
-/// Fills a report from a replay that remembered its history. Walks over the trace once for
-/// the pool's statistics and once to score forecasts.
+/// Fills a report from a replay with a history. One walk over the trace takes the pool's
+/// statistics, another scores forecasts.
 ///
 /// # Errors
-/// [`SimError`] from the static replays that efficiency is measured by, and from the walks.
+/// [`SimError`] of the static replays for dedicated samples, and of the walks.
 pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, SimError> {
     let summary = &replayed.summary;
     let empty = History::default();
@@ -125,7 +124,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     })
 }
 
-/// The headline.
+/// The headline figures.
 fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
     let rest = &pool.without_outages;
@@ -170,7 +169,7 @@ fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
     figures
 }
 
-/// Losses.
+/// The split of dedicated samples, with labels.
 fn split(loss: &Loss) -> LossSplit {
     let parts = [
         ("rescaling", LossKind::Rescale, loss.rescale),
@@ -196,7 +195,7 @@ fn split(loss: &Loss) -> LossSplit {
     }
 }
 
-/// What was asked for.
+/// The settings as labels and values.
 fn settings(summary: &Summary) -> Vec<(String, String)> {
     let settings = &summary.settings;
     let row = |label: &str, value: String| (label.to_owned(), value);
@@ -222,7 +221,7 @@ fn settings(summary: &Summary) -> Vec<(String, String)> {
     ]
 }
 
-/// Efficiency from the start until each of some moments.
+/// Efficiency from the start until each of at most [`POINTS`] moments.
 fn efficiency(
     source: &Source<'_>,
     replayed: &Replayed,
@@ -254,7 +253,7 @@ fn efficiency(
     Ok(curve)
 }
 
-/// The word that a setting has on the command line and in JSON.
+/// The name of a setting's value, as on the command line and in JSON.
 fn word(setting: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(setting).unwrap_or_default();
     match value.as_str() {

@@ -1,4 +1,4 @@
-//! Bars: holes by length, days, decisions by time.
+//! Bar charts: holes by length, days, decisions by time.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use lacuna_sim::pool_stats::HoleBin;
 use crate::data::{DayRow, SolveBin};
 use crate::svg::{Frame, WIDTH, count, open, percent, rect, share, text, value_axis};
 
-/// Two bars for each length of hole: share of all holes, share of their node-time.
+/// Holes by length: for each bin its share of all holes, and its share of their node-time.
 pub(crate) fn holes(bins: &[HoleBin]) -> String {
     let holes: u64 = bins.iter().map(|bin| bin.count).sum();
     let hours: f64 = bins.iter().map(|bin| bin.node_hours).sum();
@@ -22,12 +22,12 @@ pub(crate) fn holes(bins: &[HoleBin]) -> String {
     paired(&pairs, "holes by length: share of number and of node-time")
 }
 
-/// Two shares of the same thing.
+/// Two shares of one bin.
 pub(super) struct Pair {
     pub(super) label: String,
-    /// The left bar.
+    /// Share of the left bar.
     pub(super) pale: f64,
-    /// The right bar.
+    /// Share of the right bar.
     pub(super) full: f64,
 }
 
@@ -59,8 +59,8 @@ pub(super) fn paired(pairs: &[Pair], name: &str) -> String {
     out + "</svg>"
 }
 
-/// One bar of efficiency for each day; its width is the day's share of the offered node-time,
-/// so that a day with few nodes does not weigh as much as one with many.
+/// One bar of efficiency for each day. Its width is the day's share of the offered node-time, so
+/// a day with few nodes weighs less.
 pub(crate) fn days(days: &[DayRow]) -> String {
     let offered = |day: &DayRow| day.offered_node_hours.max(0.0);
     let total: f64 = days.iter().map(offered).sum();
@@ -100,7 +100,7 @@ pub(crate) fn days(days: &[DayRow]) -> String {
                 &format!("{:.0}", efficiency * 100.0),
             );
         }
-        // The end of a date is what differs; the table below has it whole.
+        // Only the end of the date fits; the table below has the whole date.
         if width >= 34.0 {
             let short = day.label.get(5..).unwrap_or(&day.label);
             text(
@@ -115,7 +115,7 @@ pub(crate) fn days(days: &[DayRow]) -> String {
     out + "</svg>"
 }
 
-/// How long decisions took: their number by time, on a logarithmic scale.
+/// Number of decisions by wall-clock time, on a logarithmic scale.
 pub(crate) fn solves(bins: &[SolveBin]) -> String {
     let top = bins.iter().map(|bin| bin.count).max().unwrap_or(1) as f64;
     let frame = Frame::wide(190.0, bins.len() as f64, top * 1.12);
@@ -154,7 +154,7 @@ pub(crate) fn solves(bins: &[SolveBin]) -> String {
     out + "</svg>"
 }
 
-/// The edge of a bin of decisions: two digits that count.
+/// The edge of a bin of decisions, with two significant digits.
 fn edge(seconds: f64) -> String {
     let (value, unit) = match seconds {
         s if s < 0.999e-6 => (s * 1e9, "ns"),

@@ -1,4 +1,4 @@
-//! What share of holes stayed open, over the probability that was forecast for it.
+//! Calibration: share of holes that stayed open, over its forecast probability.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use crate::svg::{Frame, WIDTH, count, open, percent, span, text};
 
 const HEIGHT: f64 = 312.0;
 
-/// Where an axis may begin, the largest first.
+/// Starts of an axis, the largest first.
 const LOWEST: [f64; 4] = [0.96, 0.8, 0.6, 0.0];
 
-/// One diagram for each horizon, side by side; a dot for each bin of forecasts, its area by the
-/// number of them. On the diagonal forecasts come true.
+/// One diagram for each horizon, side by side. Each dot is a bin of forecasts, with an area by
+/// their number. Calibrated forecasts lie on the diagonal.
 pub(crate) fn calibration(predictors: &[&PredictorSkill]) -> String {
     let horizons: Vec<f64> = predictors
         .iter()
@@ -75,8 +75,8 @@ pub(crate) fn calibration(predictors: &[&PredictorSkill]) -> String {
     out + "</svg>"
 }
 
-/// Where the axes of a horizon begin: forecasts of what is nearly certain would be one spot on
-/// axes from zero. The first predictor decides, as it is the one that is used.
+/// Start of the axes of a horizon. On axes from zero nearly certain forecasts would be one spot.
+/// The first predictor decides, as services use it.
 fn lowest(predictors: &[&PredictorSkill], horizon_s: f64) -> f64 {
     let first = predictors.first();
     let scores = first.into_iter().flat_map(|p| &p.horizons);
@@ -90,7 +90,7 @@ fn lowest(predictors: &[&PredictorSkill], horizon_s: f64) -> f64 {
     fits.unwrap_or(0.0)
 }
 
-/// Whether forecasts lie where the axes do not reach.
+/// Whether a bin lies below the start of the axes.
 fn beyond(bin: &ReliabilityBin, lowest: f64) -> bool {
     bin.count > 0 && bin.predicted.min(bin.observed) < lowest
 }

@@ -1,11 +1,11 @@
-//! Ours beside published: lines over what is swept, or one line of dots for each row.
+//! Our figures beside published ones: lines over a swept setting, or a line of dots for each row.
 
 use std::fmt::Write;
 
 use crate::comparison::{ComparedFigure, Group};
 use crate::svg::{Frame, open, round_step, text, ticks, value, value_axis};
 
-/// Half as wide as other charts: two stand side by side.
+/// Half the width of other charts: two of them are side by side.
 const HALF: f64 = 520.0;
 const HEIGHT: f64 = 250.0;
 const ROW: f64 = 26.0;
@@ -51,7 +51,7 @@ fn range<'a>(figures: impl Iterator<Item = &'a ComparedFigure>) -> (f64, f64) {
     (low - room, high + room)
 }
 
-/// A scale of what is swept: logarithmic if it spans much.
+/// The scale of a swept setting, which is logarithmic for a large range.
 #[derive(Clone, Copy)]
 enum Scale {
     Linear,
@@ -215,7 +215,7 @@ fn dot(out: &mut String, (x, y): (f64, f64), figure: &ComparedFigure) {
     );
 }
 
-/// Writes values with the digits that tell the ticks of a range apart.
+/// Writes values with enough digits to distinguish the ticks of a range.
 fn plain(&(low, high): &(f64, f64)) -> impl Fn(f64) -> String + use<> {
     let step = round_step(high - low, 6.0);
     let digits = (-step.log10().floor()).clamp(0.0, 6.0) as usize;

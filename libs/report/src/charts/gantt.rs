@@ -1,28 +1,28 @@
-//! A window of time, node by node: batch jobs, trainers in holes, and holes that lie waste.
+//! A window of time, node by node: batch jobs, trainers in holes, and idle holes.
 
 use std::fmt::Write;
 
 use crate::data::{Gantt, TrainerRow};
 use crate::svg::{Frame, WIDTH, escape, open, rect, span, text, time_axis};
 
-/// Colours that trainers take turns in.
+/// Number of colours over which trainers rotate.
 const TURNS: u32 = 6;
-/// More rows than this do not fit on a page of paper.
+/// Most rows, by the height of a page of paper.
 const ROWS: usize = 72;
 
-/// Rows that are drawn, the height of one, and of the whole.
+/// Number of rows, height of a row, and height of the drawing.
 fn heights(gantt: &Gantt) -> (usize, f64, f64) {
     let rows = gantt.rows.len().min(ROWS);
     let of_row = if rows > 36 { 11.0 } else { 16.0 };
     (rows, of_row, of_row * rows as f64 + 38.0)
 }
 
-/// The height of the window's drawing.
+/// Height of the drawing.
 pub(crate) fn gantt_height(gantt: &Gantt) -> f64 {
     heights(gantt).2
 }
 
-/// The window; trainers are named by their place in `trainers`.
+/// Draws the window. `trainers` gives the names of trainers by their places.
 pub(crate) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
     let (rows, row_height, height) = heights(gantt);
     let longest = gantt.rows.iter().map(|row| row.node.chars().count()).max();
@@ -74,7 +74,7 @@ pub(crate) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
     out + "</svg>"
 }
 
-/// Shapes of one colour together, which keeps the page small.
+/// Paths by colour: one path for all shapes of a colour keeps the page small.
 #[derive(Default)]
 struct Shapes {
     holes: String,
@@ -86,7 +86,7 @@ struct Shapes {
 
 impl Shapes {
     fn add(&mut self, trainer: Option<u32>, (from, until): (f64, f64), (y, height): (f64, f64)) {
-        // The ground of a hole is that of the page, so that holes are seen without colours too.
+        // A hole has the ground of the page, so that it is visible without colours too.
         let _ = write!(
             self.holes,
             "M{from:.1} {y:.1}H{until:.1}v{height:.1}H{from:.1}z"
@@ -99,7 +99,7 @@ impl Shapes {
                 let _ = write!(self.cuts, "M{from:.1} {y:.1}v{height:.1}");
             }
             None => {
-                // Wasted holes are low, so that they can be told without colours.
+                // Idle holes are low, so that they differ without colours too.
                 let (top, low) = (y + height * 0.55, height * 0.45);
                 let _ = write!(
                     self.wasted,

@@ -1,4 +1,4 @@
-//! The pool alone: its size over time, how often it has which size, and when in the week.
+//! The pool: its size over time, the time at each size, and its mean by hour of the week.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::style::STEPS;
 use crate::svg::{Frame, WIDTH, count, open, rect, text, time_axis, value_axis};
 use super::bars::{Pair, paired};
 
-/// Mean pool over time, and between which sizes it went.
+/// Mean pool over time, with its smallest and largest size.
 pub(crate) fn over_time(stats: &PoolStats) -> String {
     let columns = &stats.timeline;
     let top = columns.iter().map(|c| f64::from(c.max)).fold(1.0, f64::max);
@@ -85,7 +85,7 @@ pub(crate) fn week(stats: &PoolStats) -> String {
     let hours = || stats.week.iter().flatten().flatten().copied();
     let most = hours().fold(1.0, f64::max);
     let least = hours().fold(most, f64::min);
-    // The colours span what there is, but at least a factor of two: less is no difference.
+    // Colours span the values, and at least a factor of two, so that small differences stay small.
     let (low, range) = ((least + 1.0).ln(), ((most + 1.0) / (least + 1.0)).ln());
     let range = range.max(std::f64::consts::LN_2);
     let (cell, row) = (39.0, 22.0);
@@ -104,7 +104,7 @@ pub(crate) fn week(stats: &PoolStats) -> String {
                 rect(&mut out, "batch", (x, y), cell - 1.5, row - 1.5);
                 continue;
             };
-            // Equal ratios, as a few very idle hours would else hide all others.
+            // Steps of equal ratio keep a few very idle hours from hiding all others.
             let place = ((mean + 1.0).ln() - low) / range;
             let step = ((place * STEPS as f64) as usize).min(STEPS - 1);
             rect(&mut out, &format!("v{step}"), (x, y), cell - 1.5, row - 1.5);

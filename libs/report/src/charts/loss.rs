@@ -1,4 +1,4 @@
-//! Losses: what dedicated nodes would have done, each loss, and what was done.
+//! Losses: the work of dedicated nodes, each loss, and the work done.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use crate::svg::{WIDTH, escape, open, percent, rect, share, text, value};
 
 const ROW: f64 = 27.0;
 
-/// A bar for the whole, then each loss where the one before ended, and what is left. A part
-/// below zero is a gain: it is drawn to the right.
+/// A waterfall: a bar for the whole, each loss from the end of the one before, and the rest. A
+/// part below zero is a gain and extends to the right.
 pub(crate) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossPart) -> String {
     let height = ROW * (parts.len() as f64 + 2.0) + 8.0;
     let mut out = open(
@@ -23,7 +23,7 @@ pub(crate) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossPart) -> Str
         level -= part.samples;
         high = high.max(level);
     }
-    // Where no node was ever there, there is nothing to draw, and nothing to divide by.
+    // Without any node-time there is nothing to draw, and the divisor would be zero.
     let scale = if high > 0.0 {
         (right - left) / high
     } else {
@@ -71,7 +71,7 @@ pub(crate) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossPart) -> Str
     out + "</svg>"
 }
 
-/// One bar: what was done, and what changes cost; for where no more is known.
+/// One bar of the work done and the costs of changes, if only these are known.
 pub(crate) fn simple(parts: &[LossPart]) -> String {
     let total: f64 = parts.iter().map(|part| part.samples.max(0.0)).sum();
     let mut out = open(WIDTH, 74.0, "work done and work lost");

@@ -1,14 +1,14 @@
-//! Step functions over the time of a run.
+//! Step functions over the time of a replay.
 
 use std::fmt::Write;
 
 use crate::data::PoolPoint;
 use crate::svg::{Frame, WIDTH, count, open, percent, time_axis, value_axis};
 
-/// Columns that a long run is drawn in; each shows the mean over its time.
+/// Number of columns of a long replay. Each shows the mean over its time.
 pub(super) const COLUMNS: usize = 450;
 
-/// Time means of a step function in equal columns of `[0, to)`; `steps` in order of time.
+/// Time means of a step function in equal columns of `[0, to)`. `steps` are in order of time.
 pub(super) fn columns(
     steps: impl IntoIterator<Item = (f64, f64)>,
     to: f64,
@@ -43,7 +43,7 @@ pub(super) fn columns(
     means
 }
 
-/// A filled step curve over the columns; the frame's baseline is its lower edge.
+/// A filled step curve over the columns, with the frame's baseline as its lower edge.
 pub(super) fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) {
     let width = frame.width / means.len().max(1) as f64;
     let _ = write!(
@@ -63,7 +63,7 @@ pub(super) fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) 
 /// The height of the drawing of pool and use.
 pub(crate) const POOL_HEIGHT: f64 = 260.0;
 
-/// Nodes in the pool, and those of them that train.
+/// Nodes in the pool, and nodes with a trainer.
 pub(crate) fn pool(points: &[PoolPoint], end_s: f64) -> String {
     let idle = columns(
         points.iter().map(|p| (p.at_s, f64::from(p.pool))),

@@ -1,34 +1,35 @@
-//! Figures of several predictors side by side: one bar each, from where nothing is known.
+//! Figures of several predictors side by side: one bar each, from the value without knowledge.
 
 use std::fmt::Write;
 
 use crate::svg::{WIDTH, open, rect, text};
 
-/// Room for the predictors' names.
+/// Width of the predictors' names.
 const NAMES: f64 = 176.0;
-/// Between two rows, and above the first.
+/// Height of a row.
 const ROW: f64 = 24.0;
+/// Height above the first row.
 const HEAD: f64 = 30.0;
-/// Characters of a name that fit.
+/// Most characters of a name.
 const FITS: usize = 27;
-/// A bar at least as wide as this stands for a figure that is not nothing.
+/// Least width of the bar of a figure.
 const THIN: f64 = 1.0;
 
 /// One figure of all predictors.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Panel {
-    /// What it is.
+    /// Name of the figure.
     pub(crate) title: String,
-    /// The figure of who knows nothing, where bars begin.
+    /// The figure without knowledge, where bars begin.
     pub(crate) base: f64,
-    /// Where the axis ends.
+    /// Both ends of the axis.
     pub(crate) range: (f64, f64),
-    /// By predictor; nothing where there is no figure.
+    /// Values by predictor, if they exist.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// A row for each predictor, a column for each figure; the better, the further right. A bar that
-/// would leave its column is cut, and says so by an open end.
+/// A row for each predictor, a column for each figure; better is further right. A bar that would
+/// leave its column is cut, and its end is marked.
 pub(crate) fn skill(names: &[&str], panels: &[Panel]) -> String {
     let height = HEAD + ROW * names.len() as f64 + 8.0;
     let mut out = open(WIDTH, height, "skill of predictors by horizon");
@@ -45,7 +46,7 @@ pub(crate) fn skill(names: &[&str], panels: &[Panel]) -> String {
 }
 
 fn column(out: &mut String, panel: &Panel, (left, slot): (f64, f64), height: f64) {
-    // The figure stands beside its bar, on either side.
+    // The value is beside its bar, on either side.
     let (from, width) = (left + 42.0, slot - 90.0);
     let (low, high) = panel.range;
     let span = (high - low).max(f64::MIN_POSITIVE);
@@ -89,7 +90,7 @@ fn column(out: &mut String, panel: &Panel, (left, slot): (f64, f64), height: f64
     }
 }
 
-/// A name that does not reach beyond its room.
+/// A name cut to its width.
 fn fitted(name: &str) -> String {
     if name.chars().count() <= FITS {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! One lane for each trainer that runs at a time, its nodes as colour.
+//! One lane for each trainer at a time, with its size as colour.
 
 use std::fmt::Write;
 
@@ -7,19 +7,19 @@ use crate::style::STEPS;
 use crate::svg::{Frame, WIDTH, escape, open, span, text, time_axis};
 use super::over_time::columns;
 
-/// Columns of time: what is shorter shows as its mean.
+/// Number of columns of time. Each shows the mean over its time.
 const COLUMNS: usize = 400;
-/// With more trainers there would be more names than shapes to see.
+/// Most trainers of a chart with names.
 const NAMED: usize = 600;
-/// More lanes than this do not fit on a page.
+/// Most lanes, by the height of a page.
 const LANES: usize = 60;
 
-/// A trainer narrower than this gets no cut before it.
+/// Least width of a trainer with a cut before it.
 const CUT: f64 = 6.0;
-/// An end and a beginning this close are one moment, written by different sums, seconds.
+/// An end and a beginning this close are one moment with different rounding, seconds.
 const TOGETHER_S: f64 = 1e-3;
 
-/// Puts trainers into as few lanes as needed so that no two in a lane overlap.
+/// Puts trainers into the fewest lanes without overlaps.
 fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
     let mut lanes: Vec<(f64, Vec<&TrainerRow>)> = Vec::new();
     for trainer in trainers {
@@ -39,8 +39,8 @@ fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
     lanes.into_iter().map(|(_, lane)| lane).collect()
 }
 
-/// The step of colour for a size: none without nodes, steps of equal ratio above, because
-/// doubling a small trainer matters as much as doubling a large one.
+/// The step of colour of a size; none without nodes. Steps have equal ratios, since doubling a
+/// small trainer matters as much as doubling a large one.
 fn step(nodes: f64, most: f64) -> Option<usize> {
     if nodes < 0.05 {
         return None;
@@ -60,7 +60,7 @@ fn edges(most: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The timeline of all trainers, its scale of colours on top.
+/// The timeline of all trainers, with its scale of colours on top.
 pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     let all = lanes(rows, end_s);
     let shown = all.len().min(LANES);
@@ -98,7 +98,7 @@ pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
                 frame.x(row.admitted_s),
                 frame.x(row.ended_s.unwrap_or(end_s)),
             );
-            // Cuts closer together would hide what lies between them.
+            // Closer cuts would hide the trainers between them.
             if until - from >= CUT {
                 let _ = write!(cuts, "M{from:.1} {y:.1}v{:.1}", lane_height - 2.0);
             }
@@ -128,7 +128,7 @@ pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     out + "</svg>"
 }
 
-/// Draws a lane: runs of columns of one colour as one shape.
+/// Draws a lane: consecutive columns of one colour are one shape.
 fn strip(
     paths: &mut [String],
     lane: &[&TrainerRow],
@@ -158,7 +158,7 @@ fn strip(
     }
 }
 
-/// What a pointer over a trainer says.
+/// The tooltip of a trainer.
 fn life(out: &mut String, row: &TrainerRow, end_s: f64, (x, y): (f64, f64), size: (f64, f64)) {
     let until = row.ended_s.unwrap_or(end_s);
     let lasted = (until - row.admitted_s).max(f64::MIN_POSITIVE);
@@ -175,7 +175,7 @@ fn life(out: &mut String, row: &TrainerRow, end_s: f64, (x, y): (f64, f64), size
     );
 }
 
-/// What the colours mean.
+/// The scale of colours.
 fn scale(out: &mut String, frame: &Frame, most: f64) {
     let width = 42.0;
     text(out, "tick", (frame.left, 26.0), "start", "nodes:");
