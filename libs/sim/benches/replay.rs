@@ -1,4 +1,4 @@
-//! How fast a generated trace is replayed with the exact dynamic programme.
+//! Speed of a replay of a generated trace with the exact dynamic program.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_model::{

@@ -48,7 +48,7 @@ fn holes() -> Vec<HoleRecord> {
 }
 
 fn run(trace: &HoleTrace, trainers: &[TrainerSpec], settings: &Settings) -> Replayed {
-    // A clock that goes a tenth of a millisecond further each time that it is read.
+    // A clock that advances by a tenth of a millisecond at each reading.
     let clock = Cell::new(0.0);
     let stopwatch = || {
         clock.set(clock.get() + 1e-4);
@@ -94,7 +94,7 @@ fn a_replay_fills_its_report() {
     assert_eq!(holes, pool.holes.count);
     let row = &report.trainers[0];
     assert!(row.sizes.iter().any(|&(_, nodes)| nodes > 0));
-    // The statement counts the nodes that left, and what that cost.
+    // The statement counts the nodes that left, and their cost.
     let left = (pool.leaves_per_hour * pool.hours * pool.nodes_per_leave).round();
     assert!(
         report.harm[0].contains(&format!("{left} nodes in all")),
@@ -186,7 +186,7 @@ fn a_window_shows_each_hole_of_each_node() {
         }
     }
     assert_eq!(gantt.rows.len(), 8);
-    // Three trainers of four nodes and less hold most of what there is.
+    // Three trainers of at most four nodes hold most of the pool.
     assert!(with_trainer > 8.0 * 3600.0, "{with_trainer}");
 }
 

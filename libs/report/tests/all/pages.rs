@@ -1,4 +1,4 @@
-//! The report: it stands alone, and what it is given is escaped.
+//! Pages are self-contained, and escape outside text.
 
 use lacuna_forecast::Learning;
 use lacuna_forecast::skill::ReliabilityBin;
@@ -56,7 +56,7 @@ fn report() -> Report {
 }
 
 #[test]
-fn a_report_stands_alone() {
+fn a_report_is_self_contained() {
     let page = render(&report());
     for outside in ["http://", "https://", "<script", "<link", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
@@ -189,7 +189,7 @@ fn a_comparison_marks_what_agrees_and_what_does_not() {
     assert_eq!(page.matches("<polyline").count(), 1);
 }
 
-/// A run of 30 days with as much of everything as a replay remembers at most, by plain rules.
+/// A replay of 30 days with a history at all its bounds.
 fn full() -> Report {
     let end_s = 30.0 * 86_400.0;
     let wave = |at: u32| (at * 7919) % 1013;
@@ -353,7 +353,7 @@ fn a_long_report_shows_every_part_and_stays_small() {
         assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
     assert!(!page.contains("NaN") && !page.contains("inf"));
-    // A window's nodes, a split's parts and each day are all there.
+    // The page has the window's nodes, all losses and each day.
     assert!(page.contains(">a01n39<") && page.contains("2021-02-30"));
     assert!(page.contains("-2.00 %"), "a gain is shown as one");
     assert!(page.contains("A &lt;lot&gt;."), "an answer is text");

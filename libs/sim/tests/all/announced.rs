@@ -1,5 +1,4 @@
-//! What a simulated scheduler says of present holes: by hand, and that nothing of the future is
-//! in it.
+//! Planned starts of a simulated scheduler: by hand, and without knowledge of the future.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -51,25 +50,25 @@ pub(crate) fn write(path: &Path, jobs: &[Job]) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Second, nodes that leave, nodes that come with the start of their holes, and hints.
-type Told = (f64, Vec<u32>, Vec<(u32, i64)>, Vec<(u32, f64)>);
+/// Second, nodes that leave, nodes that come with the start of their holes, planned starts.
+type WalkedStep = (f64, Vec<u32>, Vec<(u32, i64)>, Vec<(u32, f64)>);
 
-fn told(steps: &mut dyn PoolSteps) -> Vec<Told> {
-    let mut told = Vec::new();
+fn walked_steps(steps: &mut dyn PoolSteps) -> Vec<WalkedStep> {
+    let mut walked = Vec::new();
     while let Some(step) = steps.next().unwrap() {
         let hints = step.planned.iter().map(|hint| (hint.node, hint.at_s));
-        told.push((
+        walked.push((
             step.at_s,
             step.closed.to_vec(),
             step.opened.to_vec(),
             hints.collect(),
         ));
     }
-    told
+    walked
 }
 
 /// Steps of jobs on a machine between two seconds of the log.
-fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), planned_starts: bool) -> Vec<Told> {
+fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), planned_starts: bool) -> Vec<WalkedStep> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("log.swf");
     write(&path, jobs);
@@ -85,11 +84,11 @@ fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), planned_starts: boo
     let reading = Reading::default();
     let simulated =
         SimulatedTrace::open(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap();
-    let walked = told(&mut *simulated.steps().unwrap());
-    // A look ahead passes on what the scheduler says.
+    let walked = walked_steps(&mut *simulated.steps().unwrap());
+    // Oracle lookahead passes planned starts on.
     for lookahead in [Some(0.0), Some(90.0), None] {
-        let mut foresight = OracleWalk::new(&simulated, lookahead).unwrap();
-        assert_eq!(told(&mut foresight), walked, "{lookahead:?}");
+        let mut oracle = OracleWalk::new(&simulated, lookahead).unwrap();
+        assert_eq!(walked_steps(&mut oracle), walked, "{lookahead:?}");
     }
     walked
 }
@@ -101,8 +100,8 @@ fn machine(nodes: u32, backfill: Backfill) -> Machine {
     }
 }
 
-/// Four nodes. Job 1 has nodes 0 and 1, asks for 100 s and takes 60. Job 2 needs three nodes: it
-/// is promised second 100, and starts at 60. Job 3 needs all.
+/// Four nodes. Job 1 has nodes 0 and 1, a walltime of 100 s and a run time of 60 s. Job 2 needs
+/// three nodes: it is planned for second 100, and starts at 60. Job 3 needs all nodes.
 const JOBS: [Job; 4] = [
     job(0, 2, 60, 100),
     job(5, 3, 50, 50),
@@ -111,15 +110,15 @@ const JOBS: [Job; 4] = [
 ];
 
 #[test]
-fn a_hint_says_when_the_scheduler_wants_a_hole_by_walltimes() {
+fn a_planned_start_is_the_end_of_a_hole_by_walltimes() {
     let easy = walk(&machine(4, Backfill::Easy), &JOBS, (0, 150), true);
     let none = f64::INFINITY;
     let at = |second: i64| (1000 + second) * 1000;
-    let expected: Vec<Told> = vec![
-        // Nobody waits at second 0.
+    let expected: Vec<WalkedStep> = vec![
+        // No job waits at second 0.
         (0.0, vec![], vec![(2, at(0)), (3, at(0))], vec![]),
-        // Job 4 fills node 2. The scheduler has come to want a third node for job 2 by 50, when
-        // job 4 will be over by its walltime, and then not before job 1 is: at 100.
+        // Job 4 fills node 2. The scheduler plans a third node for job 2 at 50, the end of job 4
+        // by its walltime, and then at 100, the end of job 1.
         (20.0, vec![2], vec![], vec![]),
         (25.0, vec![], vec![(2, at(25))], vec![(2, 100.0)]),
         // Job 1 ends early and job 2 starts on nodes 0 to 2; now job 3 waits for all, until 110.
@@ -133,7 +132,7 @@ fn a_hint_says_when_the_scheduler_wants_a_hole_by_walltimes() {
         ),
     ];
     assert_eq!(easy, expected);
-    // Job 3 has a reservation too, so that node 3 is wanted at 150 and then earlier.
+    // Job 3 has a reservation too, so node 3 has a planned start at 150, and then an earlier one.
     let all = walk(&machine(4, Backfill::Conservative), &JOBS, (0, 150), true);
     let hints: Vec<(f64, Vec<(u32, f64)>)> = all.into_iter().map(|step| (step.0, step.3)).collect();
     let expected = [
@@ -145,11 +144,11 @@ fn a_hint_says_when_the_scheduler_wants_a_hole_by_walltimes() {
         (120.0, vec![]),
     ];
     assert_eq!(hints, expected);
-    // From second 30 on, all that is believed then is new; times are those of this window.
+    // From second 30 on, all planned starts of that moment are new, in the window's time.
     let later = walk(&machine(4, Backfill::Easy), &JOBS, (30, 150), true);
     assert_eq!(later[0].3, [(2, 70.0)]);
     assert_eq!(later[1].3, [(3, 80.0)]);
-    // A job that gives up a claim: with job 2 gone at its start nobody wants anything.
+    // A claim is withdrawn: once job 2 has started, no planned start is left.
     let calm = walk(&machine(4, Backfill::Easy), &JOBS[..1], (0, 150), true);
     assert!(
         calm.iter()
@@ -183,7 +182,7 @@ proptest! {
     #![proptest_config(seeded())]
 
     #[test]
-    fn nothing_of_the_future_is_in_a_hint(
+    fn a_planned_start_depends_on_no_future(
         jobs in jobs(), others in jobs(), longer in proptest::collection::vec(1_i64..300, 30),
         cut in 50_i64..350, start in 0_i64..40, conservative in any::<bool>(),
     ) {
@@ -192,9 +191,8 @@ proptest! {
         let first = jobs[0].submit;
         prop_assume!(first < cut);
         let window = (first + start, cut);
-        let told = walk(&machine, &jobs, window, true);
-        // Whatever runs at the cut goes on for another time than it did; later submissions are
-        // others altogether, or none.
+        let walked = walk(&machine, &jobs, window, true);
+        // Jobs that run at the cut get another run time. Later submissions are replaced, or absent.
         let ends = true_ends(&machine, &jobs);
         let mut changed: Vec<Job> = jobs
             .iter()
@@ -214,21 +212,21 @@ proptest! {
             .collect();
         let alone = walk(&machine, &changed, window, true);
         changed.extend(others.iter().map(|&job| Job { submit: job.submit + cut, ..job }));
-        let before = |told: &[Told]| -> Vec<Told> {
-            told.iter().filter(|step| ((step.0 as i64) + window.0) < cut).cloned().collect()
+        let before = |walked: &[WalkedStep]| -> Vec<WalkedStep> {
+            walked.iter().filter(|step| ((step.0 as i64) + window.0) < cut).cloned().collect()
         };
-        prop_assert_eq!(before(&told), before(&walk(&machine, &changed, window, true)));
-        prop_assert_eq!(before(&told), before(&alone));
-        // And asking for hints changes no step.
+        prop_assert_eq!(before(&walked), before(&walk(&machine, &changed, window, true)));
+        prop_assert_eq!(before(&walked), before(&alone));
+        // Planned starts change no step.
         let plain = walk(&machine, &jobs, window, false);
         prop_assert!(plain.iter().all(|step| step.3.is_empty()));
-        let steps = |told: &[Told]| -> Vec<Told> {
-            told.iter().map(|s| (s.0, s.1.clone(), s.2.clone(), Vec::new())).collect()
+        let steps = |walked: &[WalkedStep]| -> Vec<WalkedStep> {
+            walked.iter().map(|s| (s.0, s.1.clone(), s.2.clone(), Vec::new())).collect()
         };
-        prop_assert_eq!(plain, steps(&told));
-        // A hint is of a present hole and of a moment to come.
+        prop_assert_eq!(plain, steps(&walked));
+        // A planned start is in the future of a present hole.
         let mut present = [false; 8];
-        for (at, closed, opened, hints) in &told {
+        for (at, closed, opened, hints) in &walked {
             closed.iter().for_each(|&node| present[node as usize] = false);
             opened.iter().for_each(|&(node, _)| present[node as usize] = true);
             prop_assert!(hints.iter().all(|&(node, wanted)| present[node as usize] && wanted > *at));
@@ -237,10 +235,10 @@ proptest! {
 }
 
 #[test]
-fn without_walltimes_the_scheduler_knows_what_nobody_can_and_that_is_said() {
+fn without_walltimes_the_scheduler_knows_true_lengths_and_the_survey_counts_them() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("log.swf");
-    // Job 1 asks for nothing; job 2 waits for its end.
+    // Job 1 has no walltime; job 2 waits for its end.
     let unasked = |runtime| [job(0, 2, runtime, -1), job(5, 4, 10, 20), job(90, 1, 1, 1)];
     let first_hint = |runtime: i64, walltime: Option<Span>| {
         write(&path, &unasked(runtime));
@@ -255,18 +253,18 @@ fn without_walltimes_the_scheduler_knows_what_nobody_can_and_that_is_said() {
         let (reading, machine) = (Reading::default(), machine(4, Backfill::Easy));
         let simulated =
             SimulatedTrace::open(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
-        let hints = told(&mut *simulated.steps().unwrap()).swap_remove(0).3;
+        let hints = walked_steps(&mut *simulated.steps().unwrap()).swap_remove(0).3;
         (hints[0], simulated.survey().knows_lengths)
     };
     assert_eq!(first_hint(60, None), ((2, 50.0), 1));
     assert_eq!(first_hint(70, None), ((2, 60.0), 1));
-    // A walltime that somebody names makes it a belief again.
+    // With a given walltime the planned start is an estimate again.
     let asked = Some(Span::from_secs(80));
     assert_eq!(first_hint(60, asked), ((2, 70.0), 0));
     assert_eq!(first_hint(70, asked), ((2, 70.0), 0));
 }
 
-/// When each job starts and ends.
+/// Start and end of each job.
 pub(crate) fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
     let jobs: Vec<lacuna_timeline::batch::BatchJob> = (0..)
         .zip(jobs)
@@ -287,11 +285,11 @@ pub(crate) fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
     ends
 }
 
-/// How holes within a time ahead were hinted at, and how they ended within it: by `[hinted][ended]`.
+/// Counts of holes by `[planned][ended]` within a time ahead.
 type Table = [[u64; 2]; 2];
 
 #[test]
-fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
+fn planned_starts_of_theta_s_scheduler_are_often_right_and_far_from_complete() {
     let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let within = [300.0, 900.0, 3600.0];
     for backfill in [Backfill::Easy, Backfill::Conservative] {
@@ -304,12 +302,12 @@ fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
         let simulated =
             SimulatedTrace::open(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
         assert_eq!(simulated.survey().knows_lengths, 0);
-        let mut foresight = OracleWalk::new(&simulated, None).unwrap();
+        let mut oracle = OracleWalk::new(&simulated, None).unwrap();
         let mut present = vec![false; 4392];
         let mut wanted = vec![f64::INFINITY; 4392];
         let mut tables = [Table::default(); 3];
         let (mut steps, mut hints, mut withdrawn) = (0_u64, 0_u64, 0_u64);
-        while let Some(step) = foresight.next().unwrap() {
+        while let Some(step) = oracle.next().unwrap() {
             let now = step.at_s;
             for &node in step.closed {
                 present[node as usize] = false;
@@ -326,7 +324,7 @@ fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
             if steps % 10 != 0 {
                 continue;
             }
-            let holes = present.iter().zip(&wanted).zip(foresight.ends());
+            let holes = present.iter().zip(&wanted).zip(oracle.ends());
             for ((_, &wanted), &end) in holes.filter(|((present, _), _)| **present) {
                 for (table, within) in tables.iter_mut().zip(within) {
                     let (hinted, ended) = (wanted <= now + within, end <= now + within);
@@ -346,7 +344,7 @@ fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
                 share(hinted, no + ended + false_alarms),
                 share(found, ended),
             );
-            // Far more of those hinted at end than of the others, and never all.
+            // Holes with a planned start end far more often than the others, and not always.
             assert!(true_share > 0.7 && true_share < 1.0);
             assert!(true_share > 2.0 * share(missed, missed + no));
         }

@@ -1,5 +1,5 @@
-//! Input that no centre would send and that a file can hold all the same: every replay ends,
-//! with figures that are numbers or an error that says what is wrong.
+//! Input beyond any centre's that a file can hold: every replay ends, with finite figures or with
+//! an error that names the fault.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::common::{self, hole, run, trainer};
 
-/// Every figure is a number.
+/// Checks that every figure is finite.
 fn sound(replayed: &Replayed) {
     let summary = &replayed.summary;
     for figure in [
@@ -84,7 +84,7 @@ fn holes_at_the_ends_of_time_are_replayed() {
         ];
         all_of_it(&holes, start).unwrap();
     }
-    // A hole that began ages ago and is cut by the start.
+    // The start cuts a hole that began at the first representable moment.
     all_of_it(&[between(i64::MIN, hour), hole(1, 0, 100)], 0).unwrap();
 }
 
@@ -92,13 +92,13 @@ fn holes_at_the_ends_of_time_are_replayed() {
 fn a_recording_of_no_length_has_nothing_to_replay() {
     for holes in [vec![], vec![between(0, 0)]] {
         let refused = run(&holes, &[trainer(0, 1, 10.0)], &Settings::published()).unwrap_err();
-        let told = matches!(refused, SimError::NothingLeft { .. });
-        assert!(told, "{refused}");
+        let is_named = matches!(refused, SimError::NothingLeft { .. });
+        assert!(is_named, "{refused}");
     }
 }
 
 #[test]
-fn trainers_that_are_too_large_for_the_pool_wait_for_ever() {
+fn trainers_that_are_too_large_for_the_pool_wait_forever() {
     let holes = [hole(0, 0, 100), hole(1, 20, 60)];
     let large = |number| TrainerSpec {
         min_nodes: 3,
@@ -167,7 +167,7 @@ fn any_number_in_parallel_is_as_good_as_enough() {
     );
 }
 
-/// Work that is done at once, for ever: time must go on.
+/// Work that is done at once, again and again, must not stop time.
 #[test]
 fn an_endless_list_of_nothing_to_do_ends() {
     let holes = [hole(0, 0, 100), hole(1, 40, 41)];
@@ -255,9 +255,9 @@ fn walked(trace: &dyn PoolTrace) -> Result<Replayed, SimError> {
 }
 
 #[test]
-fn a_log_of_one_job_is_told_to_its_end() {
+fn a_log_of_one_job_is_walked_to_its_end() {
     let folder = TempDir::new().unwrap();
-    // One of two nodes is busy for 60 s: after the only submission the part to tell is the job.
+    // One of two nodes is busy for 60 s: after the only submission the part to replay is the job.
     let log = simulated(
         folder.path(),
         "1 0 0 60 1 -1 -1 1 100 -1 1 1 1 -1 1 -1 -1 -1\n",
@@ -268,7 +268,7 @@ fn a_log_of_one_job_is_told_to_its_end() {
     sound(&replayed);
     assert_eq!(log.length_s(), 60.0);
     assert_eq!(replayed.summary.equivalent_nodes, 1.0);
-    // One that took no time at all leaves nothing to tell.
+    // A job of no length leaves nothing to replay.
     let log = simulated(
         folder.path(),
         "1 0 0 0 1 -1 -1 1 100 -1 1 1 1 -1 1 -1 -1 -1\n",
@@ -279,7 +279,7 @@ fn a_log_of_one_job_is_told_to_its_end() {
 }
 
 #[test]
-fn jobs_at_the_ends_of_time_are_told_or_refused() {
+fn jobs_at_the_ends_of_time_are_replayed_or_refused() {
     let folder = TempDir::new().unwrap();
     for submit in [
         "9223372036854775807",

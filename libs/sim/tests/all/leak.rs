@@ -1,5 +1,5 @@
-//! Nothing of the future shows in a decision: traces that are alike up to a moment get the
-//! same decisions up to it, node by node, whatever comes after it.
+//! No decision depends on the future: traces that are alike up to a moment get the same decisions
+//! up to it, node by node.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,14 +21,14 @@ use tempfile::TempDir;
 use crate::common::{Summit, hole, trainer};
 use crate::announced::{Job, jobs, true_ends, write};
 
-/// An answer: the event, the trainers, what they had and what they get, and what that is worth.
+/// A decision: the event, the trainers, their old and new sizes, and its value.
 type Answer = (u64, Vec<u32>, Vec<u32>, Vec<u32>, u64);
 
-/// From when to when, in bits, who trained.
+/// An interval, in bits, and its trainer.
 type Stretch = (u64, u64, Option<u32>);
 
-/// All that was decided before a moment: every answer of the planner, bit by bit, and by node
-/// name who trained on it from when to when.
+/// All decisions before a moment: every answer of the planner, bit by bit, and by node name the
+/// trainers of all intervals.
 #[derive(Debug, PartialEq, Default)]
 struct Decided {
     answers: Vec<Answer>,
@@ -36,7 +36,7 @@ struct Decided {
 }
 
 impl Decided {
-    /// How many of its answers gave nodes to somebody.
+    /// Number of answers that gave nodes to a trainer.
     fn giving(&self) -> usize {
         let gives = |counts: &Vec<u32>| counts.iter().any(|&n| n > 0);
         self.answers
@@ -45,13 +45,13 @@ impl Decided {
             .count()
     }
 
-    /// Who trained on which node, without the planner's own figures.
+    /// Whether the trainers of nodes differ, without the planner's own figures.
     fn nodes_differ(&self, other: &Self) -> bool {
         self.nodes != other.nodes
     }
 }
 
-/// Replays and gives what was decided before `until_s`.
+/// Replays and gives the decisions before `until_s`.
 fn decided(
     trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
@@ -107,8 +107,8 @@ fn decided(
     }
 }
 
-/// A machine whose scheduler takes nodes in an order, mostly: jobs of a few sizes come and go.
-/// Some nodes are there early and not late, others late and not early.
+/// A machine whose scheduler mostly takes nodes in an order: jobs of a few sizes come and go.
+/// Some nodes are present only early, others only late.
 fn busy(seed: u64, until: i64) -> Vec<HoleRecord> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let nodes = 40_u32;
@@ -146,8 +146,8 @@ fn busy(seed: u64, until: i64) -> Vec<HoleRecord> {
     holes
 }
 
-/// The holes of `before` until `cut`; those open then end at any moment after it, and then come
-/// other holes, of nodes that nobody has seen, too.
+/// The holes of `before` until `cut`. Holes that are open then end at arbitrary moments, and other
+/// holes follow, some of them of new nodes.
 fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<HoleRecord> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let at = Timestamp::from_unix(cut);
@@ -165,7 +165,7 @@ fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<H
             ..hole
         });
     holes.extend(later);
-    // Nobody has seen these. Their names come before and among all others.
+    // These nodes are new. Their names come before and among all others.
     for number in [-3_i64, 7, 99] {
         let name = format!("a{}", number.unsigned_abs());
         holes.push(crate::common::hole_of(&name, cut + 70, cut + 400));
@@ -251,7 +251,7 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
                 );
             }
         }
-        // And this can tell: whoever looks beyond the cut decides otherwise before it.
+        // The comparison is sensitive: oracle lookahead beyond the cut changes decisions before it.
         let until = (cut - start) as f64;
         for (peek, (policy, lookahead)) in [
             (Policy::Forecast, Lookahead::All),
@@ -271,8 +271,8 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
 
 #[test]
 fn on_the_recorded_machine_too() {
-    let summit = or_skip!(Summit::at_hand());
-    // The first hours are to learn from.
+    let summit = or_skip!(Summit::open());
+    // The first hours are for learning.
     let start = Summit::START + 8 * 3600;
     let (cut, end) = (start + 6 * 3600, start + 7 * 3600);
     let nodes = summit.nodes(512);
@@ -312,8 +312,8 @@ fn on_the_recorded_machine_too() {
     }
 }
 
-/// Jobs that are alike until second `cut`: what runs then goes on for another time, and later
-/// submissions are others.
+/// Jobs that are alike until second `cut`. Jobs that run then get another run time, and later
+/// submissions are replaced.
 fn other_jobs(machine: &Machine, jobs: &[Job], others: &[Job], cut: i64, seed: u64) -> Vec<Job> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let ends = true_ends(machine, jobs);
@@ -364,7 +364,7 @@ proptest! {
     })]
 
     #[test]
-    fn nor_do_they_where_a_simulated_scheduler_gives_hints(
+    fn nor_do_they_with_planned_starts_of_a_simulated_scheduler(
         jobs in jobs(), others in jobs(), cut in 150_i64..350, ahead in 0_i64..60,
         conservative in any::<bool>(), patterns in any::<bool>(), seed in any::<u64>(),
     ) {
@@ -375,7 +375,7 @@ proptest! {
         prop_assume!(first + ahead < cut);
         let of = |jobs: &[Job]| {
             let folder = TempDir::new().unwrap();
-            // The log goes on for long enough, whatever is in it.
+            // The log is long enough for any jobs.
             let last = Job { submit: cut + 300, nodes: 1, runtime: 1, walltime: 1 };
             let jobs = [jobs, &[last]].concat();
             let trace = simulated(&machine, &jobs, (first, cut + 200), &folder);
@@ -389,7 +389,7 @@ proptest! {
 }
 
 #[test]
-fn nor_on_theta_with_the_simulator_s_hints() {
+fn nor_on_theta_with_the_simulator_s_planned_starts() {
     let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let Log::Jobs(mut log) = Log::open(&path, &Reading::default()).unwrap() else {
         panic!("Theta's log is one of jobs");
@@ -439,6 +439,6 @@ fn nor_on_theta_with_the_simulator_s_hints() {
     assert!(expected.giving() > 100, "{}", expected.giving());
     let changed = other_jobs(&machine, &jobs, &others, cut, 5);
     assert!(of(&changed, true) == expected);
-    // The hints are heard.
+    // Planned starts have an effect.
     assert!(of(&jobs, false).nodes_differ(&expected));
 }

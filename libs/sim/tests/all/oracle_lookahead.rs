@@ -1,5 +1,5 @@
-//! Ends that are revealed, against the list of holes itself; and that nothing else of the future
-//! shows.
+//! Oracle lookahead: revealed ends agree with the list of holes, and nothing else of the future
+//! is visible.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::common::{Summit, hole, machine};
 
-/// A step that owns what it tells.
+/// A step with lists of its own.
 #[derive(Debug, Clone, PartialEq)]
-struct Told {
+struct WalkedStep {
     at_s: f64,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
     ends: Vec<f64>,
 }
 
-fn told(step: &PoolStep<'_>) -> Told {
-    Told {
+fn walked_step(step: &PoolStep<'_>) -> WalkedStep {
+    WalkedStep {
         at_s: step.at_s,
         closed: step.closed.to_vec(),
         opened: step.opened.to_vec(),
@@ -31,17 +31,17 @@ fn told(step: &PoolStep<'_>) -> Told {
     }
 }
 
-/// All steps with what is revealed at each.
-fn walk(trace: &dyn PoolTrace, lookahead: Option<f64>) -> Vec<Told> {
-    let mut foresight = OracleWalk::new(trace, lookahead).unwrap();
+/// All steps, each with the ends that are revealed at it.
+fn walk(trace: &dyn PoolTrace, lookahead: Option<f64>) -> Vec<WalkedStep> {
+    let mut oracle = OracleWalk::new(trace, lookahead).unwrap();
     let mut walked = Vec::new();
-    while let Some(step) = foresight.next().unwrap().map(|step| told(&step)) {
-        assert_eq!(foresight.now_s(), step.at_s);
-        let ends = foresight.ends().to_vec();
-        walked.push(Told { ends, ..step });
+    while let Some(step) = oracle.next().unwrap().map(|step| walked_step(&step)) {
+        assert_eq!(oracle.now_s(), step.at_s);
+        let ends = oracle.ends().to_vec();
+        walked.push(WalkedStep { ends, ..step });
     }
-    assert_eq!(foresight.next_at_s().unwrap(), f64::INFINITY);
-    assert!(foresight.next().unwrap().is_none());
+    assert_eq!(oracle.next_at_s().unwrap(), f64::INFINITY);
+    assert!(oracle.next().unwrap().is_none());
     walked
 }
 
@@ -49,7 +49,7 @@ fn trace(holes: &[HoleRecord]) -> HoleTrace {
     HoleTrace::new(holes, None, Timestamp::from_unix(0), None)
 }
 
-/// What must be revealed, from the list of holes.
+/// The ends to be revealed, from the list of holes.
 fn by_hand(holes: &[HoleRecord], trace: &HoleTrace, now: f64, lookahead: f64) -> Vec<f64> {
     let mut ends = vec![f64::INFINITY; trace.nodes() as usize];
     let second = |at: Timestamp| at.since(trace.start()).as_secs_f64();
@@ -75,38 +75,38 @@ fn an_end_is_revealed_when_it_is_near_enough_and_not_a_second_before() {
         hole(4, 0, 200),
     ];
     let trace = trace(&holes);
-    let mut foresight = OracleWalk::new(&trace, Some(60.0)).unwrap();
+    let mut oracle = OracleWalk::new(&trace, Some(60.0)).unwrap();
     let none = f64::INFINITY;
     // Nodes are numbered by first hole: n1, n2, n4, n3.
-    let first = foresight.next().unwrap().unwrap();
+    let first = oracle.next().unwrap().unwrap();
     assert_eq!((first.at_s, first.opened.len()), (0.0, 3));
-    assert_eq!(foresight.ends(), [none, none, none, none]);
-    assert_eq!(foresight.next_at_s().unwrap(), 50.0);
-    foresight.advance(9.9).unwrap();
-    assert_eq!(foresight.ends(), [none, none, none, none]);
-    foresight.advance(10.0).unwrap();
-    assert_eq!(foresight.ends(), [none, 70.0, none, none]);
-    // Time goes neither back nor past the next step, and no number is no time.
-    foresight.advance(3.0).unwrap();
-    foresight.advance(f64::NAN).unwrap();
-    assert_eq!(foresight.now_s(), 10.0);
-    foresight.advance(1000.0).unwrap();
-    assert_eq!(foresight.now_s(), 50.0);
+    assert_eq!(oracle.ends(), [none, none, none, none]);
+    assert_eq!(oracle.next_at_s().unwrap(), 50.0);
+    oracle.advance(9.9).unwrap();
+    assert_eq!(oracle.ends(), [none, none, none, none]);
+    oracle.advance(10.0).unwrap();
+    assert_eq!(oracle.ends(), [none, 70.0, none, none]);
+    // Time goes neither back nor past the next step, and NaN changes nothing.
+    oracle.advance(3.0).unwrap();
+    oracle.advance(f64::NAN).unwrap();
+    assert_eq!(oracle.now_s(), 10.0);
+    oracle.advance(1000.0).unwrap();
+    assert_eq!(oracle.now_s(), 50.0);
     // The hole that opens at 50 is not present yet.
-    assert_eq!(foresight.ends(), [100.0, 70.0, none, none]);
-    assert_eq!(foresight.next().unwrap().unwrap().opened, [(3, 50_000)]);
-    assert_eq!(foresight.ends(), [100.0, 70.0, none, 80.0]);
-    assert_eq!(foresight.next().unwrap().unwrap().closed, [1]);
-    assert_eq!(foresight.ends(), [100.0, none, none, 80.0]);
-    assert_eq!(foresight.next().unwrap().unwrap().at_s, 80.0);
+    assert_eq!(oracle.ends(), [100.0, 70.0, none, none]);
+    assert_eq!(oracle.next().unwrap().unwrap().opened, [(3, 50_000)]);
+    assert_eq!(oracle.ends(), [100.0, 70.0, none, 80.0]);
+    assert_eq!(oracle.next().unwrap().unwrap().closed, [1]);
+    assert_eq!(oracle.ends(), [100.0, none, none, 80.0]);
+    assert_eq!(oracle.next().unwrap().unwrap().at_s, 80.0);
     // At 100 node 1 leaves and comes back: the end is that of the new hole.
-    let step = foresight.next().unwrap().unwrap();
+    let step = oracle.next().unwrap().unwrap();
     assert_eq!((step.closed, step.opened), (&[0][..], &[(0, 100_000)][..]));
-    assert_eq!(foresight.ends(), [110.0, none, none, none]);
-    assert_eq!(foresight.next().unwrap().unwrap().at_s, 110.0);
-    // The last hole lasts until the trace ends, which nobody knows to be its end.
-    foresight.advance(190.0).unwrap();
-    assert_eq!(foresight.ends(), [none; 4]);
+    assert_eq!(oracle.ends(), [110.0, none, none, none]);
+    assert_eq!(oracle.next().unwrap().unwrap().at_s, 110.0);
+    // The last hole lasts until the trace ends, so its end is unknown.
+    oracle.advance(190.0).unwrap();
+    assert_eq!(oracle.ends(), [none; 4]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(seeded())]
 
     #[test]
-    fn what_is_revealed_is_what_the_list_of_holes_says(
+    fn revealed_ends_are_those_of_the_list_of_holes(
         holes in machine(), lookahead in 0_u32..700, all in any::<bool>(),
         between in proptest::collection::vec(0_u32..1000, 0..40),
     ) {
@@ -149,37 +149,37 @@ proptest! {
         let lookahead = (!all).then_some(f64::from(lookahead));
         let reach = lookahead.unwrap_or(f64::INFINITY);
         let mut plain = trace.steps().unwrap();
-        let mut foresight = OracleWalk::new(&trace, lookahead).unwrap();
+        let mut oracle = OracleWalk::new(&trace, lookahead).unwrap();
         let mut between = between.into_iter();
         loop {
-            let next = foresight.next_at_s().unwrap();
-            let (a, b) = (plain.next().unwrap(), foresight.next().unwrap());
+            let next = oracle.next_at_s().unwrap();
+            let (a, b) = (plain.next().unwrap(), oracle.next().unwrap());
             prop_assert_eq!(a, b);
             if b.is_none() {
                 break;
             }
-            prop_assert_eq!(foresight.ends(), by_hand(&holes, &trace, next, reach));
+            prop_assert_eq!(oracle.ends(), by_hand(&holes, &trace, next, reach));
             // And at a moment before the next step.
-            let next = foresight.next_at_s().unwrap().min(trace.length_s());
+            let next = oracle.next_at_s().unwrap().min(trace.length_s());
             let share = f64::from(between.next().unwrap_or(500)) / 1000.0;
-            let now = foresight.now_s() + share * (next - foresight.now_s());
-            foresight.advance(now).unwrap();
-            prop_assert_eq!(foresight.ends(), by_hand(&holes, &trace, now, reach));
+            let now = oracle.now_s() + share * (next - oracle.now_s());
+            oracle.advance(now).unwrap();
+            prop_assert_eq!(oracle.ends(), by_hand(&holes, &trace, now, reach));
         }
     }
 
     #[test]
-    fn what_comes_later_changes_nothing_that_is_told_before(
+    fn later_steps_change_no_earlier_ones(
         before in machine(), after in machine(), cut in 1_i64..900, lookahead in 0_u32..400,
     ) {
-        // Two traces that are alike until `cut`, and of any kind from then on.
+        // Two traces that are alike until `cut`, and arbitrary afterwards.
         let changed = changed_after(&before, &after, cut);
         let end = Some(Timestamp::from_unix(5000));
         let start = Timestamp::from_unix(0);
         let one = HoleTrace::new(&before, None, start, end);
         let two = HoleTrace::new(&changed, None, start, end);
         let lookahead = f64::from(lookahead);
-        let upto = |trace: &HoleTrace| -> Vec<Told> {
+        let upto = |trace: &HoleTrace| -> Vec<WalkedStep> {
             let walked = walk(trace, Some(lookahead)).into_iter();
             let early = walked.take_while(|step| step.at_s < cut as f64);
             early.map(|mut step| {
@@ -192,7 +192,7 @@ proptest! {
             }).collect()
         };
         prop_assert_eq!(upto(&one), upto(&two));
-        // Nothing is hidden by that: so far before the cut, all of it is alike.
+        // Further than the lookahead before the cut, revealed ends are alike too.
         let clear = |trace: &HoleTrace| -> Vec<Vec<f64>> {
             let walked = walk(trace, Some(lookahead)).into_iter();
             walked.take_while(|step| step.at_s + lookahead < cut as f64)
@@ -230,8 +230,8 @@ fn changed_after(before: &[HoleRecord], after: &[HoleRecord], cut: i64) -> Vec<H
 }
 
 #[test]
-fn the_recorded_machine_is_revealed_as_it_was() {
-    let summit = or_skip!(Summit::at_hand());
+fn the_ends_of_a_recorded_machine_are_revealed() {
+    let summit = or_skip!(Summit::open());
     println!("seed {SEED}");
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let trace = summit.trace(1024, 1_613_347_732, None);
@@ -242,14 +242,14 @@ fn the_recorded_machine_is_revealed_as_it_was() {
         kept.cloned().collect()
     };
     for lookahead in [Some(300.0), Some(900.0), None] {
-        let mut foresight = OracleWalk::new(&trace, lookahead).unwrap();
+        let mut oracle = OracleWalk::new(&trace, lookahead).unwrap();
         let mut revealed = 0;
-        while let Some(step) = foresight.next().unwrap() {
+        while let Some(step) = oracle.next().unwrap() {
             let now = step.at_s;
             if rng.random_bool(0.02) {
                 let reach = lookahead.unwrap_or(f64::INFINITY);
                 let expected = by_hand(&known, &trace, now, reach);
-                assert_eq!(foresight.ends(), expected, "at {now}, {lookahead:?}");
+                assert_eq!(oracle.ends(), expected, "at {now}, {lookahead:?}");
                 revealed += expected.iter().filter(|end| end.is_finite()).count();
             }
         }
@@ -258,7 +258,7 @@ fn the_recorded_machine_is_revealed_as_it_was() {
     }
 }
 
-/// A trace that tells what it is told to, and is damaged after that.
+/// A trace of given steps, with damage after them.
 struct Scripted(&'static [PoolStep<'static>]);
 
 impl PoolTrace for Scripted {
@@ -283,7 +283,7 @@ impl PoolTrace for Scripted {
     }
 }
 
-/// A walk over it. Damage is an error of any kind.
+/// A walk over a script. Damage is an arbitrary error.
 struct Script(std::slice::Iter<'static, PoolStep<'static>>);
 
 impl PoolSteps for Script {
@@ -306,7 +306,7 @@ const fn step(
 }
 
 #[test]
-fn what_contradicts_itself_is_told_as_it_is_and_damage_when_it_is_reached() {
+fn contradictory_steps_are_given_unchanged_and_damage_is_an_error_when_reached() {
     // Node 0 opens twice, node 1 closes without a hole, there is no node 7, and two steps are
     // at one moment.
     const STEPS: &[PoolStep<'static>] = &[
@@ -323,7 +323,7 @@ fn what_contradicts_itself_is_told_as_it_is_and_damage_when_it_is_reached() {
     ));
     let none = f64::INFINITY;
     for lookahead in [0.0, 1.0, 20.0, 1e6] {
-        let mut foresight = OracleWalk::new(&scripted, Some(lookahead)).unwrap();
+        let mut oracle = OracleWalk::new(&scripted, Some(lookahead)).unwrap();
         let reveal = |end: f64, now: f64| match lookahead > 0.0 && end <= now + lookahead {
             true => end,
             false => none,
@@ -336,14 +336,14 @@ fn what_contradicts_itself_is_told_as_it_is_and_damage_when_it_is_reached() {
             [none, none],
         ];
         for (step, expected) in STEPS.iter().zip(expected) {
-            assert_eq!(foresight.next_at_s().unwrap(), step.at_s);
-            assert_eq!(foresight.next().unwrap().as_ref(), Some(step));
-            assert_eq!(foresight.ends(), expected, "{lookahead} at {}", step.at_s);
+            assert_eq!(oracle.next_at_s().unwrap(), step.at_s);
+            assert_eq!(oracle.next().unwrap().as_ref(), Some(step));
+            assert_eq!(oracle.ends(), expected, "{lookahead} at {}", step.at_s);
         }
-        // Not before all that came before it has been told, and once.
-        assert!(matches!(foresight.next(), Err(SimError::NoTrainers)));
-        assert!(foresight.next().unwrap().is_none());
-        foresight.advance(60.0).unwrap();
-        assert_eq!(foresight.ends(), [none, none]);
+        // The error comes after all steps before it, and once.
+        assert!(matches!(oracle.next(), Err(SimError::NoTrainers)));
+        assert!(oracle.next().unwrap().is_none());
+        oracle.advance(60.0).unwrap();
+        assert_eq!(oracle.ends(), [none, none]);
     }
 }

@@ -1,5 +1,5 @@
-//! The pool's statistics: by hand on a few holes, and against an independent computation on
-//! the trace that the published ones were made from.
+//! The pool's statistics: by hand on a few holes, and against an independent computation on the
+//! trace of the published figures.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ fn a_small_pool_is_counted_as_by_hand() {
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    // Where all time would be an outage none is told, and the whole counts.
+    // If all time would be an outage, there is no outage, and all time counts.
     let none = PoolOptions {
         outage_above: Some(0),
         ..options
@@ -145,7 +145,7 @@ fn a_recording_without_holes_has_a_pool_of_nothing() {
     }
 }
 
-/// What happens in `[0, end)` second by second; no hole list is longer than a few minutes.
+/// The pool in `[0, end)` second by second; no hole list is longer than a few minutes.
 fn second_by_second(holes: &[(u8, i64, i64)], end: i64) -> (Vec<u32>, usize, usize) {
     let idle = |node: u8, at: i64| {
         let mut of_node = holes.iter().filter(|hole| hole.0 == node);
@@ -216,8 +216,8 @@ proptest! {
     }
 }
 
-/// What the statistics should be, straight from the list: sorted lengths, and a sweep over the
-/// sorted ends that never numbers a node.
+/// The expected statistics, straight from the list: sorted lengths, and a sweep over sorted ends
+/// without numbers of nodes.
 struct Independent {
     equivalent: f64,
     quiet: f64,
@@ -310,7 +310,7 @@ impl Independent {
 
 #[test]
 fn the_recorded_pool_agrees_with_an_independent_computation() {
-    let summit = or_skip!(Summit::at_hand());
+    let summit = or_skip!(Summit::open());
     let options = PoolOptions {
         machine_nodes: Some(4734),
         ..PoolOptions::default()
