@@ -4,7 +4,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_sim::{Hooks, Settings, HoleTrace, replay};
+use lacuna_sim::{HoleTrace, Hooks, Settings, replay};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -6,7 +6,7 @@ use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_trainer::measure::split_rate;
 
 use crate::world::{Decisions, Kinds, World};
-use crate::{Dedicated, Settings, SimError, HoleTrace, TrainerEnd};
+use crate::{Dedicated, HoleTrace, Settings, SimError, TrainerEnd};
 
 /// Samples of these trainers on `nodes` dedicated nodes in `seconds`, by the definition that
 /// `settings` choose ([`Dedicated`]).

@@ -7,7 +7,7 @@ use std::ops::Range;
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_schedlog::{Moment, Window, moments};
 
-use crate::{PlannedStartUpdate, PoolTrace, SimError, PoolStep, PoolSteps};
+use crate::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, SimError};
 
 /// All changes of the pool at one moment, as ranges of the trace's lists.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{PlannedStartUpdate, PoolTrace, SimError, PoolStep, PoolSteps};
+use crate::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, SimError};
 
 /// The end of a hole that is not revealed, seconds.
 const UNKNOWN: f64 = f64::INFINITY;

@@ -11,7 +11,7 @@ use crate::efficiency::Baseline;
 use crate::summary::Summary;
 use crate::world::{Decisions, Kinds, Observer, Tally, World};
 use crate::{
-    History, Hooks, Lookahead, Loss, Progress, PoolTrace, Settings, SimError, SolveTimes, limits,
+    History, Hooks, Lookahead, Loss, PoolTrace, Progress, Settings, SimError, SolveTimes, limits,
 };
 
 /// Number of fitted models by which the scout is ahead.

@@ -18,7 +18,7 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
 use lacuna_timeline::batch::{BatchJob, Machine, Simulator};
 
-use crate::{PoolTrace, SimError, PoolSteps};
+use crate::{PoolSteps, PoolTrace, SimError};
 
 use feed::{Feed, Shared};
 use walk::Walk;

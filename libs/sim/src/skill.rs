@@ -16,16 +16,16 @@
 mod figures;
 mod order;
 mod pairs;
-mod training_constant;
 mod plan;
 mod score;
+mod training_constant;
 mod walk;
 
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Progress, PoolTrace, SimError, limits};
+use crate::{PoolTrace, Progress, SimError, limits};
 
 pub use figures::{
     ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, OrderFigures, PredictorSkill,

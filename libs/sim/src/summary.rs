@@ -112,7 +112,7 @@ impl OrderFound {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Efficiency U: samples done over the samples of the same trainers on `equivalent_nodes`
-    /// dedicated nodes in the same time. [`lacuna_trainer::measure`] defines it and the figures below.
+    /// dedicated nodes in the same time. [`lacuna_trainer::measure`] defines these figures.
     pub efficiency: f64,
     /// Hours from the start to the end of the last trainer, or of the trace if that comes first.
     pub hours: f64,

@@ -11,8 +11,8 @@ mod pool;
 mod recorder;
 mod replan;
 mod run;
-mod tally;
 mod series;
+mod tally;
 mod valuation;
 
 pub(crate) use decide::Decisions;

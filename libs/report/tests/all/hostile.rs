@@ -2,7 +2,7 @@
 
 use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_report::{Source, from_replay, render};
-use lacuna_sim::{History, Hooks, Settings, HoleTrace, replay};
+use lacuna_sim::{History, HoleTrace, Hooks, Settings, replay};
 
 use crate::common::{assert_finite, hole, trainer};
 

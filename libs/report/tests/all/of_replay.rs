@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use lacuna_model::{HoleRecord, RescaleCost, Timestamp, TrainerSpec};
 use lacuna_report::{Report, Source, from_replay, render};
-use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, HoleTrace, replay};
+use lacuna_sim::{GanttWindow, History, HoleTrace, Hooks, Replayed, Settings, replay};
 use lacuna_skip::or_skip;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -7,7 +7,9 @@ use lacuna_report::{
     GanttSegment, Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow,
     bin_holes, bin_solves, render, render_comparison,
 };
-use lacuna_sim::skill::{AfterTraining, ConcordanceFigures, Evaluation, HorizonSkill, PredictorSkill};
+use lacuna_sim::skill::{
+    AfterTraining, ConcordanceFigures, Evaluation, HorizonSkill, PredictorSkill,
+};
 
 use crate::common::keep;
 

@@ -7,7 +7,7 @@ use lacuna_timeline::batch::{Announcer, Simulator};
 
 use super::Jobs;
 use super::feed::Shared;
-use crate::{PlannedStartUpdate, SimError, PoolStep, PoolSteps};
+use crate::{PlannedStartUpdate, PoolStep, PoolSteps, SimError};
 
 /// The start of a hole, for a node without one.
 const BUSY: i64 = i64::MIN;

@@ -3,7 +3,7 @@
 use lacuna_forecast::{Nodes, OrderBy};
 
 use super::figures::OrderFigures;
-use crate::{PoolTrace, PoolStep};
+use crate::{PoolStep, PoolTrace};
 
 /// Standard errors from .5 that make an order. Consecutive events are not quite independent, so
 /// the number is large.

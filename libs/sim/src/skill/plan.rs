@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{SampleTimes, SkillOptions};
-use crate::{Progress, PoolTrace, SimError};
+use crate::{PoolTrace, Progress, SimError};
 
 /// Steps between two reports of progress.
 const SHOWN_EVERY: u64 = 256;
@@ -35,7 +35,13 @@ pub(super) struct Asking {
 
 impl Asking {
     /// Moments between two times, with `steps` steps between them.
-    fn new(moments: SampleTimes, steps: u64, from_s: f64, until_s: f64, rng: &mut ChaCha8Rng) -> Self {
+    fn new(
+        moments: SampleTimes,
+        steps: u64,
+        from_s: f64,
+        until_s: f64,
+        rng: &mut ChaCha8Rng,
+    ) -> Self {
         let mut asking = Self::default();
         match moments {
             SampleTimes::Events(most) => {

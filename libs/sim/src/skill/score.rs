@@ -9,7 +9,7 @@ use super::figures::{
     ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, PredictorSkill, QuantileSkill,
 };
 use super::plan::Plan;
-use super::walk::{Question, Prediction, Walked};
+use super::walk::{Prediction, Question, Walked};
 use super::{SampleTimes, SkillOptions};
 use crate::PoolTrace;
 
@@ -31,7 +31,8 @@ pub(super) fn score(
         .iter()
         .enumerate()
         .map(|(number, predictor)| {
-            let predictions = |one: &Question| one.predictions.get(number).copied().unwrap_or_default();
+            let predictions =
+                |one: &Question| one.predictions.get(number).copied().unwrap_or_default();
             PredictorSkill {
                 label: label(options, number),
                 rests_on: predictor.label(),
@@ -90,7 +91,8 @@ fn horizons(
 ) -> Vec<HorizonSkill> {
     let mut sums = HORIZONS_S.map(|_| Brier::new());
     for one in questions {
-        for ((sums, predicted), &after_s) in sums.iter_mut().zip(predictions(one).open).zip(&HORIZONS_S) {
+        let predicted = predictions(one).open;
+        for ((sums, predicted), &after_s) in sums.iter_mut().zip(predicted).zip(&HORIZONS_S) {
             if let Some(open) = one.seen.open_after(after_s) {
                 sums.add(predicted, open);
             }
@@ -149,7 +151,10 @@ fn skill_error(
 }
 
 /// The skill over the base rate with equal weights of moments.
-fn skill_by_event(questions: &[Question], answer: &dyn Fn(&Question) -> Option<(f64, bool)>) -> Option<f64> {
+fn skill_by_event(
+    questions: &[Question],
+    answer: &dyn Fn(&Question) -> Option<(f64, bool)>,
+) -> Option<f64> {
     let (mut moments, mut open, mut squares) = (0.0, 0.0, 0.0);
     for moment in questions.chunk_by(|a, b| a.moment == b.moment) {
         let (mut answered, mut of_open, mut of_squares) = (0.0, 0.0, 0.0);
@@ -197,7 +202,10 @@ fn quantiles(
         .collect()
 }
 
-fn order(questions: &[Question], predictions: &dyn Fn(&Question) -> Prediction) -> ConcordanceFigures {
+fn order(
+    questions: &[Question],
+    predictions: &dyn Fn(&Question) -> Prediction,
+) -> ConcordanceFigures {
     let ranked = |one: &Question| Ranked {
         expected: predictions(one).expected_s,
         length_s: one.seen.length_s,

@@ -15,7 +15,7 @@ use super::pairs::Pairs;
 use super::training_constant::TrainingConstant;
 use super::plan::{Plan, show};
 use super::{AfterTraining, SkillOptions};
-use crate::{Progress, PoolTrace, SimError, PoolStep};
+use crate::{PoolStep, PoolTrace, Progress, SimError};
 
 /// The forecast of one predictor for one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{Doubt, Outcome, Policy};
 use lacuna_planner::check::check_decision;
 use lacuna_planner::counts::MilpOptions;
-use lacuna_planner::decider::{
-    Decider, Decision as Decided, Settings as DeciderSettings, Situation,
-};
+use lacuna_planner::decider::{Decider, Decision as Decided, Settings as DeciderSettings, Situation};
 use lacuna_planner::foresight;
 
 use super::valuation::Valuation;

@@ -132,7 +132,7 @@ impl<'a> World<'a> {
         waits || (places.free() && self.begins_again() && again())
     }
 
-    /// Whether an endless list is submitted again: no trainer of it that fits is waiting or to come.
+    /// Whether an endless list is submitted again: no fitting trainer of it is waiting or to come.
     fn begins_again(&self) -> bool {
         let (trainers, pool) = (self.trainers, self.pool.len());
         self.settings.endless

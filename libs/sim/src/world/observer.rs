@@ -17,7 +17,7 @@ use lacuna_forecast::{
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
-use crate::{Forecasting, Lookahead, OrderFound, PoolTrace, Settings, SimError, PoolStep};
+use crate::{Forecasting, Lookahead, OrderFound, PoolStep, PoolTrace, Settings, SimError};
 
 /// The end of a hole that is not revealed, seconds.
 const UNKNOWN: f64 = f64::INFINITY;

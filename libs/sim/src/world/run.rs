@@ -14,7 +14,7 @@ use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
 use super::tally::{Days, Interval, Offer, Tally};
-use crate::{OracleWalk, History, OrderFound, PoolTrace, Settings, SimError, PoolSteps, TrainerEnd};
+use crate::{History, OracleWalk, OrderFound, PoolSteps, PoolTrace, Settings, SimError, TrainerEnd};
 
 /// An end less than this after an event counts as an end at the event, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;

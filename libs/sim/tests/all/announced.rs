@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
-use lacuna_sim::{OracleWalk, PoolTrace, SimulatedTrace, Simulation, PoolSteps};
+use lacuna_sim::{OracleWalk, PoolSteps, PoolTrace, SimulatedTrace, Simulation};
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
 use proptest::prelude::*;
@@ -68,7 +68,12 @@ fn walked_steps(steps: &mut dyn PoolSteps) -> Vec<WalkedStep> {
 }
 
 /// Steps of jobs on a machine between two seconds of the log.
-fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), planned_starts: bool) -> Vec<WalkedStep> {
+fn walk(
+    machine: &Machine,
+    jobs: &[Job],
+    window: (i64, i64),
+    planned_starts: bool,
+) -> Vec<WalkedStep> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("log.swf");
     write(&path, jobs);

@@ -7,7 +7,7 @@ use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, HoleTrace, replay};
+use lacuna_sim::{History, HoleTrace, Hooks, Replayed, Settings, SimError, replay};
 use lacuna_skip::{Missing, data};
 use proptest::prelude::*;
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Timestamp, TrainerSpec};
 use lacuna_sim::{
-    PlannedStartUpdate, Hooks, Lookahead, PoolTrace, Settings, SimError, PoolStep, PoolSteps, Summary, HoleTrace,
-    replay,
+    HoleTrace, Hooks, Lookahead, PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, Settings,
+    SimError, Summary, replay,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -8,8 +8,8 @@ use lacuna_schedlog::Reading;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
-    Dedicated, Objective, PoolTrace, Replayed, Settings, SimError, SimulatedTrace, Simulation, HoleTrace,
-    TrainerEnd, replay,
+    Dedicated, HoleTrace, Objective, PoolTrace, Replayed, Settings, SimError, SimulatedTrace,
+    Simulation, TrainerEnd, replay,
 };
 use lacuna_timeline::batch::Machine;
 use tempfile::TempDir;

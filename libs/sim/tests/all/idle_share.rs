@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
 use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
-use lacuna_sim::{Settings, HoleTrace};
+use lacuna_sim::{HoleTrace, Settings};
 use lacuna_skip::{data, or_skip};
 
 use crate::common::{run_trace, trainer};

@@ -7,8 +7,8 @@ use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Span, Timestamp, TrainerSpec};
 use lacuna_schedlog::{JobRecord, Log, Reading, Window};
 use lacuna_sim::{
-    Decision, GanttWindow, History, Hooks, Lookahead, PoolTrace, Settings, SimulatedTrace, Simulation,
-    HoleTrace, replay,
+    Decision, GanttWindow, History, HoleTrace, Hooks, Lookahead, PoolTrace, Settings,
+    SimulatedTrace, Simulation, replay,
 };
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
@@ -337,7 +337,12 @@ fn other_jobs(machine: &Machine, jobs: &[Job], others: &[Job], cut: i64, seed: u
     changed
 }
 
-fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempDir) -> SimulatedTrace {
+fn simulated(
+    machine: &Machine,
+    jobs: &[Job],
+    window: (i64, i64),
+    folder: &TempDir,
+) -> SimulatedTrace {
     let path = folder.path().join("log.swf");
     write(&path, jobs);
     let second = |at: i64| Some(Timestamp::from_unix(1000 + at));

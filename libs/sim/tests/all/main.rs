@@ -6,16 +6,16 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod announced;
 mod common;
 mod figures;
 mod forecast_policy;
-mod oracle_lookahead;
 mod hand;
-mod announced;
 mod hostile;
 mod idle_share;
 mod leak;
 mod objectives;
+mod oracle_lookahead;
 mod planned;
 mod pool_stats;
 mod published;

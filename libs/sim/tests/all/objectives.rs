@@ -2,7 +2,7 @@
 
 use lacuna_model::{HoleRecord, Policy, ScalingCurve, Span, Timestamp, TrainerSpec};
 use lacuna_sim::{
-    Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, HoleTrace,
+    Decision, Dedicated, HoleTrace, Hooks, Life, NamedExpressions, Objective, Settings, SimError,
     dedicated_samples, replay,
 };
 use proptest::prelude::*;

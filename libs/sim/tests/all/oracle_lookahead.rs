@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use lacuna_model::{HoleRecord, Span, Timestamp};
-use lacuna_sim::{OracleWalk, PoolTrace, SimError, PoolStep, PoolSteps, HoleTrace};
+use lacuna_sim::{HoleTrace, OracleWalk, PoolStep, PoolSteps, PoolTrace, SimError};
 use lacuna_skip::or_skip;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_schedlog::PlannedList;
-use lacuna_sim::{PoolTrace, PoolSteps, HoleTrace};
+use lacuna_sim::{HoleTrace, PoolSteps, PoolTrace};
 use lacuna_timeline::workload::generated_trace;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

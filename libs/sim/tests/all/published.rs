@@ -1,7 +1,7 @@
 //! The published table, reproduced on its own trace.
 
 use lacuna_model::{Policy, Span};
-use lacuna_sim::{Quirks, Objective, Settings, Summary, TrainerEnd};
+use lacuna_sim::{Objective, Quirks, Settings, Summary, TrainerEnd};
 use lacuna_skip::{Missing, or_skip};
 
 use crate::common::{Summit, run_trace};
