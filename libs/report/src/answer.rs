@@ -144,7 +144,7 @@ fn harm(pool: &PoolStats, simulated: bool) -> Answer {
     let text = format!(
         "No batch job in the replay: all start {starts}, as a node that is wanted goes back in the \
          same moment. On a real machine each second that giving back takes costs batch jobs at \
-         most {} node-hours over the whole recording, {} of the machine.",
+         most {} node-hours over the whole trace, {} of the machine.",
         nodes(second_hours),
         percent(second_hours / machine_hours.max(f64::MIN_POSITIVE), 4)
     );

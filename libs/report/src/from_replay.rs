@@ -75,7 +75,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     let notes = vec![
         "Time is recorded time since the start of the replay. Efficiency is work done over the \
          work of the same trainers on dedicated nodes that offer the same node-time; losses are \
-         samples lost over samples done. The pool's figures are of the recording from the start of \
+         samples lost over samples done. The pool's figures are of the trace from the start of \
          the replay to its end, also where the trainers end earlier. Days are 24 hours from the \
          start, named by the date on which they begin. Losses: nodes without a trainer are valued \
          at what a node-second brings on dedicated nodes; what is left after all other losses is \

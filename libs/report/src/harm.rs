@@ -34,7 +34,7 @@ pub(super) fn statement(input: HarmInput<'_>) -> Vec<String> {
         format!(
             "The replay harms no batch job, by construction: batch jobs run {jobs}, and a trainer \
              gives a node back in the same moment in which the batch scheduler wants it. Over the \
-             whole recording idle nodes were wanted back at {} moments, {} nodes in all. Until the \
+             whole trace idle nodes were wanted back at {} moments, {} nodes in all. Until the \
              replay's end trainers lost nodes {} times. Trainers bear the cost: {} of the work \
              done was lost to it.",
             count(leaves),
@@ -46,7 +46,7 @@ pub(super) fn statement(input: HarmInput<'_>) -> Vec<String> {
             "On a real machine a node is free again when its training process has stopped and the \
              scheduler's own clean-up has run. This delay is not modelled. Each second of it \
              delays the jobs concerned by a second. It costs at most {:.1} node-hours over this \
-             recording, {} of the machine's time, if every node that leaves is training.",
+             trace, {} of the machine's time, if every node that leaves is training.",
             second_hours,
             percent(share(second_hours, machine_hours), 4)
         ),

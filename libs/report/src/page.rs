@@ -408,7 +408,7 @@ fn decisions(out: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::Answer;
+    use crate::data::Answer;
 
     #[test]
     fn the_answer_and_its_doubts_stand_before_all_figures() {

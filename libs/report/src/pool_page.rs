@@ -54,7 +54,7 @@ pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
     let _ = write!(
         body,
         "<p class='note'>Sizes are weighted by time. Lengths of holes that were open at the start \
-         or the end of the recording ({} and {} of {}) count as far as they lie in it, so they \
+         or the end of the trace ({} and {} of {}) count as far as they lie in it, so they \
          are lower bounds.{}</p>",
         stats.holes.cut_at_start,
         stats.holes.cut_at_end,

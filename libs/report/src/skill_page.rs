@@ -48,7 +48,7 @@ fn how(evaluation: &Evaluation) -> String {
     format!(
         "A forecast uses only the knowledge of its moment, and is scored when the truth is known. \
          Questions are drawn {when}, about a random sample of the idle nodes, and every question \
-         counts once. A question counts for a horizon only if the recording still ran then, \
+         counts once. A question counts for a horizon only if the trace still ran then, \
          whether or not the hole had ended by that time. Lengths are ranked up to a day, and \
          quantiles are scored up to an hour. Skill is one less the ratio of the score to that of \
          the best constant, which is known only afterwards. Seed {}.",
