@@ -1,10 +1,10 @@
-//! How fast a generated recording is replayed with the exact dynamic programme.
+//! Speed of a replay of a generated trace with the exact dynamic program.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_sim::{Hooks, Settings, Trace, replay};
+use lacuna_sim::{HoleTrace, Hooks, Settings, replay};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -62,7 +62,7 @@ fn bench(c: &mut Criterion) {
     let mut group = c.benchmark_group("replay");
     group.sample_size(10);
     for nodes in [256, 1024] {
-        let trace = Trace::new(&holes(nodes, 2), None, Timestamp::from_unix(0), None);
+        let trace = HoleTrace::new(&holes(nodes, 2), None, Timestamp::from_unix(0), None);
         group.bench_function(format!("{nodes} nodes, {} steps", trace.len()), |b| {
             b.iter(|| {
                 let mut hooks = Hooks {

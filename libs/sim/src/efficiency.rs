@@ -1,15 +1,15 @@
 //! Dedicated samples of a replay ([`lacuna_trainer::measure`]): by the best static split, or by a
-//! replay on nodes that are always there.
+//! replay on nodes that never leave.
 
 use lacuna_forecast::Fits;
 use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_trainer::measure::split_rate;
 
 use crate::world::{Decisions, Kinds, World};
-use crate::{Dedicated, Settings, SimError, Trace, TrainerEnd};
+use crate::{Dedicated, HoleTrace, Settings, SimError, TrainerEnd};
 
-/// Samples that these trainers do on `nodes` dedicated nodes in `seconds`, by the definition
-/// that `settings` choose ([`Dedicated`]).
+/// Samples of these trainers on `nodes` dedicated nodes in `seconds`, by the definition that
+/// `settings` choose ([`Dedicated`]).
 ///
 /// # Errors
 /// As [`crate::replay`].
@@ -24,7 +24,7 @@ pub fn dedicated_samples(
     Baseline::new(trainers, settings, &kinds).samples(start, seconds, nodes)
 }
 
-/// What work done is measured by: the same trainers on dedicated nodes.
+/// The reference of efficiency: the same trainers on dedicated nodes.
 pub(crate) struct Baseline<'a> {
     trainers: &'a [TrainerSpec],
     kinds: &'a Kinds,
@@ -38,8 +38,8 @@ impl<'a> Baseline<'a> {
             trainers,
             kinds,
             settings: Settings {
-                // The list begins again, since dedicated nodes may be done with it sooner; but
-                // more at a time than it has there never are.
+                // The list begins again, since dedicated nodes may finish it sooner. Its length
+                // still limits the trainers at a time.
                 max_parallel: if settings.endless {
                     settings.max_parallel
                 } else {
@@ -76,12 +76,12 @@ impl<'a> Baseline<'a> {
         }
     }
 
-    /// The most nodes that the trainers which run at a time can use.
+    /// Most nodes that the trainers at a time can use.
     pub(crate) fn usable_nodes(&self) -> f64 {
         let mut most: Vec<u32> = self.trainers.iter().map(|spec| spec.max_nodes).collect();
         most.sort_unstable_by(|a, b| b.cmp(a));
         let parallel = self.settings.max_parallel as usize;
-        // The list starts again at its end, so the largest can be there more than once.
+        // The list begins again at its end, so the largest trainer can be admitted more than once.
         most.iter()
             .cycle()
             .take(parallel)
@@ -89,13 +89,12 @@ impl<'a> Baseline<'a> {
             .sum()
     }
 
-    /// A full replay, in which trainers arrive, are admitted and are planned as settings say, and
-    /// make room for the next the moment they end. The list starts again at its end, so that the
-    /// nodes never starve.
+    /// A full replay: trainers arrive, are admitted and get nodes by the settings, and free their
+    /// nodes the moment they end. The list begins again at its end, so that no node lacks work.
     fn replayed(&self, start: Timestamp, seconds: f64, nodes: f64) -> Result<f64, SimError> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
-            let trace = Trace::dedicated(n, start, end);
+            let trace = HoleTrace::dedicated(n, start, end);
             let (kinds, fits) = (self.kinds, Fits::Inside);
             let mut world = World::new(&trace, self.trainers, kinds, &self.settings, false, fits)?;
             world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;
@@ -124,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Another way to the same: the planner's exact method, asked for equal trainers.
+    /// A second way to the same number: the planner's exact method for equal trainers.
     fn planned(rate: &[f64], min_nodes: u32, parallel: u32, nodes: u32) -> f64 {
         let running = parallel.min(nodes / min_nodes.max(1));
         if running == 0 {
@@ -159,7 +158,7 @@ mod tests {
         };
         for round in 0..600 {
             let (max, min) = (1 + random(12), 1 + random(4));
-            // Every other curve is concave, as most are; the rest may do as they like.
+            // Every other curve is concave, as most real ones are; the rest are arbitrary.
             let mut rate = vec![0.0];
             let mut gain = 100.0;
             for _ in 0..max {

@@ -1,17 +1,17 @@
-//! What a replay remembers for the report: bounded, however long the recording is.
+//! The history of a replay, for the report. Its size is bounded for any length of the trace.
 
 use lacuna_model::TrainerId;
 
-/// The state over a stretch of time: from one event to the next, or of several merged.
+/// The state over an interval: from one event to the next, or over several merged intervals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Its start, seconds since the start. It lasts until the next point.
+    /// Start of the interval, seconds since the start. It ends at the next point.
     pub at_s: f64,
     /// Nodes in the pool: the mean over time, rounded.
     pub pool: u32,
     /// Nodes that train: the mean over time, rounded.
     pub used: u32,
-    /// Samples done by all trainers until its start.
+    /// Samples done by all trainers until the start of the interval.
     pub samples: f64,
     /// Nodes in the pool: the mean over time.
     pub pool_mean: f64,
@@ -23,25 +23,25 @@ pub struct Point {
     pub used_range: (u32, u32),
 }
 
-/// One trainer's life.
+/// One admission of a trainer, until it leaves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Life {
-    /// Its name.
+    /// Name of the trainer.
     pub name: TrainerId,
-    /// When it was admitted, seconds since the start.
+    /// Time of admission, seconds since the start.
     pub admitted_s: f64,
-    /// When its work was done, if it was.
+    /// Time at which its work was done, if it was, seconds since the start.
     pub ended_s: Option<f64>,
     /// Samples done.
     pub samples: f64,
-    /// Times that it lost nodes unasked.
+    /// Departures that hit it.
     pub preemptions: u64,
-    /// Its size from each moment on: seconds since the start, nodes. Of a life with more than
-    /// [`SIZES`] changes some are left out.
+    /// Its size after each change: seconds since the start, nodes. Of more than [`SIZES`] changes
+    /// some are left out.
     pub sizes: Vec<(f64, u32)>,
 }
 
-/// What happened in 24 hours.
+/// Totals of 24 hours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Day {
     /// Its start, seconds since the start.
@@ -60,33 +60,33 @@ pub struct Day {
     pub rescale: f64,
     /// Samples lost to nodes that left.
     pub preempt: f64,
-    /// Samples that trainers did not do because their work was done, on nodes they still held.
+    /// Samples that trainers would have done on nodes which they held after their work was done.
     pub idling: f64,
-    /// Samples that the same trainers would have done on as much dedicated node-time, as for
-    /// the whole replay: the day's efficiency is `samples` over this.
+    /// Samples of the same trainers on as much dedicated node-time, defined as for the whole
+    /// replay. The day's efficiency is `samples` over this.
     pub dedicated: f64,
 }
 
-/// What single nodes did in a window of time.
+/// The state of single nodes in a window of time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Gantt {
     /// Its start, seconds since the start.
     pub from_s: f64,
     /// Its end, seconds since the start.
     pub until_s: f64,
-    /// The nodes that had a hole in it, in order of their numbers.
+    /// Nodes with a hole in the window, in order of their numbers.
     pub rows: Vec<GanttRow>,
 }
 
-/// One node.
+/// The holes of one node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GanttRow {
-    /// Its number.
+    /// Number of the node.
     pub node: u32,
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Its holes, cut where the trainer changes, in order of time. What is outside of them is a
-    /// batch job (or a node that is down).
+    /// Its holes, cut where the trainer changes, in order of time. Outside of them the node has a
+    /// batch job, or is down.
     pub segments: Vec<GanttSegment>,
 }
 
@@ -97,32 +97,32 @@ pub struct GanttSegment {
     pub from_s: f64,
     /// Its end, seconds since the start.
     pub until_s: f64,
-    /// Who trains in it, by its place in the order of admission, from 0 (lives beyond
-    /// [`LIVES`] are not among [`History::lives`]). None: the hole lies waste.
+    /// The trainer on the node, by its place in the order of admission, from 0 (those beyond
+    /// [`LIVES`] are not among [`History::lives`]). None if the node is idle.
     pub trainer: Option<u32>,
 }
 
-/// What a replay remembers for the report.
+/// The history of a replay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
-    /// The state over time: one point for each event or, beyond [`POINTS`], for each of so many
-    /// equal lengths of time.
+    /// The state over time: one point for each event or, beyond [`POINTS`] events, one for each of
+    /// at most [`POINTS`] equal intervals.
     pub points: Vec<Point>,
     /// The first [`LIVES`] trainers, in order of admission.
     pub lives: Vec<Life>,
-    /// How many trainers there were beyond those.
+    /// Number of admissions beyond those.
     pub lives_left_out: u64,
-    /// Day by day.
+    /// Totals day by day.
     pub days: Vec<Day>,
-    /// Node by node, if it was asked for.
+    /// The window of single nodes, if the settings name one.
     pub gantt: Option<Gantt>,
 }
 
-/// At most so many points are kept.
+/// Most points of a history.
 pub const POINTS: usize = 4000;
 
-/// At most so many lives are kept.
+/// Most admissions of a history.
 pub const LIVES: usize = 2000;
 
-/// At most so many sizes of a life are kept.
+/// Most sizes that are kept of one admission.
 pub const SIZES: usize = 512;

@@ -1,36 +1,41 @@
-//! The scheduler's cores in virtual time: replay of recordings, measures of efficiency, and
-//! the report.
+//! The scheduler's cores in virtual time.
 //!
-//! [`Trace`] turns a hole list into a [`Recording`] in memory; [`replay`] drives the planner
-//! over any recording and counts what comes of it; [`report`] draws it.
+//! - [`PoolTrace`]: a trace of the pool. [`HoleTrace`] holds one in memory, [`SimulatedTrace`]
+//!   simulates the batch scheduler of a log of batch jobs.
+//! - [`replay`] drives the planner over a trace and gives a [`Summary`].
+//! - [`dedicated_samples`] is the reference of efficiency.
+//! - [`pool_stats`] counts idle nodes, and [`skill`] scores forecasts. Neither trains anything.
 
 mod efficiency;
-mod foresight;
+mod error;
 mod history;
+mod hole_trace;
+mod hooks;
 mod limits;
 mod loss;
+mod oracle;
 pub mod pool_stats;
+mod pool_trace;
 mod published;
-mod recording;
 mod replay;
-pub mod report;
 mod settings;
 mod simulated;
 pub mod skill;
 mod solve_times;
 mod summary;
-mod trace;
 mod world;
 
 pub use efficiency::dedicated_samples;
-pub use foresight::Foresight;
+pub use error::SimError;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
+pub use hole_trace::HoleTrace;
+pub use hooks::{Decision, Hooks, Progress};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;
-pub use recording::{EndHint, Recording, StepRef, Steps};
-pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
-pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
-pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};
+pub use oracle::OracleWalk;
+pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};
+pub use replay::{Replayed, replay};
+pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Quirks, Settings, TrainerEnd};
+pub use simulated::{JobCounts, SimulatedTrace, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
 pub use summary::{OrderEvidence, OrderFound, SolveSeconds, Summary, Verified};
-pub use trace::Trace;

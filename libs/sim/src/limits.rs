@@ -1,66 +1,65 @@
-//! What no replay is made of: settings that make no sense, and numbers that only damage or
-//! malice can have written.
+//! Limits of a replay's input: invalid settings, and numbers that only damage or malice explains.
 //!
-//! The bounds are far beyond what any centre has. They are here so that such input ends with an
-//! error that names it, and not in a lack of memory, an overflow, or a loop without end.
+//! The bounds are far beyond any centre's. With them such input ends in an error that names it,
+//! and not in a lack of memory, an overflow, or an endless loop.
 
 use lacuna_forecast::OrderBy;
 use lacuna_model::TrainerSpec;
 
-use crate::{Recording, Settings, SimError};
+use crate::{PoolTrace, Settings, SimError};
 
-/// Years of a recording: each day has a place in the history, each hour one in the statistics.
+/// Most years of a trace. Each day takes memory in the history, each hour in the statistics.
 const MOST_YEARS: f64 = 1000.0;
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// Trainers at a time: dedicated nodes and endless lists really have that many.
+/// Most trainers at a time. Dedicated nodes and endless lists reach this number.
 const MOST_PARALLEL: u32 = 100_000;
 
-/// Nodes of a trainer: there is a rate for each.
+/// Most nodes of a trainer. Each size takes memory for its rate.
 const MOST_NODES: u32 = 1_000_000;
 
-/// Seconds that a change can cost, and factors on them.
+/// Largest cost of a change in seconds, and largest factor on costs.
 const MOST_COST_S: f64 = 1e9;
 const MOST_SCALE: f64 = 1e9;
 
-/// Times its cost that a change must be worth.
+/// Largest hysteresis: the factor by which the gain of a change must exceed its cost.
 const MOST_HYSTERESIS: f64 = 100.0;
 
-/// Whether a recording can be walked through at all.
+/// Checks the length of a trace.
 ///
 /// # Errors
 /// [`SimError::TooLong`].
-pub(crate) fn check_length(recording: &dyn Recording) -> Result<(), SimError> {
-    let years = recording.length_s() / YEAR_S;
+pub(crate) fn check_length(trace: &dyn PoolTrace) -> Result<(), SimError> {
+    let years = trace.length_s() / YEAR_S;
     if years > MOST_YEARS {
         return Err(SimError::TooLong {
             years,
-            start: recording.start(),
-            end: recording.end(),
+            start: trace.start(),
+            end: trace.end(),
         });
     }
     Ok(())
 }
 
-/// Whether a replay makes sense.
+/// Checks the input of a replay.
 ///
 /// # Errors
-/// [`SimError`] names what does not.
+/// [`SimError`] names the first invalid input.
 pub(crate) fn check(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
 ) -> Result<(), SimError> {
     if trainers.is_empty() {
         return Err(SimError::NoTrainers);
     }
-    if recording.length_s() <= 0.0 {
+    if trace.length_s() <= 0.0 {
         return Err(SimError::NothingLeft {
-            start: recording.start(),
-            end: recording.end(),
+            start: trace.start(),
+            end: trace.end(),
         });
     }
-    check_length(recording)?;
+    check_length(trace)?;
     trainers.iter().try_for_each(check_trainer)?;
     check_settings(settings)
 }
@@ -76,7 +75,7 @@ fn check_trainer(spec: &TrainerSpec) -> Result<(), SimError> {
         ("rescale.down_s", spec.rescale.down_s, MOST_COST_S),
     ];
     for (what, value, most) in costs.into_iter().chain([nodes]) {
-        // What is no number is refused too.
+        // NaN is refused too.
         if value.is_nan() || value > most {
             return Err(SimError::Trainer {
                 id: spec.id.clone(),

@@ -1,51 +1,51 @@
-//! Where the work went that dedicated nodes would have done: the samples lost to changes as
-//! [`lacuna_trainer::measure`] defines them, and what no change took.
+//! The split of dedicated samples: done, lost to changes as [`lacuna_trainer::measure`] defines
+//! it, and lost without a change.
 
 use serde::{Deserialize, Serialize};
 
 use crate::world::Offer;
 
-/// How A_s, the work of the same trainers on dedicated nodes, splits into A_e, the work done,
-/// and what was lost: `dedicated = done + rescale + preempt + waiting + idling + curve`.
-/// All in samples, over the time that the efficiency is taken over.
+/// The split of A_s, the samples of the same trainers on dedicated nodes, into A_e, the samples
+/// done, and losses: `dedicated = done + rescale + preempt + waiting + idling + curve`.
+/// All are samples over the time of the efficiency.
 ///
 /// With `N(t)` nodes in the pool, `n_j(t)` of them with trainer j at `P_j(n_j)` samples/s, and
-/// `F = integral of N dt` the node-time offered in the time T: `n_eq = F / T` dedicated nodes, of
-/// which the trainers that run at a time can use `M` at most (the sum of their largest sizes).
+/// `F = integral of N dt` the node-time offered in the time T: `n_eq = F / T` dedicated nodes. The
+/// trainers at a time can use `M` of them at most (the sum of their largest sizes).
 /// `X = max(0, n_eq - M) T` is the node-time that dedicated nodes leave unused too, and
-/// `v = dedicated / (F - X)` what a node-second is worth on the others:
+/// `v = dedicated / (F - X)` the value of a node-second on the others:
 ///
-/// - `rescale`, `preempt`: the seconds lost to changes, at the rate before them (or, of starts
-///   that are charged, after them), as charged;
+/// - `rescale`, `preempt`: the seconds lost to changes, as charged, at the rate before the change
+///   (for charged starts, after it);
 /// - `idling`: `P_j(n_j)` over the time from the end of a trainer's work until its nodes go to
-///   others;
-/// - `waiting`: `v` times the node-seconds of the pool that no trainer had, less `X` (the pool
-///   has never fewer of them, since it changes and dedicated nodes do not);
-/// - `curve`: the rest, `v * integral of sum n_j dt - integral of sum P_j(n_j) dt`. Nodes that
-///   had a trainer would have brought `v` each on dedicated nodes; here sizes follow the pool, so
-///   that trainers work elsewhere on their curves, or of a mixture others have the nodes. It is
-///   negative where they do better than on dedicated nodes.
+///   other trainers;
+/// - `waiting`: `v` times the node-seconds of the pool without a trainer, less `X` (they are never
+///   fewer than `X`, since the pool varies and dedicated nodes do not);
+/// - `curve`: the rest, `v * integral of sum n_j dt - integral of sum P_j(n_j) dt`. A node with a
+///   trainer would have brought `v` on dedicated nodes. Here sizes follow the pool, so trainers
+///   work elsewhere on their curves, and of a mixture other trainers have the nodes. The rest is
+///   negative where trainers do better than on dedicated nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Loss {
-    /// A_s.
+    /// A_s, the samples of dedicated nodes.
     pub dedicated: f64,
-    /// A_e.
+    /// A_e, the samples done.
     pub done: f64,
-    /// Changes that the planner made.
+    /// Lost to changes by the planner.
     pub rescale: f64,
-    /// Nodes that left.
+    /// Lost to nodes that left.
     pub preempt: f64,
-    /// Nodes of the pool without a trainer.
+    /// Lost on nodes of the pool without a trainer.
     pub waiting: f64,
-    /// Nodes of trainers that were done.
+    /// Lost on nodes of trainers whose work was done.
     pub idling: f64,
-    /// Sizes that change.
+    /// Lost since sizes follow the pool: the rest.
     pub curve: f64,
 }
 
 impl Loss {
-    /// Splits the work of dedicated nodes; `spare_node_s` is the node-time that they leave
-    /// unused.
+    /// Splits the samples of dedicated nodes. `spare_node_s` is the node-time that those leave
+    /// unused, `X`.
     pub(crate) fn new(
         dedicated: f64,
         done: f64,

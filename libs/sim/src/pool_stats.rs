@@ -1,8 +1,8 @@
-//! The pool's statistics: what the idle nodes of a machine amount to, before anything trains.
+//! Statistics of the pool: number and lengths of holes, without any training.
 //!
-//! [`pool_stats`] walks once over a [`Recording`](crate::Recording); its memory is a constant
-//! and a few numbers for each node. Shares of time and quantiles of the pool's size are exact;
-//! quantiles of lengths are exact below 4,096 s and within 1/2,048 above.
+//! [`pool_stats`] walks once over a [`PoolTrace`](crate::PoolTrace). Its memory is a constant and
+//! a few numbers for each node. Shares of time and quantiles of the pool's size are exact.
+//! Quantiles of lengths are exact below 4,096 s, and within 1/2,048 above.
 
 mod count;
 mod lengths;
@@ -11,4 +11,6 @@ mod table;
 mod types;
 
 pub use count::{PoolOptions, pool_stats};
-pub use types::{Holes, Idle, PoolColumn, PoolStats, Shorter, SizeBin, WithoutOutages};
+pub use lengths::bin_holes;
+pub use table::grouped;
+pub use types::{HoleBin, Holes, Idle, PoolColumn, PoolStats, Shorter, SizeBin, WithoutOutages};

@@ -1,14 +1,15 @@
-//! The quirks of the published code of BFTrainer, for comparison with it. No product runs them.
+//! Quirks of the published program of `BFTrainer` (arXiv 2106.12091), for comparisons with it.
+//! No service has them.
 
 use lacuna_planner::{Problem, Sizes, equal_share};
 
-/// The limit on any change of one trainer at one event, nodes, that the published program's
-/// big-M of `nodes + 1` amounts to.
+/// Largest change of one trainer at one event, nodes: the effect of the published program's big-M
+/// of `nodes + 1`.
 pub(crate) const fn max_change(nodes: u32) -> u32 {
     nodes.saturating_add(1) / 2
 }
 
-/// Equal share as published: a trainer whose share is just its minimum gets nothing in the first
+/// Equal share as published: a trainer whose share equals its minimum gets no nodes in the first
 /// round.
 pub(crate) fn equal_share(problem: &Problem) -> Sizes {
     equal_share::shared(problem, |item, share| share > item.min)
@@ -21,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_the_minimum_goes_to_the_first_who_can_use_it() {
+    fn a_share_of_the_minimum_goes_to_the_first_trainer_that_can_use_it() {
         let item = Item {
             current: 0,
             min: 2,

@@ -1,213 +1,47 @@
-//! A whole replay: the run itself, and the runs that it is measured by.
+//! A whole replay: the replay itself, and the reference replays of its figures.
 
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::Fits;
-use lacuna_model::{Policy, Span, Stall, Timestamp, TrainerId, TrainerSpec};
-use lacuna_planner::check::Violation;
-use lacuna_planner::objective::ObjectiveError;
-use lacuna_planner::{Problem, Sizes};
-use lacuna_schedlog::ReadError;
-use lacuna_timeline::batch::BatchError;
+use lacuna_model::{Policy, Span, Stall, TrainerSpec};
 use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
 use crate::summary::Summary;
 use crate::world::{Decisions, Kinds, Observer, Tally, World};
-use crate::{History, Lookahead, Loss, Recording, Settings, SolveTimes, limits};
+use crate::{
+    History, Hooks, Lookahead, Loss, PoolTrace, Progress, Settings, SimError, SolveTimes, limits,
+};
 
-/// Models that a scout is ahead.
+/// Number of fitted models by which the scout is ahead.
 const AHEAD: usize = 4;
 
-/// Why a replay could not be run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SimError {
-    /// The log cannot be read.
-    #[error(transparent)]
-    Log(#[from] ReadError),
-    /// The machine or its jobs make no sense.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-    /// A log of holes, where one of batch jobs is needed.
-    #[error("{path}: it is of format {format}, which tells of nodes: expected batch jobs", path = path.display())]
-    NotJobs {
-        /// Which log.
-        path: PathBuf,
-        /// Its format.
-        format: &'static str,
-    },
-    /// No job of the log ran.
-    #[error("{path}: none of its {records} records is of a job that ran", path = path.display())]
-    NoJobs {
-        /// Which log.
-        path: PathBuf,
-        /// How many records it has.
-        records: u64,
-    },
-    /// There is no trainer.
-    #[error("there are no trainers to replay")]
-    NoTrainers,
-    /// The first trainer comes after the end.
-    #[error("nothing to replay: the recording ends at {end}, before the start at {start}", end = end.unix_seconds(), start = start.unix_seconds())]
-    NothingLeft {
-        /// Where the replay should start.
-        start: Timestamp,
-        /// Where the recording ends.
-        end: Timestamp,
-    },
-    /// Dates so far apart can only be damage.
-    #[error("the recording is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]
-    TooLong {
-        /// How long it is.
-        years: f64,
-        /// Where it starts.
-        start: Timestamp,
-        /// Where it ends.
-        end: Timestamp,
-    },
-    /// A trainer that is larger or slower to change than any can be.
-    #[error("trainer {id}: {what} is {value}: expected at most {most}")]
-    Trainer {
-        /// Which.
-        id: TrainerId,
-        /// Which field of it.
-        what: &'static str,
-        /// What it is.
-        value: f64,
-        /// What would have been accepted.
-        most: f64,
-    },
-    /// Trainers of an endless list are done so fast that time does not go on.
-    #[error(
-        "{events} trainers end within a second, {at_s} s after the start: in an endless list, or on the dedicated nodes that efficiency is measured by, each needs more work"
-    )]
-    Standstill {
-        /// How many ended.
-        events: u64,
-        /// When, seconds since the start.
-        at_s: f64,
-    },
-    /// A decision breaks an invariant: a bug. Trainers and nodes are those of the decision.
-    #[error(
-        "the decision at event {event}, {at_s} s after the start, breaks an invariant: {violation}"
-    )]
-    Unsound {
-        /// The number of the event, from 0.
-        event: u64,
-        /// When, seconds since the start.
-        at_s: f64,
-        /// The first invariant that it breaks.
-        violation: Violation<u32, u32>,
-    },
-    /// The planner made no decision: a bug.
-    #[error("there is no decision at event {event}, {at_s} s after the start: {what}")]
-    Internal {
-        /// The number of the event, from 0.
-        event: u64,
-        /// When, seconds since the start.
-        at_s: f64,
-        /// What is wrong, in words.
-        what: String,
-    },
-    /// What is to be maximised makes no sense for a trainer.
-    #[error(transparent)]
-    Objective(#[from] ObjectiveError),
-    /// A setting makes no sense.
-    #[error("{what}: expected {expected}")]
-    Setting {
-        /// Which.
-        what: &'static str,
-        /// What would have been accepted.
-        expected: &'static str,
-    },
-}
-
-/// How far a replay has come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
-    /// What runs: the replay itself, or a run that it is measured by.
-    pub stage: &'static str,
-    /// Seconds of recorded time so far.
-    pub done_s: f64,
-    /// Seconds of recorded time in all, at most.
-    pub total_s: f64,
-    /// Events so far.
-    pub events: u64,
-    /// Trainers done so far.
-    pub trainers_done: u64,
-}
-
-/// One decision of the planner, as it is made.
-#[derive(Debug, Clone, Copy)]
-pub struct Decision<'a> {
-    /// The number of its event, from 0.
-    pub event: u64,
-    /// Wall-clock seconds that it took.
-    pub seconds: f64,
-    /// Of each trainer of the problem its place in the list of trainers; a list that begins
-    /// again at its end goes on counting.
-    pub lives: &'a [u32],
-    /// What was asked.
-    pub problem: &'a Problem,
-    /// The answer.
-    pub sizes: &'a Sizes,
-    /// The nodes of the pool, as the recording numbers them.
-    pub nodes: &'a [u32],
-    /// Whose each of them is from now on, as places in the problem.
-    pub owners: &'a [Option<u32>],
-    /// When, seconds since the start of the recording.
-    pub at_s: f64,
-}
-
-/// What a replay needs from outside.
-pub struct Hooks<'a> {
-    /// Wall-clock seconds since any fixed moment, to time decisions.
-    pub stopwatch: &'a dyn Fn() -> f64,
-    /// Called now and then.
-    pub progress: &'a mut dyn FnMut(Progress),
-    /// Called for each decision of the replay itself, say to save its problem.
-    pub save: Option<&'a mut dyn FnMut(&Decision<'_>)>,
-}
-
-impl<'a> Hooks<'a> {
-    /// Decisions are shown to nobody.
-    pub fn new(stopwatch: &'a dyn Fn() -> f64, progress: &'a mut dyn FnMut(Progress)) -> Self {
-        Self {
-            stopwatch,
-            progress,
-            save: None,
-        }
-    }
-}
-
-/// What a replay gives.
+/// The results of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
     /// The figures.
     pub summary: Summary,
-    /// What happened when, if it was asked for.
+    /// The history, if it was asked for.
     pub history: Option<History>,
-    /// Wall-clock seconds of decisions: all up to 4,096, else every second, fourth and so on.
+    /// Wall-clock seconds of decisions: all up to 4,096, else every second, every fourth, ...
     pub solve_seconds: Vec<f64>,
-    /// How long decisions took.
+    /// Distribution of the wall-clock times of decisions.
     pub solve_times: SolveTimes,
 }
 
-/// Replays a recording. `history` says whether what happened is to be remembered.
+/// Replays a trace. A history is kept if `history` is given.
 ///
 /// # Errors
 /// [`SimError`].
 pub fn replay(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     history: Option<History>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Replayed, SimError> {
-    limits::check(recording, trainers, settings)?;
+    limits::check(trace, trainers, settings)?;
     let kinds = Kinds::new(trainers, settings)?;
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
@@ -216,10 +50,10 @@ pub fn replay(
         std::thread::scope(|scope| -> Result<_, SimError> {
             let mut live = |fits| {
                 let remembers = history.is_some();
-                let mut world = World::new(recording, trainers, &kinds, settings, remembers, fits)?;
+                let mut world = World::new(trace, trainers, &kinds, settings, remembers, fits)?;
                 world.run(
                     &mut decisions,
-                    &mut watch("replay", recording, hooks.progress),
+                    &mut watch("replay", trace, hooks.progress),
                 )?;
                 let (order, oddities) = (world.order(), world.oddities());
                 Ok((world.tally, order, oddities, world.take_history()))
@@ -229,8 +63,8 @@ pub fn replay(
                 return live(Fits::Inside);
             }
             let (tell, hear) = Fits::scouted(AHEAD);
-            // What ends it is met by who follows, too.
-            scope.spawn(|| Observer::new(recording, settings, tell)?.go_ahead(&is_over));
+            // An error that ends the scout also ends the observer that follows it.
+            scope.spawn(|| Observer::new(trace, settings, tell)?.go_ahead(&is_over));
             let lived = live(hear);
             is_over.store(true, Ordering::Relaxed);
             lived
@@ -250,22 +84,22 @@ pub fn replay(
     };
     let equivalent_nodes = measure::equivalent_nodes(offer.node_s, seconds);
     let baseline = Baseline::new(trainers, settings, &kinds);
-    let dedicated = baseline.samples(recording.start(), seconds, equivalent_nodes)?;
+    let dedicated = baseline.samples(trace.start(), seconds, equivalent_nodes)?;
     if let Some(history) = &mut history {
         for day in &mut history.days {
-            let start = recording.start() + Span::from_secs_f64(day.from_s);
+            let start = trace.start() + Span::from_secs_f64(day.from_s);
             let length = day.until_s - day.from_s;
             let nodes = measure::equivalent_nodes(day.offered, length);
             day.dedicated = baseline.samples(start, length, nodes)?;
         }
     }
-    // Simulated trainers do nothing again.
+    // Simulated trainers repeat no samples.
     let redone = Stall::default();
     let rescale = measure::samples_lost(tally.rescale_cost, &redone);
     let preempt = measure::samples_lost(tally.preempt_cost, &redone);
     let spare = (equivalent_nodes - baseline.usable_nodes()).max(0.0) * seconds;
     let zero_cost_fraction = if settings.endless {
-        let free = zero_cost(recording, trainers, settings, hooks)?;
+        let free = zero_cost(trace, trainers, settings, hooks)?;
         Some(measure::share(tally.samples, free))
     } else {
         None
@@ -287,10 +121,10 @@ pub fn replay(
         events: tally.events,
         trainers_done: tally.trainers_done,
         unfinished,
-        nodes: recording.nodes(),
-        history_holes: recording.history(),
-        start: recording.start(),
-        end: recording.end(),
+        nodes: trace.nodes(),
+        history_holes: trace.history(),
+        start: trace.start(),
+        end: trace.end(),
         solve_seconds: times.seconds(),
         shortcuts,
         unproven,
@@ -310,35 +144,35 @@ pub fn replay(
     })
 }
 
-/// Samples in the same time if rescaling and preemption cost nothing and each event were
-/// re-optimised: no policy can do better from event to event.
+/// Samples in the same time without costs of rescaling and preemption, re-optimised at each
+/// event: an upper bound for policies that decide event by event.
 fn zero_cost(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     hooks: &mut Hooks<'_>,
 ) -> Result<f64, SimError> {
     let free = Settings {
         policy: Policy::Dp,
-        model: crate::Model::Exact,
+        quirks: crate::Quirks::None,
         cost_scale: 0.0,
         verify: false,
         ..settings.clone()
     };
     let kinds = Kinds::new(trainers, &free)?;
-    let mut world = World::new(recording, trainers, &kinds, &free, false, Fits::Inside)?;
-    let mut watch = watch("zero-cost bound", recording, hooks.progress);
+    let mut world = World::new(trace, trainers, &kinds, &free, false, Fits::Inside)?;
+    let mut watch = watch("zero-cost bound", trace, hooks.progress);
     world.run(&mut Decisions::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)
 }
 
-/// Passes on every 64th event.
+/// Reports progress at every 64th event.
 fn watch<'a>(
     stage: &'static str,
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     progress: &'a mut dyn FnMut(Progress),
 ) -> impl FnMut(&Tally) + 'a {
-    let total_s = recording.length_s();
+    let total_s = trace.length_s();
     move |tally| {
         if tally.events.is_multiple_of(64) {
             progress(Progress {

@@ -1,4 +1,4 @@
-//! What a replay can be asked to do.
+//! Settings of a replay.
 
 use lacuna_forecast::OrderBy;
 use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span};
@@ -7,64 +7,65 @@ use lacuna_planner::objective::{NamedExpressions, Objective};
 use lacuna_trainer::settings::Control;
 use serde::{Deserialize, Serialize};
 
-/// When a trainer that has done its work gives its nodes to others.
+/// The moment at which a trainer whose work is done frees its nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrainerEnd {
-    /// At the next change of the pool or arrival of a trainer, as in the published replay;
-    /// until then its nodes idle.
+    /// At the next change of the pool or arrival of a trainer, as in the published replay. Its
+    /// nodes idle until then.
     #[default]
     NextEvent,
-    /// At once: the end of a trainer is an event of its own.
+    /// At once: the end of a trainer is an event.
     Immediate,
 }
 
-/// Whether known quirks of the published code are kept.
+/// Quirks of the published program (`BFTrainer`, arXiv 2106.12091) that a replay keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// The model as it is meant.
+pub enum Quirks {
+    /// None: sizes follow the published model.
     #[default]
-    Exact,
-    /// With the published code's limit of `floor((nodes + 1) / 2)` on any change of one trainer
-    /// at one event, and no nodes for a trainer whose equal share is just its minimum.
+    #[serde(rename = "exact")]
+    None,
+    /// A trainer changes by at most `floor((nodes + 1) / 2)` nodes at one event. A trainer whose
+    /// equal share is exactly its minimum gets no nodes.
     Published,
 }
 
-/// How the work is found that the same trainers would do on dedicated nodes, A_s.
+/// Definition of A_s, the samples of the same trainers on dedicated nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dedicated {
-    /// The best static split if all trainers are alike, else a full static replay.
+    /// [`Split`](Self::Split) if all trainers are alike, else [`StaticReplay`](Self::StaticReplay).
     #[default]
     ByKind,
-    /// The best split of the nodes among equal trainers, which never changes and costs nothing:
-    /// `max_parallel` of them, but no more than the list has unless it is endless. Only for
-    /// trainers that are all alike.
+    /// The best constant split of the nodes among equal trainers, without any cost of changes.
+    /// The split has `max_parallel` trainers, at most as many as a list that is not endless. Only
+    /// for trainers that are all alike.
     Split,
     /// A full replay on nodes that never leave.
     StaticReplay,
 }
 
-/// A part of a replay of which it is remembered what each node did.
+/// The window of a replay whose history is kept node by node.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GanttWindow {
-    /// Its start, seconds since the start of the replay.
+    /// Start of the window, seconds since the start of the replay.
     pub from_s: f64,
-    /// Its end, seconds since the start of the replay.
+    /// End of the window, seconds since the start of the replay.
     pub until_s: f64,
-    /// At most so many nodes: those with the first holes.
+    /// Most nodes: those with the first holes are kept.
     pub nodes: u32,
 }
 
-/// How far ahead a forecasting policy is told the true ends of holes. That is no forecast, but
-/// what measures what one is worth; without a bound it is clairvoyance.
+/// Oracle lookahead: the time ahead for which a forecasting policy knows the true ends of holes.
+/// It measures the value of forecasts. Without a bound it is clairvoyance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lookahead {
-    /// So many seconds ahead; 0: not at all.
+    /// Seconds ahead; 0 reveals no end.
     Seconds(f64),
-    /// Every end is known.
+    /// Every end is revealed.
     All,
 }
 
@@ -75,7 +76,7 @@ impl Default for Lookahead {
 }
 
 impl Lookahead {
-    /// How far, seconds; infinite without a bound.
+    /// Seconds ahead; infinite without a bound.
     #[must_use]
     pub const fn seconds(self) -> f64 {
         match self {
@@ -84,7 +85,7 @@ impl Lookahead {
         }
     }
 
-    /// How far, seconds, if there is a bound.
+    /// Seconds ahead, if there is a bound.
     #[must_use]
     pub const fn bound(self) -> Option<f64> {
         match self {
@@ -94,19 +95,19 @@ impl Lookahead {
     }
 }
 
-/// How a forecasting policy forecasts and weighs.
+/// Settings of forecasts and of decisions by them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecasting {
-    /// Where the order comes from in which the scheduler takes nodes.
+    /// Source of the order in which the scheduler takes nodes.
     pub order: OrderBy,
-    /// How many futures are drawn for each decision.
+    /// Number of futures drawn for each decision.
     pub scenarios: u32,
-    /// Whether holes that end together are forecast together.
+    /// Whether co-departures are forecast: holes that end together.
     pub together: bool,
-    /// Whether what the scheduler itself says of present holes is heard.
+    /// Whether the scheduler's planned starts are used.
     #[serde(default = "yes")]
     pub hints: bool,
-    /// How the allocation weighs things.
+    /// Settings of the joint decision.
     pub joint: JointSettings,
 }
 
@@ -126,52 +127,54 @@ impl Default for Forecasting {
     }
 }
 
-/// All that a replay depends on besides its input. The default decides as the planner service does,
-/// in the published accounting.
+/// All settings of a replay. The default decides as the planner service does, with the published
+/// accounting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Who decides.
+    /// The policy of the planner.
     pub policy: Policy,
-    /// Forward-looking time T.
+    /// Horizon T of a decision.
     pub horizon: Span,
-    /// How many trainers are admitted at a time, 1 to 100,000.
+    /// Most trainers at a time, 1 to 100,000.
     pub max_parallel: u32,
     /// Factor on all rescale costs, 0 to 1e9.
     pub cost_scale: f64,
-    /// When a finished trainer leaves.
+    /// The moment at which a trainer whose work is done leaves.
     pub trainer_end: TrainerEnd,
-    /// Quirks.
-    pub model: Model,
-    /// What is maximised. Work done is counted in samples always.
+    /// Quirks of the published program that this replay keeps.
+    #[serde(rename = "model")]
+    pub quirks: Quirks,
+    /// The objective. Work done is always counted in samples.
     pub objective: Objective,
-    /// What is maximised of single trainers, in place of that.
+    /// Objectives of single trainers, in place of `objective`.
     #[serde(default, skip_serializing_if = "NamedExpressions::is_empty")]
     pub objectives: NamedExpressions,
     /// Whether a trainer that starts from no nodes pays its cost of growing, at its rate after the
-    /// start, unless it names a cost of its own. As published it starts free.
+    /// start. A trainer with a start cost of its own pays that. In the published model starts are
+    /// free.
     #[serde(default)]
     pub charge_starts: bool,
-    /// What work done is measured by.
+    /// The reference of efficiency.
     #[serde(default)]
     pub dedicated: Dedicated,
-    /// Which part is remembered node by node; only if a history is asked for.
+    /// The window that is kept node by node, if a history is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gantt: Option<GanttWindow>,
-    /// How far ahead a forecasting policy is told the truth.
+    /// Oracle lookahead of a forecasting policy.
     #[serde(default)]
     pub lookahead: Lookahead,
-    /// How a forecasting policy forecasts and weighs.
+    /// Settings of a forecasting policy.
     #[serde(default)]
     pub forecast: Forecasting,
-    /// Which of several equal nodes a trainer gets or gives up.
+    /// Choice between equal nodes when a trainer grows or shrinks.
     pub node_choice: NodeChoice,
-    /// Whether the list of trainers starts again at its end, and the replay runs to the end of
-    /// the recording. A trainer that is done trains on until it leaves, and that work counts.
+    /// Whether the list of trainers begins again at its end, and the replay runs to the end of the
+    /// trace. A trainer whose work is done trains on until it leaves, and that work counts.
     pub endless: bool,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Whether every decision is solved a second time by another method and compared:
-    /// [`Verified`](crate::Verified) says with what limits.
+    /// Whether every decision is compared with that of a second method, within the limits of
+    /// [`Verified`](crate::Verified).
     pub verify: bool,
 }
 
@@ -184,7 +187,7 @@ impl Default for Settings {
             max_parallel: Control::default().max_parallel,
             cost_scale: 1.0,
             trainer_end: TrainerEnd::NextEvent,
-            model: Model::Exact,
+            quirks: Quirks::None,
             objective: Objective::default(),
             objectives: NamedExpressions::default(),
             charge_starts: false,
@@ -201,8 +204,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As BFTrainer decides (arXiv 2106.12091): sizes that are optimal over a fixed horizon, on
-    /// nodes at random.
+    /// The decisions of `BFTrainer` (arXiv 2106.12091): sizes that are optimal over a fixed
+    /// horizon, on nodes chosen at random.
     #[must_use]
     pub fn published() -> Self {
         Self {

@@ -1,9 +1,9 @@
-//! A log of batch jobs without node lists as a recording: the batch scheduler is simulated
-//! anew for each walk.
+//! A log of batch jobs without node lists as a trace: each walk simulates the batch scheduler
+//! again.
 //!
-//! Nothing of the log is kept between walks but its facts, so memory does not grow with its
-//! length. Only a log whose jobs do not come in order of submission is kept in memory, if it is
-//! small enough to be sorted there.
+//! Only the survey of the log is kept between walks, so memory does not grow with the log. The
+//! exception is a log whose jobs are not in order of submission: if it is small enough, its jobs
+//! are kept in memory and sorted there.
 
 mod feed;
 mod survey;
@@ -18,7 +18,7 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
 use lacuna_timeline::batch::{BatchJob, Machine, Simulator};
 
-use crate::{Recording, SimError, Steps};
+use crate::{PoolSteps, PoolTrace, SimError};
 
 use feed::{Feed, Shared};
 use walk::Walk;
@@ -26,41 +26,40 @@ use walk::Walk;
 pub use feed::JobCounts;
 pub use survey::{Survey, SurveyProgress};
 
-/// Jobs in order of submission, from wherever they come.
+/// Jobs in order of submission, from the log or from memory.
 type Jobs<'a> = Box<dyn Iterator<Item = BatchJob> + 'a>;
 
-/// How a log of batch jobs is to be simulated, besides the machine.
+/// Settings of the simulation of a log, besides the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Simulation {
-    /// The part to replay. From the first submission if its start is absent. If its end is
-    /// absent, to the last submission: after it the machine only empties, which it never did.
-    /// What comes before the start is simulated but not told.
+    /// The part to replay. Its default start is the first submission, its default end the last
+    /// one: after it the simulated machine only empties, as the real one did not. The time before
+    /// the start is simulated, and its steps are not part of a walk.
     pub window: Window,
-    /// The walltime of jobs for which the log has none. If absent they are taken to have asked
-    /// for as long as they ran, as if their users had known.
+    /// The walltime of jobs without one in the log. If absent, their walltime is their run time.
     pub walltime: Option<Span>,
-    /// Whether walks tell what the simulated scheduler believes ([`StepRef::hints`]). The steps
-    /// are the same either way: what it comes to believe between two of them, when a job is
-    /// submitted and waits, is told with the second.
+    /// Whether walks give the planned starts of the simulated scheduler ([`PoolStep::planned`]).
+    /// The steps are the same either way: a change between two steps, by a submission, comes with
+    /// the second.
     ///
-    /// Beliefs are made of walltimes. A job that has none, neither in the log nor by
-    /// [`walltime`](Self::walltime), asked for as long as it ran, so that what is believed of it
-    /// is true, which no user could have known ([`Survey::knows_lengths`]).
+    /// Planned starts follow from walltimes. A job with no walltime, neither in the log nor by
+    /// [`walltime`](Self::walltime), counts with its run time. Planned starts that follow from it
+    /// are more exact than any real scheduler's ([`Survey::knows_lengths`]).
     ///
-    /// [`StepRef::hints`]: crate::StepRef::hints
-    pub outlook: bool,
+    /// [`PoolStep::planned`]: crate::PoolStep::planned
+    pub planned_starts: bool,
 }
 
-/// A log of batch jobs, placed by the simulated scheduler of a machine. Nodes are numbered as
-/// the machine has them, and that is the order in which its scheduler takes them: a job starts
-/// on the lowest numbers that are free, or on the lowest free block that is long enough.
+/// A log of batch jobs, placed by the simulated scheduler of a machine. Nodes have the machine's
+/// numbers, and its scheduler takes nodes in that order: a job starts on the lowest free numbers,
+/// or on the lowest free block that is long enough.
 #[derive(Debug)]
-pub struct Simulated {
+pub struct SimulatedTrace {
     path: PathBuf,
     reading: Reading,
     machine: Machine,
     simulation: Simulation,
-    /// The jobs, if they had to be sorted.
+    /// The jobs, if the log is not in order of submission.
     sorted: Option<Vec<BatchJob>>,
     /// The part to replay, seconds since the Unix epoch.
     from_s: i64,
@@ -68,13 +67,13 @@ pub struct Simulated {
     survey: Survey,
 }
 
-impl Simulated {
-    /// Reads the log once and simulates it once, to learn where it ends and what is in it.
+impl SimulatedTrace {
+    /// Reads the log once and simulates it once, for its [`Survey`].
     ///
     /// # Errors
-    /// [`SimError`] if the log cannot be read, is not one of batch jobs, or has none that ran;
-    /// or if the machine makes no sense.
-    pub fn survey(
+    /// [`SimError`] if the log cannot be read, holds no batch jobs, or none that ran, and if the
+    /// machine is invalid.
+    pub fn open(
         path: &Path,
         reading: &Reading,
         machine: Machine,
@@ -95,19 +94,19 @@ impl Simulated {
         Ok(simulated)
     }
 
-    /// What was found in the log.
+    /// The survey of the log.
     #[must_use]
-    pub const fn facts(&self) -> &Survey {
+    pub const fn survey(&self) -> &Survey {
         &self.survey
     }
 
-    /// The machine.
+    /// The machine that is simulated.
     #[must_use]
     pub const fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Starts the simulation from the first job.
+    /// Starts a simulation at the first job.
     fn simulator(&self, shared: &Rc<RefCell<Shared>>) -> Result<Simulator<Jobs<'_>>, SimError> {
         let jobs: Jobs<'_> = match &self.sorted {
             Some(jobs) => Box::new(jobs.iter().copied()),
@@ -122,7 +121,7 @@ impl Simulated {
     }
 }
 
-impl Recording for Simulated {
+impl PoolTrace for SimulatedTrace {
     fn start(&self) -> Timestamp {
         Timestamp::from_unix(self.from_s)
     }
@@ -131,12 +130,12 @@ impl Recording for Simulated {
         Timestamp::from_unix(self.until_s)
     }
 
-    /// How many nodes the machine has.
+    /// The number of nodes of the machine.
     fn nodes(&self) -> u32 {
         self.machine.nodes
     }
 
-    /// `n1` and so on: people count nodes from 1, as lists of outages do.
+    /// `n1` and so on: names count from 1, as in lists of outages.
     fn node_name(&self, node: u32) -> Cow<'_, str> {
         Cow::Owned(format!("n{}", u64::from(node) + 1))
     }
@@ -145,7 +144,7 @@ impl Recording for Simulated {
         self.survey.history_holes
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         let shared = Rc::new(RefCell::new(Shared::default()));
         let simulator = self.simulator(&shared)?;
         let nodes = self.machine.nodes;
@@ -154,7 +153,7 @@ impl Recording for Simulated {
             shared,
             nodes,
             (self.from_s, self.until_s),
-            self.simulation.outlook,
+            self.simulation.planned_starts,
         )))
     }
 }

@@ -1,83 +1,84 @@
-//! How good forecasts would have been on a recording: each is made from what was known at its
-//! moment, and only then is the answer learnt (prequential; Dawid, "Statistical theory: the
-//! prequential approach", J. R. Stat. Soc. A 147 (1984)).
+//! Forecast skill on a trace: each forecast uses only the knowledge of its moment, and the outcome
+//! is learnt afterwards (prequential; Dawid, "Statistical theory: the prequential approach",
+//! J. R. Stat. Soc. A 147 (1984)).
 //!
-//! At some moments a sample of the present holes is asked after: how long will it last? Every
-//! predictor is asked the same. What came of it is told in the measures of
-//! [`lacuna_forecast::skill`], up to an hour ahead.
+//! A question is a present hole at a moment: how long will it last? Every predictor answers the
+//! same questions. Their scores are the measures of [`lacuna_forecast::skill`], up to an hour
+//! ahead.
 //!
-//! **Weights.** Asked is at every k-th event ([`Moments::Events`]), since that is when decisions
-//! are made, or at moments spread evenly over time ([`Moments::Times`]). At each, at most
-//! [`SkillOptions::holes`] of the present holes are drawn without replacement, all being equally
-//! likely, so that a moment with thousands of idle nodes does not outweigh a day with few. In all
-//! figures every drawn hole then counts once, in the concordance within one event every pair; in
-//! [`HorizonSkill::skill_by_event`] every moment does.
+//! **Weights.** Questions are drawn at every k-th event ([`SampleTimes::Events`]), where decisions
+//! are made, or at moments spread evenly over time ([`SampleTimes::Times`]). Each moment draws at
+//! most [`SkillOptions::holes`] of the present holes, uniformly and without replacement. So a
+//! moment with thousands of idle nodes does not outweigh a day with few. In all figures every
+//! drawn hole counts once; in the concordance within one event every pair counts once, and in
+//! [`HorizonSkill::skill_by_event`] every moment.
 
 mod figures;
 mod order;
 mod pairs;
-mod past;
 mod plan;
 mod score;
+mod training_constant;
 mod walk;
 
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Progress, Recording, SimError, limits};
+use crate::{PoolTrace, Progress, SimError, limits};
 
 pub use figures::{
     ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, OrderFigures, PredictorSkill,
     QuantileSkill, RANKED_S,
 };
 
-/// At which moments is asked.
+/// Choice of the moments of questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Moments {
-    /// At every k-th event, right after it, with k such that there are at most so many.
+pub enum SampleTimes {
+    /// Right after every k-th event, with k such that there are at most this many moments.
     Events(u32),
-    /// One in each of so many equal parts of the time.
+    /// One moment in each of this many equal parts of the time.
     Times(u32),
 }
 
-/// What predictors do once they are scored.
+/// Learning of predictors while they are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum After {
-    /// They go on learning from every end, as they do live.
+pub enum AfterTraining {
+    /// They learn from every end, as in the service.
     Learn,
-    /// They watch, and know only what they knew before.
+    /// They see every step and learn nothing more.
     Freeze,
 }
 
-/// What is asked, of whom.
+/// Settings of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkillOptions {
-    /// The predictors, with their labels; the first is drawn first.
+    /// The predictors with their labels, in the order of the report.
     pub predictors: Vec<(String, Choice)>,
-    /// Before it predictors only learn; if absent, they are scored as soon as none is too young.
+    /// Start of scoring; before it predictors only learn. By default scoring starts when no
+    /// predictor is too young.
     pub train_until: Option<Timestamp>,
-    /// Whether the first predictor is asked a second time, with the ends that the simulated
-    /// scheduler announces ([`StepRef::hints`](crate::StepRef::hints)).
+    /// Whether the first predictor takes part a second time, with the planned starts of the
+    /// simulated scheduler ([`PoolStep::planned`](crate::PoolStep::planned)).
     pub hints: bool,
-    /// What they do after it.
-    pub after: After,
-    /// When is asked; each moment costs a forecast of the whole pool.
-    pub moments: Moments,
-    /// Holes that are asked after at a moment, at most.
+    /// Learning of predictors while they are scored.
+    pub after: AfterTraining,
+    /// Moments of questions. Each costs a forecast of the whole pool.
+    pub moments: SampleTimes,
+    /// Most questions of a moment.
     pub holes: usize,
-    /// Which order of nodes is looked for in what leaves; none is for [`OrderBy::None`], and that
-    /// of names where it is to be learnt.
+    /// The order of nodes that departures are tested for: none for [`OrderBy::None`], the order of
+    /// names for an order to be learnt.
     pub order: OrderBy,
     /// Seed of moments and samples.
     pub seed: u64,
 }
 
 impl Default for SkillOptions {
-    /// The survival curve beside `BFTrainer`'s constant of 120 s, 1,000 moments spread over time,
-    /// 64 holes each.
+    /// The survival curve beside `BFTrainer`'s constant of 120 s; 1,000 moments spread over time
+    /// with 64 questions each.
     fn default() -> Self {
         Self {
             predictors: vec![
@@ -89,8 +90,8 @@ impl Default for SkillOptions {
             ],
             train_until: None,
             hints: false,
-            after: After::Learn,
-            moments: Moments::Times(1000),
+            after: AfterTraining::Learn,
+            moments: SampleTimes::Times(1000),
             holes: 64,
             order: OrderBy::None,
             seed: 1,
@@ -98,19 +99,19 @@ impl Default for SkillOptions {
     }
 }
 
-/// Walks over a recording, lets predictors learn and forecast, and scores them.
+/// Walks over a trace, lets predictors learn and forecast, and scores them.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read, or is longer than any can be.
+/// [`SimError`] if the trace cannot be read, or is too long.
 pub fn evaluate(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Evaluation, SimError> {
-    limits::check_length(recording)?;
-    let from = options.train_until.unwrap_or(recording.start());
-    let from_s = from.since(recording.start()).max(Span::ZERO).as_secs_f64();
-    let plan = plan::plan(recording, options, from_s, progress)?;
-    let walked = walk::walk(recording, options, &plan, progress)?;
-    Ok(score::score(recording, options, &plan, walked))
+    limits::check_length(trace)?;
+    let from = options.train_until.unwrap_or(trace.start());
+    let from_s = from.since(trace.start()).max(Span::ZERO).as_secs_f64();
+    let plan = plan::plan(trace, options, from_s, progress)?;
+    let walked = walk::walk(trace, options, &plan, progress)?;
+    Ok(score::score(trace, options, &plan, walked))
 }

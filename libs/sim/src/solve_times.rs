@@ -1,28 +1,28 @@
-//! How long decisions took, in bounded memory.
+//! Wall-clock times of decisions, in bounded memory.
 
 use crate::SolveSeconds;
 
-/// Bits of the mantissa that tell bins apart: 64 to an octave, so 1.1 % wide.
+/// Bits of the mantissa that select a bin: 64 bins to an octave, each 1.1 % wide.
 const FINE: u32 = 6;
 
-/// Single times are kept up to so many.
+/// Most single times that are kept.
 const KEPT: usize = 4096;
 
-/// Wall-clock times of decisions: a histogram with bins of 1.1 %, and some of the times.
+/// Wall-clock times of decisions: a histogram with bins of 1.1 %, and a sample of the times.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SolveTimes {
-    /// Counts by bin, from the bin of the shortest possible time on.
+    /// Counts by bin, from the bin of the shortest possible time.
     counts: std::collections::BTreeMap<u64, u64>,
     number: u64,
     total_s: f64,
     max_s: f64,
-    /// Every so-many-th time.
+    /// A sample of the times, at a constant stride.
     kept: Vec<f64>,
     stride_log2: u32,
 }
 
 impl SolveTimes {
-    /// Adds one, seconds.
+    /// Adds a time, seconds.
     pub fn add(&mut self, seconds: f64) {
         let seconds = seconds.max(0.0);
         *self.counts.entry(bin(seconds)).or_default() += 1;
@@ -42,19 +42,19 @@ impl SolveTimes {
         }
     }
 
-    /// How many.
+    /// Number of times.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.number
     }
 
-    /// Whether there is none.
+    /// Whether there is no time.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.number == 0
     }
 
-    /// The bins that are not empty, from the shortest: from when to when, seconds, and how many.
+    /// The bins that are not empty, in ascending order: lower and upper edge in seconds, count.
     pub fn bins(&self) -> impl Iterator<Item = (f64, f64, u64)> {
         let bins = self.counts.iter();
         bins.map(|(&bin, &count)| (edge(bin), edge(bin + 1), count))
@@ -74,13 +74,13 @@ impl SolveTimes {
         0.0
     }
 
-    /// Some of the times, in order: all up to 4,096, else every second, fourth and so on.
+    /// A sample of the times, in order: all up to 4,096, else every second, every fourth, ...
     #[must_use]
     pub fn sample(&self) -> &[f64] {
         &self.kept
     }
 
-    /// The figures.
+    /// Quantiles and sum, seconds.
     #[must_use]
     pub fn seconds(&self) -> SolveSeconds {
         SolveSeconds {
@@ -92,7 +92,7 @@ impl SolveTimes {
     }
 }
 
-/// The leading bits of a number that is not negative order as the number does.
+/// The bin of a time. The leading bits of non-negative floats are ordered as the floats are.
 fn bin(seconds: f64) -> u64 {
     seconds.to_bits() >> (52 - FINE)
 }

@@ -1,15 +1,18 @@
-//! The machine and its trainers in virtual time.
+//! The machine and its trainers in virtual time. [`World`] is the loop; each other file holds one
+//! part of it.
 
 mod decide;
 mod gantt;
 mod kinds;
 mod member;
+mod membership;
 mod observer;
 mod pool;
 mod recorder;
+mod replan;
 mod run;
+mod series;
 mod tally;
-mod thin;
 mod valuation;
 
 pub(crate) use decide::Decisions;

@@ -1,57 +1,58 @@
-//! The walk over a recording that counts.
+//! The walk over a trace that collects the statistics.
 
-use crate::{Recording, SimError, limits};
+use crate::{PoolTrace, SimError, limits};
 
 use super::lengths::Lengths;
 use super::pool_time::PoolTime;
 use super::types::{Holes, PoolStats, WithoutOutages};
 
-/// More idle nodes than this are taken for an outage, on any machine.
+/// More idle nodes than this count as an outage on any machine.
 const OUTAGE_NODES: u32 = 1000;
 
-/// On a machine of fewer nodes than this most of them may be idle on any quiet day.
+/// A machine of fewer nodes than this has no outages by default: on a quiet day most of its nodes
+/// are idle.
 const SMALL: u32 = 100;
 
-/// What the statistics depend on besides the recording.
+/// Settings of the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolOptions {
-    /// Nodes of the machine, for shares; those that had a hole if absent.
+    /// Nodes of the machine, for shares; by default the nodes with a hole.
     pub machine_nodes: Option<u32>,
-    /// Time with more idle nodes than this is left out of the figures without outages; if
-    /// absent 1,000, or half of the machine if that is less; on a machine of fewer than 100 nodes
-    /// nothing is.
+    /// Time with more idle nodes than this is left out of the figures without outages. The default
+    /// is the smaller of 1,000 and half of the machine. On a machine of fewer than 100 nodes the
+    /// default leaves nothing out.
     pub outage_above: Option<u32>,
     /// Seconds to add to UTC for days of the week and hours of the day.
     pub utc_offset_s: i64,
 }
 
-/// A hole that is not open.
+/// The start of a hole, for a node without one.
 const NONE: i64 = i64::MIN;
 
-/// Walks over a recording and counts.
+/// Statistics of a trace, by one walk.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read, or is longer than any can be.
-pub fn pool_stats(recording: &dyn Recording, options: PoolOptions) -> Result<PoolStats, SimError> {
-    limits::check_length(recording)?;
-    let (start, end) = (recording.start(), recording.end());
+/// [`SimError`] if the trace cannot be read, or is too long.
+pub fn pool_stats(trace: &dyn PoolTrace, options: PoolOptions) -> Result<PoolStats, SimError> {
+    limits::check_length(trace)?;
+    let (start, end) = (trace.start(), trace.end());
     let (start_ms, end_ms) = (start.unix_ms(), end.unix_ms());
     let mut count = Count {
         start_ms,
         now_ms: start_ms,
         size: 0,
-        since: vec![NONE; recording.nodes() as usize],
-        seen: vec![false; recording.nodes() as usize],
+        since: vec![NONE; trace.nodes() as usize],
+        seen: vec![false; trace.nodes() as usize],
         time: PoolTime::new(start_ms, end_ms, options.utc_offset_s),
         lengths: Lengths::new(),
         cut_at_start: 0,
         joins: (0, 0),
         leaves: (0, 0),
     };
-    let mut steps = recording.steps()?;
+    let mut steps = trace.steps()?;
     while let Some(step) = steps.next()? {
         let at_ms = start_ms.saturating_add((step.at_s * 1000.0).round() as i64);
-        // What happens at the very end changes nothing any more.
+        // A step at the end of the trace has no effect.
         if at_ms >= end_ms {
             break;
         }
@@ -59,7 +60,7 @@ pub fn pool_stats(recording: &dyn Recording, options: PoolOptions) -> Result<Poo
         count.step(step.closed, step.opened);
     }
     count.advance(end_ms);
-    Ok(count.finish(recording, options))
+    Ok(count.finish(trace, options))
 }
 
 struct Count {
@@ -67,14 +68,14 @@ struct Count {
     now_ms: i64,
     /// Nodes in the pool.
     size: u32,
-    /// Since when each node is idle, Unix milliseconds.
+    /// Start of each node's hole, Unix milliseconds.
     since: Vec<i64>,
     /// Whether a node has had a hole.
     seen: Vec<bool>,
     time: PoolTime,
     lengths: Lengths,
     cut_at_start: u64,
-    /// Moments, and nodes at them.
+    /// Number of moments, and of nodes at them.
     joins: (u64, u64),
     leaves: (u64, u64),
 }
@@ -127,7 +128,7 @@ impl Count {
         self.lengths.add(self.now_ms.saturating_sub(from));
     }
 
-    fn finish(mut self, recording: &dyn Recording, options: PoolOptions) -> PoolStats {
+    fn finish(mut self, trace: &dyn PoolTrace, options: PoolOptions) -> PoolStats {
         let mut cut_at_end = 0;
         for since in std::mem::take(&mut self.since) {
             if since != NONE {
@@ -149,8 +150,8 @@ impl Count {
         let mean_of_rest = ratio(rest_node_ms, rest_ms as f64);
         let (lengths, cut_at_start) = (self.lengths, self.cut_at_start);
         PoolStats {
-            start: recording.start(),
-            end: recording.end(),
+            start: trace.start(),
+            end: trace.end(),
             hours,
             nodes,
             nodes_with_holes,
@@ -197,7 +198,7 @@ fn ms_to_hours(ms: f64) -> f64 {
     ms / 3_600_000.0
 }
 
-/// `a / b`, and 0 where there is nothing.
+/// `a / b`, and 0 if `b` is 0.
 fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }

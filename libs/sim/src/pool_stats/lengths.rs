@@ -1,24 +1,39 @@
-//! Lengths of holes in a histogram of fixed size.
+//! Histograms of the lengths of holes: a fine one for quantiles, a coarse one for pages.
 
-use crate::report::{HoleBin, bin_of_length, empty_bins};
+use super::types::{HoleBin, Shorter};
 
-use super::types::Shorter;
+const MINUTE: f64 = 60.0;
+const HOUR: f64 = 3600.0;
+
+/// Coarse bins: upper end in seconds, and label.
+const BINS: [(f64, &str); 10] = [
+    (MINUTE, "under 1 min"),
+    (2.0 * MINUTE, "1-2 min"),
+    (5.0 * MINUTE, "2-5 min"),
+    (10.0 * MINUTE, "5-10 min"),
+    (30.0 * MINUTE, "10-30 min"),
+    (HOUR, "30-60 min"),
+    (2.0 * HOUR, "1-2 h"),
+    (4.0 * HOUR, "2-4 h"),
+    (12.0 * HOUR, "4-12 h"),
+    (f64::INFINITY, "over 12 h"),
+];
 
 /// Up to this many seconds each second has a bin of its own.
 const EXACT_S: u64 = 4096;
-/// Above, each doubling is cut into so many bins.
+/// Bins of each doubling above that.
 const PER_DOUBLING: u64 = 2048;
-/// Doublings above: up to 4,096 s times 2 to this power, some 8,700 years.
+/// Number of doublings: up to 4,096 s times 2 to this power, some 8,700 years.
 const DOUBLINGS: u64 = 26;
 
-/// What fell into a bin.
+/// Count and sum of a fine bin.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
     count: u64,
     seconds: f64,
 }
 
-/// Counts lengths.
+/// The lengths of holes so far.
 #[derive(Debug, Clone)]
 pub(super) struct Lengths {
     bins: Vec<Bin>,
@@ -86,8 +101,8 @@ impl Lengths {
         }
     }
 
-    /// The length that this share of the holes does not exceed, by nearest rank; the mean of
-    /// its bin, seconds.
+    /// The length that this share of the holes does not exceed, by nearest rank, seconds. It is the
+    /// mean of its bin.
     pub(super) fn quantile(&self, share: f64) -> f64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut before = 0;
@@ -104,7 +119,7 @@ impl Lengths {
         self.count
     }
 
-    /// All lengths together, seconds.
+    /// Sum of all lengths, seconds.
     pub(super) const fn seconds(&self) -> f64 {
         self.seconds
     }
@@ -135,6 +150,35 @@ impl Lengths {
     pub(super) fn into_bins(self) -> Vec<HoleBin> {
         self.coarse
     }
+}
+
+/// The coarse bins, empty.
+fn empty_bins() -> Vec<HoleBin> {
+    BINS.iter()
+        .map(|(_, label)| HoleBin {
+            label: (*label).to_owned(),
+            count: 0,
+            node_hours: 0.0,
+        })
+        .collect()
+}
+
+/// The coarse bin of a length in seconds.
+fn bin_of_length(length_s: f64) -> usize {
+    BINS.partition_point(|(end, _)| *end <= length_s)
+}
+
+/// Sorts holes, given by their lengths in seconds, into the coarse bins.
+#[must_use]
+pub fn bin_holes(lengths_s: impl IntoIterator<Item = f64>) -> Vec<HoleBin> {
+    let mut bins = empty_bins();
+    for length in lengths_s {
+        if let Some(bin) = bins.get_mut(bin_of_length(length)) {
+            bin.count += 1;
+            bin.node_hours += length / HOUR;
+        }
+    }
+    bins
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
-//! The pool's size by time: how long it had which size, in what part of the recording, and at
-//! what hour of the week.
+//! The time at each size of the pool: in all, by part of the trace, and by hour of the week.
 
 use std::collections::BTreeMap;
 
 use super::types::{Idle, PoolColumn, SizeBin};
 
-/// Columns that a recording is drawn in.
+/// Number of columns of the timeline.
 const COLUMNS: usize = 480;
 const HOUR_MS: i64 = 3_600_000;
 /// 1970-01-01 was a Thursday, the fourth day of the week.
 const EPOCH_DAY: i64 = 3;
 
-/// A part of the recording.
+/// A column of the timeline.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     node_ms: f64,
@@ -19,7 +18,7 @@ struct Column {
     max: u32,
 }
 
-/// Sums up intervals in which the pool does not change.
+/// Sums of intervals in which the pool does not change.
 #[derive(Debug, Clone)]
 pub(super) struct PoolTime {
     start_ms: i64,
@@ -27,7 +26,7 @@ pub(super) struct PoolTime {
     offset_ms: i64,
     /// Milliseconds at each size.
     at_size: Vec<i64>,
-    /// The same of each quarter of the recording, for sizes that it has.
+    /// Milliseconds at each size in each quarter of the trace, for sizes that occur.
     quarters: [BTreeMap<u32, i64>; 4],
     columns: Vec<Column>,
     /// Node-milliseconds and milliseconds of each hour of the week.
@@ -52,7 +51,7 @@ impl PoolTime {
         }
     }
 
-    /// The pool had this size in `[from, until)`, Unix milliseconds.
+    /// Adds an interval `[from, until)`, Unix milliseconds, with this size of the pool.
     pub(super) fn add(&mut self, from_ms: i64, until_ms: i64, size: u32) {
         if until_ms <= from_ms {
             return;
@@ -111,7 +110,7 @@ impl PoolTime {
         }
     }
 
-    /// Milliseconds and node-milliseconds of the sizes that a condition holds for.
+    /// Milliseconds and node-milliseconds of the sizes that meet a condition.
     pub(super) fn sum(&self, keep: impl Fn(u32) -> bool) -> (i64, f64) {
         let sizes = (0_u32..).zip(&self.at_size).filter(|(size, _)| keep(*size));
         sizes.fold((0, 0.0), |(time, nodes), (size, &ms)| {
@@ -134,8 +133,8 @@ impl PoolTime {
         0
     }
 
-    /// The mean of each quarter of the recording over the time in which the pool has no more than
-    /// `most` nodes; none where it never has.
+    /// The mean of each quarter of the trace over the time in which the pool has no more than
+    /// `most` nodes; none without such time.
     pub(super) fn quarters(&self, most: u32) -> [Option<f64>; 4] {
         self.quarters.each_ref().map(|sizes| {
             let (mut time, mut nodes) = (0, 0.0);

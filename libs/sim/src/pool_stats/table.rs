@@ -1,13 +1,30 @@
-//! The figures in words: label and value, for a terminal and for a page.
+//! The statistics as labels and values, for a terminal and for a page.
 
 use std::fmt::Write;
 
 use lacuna_model::Span;
 
 use super::types::PoolStats;
-use crate::report::count as grouped;
 
-/// Few nodes have digits that count after the first.
+/// A count with commas between thousands, rounded to a whole number.
+#[must_use]
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut out = String::new();
+    for (at, c) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    if value <= -0.5 {
+        format!("-{out}")
+    } else {
+        out
+    }
+}
+
+/// A mean number of nodes, with three decimals below 1.
 fn mean(nodes: f64) -> String {
     match nodes {
         few if few < 1.0 => format!("{few:.3}"),
@@ -16,8 +33,8 @@ fn mean(nodes: f64) -> String {
 }
 
 impl PoolStats {
-    /// How many nodes are idle, as label and value: without outages, by quarter of the time, and
-    /// with outages, if there are any.
+    /// Idle nodes as labels and values: without outages, by quarter of the time, and with outages
+    /// if there are any.
     #[must_use]
     pub fn headline(&self) -> Vec<(&'static str, String)> {
         let rest = &self.without_outages;
@@ -51,7 +68,7 @@ impl PoolStats {
         ]
     }
 
-    /// Whether some of the time, and not all of it, is taken for an outage.
+    /// Whether some of the time, and not all of it, counts as an outage.
     #[must_use]
     pub fn has_outages(&self) -> bool {
         let rest = &self.without_outages;
@@ -60,7 +77,7 @@ impl PoolStats {
             && rest.quarters.iter().any(Option::is_some)
     }
 
-    /// The figures as label and value, in the order that they are read.
+    /// All figures as labels and values, in reading order.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, String)> {
         let seconds = |s: f64| format!("{} ({})", grouped(s), Span::from_secs(s.round() as i64));
@@ -143,12 +160,13 @@ impl PoolStats {
         figures
     }
 
-    /// Whether there is a limit above which idle nodes are an outage.
-    pub(crate) fn tells_outages(&self) -> bool {
+    /// Whether there is a number of idle nodes above which time counts as an outage.
+    #[must_use]
+    pub fn tells_outages(&self) -> bool {
         self.without_outages.above < self.nodes
     }
 
-    /// The figures as aligned lines for a terminal.
+    /// All figures as aligned lines for a terminal.
     #[must_use]
     pub fn text(&self) -> String {
         let figures = self.figures();

@@ -1,50 +1,48 @@
-//! The figures.
+//! Statistics of the pool as plain data.
 
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::report::HoleBin;
-
-/// The pool's statistics over a recording.
+/// The pool's statistics over a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
-    /// Where the recording starts.
+    /// Start of the trace.
     pub start: Timestamp,
-    /// Where it ends.
+    /// End of the trace.
     pub end: Timestamp,
-    /// Its length in hours.
+    /// Length of the trace, hours.
     pub hours: f64,
-    /// Nodes of the machine: as given, or those that had a hole.
+    /// Nodes of the machine: the given number, or the nodes with a hole.
     pub nodes: u32,
-    /// Nodes that had a hole.
+    /// Nodes with at least one hole.
     pub nodes_with_holes: u32,
-    /// Mean pool: dedicated nodes that would offer as much node-time.
+    /// Mean pool: the dedicated nodes that would offer as much node-time.
     pub equivalent_nodes: f64,
-    /// The same as a fraction of the machine.
+    /// Mean pool as a fraction of the machine.
     pub share: f64,
-    /// The same without the time in which so many nodes were idle that the machine, or a large
-    /// part of it, was out of service.
+    /// Mean pool without outages: the time in which the number of idle nodes shows that the
+    /// machine, or a large part of it, was out of service.
     pub without_outages: WithoutOutages,
     /// The pool's size, weighted by time.
     pub idle: Idle,
     /// The holes.
     pub holes: Holes,
-    /// Moments an hour at which at least one node became idle, the start left out.
+    /// Moments an hour at which at least one node became idle, without the start.
     pub joins_per_hour: f64,
-    /// Moments an hour at which at least one idle node left, the end left out.
+    /// Moments an hour at which at least one idle node left, without the end.
     pub leaves_per_hour: f64,
-    /// Nodes that became idle at such a moment, in the mean.
+    /// Mean number of nodes that became idle at such a moment.
     pub nodes_per_join: f64,
-    /// Nodes that left at such a moment, in the mean.
+    /// Mean number of nodes that left at such a moment.
     pub nodes_per_leave: f64,
     /// The pool over time, in equal columns.
     pub timeline: Vec<PoolColumn>,
-    /// How often the pool has which size.
+    /// Time at each size of the pool.
     pub sizes: Vec<SizeBin>,
     /// Holes by length.
     pub lengths: Vec<HoleBin>,
     /// Mean pool by day of the week, Monday first, and hour of the day; none where the
-    /// recording has no such hour.
+    /// trace has no such hour.
     pub week: Vec<Vec<Option<f64>>>,
     /// Seconds that were added to UTC for days and hours.
     pub utc_offset_s: i64,
@@ -64,7 +62,7 @@ pub struct WithoutOutages {
     /// The size that the pool does not exceed in half of the rest.
     #[serde(default)]
     pub p50: u32,
-    /// Mean pool in the rest of each quarter of the recording; none where nothing is left. The
+    /// Mean pool in the rest of each quarter of the trace; none where nothing is left. The
     /// farther apart they are, the less is known of another such time.
     #[serde(default)]
     pub quarters: [Option<f64>; 4],
@@ -86,7 +84,7 @@ pub struct Idle {
     pub max: u32,
 }
 
-/// The holes, each with its length as far as it lies in the recording.
+/// The holes, each with its length as far as it lies in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Holes {
     /// How many.
@@ -126,10 +124,21 @@ pub struct Shorter {
     pub node_time: f64,
 }
 
-/// The pool in a part of the recording.
+/// Holes of about one length.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HoleBin {
+    /// The lengths, in words.
+    pub label: String,
+    /// How many holes.
+    pub count: u64,
+    /// Their node-hours.
+    pub node_hours: f64,
+}
+
+/// The pool in a part of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PoolColumn {
-    /// Its start, seconds since that of the recording.
+    /// Its start, seconds since that of the trace.
     pub from_s: f64,
     /// Mean size.
     pub mean: f64,

@@ -1,4 +1,4 @@
-//! From the records of a log to the jobs of the simulator.
+//! The records of a log become the jobs of the simulator.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::SimError;
 
-/// What was made of the records of a log.
+/// Counts of a log's records by their use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct JobCounts {
     /// Records in the log.
@@ -22,30 +22,30 @@ pub struct JobCounts {
     pub jobs: u64,
     /// Left out: cancelled while they waited.
     pub cancelled: u64,
-    /// Left out: never started, for another reason or for none that the log gives.
+    /// Left out: never started, and not recorded as cancelled.
     pub never_started: u64,
-    /// Left out: neither a submission nor a start is known, or the number of nodes is not.
+    /// Left out: without submission and start, or without a number of nodes.
     pub incomplete: u64,
-    /// Had not ended when the log did; taken to run until their walltime.
+    /// Still running at the end of the log; they run until their walltime.
     pub running: u64,
-    /// Left out: had not ended when the log did, and their walltime is not known either.
+    /// Left out: still running at the end of the log, without a walltime.
     pub endless: u64,
-    /// No walltime in the log.
+    /// Jobs without a walltime in the log.
     pub without_walltime: u64,
-    /// Submitted before a job that stands earlier in the log.
+    /// Submitted before a job that comes earlier in the log.
     pub late: u64,
     /// Nodes of the smallest job.
     pub smallest: u32,
     /// Nodes of the largest job.
     pub largest: u32,
-    /// How long the jobs waited as the log says, seconds in all; 0 if it tells no starts.
+    /// Recorded waiting time of all jobs, seconds; 0 if the log has no starts.
     pub recorded_wait_s: u64,
 }
 
-/// What the simulation's owner wants to know of the feed that the simulator owns.
+/// State that the feed, owned by the simulator, shares with the owner of the simulation.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Why the log ended too early.
+    /// The error at which reading ended.
     pub(super) error: Option<ReadError>,
     pub(super) counts: JobCounts,
     pub(super) first_submit: Option<i64>,
@@ -53,13 +53,13 @@ pub(super) struct Shared {
     /// Lines and bytes of plain text read so far.
     pub(super) lines: u64,
     pub(super) bytes: u64,
-    /// Known when all has been read.
+    /// Known at the end of the log.
     pub(super) format: Option<Format>,
     pub(super) header: LogHeader,
     pub(super) damage: Damage,
 }
 
-/// Reads jobs from a log, as long as it lasts.
+/// Reads jobs from a log until its end.
 pub(super) struct Feed {
     log: JobLog,
     record: JobRecord,
@@ -128,7 +128,7 @@ impl Iterator for Feed {
     }
 }
 
-/// The job that a record tells of, if it ran.
+/// The job of a record, if it ran.
 fn batch_job(
     record: &JobRecord,
     walltime: Option<Span>,
@@ -147,7 +147,7 @@ fn batch_job(
         return None;
     }
     let asked = record.walltime.or(walltime);
-    // Whole seconds, as schedulers count; a job that asks for less than one asks for one.
+    // Schedulers count whole seconds; a shorter walltime counts as one second.
     let asked = asked.map(|span| span.as_ms().saturating_add(999).div_euclid(1000).max(0));
     let runtime = match record.end.map(seconds) {
         Some(end) => end.saturating_sub(start).max(0),
@@ -161,7 +161,7 @@ fn batch_job(
         }
     };
     counts.without_walltime += u64::from(record.walltime.is_none());
-    // No job starts before it is submitted, whatever two clocks say.
+    // No job starts before its submission, even if the log's clocks differ.
     let submit = record.submit.map_or(start, seconds).min(start);
     counts.recorded_wait_s = counts
         .recorded_wait_s

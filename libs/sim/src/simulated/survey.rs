@@ -1,4 +1,4 @@
-//! The first look at a log: what is in it, and what its simulation comes to.
+//! The survey of a log: its contents, and the totals of its simulation.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,62 +7,61 @@ use lacuna_model::Timestamp;
 use lacuna_schedlog::{Damage, Format, LogHeader};
 use lacuna_timeline::batch::{BatchJob, Totals};
 
-use super::Simulated;
+use super::SimulatedTrace;
 use super::feed::{Feed, JobCounts, Shared};
 use crate::SimError;
 
-/// Logs of at most so many jobs are sorted in memory if they have to be: some 120 MB.
+/// Most jobs of a log that is sorted in memory (some 120 MB).
 const SORTABLE: u64 = 2_000_000;
 
-/// How far a first look has come.
+/// Progress of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SurveyProgress {
     /// Lines read.
     pub lines: u64,
     /// Bytes of plain text read.
     pub bytes: u64,
-    /// Jobs that went to the simulator.
+    /// Jobs given to the simulator.
     pub jobs: u64,
 }
 
-/// What is in a log, and what its simulation came to.
+/// Contents of a log, and totals of its simulation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Survey {
     /// The log's format.
     pub format: Option<Format>,
-    /// What the log says of itself.
+    /// The log's header.
     pub header: LogHeader,
-    /// What was found damaged.
+    /// Damaged lines of the log.
     pub damage: Damage,
-    /// What was made of its records.
+    /// Its records by their use.
     pub counts: JobCounts,
-    /// Whether its jobs had to be sorted by submission, in memory. If it had late jobs and was
-    /// too long for that, they were taken as submitted when they were read
-    /// ([`Totals::late`]).
+    /// Whether its jobs were sorted by submission in memory. In a log that is too long for that, a
+    /// late job counts as submitted when it is read ([`Totals::late`]).
     pub sorted: bool,
-    /// The first submission.
+    /// Time of the first submission.
     pub first_submit: Timestamp,
-    /// The last submission.
+    /// Time of the last submission.
     pub last_submit: Timestamp,
-    /// When the last job has ended on the simulated machine.
+    /// End of the last job on the simulated machine.
     pub last_end: Timestamp,
-    /// What the simulation of the whole log counted.
+    /// Totals of the simulation of the whole log.
     pub totals: Totals,
-    /// What the simulation had counted at the last submission, or at the end of the part to
-    /// replay if that comes first: without the time in which the machine only empties.
+    /// Totals of the simulation until the last submission, or until the end of the part to replay
+    /// if that comes first. The time in which the machine only empties is not in them.
     pub totals_in_use: Totals,
-    /// Share of the node-time of the part to replay that jobs used; drained and reserved time
+    /// Fraction of the node-time of the part to replay that jobs used. Drained and reserved time
     /// counts as offered.
     pub utilisation: f64,
     /// Holes that had ended before the part to replay.
     pub history_holes: u64,
-    /// Jobs whose true length the simulated scheduler knows, because nobody says how long they
-    /// asked for: with many of them its beliefs are better than any scheduler's.
+    /// Jobs without a walltime, whose true length the simulated scheduler therefore knows. With
+    /// many of them its planned starts are better than any real scheduler's.
     pub knows_lengths: u64,
 }
 
-impl Simulated {
-    /// Fills in everything that only a first look can know.
+impl SimulatedTrace {
+    /// Fills in the survey, the part to replay, and the sorted jobs.
     pub(super) fn look(
         &mut self,
         progress: &mut dyn FnMut(SurveyProgress),
@@ -178,19 +177,19 @@ impl Simulated {
     }
 }
 
-/// What one run of the simulation shows.
+/// Counts of one simulation of the whole log.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     totals: Totals,
     in_use: Totals,
     history: u64,
-    /// At the beginning and the end of the part that is asked for, once they are reached.
+    /// Counts at the start and at the end of the part to replay, once they are reached.
     at_from: Option<NodeTime>,
     at_until: Option<NodeTime>,
 }
 
 impl Seen {
-    /// Of the part to replay, which ends where it is asked to (`bounded`), or at the last
+    /// Utilisation of the part to replay, which ends at its set end (`bounded`) or at the last
     /// submission.
     fn utilisation(&self, bounded: bool) -> f64 {
         let from = self.at_from.unwrap_or_default();
@@ -208,12 +207,12 @@ impl Seen {
     }
 }
 
-/// What has been counted until a moment.
+/// Counts until a moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct NodeTime {
     /// Unix seconds.
     at: f64,
-    /// Node-seconds with a job, and all.
+    /// Node-seconds with a job, and all node-seconds.
     busy: f64,
     offered: f64,
 }
@@ -233,8 +232,7 @@ impl NodeTime {
         }
     }
 
-    /// What had been counted at a moment between this and a later step: nodes change at steps
-    /// alone.
+    /// The counts at a moment between this step and a later one. Nodes change only at steps.
     fn until(self, next: Self, at: f64) -> Self {
         let part = if self.offered == 0.0 && next.offered == 0.0 {
             0.0

@@ -7,36 +7,36 @@ use lacuna_timeline::batch::{Announcer, Simulator};
 
 use super::Jobs;
 use super::feed::Shared;
-use crate::{EndHint, SimError, StepRef, Steps};
+use crate::{PlannedStartUpdate, PoolStep, PoolSteps, SimError};
 
-/// A node that is no hole.
+/// The start of a hole, for a node without one.
 const BUSY: i64 = i64::MIN;
 
-/// Simulates as it goes. The simulator is never ahead of what has been told, so that what it
-/// believes is what was believed at the step.
+/// A walk that simulates as it goes. The simulator is never ahead of the current step, so its
+/// planned starts are those of the step.
 pub(super) struct Walk<'a> {
     simulator: Simulator<Jobs<'a>>,
     shared: Rc<RefCell<Shared>>,
     nodes: u32,
     from_s: i64,
     until_s: i64,
-    /// Whether the holes at the start have been told.
+    /// Whether the step at the start is given out.
     begun: bool,
-    /// Planned starts, if they are asked for.
+    /// Planned starts, if the walk gives them.
     announcer: Option<Announcer>,
-    hints: Vec<EndHint>,
+    planned: Vec<PlannedStartUpdate>,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
 }
 
 impl<'a> Walk<'a> {
-    /// `outlook` says whether planned starts are to be told.
+    /// `planned_starts` says whether steps have planned starts.
     pub(super) fn new(
         simulator: Simulator<Jobs<'a>>,
         shared: Rc<RefCell<Shared>>,
         nodes: u32,
         (from_s, until_s): (i64, i64),
-        outlook: bool,
+        planned_starts: bool,
     ) -> Self {
         Self {
             simulator,
@@ -45,14 +45,14 @@ impl<'a> Walk<'a> {
             from_s,
             until_s,
             begun: false,
-            announcer: outlook.then(|| Announcer::new(nodes)),
-            hints: Vec::new(),
+            announcer: planned_starts.then(|| Announcer::new(nodes)),
+            planned: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
         }
     }
 
-    /// Makes the simulator's next step in which a node changes, and says when that is.
+    /// Makes the simulator's next step in which a node changes, and gives its time.
     fn pull(&mut self) -> Result<Option<i64>, SimError> {
         self.closed.clear();
         self.opened.clear();
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Lives through what comes before the start and at it.
+    /// Simulates up to the start and gives the step there.
     fn begin(&mut self) -> Result<(), SimError> {
         let mut since = vec![BUSY; self.nodes as usize];
         let from_s = self.from_s;
@@ -96,8 +96,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl Steps for Walk<'_> {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+impl PoolSteps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         let at = if self.begun {
             match self.pull()? {
                 Some(at) if at <= self.until_s => at,
@@ -112,18 +112,18 @@ impl Steps for Walk<'_> {
             let closed = self.closed.iter().copied();
             let changes = announcer.step(at, closed, &self.simulator.wanted());
             let after_s = |start: i64| start.saturating_sub(self.from_s) as f64;
-            self.hints.clear();
-            self.hints
-                .extend(changes.iter().map(|&(node, start)| EndHint {
+            self.planned.clear();
+            self.planned
+                .extend(changes.iter().map(|&(node, start)| PlannedStartUpdate {
                     node,
                     at_s: start.map_or(f64::INFINITY, after_s),
                 }));
         }
-        Ok(Some(StepRef {
+        Ok(Some(PoolStep {
             at_s: at.saturating_sub(self.from_s) as f64,
             closed: &self.closed,
             opened: &self.opened,
-            hints: &self.hints,
+            planned: &self.planned,
         }))
     }
 }

@@ -1,79 +1,79 @@
-//! What an evaluation gives.
+//! Results of an evaluation.
 
 use lacuna_forecast::Learning;
 use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::After;
+use super::AfterTraining;
 
-/// Lengths are scored up to the longest horizon, seconds: nobody plans further ahead.
+/// Lengths are scored up to the longest horizon, seconds: the planner looks no further ahead.
 pub const LIMIT_S: f64 = 3600.0;
 
-/// Holes are ranked by the length that is expected of them up to a day, seconds: which of two will
-/// be kept longer matters among those that are kept for hours, too.
+/// Holes are ranked by their expected length up to a day, seconds: the order of long holes matters
+/// too.
 pub const RANKED_S: f64 = 86_400.0;
 
-/// How good the forecasts of some predictors would have been.
+/// Skill of the forecasts of some predictors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Seed of moments and samples.
     pub seed: u64,
-    /// Before it predictors only learnt.
+    /// Start of scoring; before it predictors only learn.
     pub train_until: Option<Timestamp>,
-    /// What they did after it.
-    pub after: After,
-    /// Events in the time that was scored.
+    /// Learning of predictors while they are scored.
+    pub after: AfterTraining,
+    /// Events in the scored time.
     pub events: u64,
-    /// Every so many of them was asked at; nothing if moments were spread over time.
+    /// Events between two moments of questions; none for moments spread over time.
     pub every: Option<u64>,
-    /// Moments at which was asked: those at which no predictor was too young.
+    /// Moments with questions: no predictor was too young.
     pub moments: u64,
-    /// Moments at which a predictor was too young to be asked.
+    /// Moments without questions, since a predictor was too young.
     pub too_young: u64,
-    /// Holes that were asked after, all moments together.
+    /// Questions of all moments.
     pub holes: u64,
-    /// Of these, holes whose end lies beyond the recording.
+    /// Questions about holes that end after the trace.
     pub unended: u64,
-    /// Whether the scheduler takes nodes in an order, if one was looked for.
+    /// Whether the scheduler takes nodes in an order, if one was tested.
     pub order: Option<OrderFigures>,
-    /// The predictors.
+    /// Scores by predictor.
     pub predictors: Vec<PredictorSkill>,
 }
 
-/// Where the nodes that left stood among the idle ones, in an order of nodes: 0 is its very front,
-/// 1 its very end, and .5 is the mean of no order. If `k` of `n` nodes leave and their places,
-/// from 0, have the mean `m`, that is `(m - (k - 1) / 2) / (n - k)`: the share of pairs of a node
-/// that left and one that stayed in which the former stands behind (Mann and Whitney, Annals of
+/// Places of departed nodes among the idle ones, in an order of nodes: 0 is its front, 1 its end,
+/// and .5 is the mean without an order. If `k` of `n` nodes leave and their places, from 0, have
+/// the mean `m`, the figure is `(m - (k - 1) / 2) / (n - k)`: the share of pairs of a node that
+/// left and one that stayed in which the former comes later (Mann and Whitney, Annals of
 /// Mathematical Statistics 18 (1947)).
 ///
-/// Events are weighted by the nodes that they took, since a single node may well leave for its own
-/// reasons; but the unit of the error is the event, as the nodes of one mostly go to one batch job.
-/// Events that took every idle node say nothing and are left out.
+/// Events are weighted by the nodes that they took, since a single node may leave for its own
+/// reasons. The unit of the error is the event, as the nodes of one event mostly go to one batch
+/// job. Events that took every idle node have no information and are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OrderFigures {
-    /// Which order, in words.
+    /// Name of the order.
     pub by: String,
     /// Events that took some of the idle nodes and left others.
     pub events: u64,
-    /// Nodes that they took.
+    /// Nodes taken by these events.
     pub nodes: u64,
     /// Mean place of these nodes.
     pub place: Option<f64>,
-    /// Its standard error, by event.
+    /// Standard error of the mean place, by event.
     pub standard_error: Option<f64>,
-    /// Mean place if every event counts once, however many nodes it took.
+    /// Mean place with equal weights of events.
     pub by_event: Option<f64>,
     /// Standard errors by which the mean place lies before the middle.
     pub z: Option<f64>,
-    /// Whether the front is taken first, beyond doubt.
+    /// Whether the front is taken first, with significance.
     pub holds: bool,
-    /// Whether the end is taken first, beyond doubt.
+    /// Whether the end is taken first, with significance.
     pub reversed: bool,
 }
 
 impl OrderFigures {
-    /// What follows from it, in words.
+    /// The verdict, in words.
     #[must_use]
     pub const fn words(&self) -> &'static str {
         if self.holds {
@@ -81,116 +81,115 @@ impl OrderFigures {
         } else if self.reversed {
             "nodes are taken from the end"
         } else {
-            "no order can be told"
+            "no order is recognisable"
         }
     }
 }
 
-/// One predictor.
+/// Scores of one predictor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictorSkill {
-    /// What it is called.
+    /// Label of the predictor.
     pub label: String,
-    /// What its forecasts rested on at the end, in its own words.
+    /// Basis of its forecasts at the end, in its own words.
     pub rests_on: String,
-    /// How much it had learnt at the end.
+    /// Extent of its learning at the end.
     pub learning: Learning,
-    /// Whether holes lasted in the order that was forecast.
+    /// Agreement of the order of lengths with the forecast order.
     pub concordance: ConcordanceFigures,
     /// Its scores, in the order of [`lacuna_forecast::HORIZONS_S`].
     pub horizons: Vec<HorizonSkill>,
     /// Its quantiles, in the order of [`lacuna_forecast::skill::LEVELS`].
     pub quantiles: Vec<QuantileSkill>,
-    /// Whether neighbours end together as it says, if it says anything of that.
+    /// Scores of its links between neighbours, if it forecasts them.
     pub links: Option<LinkSkill>,
 }
 
-/// Harrell's concordance: .5 is chance, 1 is perfect. Holes are ranked by the length that is
-/// expected of them, counted up to [`RANKED_S`].
+/// Harrell's concordance: .5 is chance, 1 is perfect. Holes are ranked by their expected length,
+/// counted up to [`RANKED_S`].
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ConcordanceFigures {
-    /// Over all holes that were asked after, at whatever moment.
+    /// Concordance over all questions.
     pub all: Option<f64>,
     /// Pairs that it is made from.
     pub all_pairs: u64,
-    /// Over pairs of holes that were present at the same moment.
+    /// Concordance over pairs of questions of the same moment.
     pub within: Option<f64>,
     /// Pairs that it is made from.
     pub within_pairs: u64,
-    /// Its standard error, moments being independent. Those that follow each other closely are
-    /// not quite, so it is rather more.
+    /// Standard error of `within`, with moments taken as independent. Consecutive moments are not
+    /// quite independent, so the true error is larger.
     pub within_error: Option<f64>,
 }
 
-/// One predictor at one horizon.
+/// Scores of one predictor at one horizon.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HorizonSkill {
-    /// How far ahead, seconds.
+    /// The horizon, seconds.
     pub horizon_s: f64,
-    /// Questions whose answer lies in the recording.
+    /// Questions whose answer lies in the trace.
     pub answered: u64,
-    /// Of these, holes that were still open.
+    /// Questions whose hole was still open.
     pub open: u64,
     /// Brier score: 0 is perfect, .25 is a coin.
     pub brier: Option<f64>,
-    /// Brier score of knowing only the share that stays open.
+    /// Brier score of the base rate: the share that stays open.
     pub brier_of_base_rate: Option<f64>,
-    /// One less the ratio of both: above zero is better than the base rate.
+    /// Skill: one less the ratio of both scores; above zero is better than the base rate.
     pub skill: Option<f64>,
-    /// Its standard error, moments being independent. Those that follow each other closely are
-    /// not quite, so it is rather more.
+    /// Standard error of the skill, with moments taken as independent. Consecutive moments are
+    /// not quite independent, so the true error is larger.
     pub skill_error: Option<f64>,
-    /// The skill if every moment counts once, however many holes were asked after at it: those of
-    /// one moment end in few events, and a decision is one.
+    /// Skill with equal weights of moments: the holes of one moment end in few events, and each
+    /// event is one decision.
     #[serde(default)]
     pub skill_by_event: Option<f64>,
-    /// The share that stayed open while predictors only learnt, as far as that was known when
-    /// scoring began: what an honest constant says. Nothing if there was no such time.
+    /// The training constant: the share of holes that stayed open, as known at the start of
+    /// scoring. None without time of learning.
     #[serde(default)]
     pub constant: Option<f64>,
-    /// Brier score of that constant.
+    /// Brier score of the training constant.
     #[serde(default)]
     pub brier_of_constant: Option<f64>,
-    /// One less the ratio to it: above zero is better than that constant.
+    /// Skill over the training constant.
     #[serde(default)]
     pub skill_over_constant: Option<f64>,
     /// Expected calibration error, over tenths of probability.
     pub calibration_error: Option<f64>,
-    /// Mean probability of open less the share that was open.
+    /// Calibration in the large: mean probability of open less the share that was open.
     pub in_the_large: Option<f64>,
-    /// Forecasts by probability, those bins that have any.
+    /// Bins of forecasts by probability, without empty bins.
     pub bins: Vec<ReliabilityBin>,
 }
 
-/// One quantile of one predictor: of the remaining length up to [`LIMIT_S`].
+/// Scores of one quantile of one predictor: of the remaining length up to [`LIMIT_S`].
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct QuantileSkill {
-    /// Which quantile.
+    /// Level of the quantile.
     pub level: f64,
-    /// Questions whose answer lies in the recording.
+    /// Questions whose answer lies in the trace.
     pub answered: u64,
     /// Mean pinball loss, seconds.
     pub loss_s: Option<f64>,
-    /// That of the best constant, which is known only afterwards, seconds.
+    /// Pinball loss of the best constant, which is known only afterwards, seconds.
     pub loss_of_constant_s: Option<f64>,
-    /// One less the ratio of both.
+    /// Skill: one less the ratio of both losses.
     pub skill: Option<f64>,
     /// Share of lengths that were at most the quantile.
     pub coverage: Option<f64>,
 }
 
-/// How often neighbours end in the same event, beside the probability that was forecast for it.
-/// Neighbours are those of the predictor's own order, so figures of different predictors are not
-/// of the same pairs.
+/// Frequency of neighbours that end in the same event, beside its forecast probability. Each
+/// predictor has an order and neighbours of its own, so predictors are scored on different pairs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LinkSkill {
     /// Pairs of which the first has ended.
     pub answered: u64,
-    /// Of these, pairs that ended together.
+    /// Pairs that ended together.
     pub together: u64,
     /// Brier score.
     pub brier: Option<f64>,
-    /// One less its ratio to that of knowing only the share that ends together.
+    /// Skill over the base rate: the share of pairs that ends together.
     pub skill: Option<f64>,
     /// Expected calibration error, over tenths of probability.
     pub calibration_error: Option<f64>,

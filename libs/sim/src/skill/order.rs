@@ -1,46 +1,46 @@
-//! Whether the scheduler takes nodes in an order that is given.
+//! A test of whether the scheduler takes nodes in a given order.
 
 use lacuna_forecast::{Nodes, OrderBy};
 
 use super::figures::OrderFigures;
-use crate::{Recording, StepRef};
+use crate::{PoolStep, PoolTrace};
 
-/// So many standard errors from .5 make an order: events that follow each other are not quite
-/// independent, hence so many.
+/// Standard errors from .5 that make an order. Consecutive events are not quite independent, so
+/// the number is large.
 const SIGNIFICANT: f64 = 4.0;
 
-/// So many events must have been seen before anything is said.
+/// Least number of events for a verdict.
 const ENOUGH: u64 = 12;
 
-/// Watches which of the idle nodes leave.
-pub(super) struct Watch {
+/// Follows departures of idle nodes.
+pub(super) struct OrderTracker {
     by: String,
     /// Place of each node in the order.
     rank: Vec<u32>,
     /// By place: whether the node there is idle.
     idle: Vec<bool>,
-    /// Of each event that took some and left others: how many nodes it took, and their place.
+    /// For each event that took some idle nodes and left others: the number taken, and their place.
     events: Vec<(f64, f64)>,
 }
 
-impl Watch {
-    /// Of the nodes of a recording; nothing if there is no order to look for. Where the order is
-    /// to be learnt, that of names is looked at.
-    pub(super) fn new(recording: &dyn Recording, order: &OrderBy) -> Option<Self> {
+impl OrderTracker {
+    /// A tracker for the nodes of a trace; none without an order to test. For an order to be
+    /// learnt the order of names is tested.
+    pub(super) fn new(trace: &dyn PoolTrace, order: &OrderBy) -> Option<Self> {
         let by = match order {
             OrderBy::None => return None,
             OrderBy::Learnt | OrderBy::Names => "names".to_owned(),
             OrderBy::List(list) => format!("a list of {} nodes", list.len()),
             OrderBy::Weights(_) => "weights, then names".to_owned(),
         };
-        let names: Vec<_> = (0..recording.nodes())
-            .map(|node| recording.node_name(node))
+        let names: Vec<_> = (0..trace.nodes())
+            .map(|node| trace.node_name(node))
             .collect();
         let nodes = Nodes::from_names(names.iter().map(AsRef::as_ref), order);
         let count = nodes.count();
         Some(Self {
             by,
-            rank: (0..recording.nodes())
+            rank: (0..trace.nodes())
                 .map(|node| nodes.rank(node))
                 .collect(),
             idle: vec![false; count],
@@ -48,8 +48,8 @@ impl Watch {
         })
     }
 
-    /// Takes note of a step.
-    pub(super) fn step(&mut self, step: StepRef<'_>) {
+    /// Takes a step.
+    pub(super) fn step(&mut self, step: PoolStep<'_>) {
         if !step.closed.is_empty() {
             self.leave(step.closed);
         }
@@ -87,7 +87,7 @@ impl Watch {
             .push((taken, (mean - (taken - 1.0) / 2.0) / left));
     }
 
-    /// What has been seen.
+    /// The figures of all steps so far.
     pub(super) fn figures(self) -> OrderFigures {
         let count = self.events.len() as u64;
         let nodes: f64 = self.events.iter().map(|event| event.0).sum();
@@ -105,7 +105,7 @@ impl Watch {
             let off = |(taken, place): &(f64, f64)| (taken * (place - mean)).powi(2);
             let squares: f64 = self.events.iter().map(off).sum();
             let spread = count as f64 / (count - 1) as f64;
-            // Places that are all alike would claim certainty.
+            // Equal places have no spread, which would suggest certainty.
             ((squares * spread).sqrt() / nodes).max(0.001)
         });
         let z = place

@@ -1,4 +1,4 @@
-//! Whether neighbours end together as often as is forecast.
+//! Scores of links: whether neighbours end together as often as forecast.
 
 use lacuna_forecast::Joint;
 use lacuna_forecast::skill::Brier;
@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// Two neighbours that were asked after, by their nodes.
+/// A question about two neighbours, by their nodes.
 struct Pair {
     predictor: usize,
     nodes: [usize; 2],
@@ -15,15 +15,15 @@ struct Pair {
     answered: bool,
 }
 
-/// Asks after a sample of the links between neighbours: when the first of the two ends, does the
-/// other end at the same moment?
+/// Questions about a sample of the links between neighbours: when the first of the two ends, does
+/// the other end at the same moment?
 pub(super) struct Pairs {
     rng: ChaCha8Rng,
     at_a_time: usize,
     all: Vec<Pair>,
-    /// Of each node's hole, the pairs that wait.
+    /// By node, the open questions about its hole.
     waiting: Vec<Vec<usize>>,
-    /// The nodes that leave at this step.
+    /// Whether each node leaves at this step.
     leaving: Vec<bool>,
     sums: Vec<Option<Brier>>,
 }
@@ -40,13 +40,13 @@ impl Pairs {
         }
     }
 
-    /// Makes room for nodes that were not known.
+    /// Makes room for new nodes.
     pub(super) fn grow(&mut self, nodes: usize) {
         self.waiting.resize_with(nodes, Vec::new);
         self.leaving.resize(nodes, false);
     }
 
-    /// A predictor says of the present holes, which are those of `nodes`, which end together.
+    /// Takes the forecast of a predictor for the present holes, which are those of `nodes`.
     pub(super) fn ask(&mut self, predictor: usize, nodes: &[usize], joint: &Joint) {
         let node_at = |at: usize| nodes.get(*joint.order.get(at)? as usize).copied();
         let mut places: Vec<usize> = (0..joint.link.len()).collect();
@@ -71,7 +71,7 @@ impl Pairs {
         }
     }
 
-    /// These nodes leave in one event.
+    /// Answers questions about nodes that leave in one event.
     pub(super) fn leave(&mut self, closed: &[u32]) {
         self.mark(closed, true);
         for &node in closed {
@@ -99,8 +99,8 @@ impl Pairs {
         }
     }
 
-    /// The scores, by predictor; nothing of one that links none. Pairs of which neither ended
-    /// within the recording are left out.
+    /// The scores, by predictor; none for a predictor without links. Pairs of which neither ends
+    /// within the trace are left out.
     pub(super) fn scores(self) -> Vec<Option<Brier>> {
         self.sums
     }
@@ -125,7 +125,7 @@ mod tests {
         };
         pairs.ask(1, &[0, 1, 2, 3], &joint);
         pairs.leave(&[2, 0]);
-        // 0 left without 3, and has answered for both.
+        // 0 left without 3, which answers the question about both.
         pairs.leave(&[3]);
         let scores = pairs.scores();
         assert_eq!(scores[0], None);

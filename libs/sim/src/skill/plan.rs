@@ -1,49 +1,55 @@
-//! When is asked.
+//! The moments of questions.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Moments, SkillOptions};
-use crate::{Progress, Recording, SimError};
+use super::{SampleTimes, SkillOptions};
+use crate::{PoolTrace, Progress, SimError};
 
-/// Shown this often, in steps.
+/// Steps between two reports of progress.
 const SHOWN_EVERY: u64 = 256;
 
-/// When is asked.
+/// The moments of an evaluation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Plan {
-    /// From when on predictors are scored, seconds since the start.
+    /// Start of scoring, seconds since the start.
     pub(super) from_s: f64,
-    /// Events from then on.
+    /// Events from the start of scoring.
     pub(super) events: u64,
-    /// At which of them predictors are asked.
+    /// Moments of questions from the start of scoring.
     pub(super) asking: Asking,
-    /// At which moments before them the constant is learnt.
+    /// Moments of questions before it, for the training constant.
     pub(super) past: Asking,
 }
 
-/// Moments: every so many steps, or given times.
+/// Moments: every k-th step, or given times.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Asking {
-    /// Every so many steps; none if zero.
+    /// The number k of steps between two moments; 0 for none.
     pub(super) every: u64,
-    /// Which of so many.
+    /// The remainder that selects steps.
     pub(super) phase: u64,
-    /// Or at these times, in order, seconds since the start.
+    /// Or given times, ascending, seconds since the start.
     pub(super) times: Vec<f64>,
 }
 
 impl Asking {
-    /// Moments between two times with so many steps, as they are wanted.
-    fn new(moments: Moments, steps: u64, from_s: f64, until_s: f64, rng: &mut ChaCha8Rng) -> Self {
+    /// Moments between two times, with `steps` steps between them.
+    fn new(
+        moments: SampleTimes,
+        steps: u64,
+        from_s: f64,
+        until_s: f64,
+        rng: &mut ChaCha8Rng,
+    ) -> Self {
         let mut asking = Self::default();
         match moments {
-            Moments::Events(most) => {
+            SampleTimes::Events(most) => {
                 asking.every = steps.div_ceil(u64::from(most.max(1))).max(1);
                 asking.phase = rng.random_range(0..asking.every);
             }
-            Moments::Times(number) => {
-                // One moment in each of equal parts, so that they are spread and hit no rhythm.
+            SampleTimes::Times(number) => {
+                // One random moment in each of equal parts: spread out, and in step with no rhythm.
                 let part = (until_s - from_s).max(0.0) / f64::from(number.max(1));
                 let time = |at| (f64::from(at) + rng.random::<f64>()).mul_add(part, from_s);
                 asking.times = (0..number).map(time).collect();
@@ -53,23 +59,23 @@ impl Asking {
     }
 }
 
-/// Decides when to ask. Events are counted by a walk of its own.
+/// Chooses the moments. A walk of its own counts the events.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read.
+/// [`SimError`] if the trace cannot be read.
 pub(super) fn plan(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     from_s: f64,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Plan, SimError> {
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    let length_s = recording.length_s();
+    let length_s = trace.length_s();
     let mut plan = Plan {
         from_s,
         ..Plan::default()
     };
-    let mut steps = recording.steps()?;
+    let mut steps = trace.steps()?;
     let (mut walked, mut before) = (0_u64, 0_u64);
     while let Some(step) = steps.next()? {
         if step.at_s >= length_s {
@@ -87,7 +93,7 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// Shows how far a walk has come.
+/// Reports the progress of a walk.
 pub(super) fn show(
     progress: &mut dyn FnMut(Progress),
     stage: &'static str,

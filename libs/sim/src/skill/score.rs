@@ -1,4 +1,4 @@
-//! From what was forecast and what came of it to the figures.
+//! Scores of forecasts from predictions and outcomes.
 
 use lacuna_forecast::HORIZONS_S;
 use lacuna_forecast::skill::{
@@ -9,19 +9,19 @@ use super::figures::{
     ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, PredictorSkill, QuantileSkill,
 };
 use super::plan::Plan;
-use super::walk::{Asked, Said, Walked};
-use super::{Moments, SkillOptions};
-use crate::Recording;
+use super::walk::{Prediction, Question, Walked};
+use super::{SampleTimes, SkillOptions};
+use crate::PoolTrace;
 
-/// Scores what a walk has found.
+/// Scores the questions of a walk.
 pub(super) fn score(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     plan: &Plan,
     walked: Walked,
 ) -> Evaluation {
-    let asked = &walked.asked;
-    let mut lengths: Vec<f64> = asked
+    let questions = &walked.questions;
+    let mut lengths: Vec<f64> = questions
         .iter()
         .filter_map(|one| one.seen.length_within(LIMIT_S))
         .collect();
@@ -31,34 +31,35 @@ pub(super) fn score(
         .iter()
         .enumerate()
         .map(|(number, predictor)| {
-            let said = |one: &Asked| one.said.get(number).copied().unwrap_or_default();
+            let predictions =
+                |one: &Question| one.predictions.get(number).copied().unwrap_or_default();
             PredictorSkill {
                 label: label(options, number),
                 rests_on: predictor.label(),
                 learning: predictor.learning(),
-                concordance: order(asked, &said),
-                horizons: horizons(asked, &said, &walked.constant),
-                quantiles: quantiles(asked, &said, best),
+                concordance: order(questions, &predictions),
+                horizons: horizons(questions, &predictions, &walked.constant),
+                quantiles: quantiles(questions, &predictions, best),
                 links: walked.links.get(number).copied().flatten().map(links),
             }
         })
         .collect();
     Evaluation {
         seed: options.seed,
-        train_until: options.train_until.map(|at| at.max(recording.start())),
+        train_until: options.train_until.map(|at| at.max(trace.start())),
         after: options.after,
         events: plan.events,
-        every: matches!(options.moments, Moments::Events(_)).then_some(plan.asking.every),
+        every: matches!(options.moments, SampleTimes::Events(_)).then_some(plan.asking.every),
         moments: walked.moments,
         too_young: walked.too_young,
-        holes: asked.len() as u64,
-        unended: asked.iter().filter(|one| !one.seen.ended).count() as u64,
+        holes: questions.len() as u64,
+        unended: questions.iter().filter(|one| !one.seen.ended).count() as u64,
         order: walked.order,
         predictors,
     }
 }
 
-/// What a predictor is called; the one after all others is the first with its hints.
+/// The label of a predictor. The one after all others is the first with planned starts.
 fn label(options: &SkillOptions, number: usize) -> String {
     let named = options
         .predictors
@@ -84,13 +85,14 @@ fn links(sums: Brier) -> LinkSkill {
 }
 
 fn horizons(
-    asked: &[Asked],
-    said: &dyn Fn(&Asked) -> Said,
+    questions: &[Question],
+    predictions: &dyn Fn(&Question) -> Prediction,
     constant: &[Option<f64>; HORIZONS_S.len()],
 ) -> Vec<HorizonSkill> {
     let mut sums = HORIZONS_S.map(|_| Brier::new());
-    for one in asked {
-        for ((sums, predicted), &after_s) in sums.iter_mut().zip(said(one).open).zip(&HORIZONS_S) {
+    for one in questions {
+        let predicted = predictions(one).open;
+        for ((sums, predicted), &after_s) in sums.iter_mut().zip(predicted).zip(&HORIZONS_S) {
             if let Some(open) = one.seen.open_after(after_s) {
                 sums.add(predicted, open);
             }
@@ -102,8 +104,8 @@ fn horizons(
         .enumerate()
         .map(|(place, ((sums, horizon_s), &constant))| {
             let of_constant = constant.and_then(|constant| sums.of_constant(constant));
-            let answer = |one: &Asked| {
-                let predicted = said(one).open.get(place).copied()?;
+            let answer = |one: &Question| {
+                let predicted = predictions(one).open.get(place).copied()?;
                 Some((predicted, one.seen.open_after(horizon_s)?))
             };
             HorizonSkill {
@@ -113,8 +115,8 @@ fn horizons(
                 brier: sums.score(),
                 brier_of_base_rate: sums.of_base_rate(),
                 skill: sums.skill(),
-                skill_error: skill_error(asked, sums, &answer),
-                skill_by_event: skill_by_event(asked, &answer),
+                skill_error: skill_error(questions, sums, &answer),
+                skill_by_event: skill_by_event(questions, &answer),
                 constant,
                 brier_of_constant: of_constant,
                 skill_over_constant: of_constant
@@ -128,14 +130,14 @@ fn horizons(
         .collect()
 }
 
-/// The standard error of a skill, from what each moment adds to both scores.
+/// The standard error of a skill, from the contribution of each moment to both scores.
 fn skill_error(
-    asked: &[Asked],
+    questions: &[Question],
     sums: &Brier,
-    answer: &dyn Fn(&Asked) -> Option<(f64, bool)>,
+    answer: &dyn Fn(&Question) -> Option<(f64, bool)>,
 ) -> Option<f64> {
     let rate = sums.open() as f64 / sums.answered().max(1) as f64;
-    let moments = asked.chunk_by(|a, b| a.moment == b.moment).map(|moment| {
+    let moments = questions.chunk_by(|a, b| a.moment == b.moment).map(|moment| {
         let answers = moment.iter().filter_map(answer);
         answers.fold((0.0, 0.0), |(own, base), (predicted, open)| {
             let outcome = f64::from(u8::from(open));
@@ -148,10 +150,13 @@ fn skill_error(
     ratio_error(moments.filter(|&(_, base)| base > 0.0))
 }
 
-/// The skill over the base rate if every moment counts once.
-fn skill_by_event(asked: &[Asked], answer: &dyn Fn(&Asked) -> Option<(f64, bool)>) -> Option<f64> {
+/// The skill over the base rate with equal weights of moments.
+fn skill_by_event(
+    questions: &[Question],
+    answer: &dyn Fn(&Question) -> Option<(f64, bool)>,
+) -> Option<f64> {
     let (mut moments, mut open, mut squares) = (0.0, 0.0, 0.0);
-    for moment in asked.chunk_by(|a, b| a.moment == b.moment) {
+    for moment in questions.chunk_by(|a, b| a.moment == b.moment) {
         let (mut answered, mut of_open, mut of_squares) = (0.0, 0.0, 0.0);
         for (predicted, is_open) in moment.iter().filter_map(answer) {
             let outcome = f64::from(u8::from(is_open));
@@ -170,14 +175,14 @@ fn skill_by_event(asked: &[Asked], answer: &dyn Fn(&Asked) -> Option<(f64, bool)
 }
 
 fn quantiles(
-    asked: &[Asked],
-    said: &dyn Fn(&Asked) -> Said,
+    questions: &[Question],
+    predictions: &dyn Fn(&Question) -> Prediction,
     best: [Option<f64>; LEVELS.len()],
 ) -> Vec<QuantileSkill> {
     let mut sums = LEVELS.map(Pinball::new);
-    for one in asked {
+    for one in questions {
         if let Some(length_s) = one.seen.length_within(LIMIT_S) {
-            for (sum, quantile_s) in sums.iter_mut().zip(said(one).quantiles_s) {
+            for (sum, quantile_s) in sums.iter_mut().zip(predictions(one).quantiles_s) {
                 sum.add(quantile_s, length_s);
             }
         }
@@ -197,16 +202,19 @@ fn quantiles(
         .collect()
 }
 
-fn order(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> ConcordanceFigures {
-    let ranked = |one: &Asked| Ranked {
-        expected: said(one).expected_s,
+fn order(
+    questions: &[Question],
+    predictions: &dyn Fn(&Question) -> Prediction,
+) -> ConcordanceFigures {
+    let ranked = |one: &Question| Ranked {
+        expected: predictions(one).expected_s,
         length_s: one.seen.length_s,
         ended: one.seen.ended,
     };
-    let mut set: Vec<Ranked> = asked.iter().map(ranked).collect();
+    let mut set: Vec<Ranked> = questions.iter().map(ranked).collect();
     let all = concordance(&mut set);
     let mut within = Concordance::default();
-    let moments: Vec<Concordance> = asked
+    let moments: Vec<Concordance> = questions
         .chunk_by(|a, b| a.moment == b.moment)
         .map(|moment| {
             set.clear();

@@ -1,4 +1,4 @@
-//! The walk over the recording: predictors watch it, and are asked at some moments.
+//! The walk over the trace: predictors see every step, and answer questions at some moments.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::figures::{LIMIT_S, OrderFigures, RANKED_S};
-use super::order::Watch;
+use super::order::OrderTracker;
 use super::pairs::Pairs;
-use super::past::Past;
+use super::training_constant::TrainingConstant;
 use super::plan::{Plan, show};
-use super::{After, SkillOptions};
-use crate::{Progress, Recording, SimError, StepRef};
+use super::{AfterTraining, SkillOptions};
+use crate::{PoolStep, PoolTrace, Progress, SimError};
 
-/// What one predictor says of one hole.
+/// The forecast of one predictor for one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Said {
+pub(super) struct Prediction {
     /// Expected remaining seconds up to [`RANKED_S`].
     pub(super) expected_s: f64,
     /// Probability of open at each horizon.
@@ -28,8 +28,8 @@ pub(super) struct Said {
     pub(super) quantiles_s: [f64; LEVELS.len()],
 }
 
-impl Default for Said {
-    /// Of a hole that was not forecast: nothing is known of it.
+impl Default for Prediction {
+    /// The prediction for a hole without a forecast.
     fn default() -> Self {
         Self {
             expected_s: 0.0,
@@ -39,7 +39,7 @@ impl Default for Said {
     }
 }
 
-impl Said {
+impl Prediction {
     fn new(forecast: &Forecast) -> Self {
         let quantile = |level: f64| forecast.quantile(1.0 - level).unwrap_or(LIMIT_S);
         Self {
@@ -50,89 +50,89 @@ impl Said {
     }
 }
 
-/// One hole that was asked after.
+/// A question: a hole at a moment.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
-    /// Seconds since the start. All of a moment follow each other.
+pub(super) struct Question {
+    /// Seconds since the start. Questions of one moment are consecutive.
     pub(super) moment: f64,
-    /// By predictor.
-    pub(super) said: Vec<Said>,
-    /// What came of it.
+    /// The predictions, by predictor.
+    pub(super) predictions: Vec<Prediction>,
+    /// The outcome.
     pub(super) seen: Seen,
 }
 
-/// What a walk has found.
+/// The results of a walk.
 pub(super) struct Walked {
     pub(super) predictors: Vec<Box<dyn Predictor>>,
-    pub(super) asked: Vec<Asked>,
+    pub(super) questions: Vec<Question>,
     pub(super) moments: u64,
     pub(super) too_young: u64,
     pub(super) order: Option<OrderFigures>,
-    /// By predictor: whether neighbours ended together as it had said.
+    /// By predictor: the score of its links.
     pub(super) links: Vec<Option<Brier>>,
-    /// At each horizon, the share that stayed open while predictors only learnt.
+    /// The training constant at each horizon.
     pub(super) constant: [Option<f64>; HORIZONS_S.len()],
 }
 
-/// Walks over the recording and asks as planned.
+/// Walks over the trace and draws questions at the planned moments.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read.
+/// [`SimError`] if the trace cannot be read.
 pub(super) fn walk(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     options: &SkillOptions,
     plan: &Plan,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Walked, SimError> {
     let mut walk = Walk {
-        recording,
-        start: recording.start(),
-        length_s: recording.length_s(),
+        trace,
+        start: trace.start(),
+        length_s: trace.length_s(),
         found: Walked {
             predictors: predictors(options),
-            asked: Vec::new(),
+            questions: Vec::new(),
             moments: 0,
             too_young: 0,
             order: None,
             links: Vec::new(),
             constant: [None; HORIZONS_S.len()],
         },
-        past: Past::new(
+        past: TrainingConstant::new(
             plan,
-            recording.nodes() as usize,
+            trace.nodes() as usize,
             options.holes,
             options.seed ^ 0x0a57,
         ),
         pairs: Pairs::new(
             options.predictors.len() + 1,
-            recording.nodes() as usize,
+            trace.nodes() as usize,
             options.holes,
             options.seed ^ 0xba5e_ba11,
         ),
-        watch: Watch::new(recording, &options.order),
+        watch: OrderTracker::new(trace, &options.order),
         announced: options.hints.then(BTreeMap::new),
-        names: vec![None; recording.nodes() as usize],
-        present: vec![None; recording.nodes() as usize],
-        waiting: vec![Vec::new(); recording.nodes() as usize],
+        names: vec![None; trace.nodes() as usize],
+        present: vec![None; trace.nodes() as usize],
+        waiting: vec![Vec::new(); trace.nodes() as usize],
         holes_at_a_time: options.holes,
         rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5ca1_ab1e),
     };
     let asking = &plan.asking;
     let mut times = asking.times.iter().copied().peekable();
-    let mut steps = recording.steps()?;
+    let mut steps = trace.steps()?;
     let (mut walked, mut scored, mut frozen) = (0_u64, 0_u64, false);
     while let Some(step) = steps.next()? {
         if step.at_s >= walk.length_s {
             break;
         }
         walked += 1;
-        // What happens at the moment of asking is not known yet when it is asked.
+        // A question comes before the changes of its moment.
         while let Some(at_s) = times.next_if(|at_s| *at_s < step.at_s) {
             walk.ask(at_s);
         }
         walk.past.before(step.at_s, &walk.present);
         let counts = step.at_s >= plan.from_s;
-        if counts && options.after == After::Freeze && !frozen {
+        if counts && options.after == AfterTraining::Freeze && !frozen {
             frozen = true;
             walk.freeze();
         }
@@ -152,7 +152,7 @@ pub(super) fn walk(
     Ok(walk.end())
 }
 
-/// The predictors that are asked for, and the first once more if it is to listen.
+/// The predictors of the options, and the first once more for planned starts.
 fn predictors(options: &SkillOptions) -> Vec<Box<dyn Predictor>> {
     let mut all: Vec<Box<dyn Predictor>> =
         options.predictors.iter().map(|(_, c)| c.build()).collect();
@@ -164,18 +164,18 @@ fn predictors(options: &SkillOptions) -> Vec<Box<dyn Predictor>> {
 
 /// A walk under way.
 struct Walk<'a> {
-    recording: &'a dyn Recording,
+    trace: &'a dyn PoolTrace,
     start: Timestamp,
     length_s: f64,
     found: Walked,
-    watch: Option<Watch>,
-    /// What the scheduler announces, by node; nothing if nobody listens.
+    watch: Option<OrderTracker>,
+    /// Planned starts, by node; none if no predictor uses them.
     announced: Option<BTreeMap<u32, Hint>>,
-    past: Past,
+    past: TrainingConstant,
     pairs: Pairs,
     names: Vec<Option<NodeId>>,
     present: Vec<Option<Hole>>,
-    /// Of each node's hole, the questions that wait for its end.
+    /// By node, the questions that wait for the end of its hole.
     waiting: Vec<Vec<usize>>,
     holes_at_a_time: usize,
     rng: ChaCha8Rng,
@@ -192,7 +192,7 @@ impl Walk<'_> {
         }
     }
 
-    fn step(&mut self, step: StepRef<'_>) {
+    fn step(&mut self, step: PoolStep<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.step(step);
         }
@@ -213,30 +213,30 @@ impl Walk<'_> {
         self.hear(step, now);
     }
 
-    /// Passes on what the scheduler has newly come to expect.
-    fn hear(&mut self, step: StepRef<'_>, now: Timestamp) {
+    /// Gives new planned starts to the last predictor.
+    fn hear(&mut self, step: PoolStep<'_>, now: Timestamp) {
         let Some(mut announced) = self.announced.take() else {
             return;
         };
         for node in step.closed {
             announced.remove(node);
         }
-        for hint in step.hints {
-            match self.name(hint.node).filter(|_| hint.at_s.is_finite()) {
+        for update in step.planned {
+            match self.name(update.node).filter(|_| update.at_s.is_finite()) {
                 Some(node) => {
                     let hint_of_node = Hint {
                         node,
-                        at: self.at(hint.at_s),
+                        at: self.at(update.at_s),
                         certainty: Certainty::Soft,
                     };
-                    announced.insert(hint.node, hint_of_node);
+                    announced.insert(update.node, hint_of_node);
                 }
                 None => {
-                    announced.remove(&hint.node);
+                    announced.remove(&update.node);
                 }
             }
         }
-        if !step.hints.is_empty() {
+        if !step.planned.is_empty() {
             let all: Vec<Hint> = announced.values().cloned().collect();
             for predictor in &mut self.found.predictors {
                 predictor.hint(now, &all);
@@ -245,7 +245,7 @@ impl Walk<'_> {
         self.announced = Some(announced);
     }
 
-    /// The name of a node, made once.
+    /// The name of a node, which is made once.
     fn name(&mut self, node: u32) -> Option<NodeId> {
         let at = node as usize;
         if self.names.len() <= at {
@@ -257,7 +257,7 @@ impl Walk<'_> {
         }
         let name = self.names.get_mut(at)?;
         if name.is_none() {
-            *name = NodeId::new(self.recording.node_name(node)).ok();
+            *name = NodeId::new(self.trace.node_name(node)).ok();
         }
         name.clone()
     }
@@ -281,14 +281,14 @@ impl Walk<'_> {
         self.past.close(node, at_s);
         let waiting = self.waiting.get_mut(node).map(std::mem::take);
         for number in waiting.unwrap_or_default() {
-            if let Some(asked) = self.found.asked.get_mut(number) {
-                asked.seen.length_s = at_s - asked.moment;
-                asked.seen.ended = true;
+            if let Some(question) = self.found.questions.get_mut(number) {
+                question.seen.length_s = at_s - question.moment;
+                question.seen.ended = true;
             }
         }
     }
 
-    /// Asks after a sample of the present holes, unless a predictor is too young: all are to be
+    /// Draws questions of the present holes, unless a predictor is too young: all predictors are
     /// scored on the same questions.
     fn ask(&mut self, at_s: f64) {
         let (nodes, holes): (Vec<usize>, Vec<Hole>) = self
@@ -322,17 +322,17 @@ impl Walk<'_> {
         let mut places: Vec<usize> = (0..holes.len()).collect();
         let (sample, _) = places.partial_shuffle(&mut self.rng, self.holes_at_a_time);
         for &mut place in sample {
-            let said = forecasts
+            let predictions = forecasts
                 .iter()
-                .map(|all| all.of(place).map_or_else(Said::default, Said::new))
+                .map(|all| all.of(place).map_or_else(Prediction::default, Prediction::new))
                 .collect();
             let waiting = nodes.get(place).and_then(|&n| self.waiting.get_mut(n));
             if let Some(waiting) = waiting {
-                waiting.push(self.found.asked.len());
-                self.found.asked.push(Asked {
+                waiting.push(self.found.questions.len());
+                self.found.questions.push(Question {
                     moment: at_s,
-                    said,
-                    // Until its end is seen, it is only known to last as long as anyone looks.
+                    predictions,
+                    // Until its end the hole is only known to last to the end of the trace.
                     seen: Seen {
                         length_s: watched_s,
                         ended: false,
@@ -345,7 +345,7 @@ impl Walk<'_> {
 
     fn end(self) -> Walked {
         Walked {
-            order: self.watch.map(Watch::figures),
+            order: self.watch.map(OrderTracker::figures),
             links: self.pairs.scores(),
             constant: self.past.shares(),
             ..self.found
@@ -359,16 +359,16 @@ mod tests {
     use lacuna_model::HoleRecord;
 
     use super::*;
-    use crate::Trace;
-    use crate::skill::Moments;
+    use crate::HoleTrace;
+    use crate::skill::SampleTimes;
     use crate::skill::plan::plan;
 
-    /// Where the two recordings part, seconds.
+    /// The moment from which the two traces differ, seconds.
     const PARTS: i64 = 40_000;
 
-    /// Lengths by a fixed sequence; what begins after the parting is of another one, and holes
-    /// that are open then end otherwise.
-    fn recording(other: u64) -> Trace {
+    /// Lengths by a fixed sequence. Holes that begin after that moment have another sequence, and
+    /// holes that are open then end at other times.
+    fn trace(other: u64) -> HoleTrace {
         let mut records = Vec::new();
         for node in 0..12_u64 {
             let mut state = node + 1;
@@ -398,9 +398,9 @@ mod tests {
                 from = until.max(begin + 1);
             }
         }
-        // As long, whatever comes.
+        // The same length in both traces.
         let end = Some(Timestamp::from_unix(82_000));
-        Trace::new(&records, None, Timestamp::from_unix(0), end)
+        HoleTrace::new(&records, None, Timestamp::from_unix(0), end)
     }
 
     #[test]
@@ -411,30 +411,30 @@ mod tests {
                 ("age".to_owned(), Choice::survival(120.0)),
                 ("persistence".to_owned(), Choice::Persistence),
             ],
-            moments: Moments::Times(400),
+            moments: SampleTimes::Times(400),
             holes: 5,
             ..SkillOptions::default()
         };
         println!("seed {}", options.seed);
-        let asked = |other| {
-            let recording = recording(other);
-            let plan = plan(&recording, &options, 0.0, &mut |_| {}).unwrap();
-            walk(&recording, &options, &plan, &mut |_| {})
+        let questions = |other| {
+            let trace = trace(other);
+            let plan = plan(&trace, &options, 0.0, &mut |_| {}).unwrap();
+            walk(&trace, &options, &plan, &mut |_| {})
                 .unwrap()
-                .asked
+                .questions
         };
-        let (one, two) = (asked(0), asked(5));
-        let before = |all: &[Asked]| -> Vec<(f64, Vec<Said>)> {
+        let (one, two) = (questions(0), questions(5));
+        let before = |all: &[Question]| -> Vec<(f64, Vec<Prediction>)> {
             all.iter()
-                .take_while(|asked| asked.moment < PARTS as f64)
-                .map(|asked| (asked.moment, asked.said.clone()))
+                .take_while(|question| question.moment < PARTS as f64)
+                .map(|question| (question.moment, question.predictions.clone()))
                 .collect()
         };
         assert!(before(&one).len() > 200, "{}", before(&one).len());
         assert_eq!(before(&one), before(&two));
-        // The futures do differ, and so does what is forecast there.
-        let all = |all: &[Asked]| -> Vec<Vec<Said>> {
-            all.iter().map(|asked| asked.said.clone()).collect()
+        // The futures differ, and so do the forecasts there.
+        let all = |all: &[Question]| -> Vec<Vec<Prediction>> {
+            all.iter().map(|question| question.predictions.clone()).collect()
         };
         assert_ne!(all(&one), all(&two));
     }

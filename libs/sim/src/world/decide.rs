@@ -1,30 +1,29 @@
-//! Decisions of the planner's decider: timed, checked, shown and, if asked, verified.
+//! Decisions of the planner's decider: timed, checked, given to the caller and, if asked for,
+//! verified.
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{Doubt, Outcome, Policy};
 use lacuna_planner::check::check_decision;
 use lacuna_planner::counts::MilpOptions;
-use lacuna_planner::decider::{
-    Decider, Decision as Decided, Settings as DeciderSettings, Situation,
-};
+use lacuna_planner::decider::{Decider, Decision as Decided, Settings as DeciderSettings, Situation};
 use lacuna_planner::foresight;
 
 use super::valuation::Valuation;
-use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified, published};
+use crate::{Decision, Quirks, Settings, SimError, SolveTimes, Verified, published};
 
-/// Makes decisions and keeps what they took.
+/// Makes decisions and counts them.
 pub(crate) struct Decisions<'a, 's> {
     decider: Decider,
-    model: Model,
-    /// Values of the decisions, if they are verified.
+    quirks: Quirks,
+    /// Verification, if it is asked for.
     valuation: Option<Valuation>,
     stopwatch: &'a dyn Fn() -> f64,
-    /// Where each decision is shown, if anywhere.
+    /// Receiver of each decision.
     save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>,
-    /// Seconds of the decisions.
+    /// Wall-clock times of the decisions.
     pub(crate) times: SolveTimes,
-    /// What proved the answer, made the solver's problem smaller, or won, by name.
+    /// Decisions by the name of their shortcut or, with forecasts, of the winning proposal.
     pub(crate) shortcuts: BTreeMap<String, u64>,
     /// Decisions whose optimality the solver did not prove within its bounds.
     pub(crate) unproven: u64,
@@ -32,7 +31,7 @@ pub(crate) struct Decisions<'a, 's> {
     pub(crate) clock_stops: u64,
 }
 
-/// What happened when a decision is asked for.
+/// The event of a decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event<'a> {
     /// Its number, from 0.
@@ -45,7 +44,7 @@ pub(crate) struct Event<'a> {
     pub(crate) nodes: &'a [u32],
 }
 
-/// What the planner's decider is told by the settings of a replay.
+/// The planner's decider with the settings of a replay.
 fn decider(settings: &Settings) -> Decider {
     Decider::new(DeciderSettings {
         policy: settings.policy,
@@ -65,7 +64,7 @@ impl<'a, 's> Decisions<'a, 's> {
     pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
             decider: decider(settings),
-            model: settings.model,
+            quirks: settings.quirks,
             valuation: settings.verify.then(Valuation::default),
             stopwatch,
             save: None,
@@ -76,36 +75,36 @@ impl<'a, 's> Decisions<'a, 's> {
         }
     }
 
-    /// Shows every decision.
+    /// Sets the receiver of decisions.
     pub(crate) fn showing(mut self, save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>) -> Self {
         self.save = save;
         self
     }
 
-    /// Whether decisions are shown.
+    /// Whether decisions have a receiver.
     pub(crate) const fn shows(&self) -> bool {
         self.save.is_some()
     }
 
-    /// What verification gave, if it was asked for.
+    /// The results of verification, if it was asked for.
     pub(crate) fn verified(&self) -> Option<Verified> {
         self.valuation.as_ref().map(|valuation| valuation.verified)
     }
 
-    /// Decides which candidate gets which slot at an event. What `event` tells beside its number is
-    /// only for showing the decision.
+    /// Decides which candidate gets which slot at an event. Fields of `event` beside its number
+    /// are only for the receiver of decisions.
     ///
     /// # Errors
-    /// [`SimError::Unsound`] if the decision breaks an invariant, [`SimError::Internal`] if the planner
-    /// made none.
+    /// [`SimError::Unsound`] if the decision breaks an invariant, [`SimError::Internal`] if the
+    /// planner made no decision.
     pub(crate) fn decide(
         &mut self,
         event: &Event<'_>,
         situation: &Situation<'_>,
     ) -> Result<Decided, SimError> {
         let before = (self.stopwatch)();
-        let decided = match (self.model, self.decider.settings().policy) {
-            (Model::Published, Policy::EqualShare) => self.equal_share(situation),
+        let decided = match (self.quirks, self.decider.settings().policy) {
+            (Quirks::Published, Policy::EqualShare) => self.equal_share(situation),
             _ => self.decider.decide(situation, self.stopwatch),
         };
         let seconds = (self.stopwatch)() - before;
@@ -128,12 +127,12 @@ impl<'a, 's> Decisions<'a, 's> {
         }
         self.count(&decided);
         if let Some(valuation) = &mut self.valuation {
-            valuation.look(&self.decider, &decided, self.stopwatch);
+            valuation.add(&self.decider, &decided, self.stopwatch);
         }
         Ok(decided)
     }
 
-    /// The baseline with the published quirk.
+    /// Equal share with the published quirk.
     fn equal_share(&mut self, situation: &Situation<'_>) -> Decided {
         let sizes = published::equal_share(self.decider.pose(situation));
         Decided {
@@ -152,7 +151,7 @@ impl<'a, 's> Decisions<'a, 's> {
         }
     }
 
-    /// Counts how a decision was found.
+    /// Counts a decision by its shortcut and outcome.
     fn count(&mut self, decided: &Decided) {
         let (name, outcome) = match decided.foreseen.as_deref() {
             Some(foreseen) => (foreseen.proposal, foreseen.patterns),
@@ -173,7 +172,7 @@ impl<'a, 's> Decisions<'a, 's> {
     }
 }
 
-/// Fails if there is no decision, and at the first invariant that it breaks.
+/// Fails without a decision, and at the first invariant that the decision breaks.
 fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Result<(), SimError> {
     let (event, at_s) = (event.number, event.at_s);
     if let Some(Doubt::Internal { what }) = &decided.doubt {
@@ -197,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decision_that_is_not_sound_ends_a_replay() {
+    fn an_unsound_decision_ends_a_replay() {
         let slots = [Slot {
             since_ms: 0,
             owner: None,
@@ -220,15 +219,15 @@ mod tests {
         sound(&event, &situation, &decided).unwrap();
         decided.owners[0] = Some(0);
         let error = sound(&event, &situation, &decided).unwrap_err();
-        let told = "the decision at event 7, 90 s after the start, breaks an invariant: I14: node 0 \
+        let text = "the decision at event 7, 90 s after the start, breaks an invariant: I14: node 0 \
                     goes to candidate 0, and there is none";
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), text);
         decided.doubt = Some(Doubt::Internal {
             what: "there is no hole 2 among 2".to_owned(),
         });
         let error = sound(&event, &situation, &decided).unwrap_err();
-        let told =
+        let text =
             "there is no decision at event 7, 90 s after the start: there is no hole 2 among 2";
-        assert_eq!(error.to_string(), told);
+        assert_eq!(error.to_string(), text);
     }
 }

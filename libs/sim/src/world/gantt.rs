@@ -1,12 +1,12 @@
-//! What single nodes do in a window of time.
+//! The state of single nodes in a window of time.
 
 use std::collections::HashMap;
 
 use lacuna_planner::choose::Slot;
 
-use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, Recording};
+use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, PoolTrace};
 
-/// A hole that is open, or not.
+/// An open segment, if there is one: its start in seconds, and its trainer.
 type Open = Option<(f64, Option<u32>)>;
 
 /// Follows some nodes through a window.
@@ -17,7 +17,7 @@ pub(super) struct Watcher {
     /// The row of each node that is followed.
     rows: HashMap<u32, usize>,
     found: Vec<(u32, Vec<GanttSegment>, Open)>,
-    /// Which rows have a hole now.
+    /// Whether each row has a hole now.
     present: Vec<bool>,
 }
 
@@ -32,19 +32,19 @@ impl Watcher {
         }
     }
 
-    /// Whether the state that has lasted until `now_s` is to be told before it changes, because
-    /// the window has begun meanwhile.
+    /// Whether the window has begun since the last event, so that the state until `now_s` must be
+    /// recorded before it changes.
     pub(super) fn begins_before(&self, now_s: f64) -> bool {
         !self.begun && now_s > self.window.from_s
     }
 
-    /// Whether a change at this moment matters.
+    /// Whether a moment lies in the window.
     pub(super) fn wants(&self, now_s: f64) -> bool {
         now_s >= self.window.from_s && now_s < self.window.until_s
     }
 
-    /// A trainer, by the order of admission, had done its work at `at_s`, which is seen at the
-    /// event after it: what its nodes did from then on is waste.
+    /// Records that the work of a trainer, by its order of admission, was done at `at_s`, which is
+    /// before the present event. Its nodes count as idle from then on.
     pub(super) fn end(&mut self, trainer: u32, at_s: f64) {
         if at_s >= self.window.until_s {
             return;
@@ -58,9 +58,9 @@ impl Watcher {
         }
     }
 
-    /// The state from `at_s` on: the node of each hole, and who trains in it, by `admitted`
-    /// from the holes' owners.
-    pub(super) fn tell(
+    /// Records the state from `at_s` on: the node of each hole, and its trainer. `admitted` maps a
+    /// slot's owner to its order of admission.
+    pub(super) fn record(
         &mut self,
         at_s: f64,
         nodes: &[u32],
@@ -100,8 +100,8 @@ impl Watcher {
         }
     }
 
-    /// Ends the window, at the latest at `now_s`.
-    pub(super) fn finish(mut self, now_s: f64, recording: &dyn Recording) -> Gantt {
+    /// Ends the window, at `now_s` at the latest.
+    pub(super) fn finish(mut self, now_s: f64, trace: &dyn PoolTrace) -> Gantt {
         let GanttWindow {
             from_s, until_s, ..
         } = self.window;
@@ -112,7 +112,7 @@ impl Watcher {
             segments.retain(|segment| segment.until_s > segment.from_s);
             rows.push(GanttRow {
                 node,
-                name: recording.node_name(node).into_owned(),
+                name: trace.node_name(node).into_owned(),
                 segments,
             });
         }

@@ -1,4 +1,4 @@
-//! The kinds of a list of trainers: those that are alike share one.
+//! The kinds of a list of trainers. Trainers that are alike share one kind.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{Settings, SimError};
 #[derive(Debug, Clone)]
 pub(crate) struct Kinds {
     kinds: Vec<Arc<Kind>>,
-    /// The kind of each trainer of the list.
+    /// The index of the kind of each trainer.
     of: Vec<usize>,
 }
 
@@ -19,7 +19,7 @@ impl Kinds {
     /// Sorts a list of trainers into kinds.
     ///
     /// # Errors
-    /// [`SimError::Objective`] if what is maximised makes no sense for a trainer.
+    /// [`SimError::Objective`] if an objective is invalid for a trainer.
     pub(crate) fn new(trainers: &[TrainerSpec], settings: &Settings) -> Result<Self, SimError> {
         let horizon_s = settings.horizon.as_secs_f64();
         let mut kinds: Vec<Arc<Kind>> = Vec::new();

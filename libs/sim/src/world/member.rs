@@ -1,28 +1,11 @@
-//! The trainers that are admitted: how they come, lose nodes, get a new size, and go.
+//! One admitted trainer.
 
 use std::sync::Arc;
 
-use lacuna_model::{Timestamp, TrainerSpec};
-use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
+use lacuna_model::TrainerSpec;
 use lacuna_planner::kind::{Kind, Values};
-use lacuna_planner::objective::{Objective, State};
+use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
-use lacuna_trainer::{Ledger, Places, has_place};
-
-use super::decide::{Decisions, Event};
-use super::kinds::work;
-use super::run::World;
-use crate::{Model, SimError, published};
-
-/// Whether the pool has the least nodes of the trainer of a life.
-fn fits(trainers: &[TrainerSpec], life: u32, pool: u32) -> bool {
-    spec_of(trainers, life).is_some_and(|spec| has_place(0, spec.min_nodes, pool))
-}
-
-/// Whose it is: trainers without an owner have one in common.
-pub(super) fn owner_of(spec: &TrainerSpec) -> &str {
-    spec.owner.as_deref().unwrap_or_default()
-}
 
 /// An admitted trainer.
 #[derive(Debug, Clone)]
@@ -33,24 +16,24 @@ pub(super) struct Member {
     pub(super) rate: f64,
     pub(super) work: f64,
     pub(super) ledger: Ledger,
-    /// When its work was done, seconds since the start.
+    /// Time at which its work was done, seconds since the start.
     pub(super) ended_s: Option<f64>,
-    /// Rate before it lost nodes in the present step, if it did.
-    hit: Option<f64>,
-    /// Whether it lost nodes in the present step and has paid for that: it restarts anyway.
+    /// Its rate before it lost nodes in the present step, if it did, samples/s.
+    pub(super) hit: Option<f64>,
+    /// Whether it was charged for a loss of nodes in the present step, and so restarts anyway.
     pub(super) was_hit: bool,
-    /// Its place in the list of trainers; a list that begins again goes on counting.
+    /// Its place in the list of trainers. An endless list goes on counting when it begins again.
     pub(super) life: u32,
     /// Its place in the order of admission.
     pub(super) admitted: u32,
     /// The number of its owner.
     pub(super) owner: usize,
-    /// The values of its sizes at present, if they change.
+    /// The present values of its sizes, if values change with time.
     pub(super) values: Option<Values>,
 }
 
-/// The place of a life in the list of trainers, which may begin again.
-fn place(trainers: &[TrainerSpec], life: u32) -> usize {
+/// The index of a life in the list of trainers, which may begin again.
+pub(super) fn place(trainers: &[TrainerSpec], life: u32) -> usize {
     life as usize % trainers.len().max(1)
 }
 
@@ -60,328 +43,16 @@ pub(super) fn spec_of(trainers: &[TrainerSpec], life: u32) -> Option<&TrainerSpe
 }
 
 impl Member {
-    fn resize(&mut self, nodes: u32) {
+    pub(super) fn resize(&mut self, nodes: u32) {
         self.nodes = nodes;
         self.rate = self.kind.rate(nodes);
     }
 
-    /// Charges a change of its nodes: its stall debt, samples.
-    fn charge(&mut self, change: Change, rates: Rates) -> f64 {
+    /// Charges a change of its nodes. Gives the stall debt, samples.
+    pub(super) fn charge(&mut self, change: Change, rates: Rates) -> f64 {
         let costs = self.kind.costs();
         let debt = stall_debt(&costs.rescale, costs.start_s, change, rates);
         self.ledger.charge(debt);
         debt
-    }
-}
-
-impl<'a> World<'a> {
-    /// A node leaves.
-    pub(super) fn lose(&mut self, node: u32) {
-        let Some(owner) = self.pool.close(node) else {
-            return;
-        };
-        if let Some(member) = self.active.get_mut(owner as usize) {
-            member.hit.get_or_insert(member.rate);
-            member.resize(member.nodes.saturating_sub(1));
-        }
-    }
-
-    /// A trainer that lost nodes pays once, however many they were. One that has too few left to
-    /// run on gives them back.
-    pub(super) fn charge_preemptions(&mut self) {
-        let is_short = |m: &Member| m.hit.is_some() && m.nodes > 0 && m.nodes < m.kind.min();
-        if self.active.iter().any(is_short) {
-            let active = &self.active;
-            let keeps = |j: u32| active.get(j as usize).is_some_and(|m| !is_short(m));
-            self.pool.map_owners(|j| keeps(j).then_some(j));
-        }
-        let at = self.now();
-        for member in &mut self.active {
-            if is_short(member) {
-                member.resize(0);
-            }
-            let Some(rate_before) = member.hit.take() else {
-                continue;
-            };
-            if member.ended_s.is_some() {
-                continue;
-            }
-            member.was_hit = true;
-            let lost = Change::Lost { at };
-            let rates = Rates {
-                before: rate_before,
-                after: member.rate,
-            };
-            let cost = member.charge(lost, rates);
-            self.tally.preempt_cost += cost;
-            self.tally.preemptions += 1;
-            self.days.charge(self.tally.now_s, 0.0, cost);
-            if let Some(recorder) = &mut self.recorder {
-                recorder.preempt(member.admitted);
-            }
-        }
-    }
-
-    /// Trainers that have done their work leave, and the others move up.
-    pub(super) fn dismiss(&mut self) {
-        if self.active.iter().all(|member| member.ended_s.is_none()) {
-            return;
-        }
-        let mut left = 0;
-        let moved: Vec<Option<u32>> = self
-            .active
-            .iter()
-            .map(|member| {
-                let stays = member.ended_s.is_none();
-                left += u32::from(stays);
-                stays.then(|| left - 1)
-            })
-            .collect();
-        self.pool
-            .map_owners(|owner| moved.get(owner as usize).copied().flatten());
-        let (endless, now_s) = (self.settings.endless, self.tally.now_s);
-        for member in self.active.extract_if(.., |m| m.ended_s.is_some()) {
-            self.tally.trainers_done += 1;
-            if let Some(recorder) = &mut self.recorder {
-                // In an endless list it has trained on until now, and that work counts.
-                let ended_s = if endless { Some(now_s) } else { member.ended_s };
-                recorder.end(member.admitted, ended_s, member.ledger.done());
-            }
-        }
-    }
-
-    /// Admits by control's queue and rule of places.
-    pub(super) fn admit(&mut self) {
-        let now = self.now();
-        loop {
-            self.queue.arrive(now);
-            let (trainers, pool, places) = (self.trainers, self.pool.len(), self.places());
-            let has_place = |owner: &&str| places.free_for(owner);
-            let next = self
-                .queue
-                .next(has_place, |life| fits(trainers, *life, pool));
-            match next {
-                Some(life) => self.enter(life),
-                None if places.free() && self.submit_more() => {}
-                None => return,
-            }
-        }
-    }
-
-    /// The places of active trainers: those that have nodes, or could have, take one.
-    pub(super) fn places(&self) -> Places<&'a str> {
-        let pool = self.pool.len();
-        let active = self.active.iter().map(|m| {
-            let owner = spec_of(self.trainers, m.life).map_or("", owner_of);
-            (owner, has_place(m.nodes, m.kind.min(), pool))
-        });
-        Places::new(self.settings.max_parallel as usize, active)
-    }
-
-    /// Whether a trainer waits that is to be admitted, or would after the next submission.
-    pub(super) fn waits(&self, places: &Places<&str>) -> bool {
-        let (trainers, pool) = (self.trainers, self.pool.len());
-        let has_room = |life: &u32| fits(trainers, *life, pool);
-        let waits = self.queue.waits(|owner| places.free_for(owner), has_room);
-        let again = || trainers.iter().any(|t| has_place(0, t.min_nodes, pool));
-        waits || (places.free() && self.begins_again() && again())
-    }
-
-    /// Whether an endless list is submitted once more: nobody of it is to come who fits.
-    fn begins_again(&self) -> bool {
-        let (trainers, pool) = (self.trainers, self.pool.len());
-        self.settings.endless
-            && self.queue.next_submission(|_| true).is_none()
-            && !self
-                .queue
-                .waits(|_| true, |life| fits(trainers, *life, pool))
-    }
-
-    /// Puts the list into the queue once more, if it is endless. Who does not fit is left out: he
-    /// waits already, or comes with a later round.
-    fn submit_more(&mut self) -> bool {
-        let (trainers, pool) = (self.trainers, self.pool.len());
-        if !self.begins_again() {
-            return false;
-        }
-        let (now, mut any) = (self.now(), false);
-        for spec in trainers {
-            if has_place(0, spec.min_nodes, pool) {
-                let (order, owner) = (u64::from(self.lives), owner_of(spec));
-                self.queue
-                    .submit(now, spec.priority, order, owner, self.lives);
-                any = true;
-            }
-            self.lives = self.lives.saturating_add(1);
-        }
-        any
-    }
-
-    /// Submits the whole list. Each trainer of it gets the next number of a life.
-    pub(super) fn submit(&mut self, at: impl Fn(&TrainerSpec) -> Timestamp) {
-        for spec in self.trainers {
-            let (order, owner) = (u64::from(self.lives), owner_of(spec));
-            self.queue
-                .submit(at(spec), spec.priority, order, owner, self.lives);
-            self.lives = self.lives.saturating_add(1);
-        }
-    }
-
-    /// A trainer is admitted.
-    fn enter(&mut self, life: u32) {
-        let kind = self.kinds.of(place(self.trainers, life));
-        let Some((spec, kind)) = spec_of(self.trainers, life).zip(kind) else {
-            return;
-        };
-        if let Some(recorder) = &mut self.recorder {
-            recorder.admit(&spec.id, self.tally.now_s);
-        }
-        self.active.push(Member {
-            kind: kind.clone(),
-            nodes: 0,
-            rate: 0.0,
-            work: work(spec),
-            ledger: Ledger::default(),
-            ended_s: None,
-            hit: None,
-            was_hit: false,
-            life,
-            admitted: self.admitted,
-            owner: match self.settings.objective {
-                Objective::LeastAttained => self.service.owner(spec.owner_or_self()),
-                // Trainers without an owner have one in common.
-                Objective::Fair => match &spec.owner {
-                    Some(owner) => 1 + self.service.owner(owner),
-                    None => 0,
-                },
-                _ => 0,
-            },
-            values: None,
-        });
-        self.admitted = self.admitted.saturating_add(1);
-    }
-
-    /// Brings what sizes are worth up to the present, where that changes.
-    pub(super) fn weigh(&mut self) -> Result<(), SimError> {
-        if self.active.iter().all(|member| member.kind.is_fixed()) {
-            return Ok(());
-        }
-        let now = self.now();
-        let service = &self.service;
-        let attained = |member: &Member| service.attained(member.owner, now);
-        let least = self
-            .active
-            .iter()
-            .map(attained)
-            .fold(f64::INFINITY, f64::min);
-        for member in &mut self.active {
-            if member.kind.is_fixed() {
-                continue;
-            }
-            let state = State {
-                now,
-                samples_left: member.work - member.ledger.done() + member.ledger.debt(),
-                attained: service.attained(member.owner, now),
-                least_attained: least,
-            };
-            member.kind.update(&mut member.values, &state)?;
-        }
-        Ok(())
-    }
-
-    /// The decider decides, and changes are charged. `ends` are the ends that the look-ahead
-    /// reveals.
-    pub(super) fn replan(
-        &mut self,
-        decisions: &mut Decisions<'_, '_>,
-        ends: &[f64],
-    ) -> Result<(), SimError> {
-        self.weigh()?;
-        self.pool.sort();
-        let members = self.active.iter();
-        self.candidates.clear();
-        self.candidates
-            .extend(members.map(|m| m.kind.candidate(m.nodes, m.was_hit, m.values.as_ref())));
-        let users = (self.settings.objective == Objective::Fair).then(|| self.users());
-        let now_s = self.tally.now_s;
-        let seen = self
-            .observer
-            .as_mut()
-            .map(|observer| observer.look(now_s, ends));
-        self.holes.clear();
-        if let Some(seen) = seen {
-            let place = |&node: &u32| seen.places.get(node as usize).copied();
-            let places = self.pool.nodes().iter().map(place);
-            self.holes
-                .extend(places.map(|place| place.unwrap_or(u32::MAX)));
-        }
-        let lives: Vec<u32> = if decisions.shows() {
-            self.active.iter().map(|member| member.life).collect()
-        } else {
-            Vec::new()
-        };
-        let situation = Situation {
-            candidates: &self.candidates,
-            slots: self.pool.slots(),
-            users: users.as_ref(),
-            max_change: match (self.settings.model, self.settings.policy) {
-                // The limit comes from the published program; the baseline knows none.
-                (Model::Published, policy) if policy.maximises() => {
-                    Some(published::max_change(self.pool.len()))
-                }
-                _ => None,
-            },
-            foretold: seen.map(|seen| Foretold {
-                pool: &seen.pool,
-                holes: &self.holes,
-                known: &seen.known,
-                complete_s: self.settings.lookahead.seconds(),
-            }),
-            doubt: None,
-        };
-        let event = Event {
-            number: self.tally.events,
-            at_s: now_s,
-            lives: &lives,
-            nodes: self.pool.nodes(),
-        };
-        let decision = decisions.decide(&event, &situation)?;
-        self.pool.assign(&decision.owners);
-        self.charge_changes(&decision);
-        Ok(())
-    }
-
-    /// Trainers go to their new sizes, and what that costs is charged. A hit trainer that the
-    /// decision lets restart elsewhere has paid for it.
-    fn charge_changes(&mut self, decision: &Decision) {
-        let repooled = decision.foreseen.as_ref().map_or(&[][..], |f| &f.repooled);
-        let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
-        for ((j, member), &nodes) in members {
-            let was_hit = std::mem::take(&mut member.was_hit);
-            if nodes == member.nodes {
-                continue;
-            }
-            let restarts = was_hit && repooled.contains(&j);
-            let change = Change::planned(member.nodes, nodes, restarts);
-            let rates = Rates {
-                before: member.rate,
-                after: member.kind.rate(nodes),
-            };
-            let cost = member.charge(change, rates);
-            self.tally.rescale_cost += cost;
-            self.days.charge(self.tally.now_s, cost, 0.0);
-            self.tally.rescales += u64::from(member.nodes > 0);
-            self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
-            member.resize(nodes);
-        }
-    }
-
-    /// Who owns the trainers.
-    fn users(&self) -> Users {
-        let owners = self.active.iter().map(|member| member.owner);
-        Users {
-            of: owners.map(|owner| owner as u32).collect(),
-            parts: Vec::new(),
-        }
     }
 }

@@ -1,13 +1,13 @@
-//! What a decision by forecasts knows of the present holes: the forecast service's predictor
-//! watches every step, learns from it after it was lived through, and forecasts the pool.
+//! The observer: the forecast service's predictor watches every step, learns from it, and
+//! forecasts the pool for decisions.
 //!
-//! Nothing of the future comes in here but what oracle lookahead reveals, exactly as far ahead as
-//! it was told to, and what the recorded or simulated scheduler itself expected at the time. What
-//! happened before the replay's start is history that may be learnt from (`Recording::past`).
+//! It sees two things of the future: the ends that oracle lookahead reveals, up to its bound, and
+//! the planned starts that the recorded or simulated scheduler had at the time. The time before
+//! the replay's start is history, from which it learns (`PoolTrace::past`).
 //!
-//! What it learns does not depend on decisions. So a second observer, the scout, goes ahead on a
-//! thread of its own and fits the models (`forecast::Fits::scouted`); the first takes each in at
-//! the step at which it is due.
+//! Learning does not depend on decisions. So a second observer, the scout, goes ahead on its own
+//! thread and fits the models (`forecast::Fits::scouted`). The first observer takes each model in
+//! at the step at which it is due.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,47 +17,46 @@ use lacuna_forecast::{
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
-use super::run::World;
-use crate::{Forecasting, Lookahead, OrderFound, Recording, Settings, SimError, StepRef};
+use crate::{Forecasting, Lookahead, OrderFound, PoolStep, PoolTrace, Settings, SimError};
 
-/// A hole whose end is not known.
+/// The end of a hole that is not revealed, seconds.
 const UNKNOWN: f64 = f64::INFINITY;
 
-/// Watches a recording.
+/// Watches a trace and forecasts its pool.
 pub(crate) struct Observer<'a> {
-    recording: &'a dyn Recording,
+    trace: &'a dyn PoolTrace,
     predictor: Hinted,
     settings: Forecasting,
     lookahead: Lookahead,
-    /// By the recording's numbers: the names of nodes, as far as they have been seen.
+    /// Names of the nodes so far, by the trace's numbers.
     names: Vec<Option<NodeId>>,
-    /// The present holes, each with the recording's number of its node.
+    /// The present holes, each with the trace's number of its node.
     present: BTreeMap<NodeId, (u32, Timestamp)>,
-    /// Planned starts on present holes, by the recording's numbers.
+    /// Planned starts on present holes, by the trace's numbers.
     planned: BTreeMap<u32, Timestamp>,
     announced: AnnouncedEnds,
-    /// What the past left behind has been compared with what the start tells.
+    /// Whether the holes of the past are compared with those of the first step.
     begun: bool,
-    /// What was told of nodes that makes no sense, beside what the predictor counts.
+    /// Impossible changes, beside those that the predictor counts.
     odd: Oddities,
     seen: Seen,
 }
 
-/// The pool as it is forecast now.
+/// The forecast of the present pool.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// The pool.
     pub(crate) pool: Pool,
-    /// By the recording's numbers, the place of a node's hole in the pool's list.
+    /// The place of a node's hole in the pool's list, by the trace's numbers.
     pub(crate) places: Vec<u32>,
-    /// Seconds after which each hole of the pool ends, as far as the look-ahead reveals it.
+    /// Remaining seconds of each hole of the pool, infinite if its end is not revealed.
     pub(crate) known: Vec<f64>,
 }
 
 impl<'a> Observer<'a> {
-    /// Knows what a recording's past taught; models are fitted where `fits` says.
+    /// An observer that has learnt from the trace's past. `fits` says where models are fitted.
     pub(crate) fn new(
-        recording: &'a dyn Recording,
+        trace: &'a dyn PoolTrace,
         settings: &Settings,
         fits: Fits,
     ) -> Result<Self, SimError> {
@@ -69,9 +68,9 @@ impl<'a> Observer<'a> {
             ..HazardSettings::default()
         });
         hazard.set_fits(fits);
-        let nodes = recording.known_nodes() as usize;
+        let nodes = trace.known_nodes() as usize;
         let mut observer = Self {
-            recording,
+            trace,
             predictor: Hinted::new(Box::new(hazard)),
             settings: settings.clone(),
             lookahead,
@@ -87,10 +86,10 @@ impl<'a> Observer<'a> {
             },
         };
         if lookahead == Lookahead::All {
-            // Who knows the future need not learn from the past but how long holes last.
+            // With all ends revealed, the predictor needs only the typical length of holes.
             observer.predictor.freeze();
         }
-        if let Some(mut past) = recording.past()? {
+        if let Some(mut past) = trace.past()? {
             while let Some(step) = past.next()? {
                 observer.watch(&step);
             }
@@ -98,21 +97,21 @@ impl<'a> Observer<'a> {
         Ok(observer)
     }
 
-    /// Learns from the recording ahead of who follows, until nobody does.
+    /// Learns from the trace ahead of the other observer, until `is_over`.
     pub(crate) fn go_ahead(mut self, is_over: &AtomicBool) -> Result<(), SimError> {
-        let mut walk = self.recording.steps()?;
+        let mut walk = self.trace.steps()?;
         while let Some(step) = walk.next()?
             && !is_over.load(Ordering::Relaxed)
         {
             self.step(&step);
-            // Who follows forecasts after each step.
+            // The other observer forecasts after each step.
             self.predictor.take_in();
         }
         Ok(())
     }
 
-    /// Something happened; the first step tells of all holes that are present at the start.
-    pub(crate) fn step(&mut self, step: &StepRef<'_>) {
+    /// Takes a step. The first step has all holes that are present at the start.
+    pub(crate) fn step(&mut self, step: &PoolStep<'_>) {
         if !std::mem::replace(&mut self.begun, true) {
             self.begin(step);
         }
@@ -121,11 +120,11 @@ impl<'a> Observer<'a> {
 
     /// The moment of a step.
     fn at(&self, at_s: f64) -> Timestamp {
-        self.recording.start() + Span::from_secs_f64(at_s)
+        self.trace.start() + Span::from_secs_f64(at_s)
     }
 
-    /// Holes that the past left open and the start does not know have ended by then.
-    fn begin(&mut self, step: &StepRef<'_>) {
+    /// Ends the holes that are open in the past and absent from the first step.
+    fn begin(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
         let mut gone = self.present.clone();
         for &(node, since_ms) in step.opened {
@@ -146,7 +145,7 @@ impl<'a> Observer<'a> {
     fn name(&mut self, node: u32) -> Option<NodeId> {
         let name = self.names.get_mut(node as usize)?;
         if name.is_none() {
-            *name = NodeId::new(self.recording.node_name(node)).ok();
+            *name = NodeId::new(self.trace.node_name(node)).ok();
         }
         name.clone()
     }
@@ -157,7 +156,7 @@ impl<'a> Observer<'a> {
         self.planned.remove(&node);
     }
 
-    fn watch(&mut self, step: &StepRef<'_>) {
+    fn watch(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
         for &node in step.closed {
             let hole = self.name(node).and_then(|name| {
@@ -174,8 +173,7 @@ impl<'a> Observer<'a> {
                 self.odd.unordered += 1;
                 continue;
             };
-            // The first step tells of holes that the past has told of, too; and a hole in a
-            // hole is none.
+            // The first step repeats holes of the past. A hole within a hole does not count.
             if !self.present.contains_key(&name) {
                 let since = Timestamp::from_unix_ms(since_ms);
                 let hole = Hole {
@@ -186,20 +184,20 @@ impl<'a> Observer<'a> {
                 self.present.insert(name, (node, since));
             }
         }
-        for hint in step.hints {
-            if hint.at_s.is_finite() {
-                self.planned.insert(hint.node, self.at(hint.at_s));
+        for update in step.planned {
+            if update.at_s.is_finite() {
+                self.planned.insert(update.node, self.at(update.at_s));
             } else {
-                self.planned.remove(&hint.node);
+                self.planned.remove(&update.node);
             }
         }
-        let changes = step.closed.len() + step.opened.len() + step.hints.len();
+        let changes = step.closed.len() + step.opened.len() + step.planned.len();
         if changes > 0 {
             self.announced.touch();
         }
     }
 
-    /// Tells the predictor of all planned starts, when that is due.
+    /// Gives all planned starts to the predictor, when that is due.
     fn announce(&mut self, now: Timestamp) {
         if !self.settings.hints || !self.announced.is_due(now) {
             return;
@@ -218,7 +216,7 @@ impl<'a> Observer<'a> {
         self.announced.done(now);
     }
 
-    /// Forecasts the present pool. `ends` are the ends that the look-ahead reveals, by node, in
+    /// Forecasts the present pool. `ends` are the ends that oracle lookahead reveals, by node,
     /// seconds since the start.
     pub(crate) fn look(&mut self, now_s: f64, ends: &[f64]) -> &Seen {
         let now = self.at(now_s);
@@ -249,24 +247,17 @@ impl<'a> Observer<'a> {
         seen
     }
 
-    /// What came in that should not have.
-    fn oddities(&self) -> Oddities {
+    /// Whether the scheduler takes nodes in an order, by all steps so far.
+    pub(super) fn order(&self) -> Option<OrderFound> {
+        let report = self.predictor.report();
+        report.order.as_ref().map(OrderFound::of)
+    }
+
+    /// Impossible changes of the trace so far, by kind.
+    pub(super) fn oddities(&self) -> Oddities {
         let mut oddities = self.predictor.report().oddities;
         oddities.unknown_end += self.odd.unknown_end;
         oddities.unordered += self.odd.unordered;
         oddities
-    }
-}
-
-impl World<'_> {
-    /// What forecasting showed of the order in which nodes are taken; nothing without forecasts.
-    pub(crate) fn order(&self) -> Option<OrderFound> {
-        let report = self.observer.as_ref()?.predictor.report();
-        report.order.as_ref().map(OrderFound::of)
-    }
-
-    /// What came in that should not have; nothing without forecasts.
-    pub(crate) fn oddities(&self) -> Option<Oddities> {
-        self.observer.as_ref().map(Observer::oddities)
     }
 }

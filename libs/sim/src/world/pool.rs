@@ -1,20 +1,20 @@
-//! The present holes and who holds them, kept from step to step.
+//! The present holes and their owners, from step to step.
 
 use lacuna_planner::choose::Slot;
 
-use crate::recording::Recording;
+use crate::pool_trace::PoolTrace;
 
 const ABSENT: u32 = u32::MAX;
 
-/// The pool: slots, and where each node's slot is.
+/// The pool: slots, and the place of each node's slot.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     slots: Vec<Slot>,
     nodes: Vec<u32>,
     places: Vec<u32>,
-    /// The rank of each node; empty if no order is kept.
+    /// The rank of each node, or empty if no order is kept.
     ranks: Vec<u32>,
-    // Room that is used again and again.
+    // Buffers that are used again.
     order: Vec<u64>,
     sorted: Vec<(u32, Slot)>,
 }
@@ -32,11 +32,11 @@ impl Pool {
         }
     }
 
-    /// An empty pool of a recording's nodes. [`sort`](Self::sort) orders them by their names as
+    /// An empty pool of a trace's nodes. [`sort`](Self::sort) orders them by their names as
     /// text, as the services keep a pool.
-    pub(crate) fn by_name(recording: &dyn Recording) -> Self {
-        let mut by_name: Vec<u32> = (0..recording.nodes()).collect();
-        by_name.sort_by_cached_key(|&node| recording.node_name(node).into_owned());
+    pub(crate) fn by_name(trace: &dyn PoolTrace) -> Self {
+        let mut by_name: Vec<u32> = (0..trace.nodes()).collect();
+        by_name.sort_by_cached_key(|&node| trace.node_name(node).into_owned());
         let mut ranks = vec![0; by_name.len()];
         for (rank, node) in (0..).zip(by_name) {
             if let Some(place) = ranks.get_mut(node as usize) {
@@ -45,7 +45,7 @@ impl Pool {
         }
         Self {
             ranks,
-            ..Self::new(recording.nodes())
+            ..Self::new(trace.nodes())
         }
     }
 
@@ -54,7 +54,7 @@ impl Pool {
         if self.ranks.is_empty() {
             return;
         }
-        // Rank and place in one number: that sorts fastest.
+        // Rank and place in one number sort fastest.
         let key = |(&node, at): (&u32, u64)| {
             let rank = *self.ranks.get(node as usize)?;
             Some(u64::from(rank) << 32 | at)
@@ -81,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// A hole opens. A node that is in the pool already stays as it is.
+    /// Opens a hole. A node that is in the pool already is left as it is.
     pub(crate) fn open(&mut self, node: u32, since_ms: i64) {
         if let Some(place) = self.places.get_mut(node as usize)
             && *place == ABSENT
@@ -95,7 +95,7 @@ impl Pool {
         }
     }
 
-    /// A hole ends. Gives the trainer that loses the node.
+    /// Ends a hole. Gives the trainer that loses the node, if one had it.
     pub(crate) fn close(&mut self, node: u32) -> Option<u32> {
         let place = self.places.get_mut(node as usize)?;
         let at = std::mem::replace(place, ABSENT) as usize;
@@ -112,7 +112,7 @@ impl Pool {
         slot.owner
     }
 
-    /// Passes every owner through a function: some leave, others are renumbered.
+    /// Maps every owner by a function, which removes or renumbers it.
     pub(crate) fn map_owners(&mut self, owner: impl Fn(u32) -> Option<u32>) {
         for slot in &mut self.slots {
             slot.owner = slot.owner.and_then(&owner);
@@ -126,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// The slots.
+    /// The slots, each with its owner.
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }
@@ -136,7 +136,7 @@ impl Pool {
         &self.nodes
     }
 
-    /// How many nodes are idle.
+    /// Number of idle nodes.
     pub(crate) fn len(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -147,7 +147,7 @@ mod tests {
     use lacuna_model::{HoleRecord, NodeId, Timestamp};
 
     use super::*;
-    use crate::Trace;
+    use crate::HoleTrace;
 
     #[test]
     fn nodes_come_and_go_in_any_order() {
@@ -179,7 +179,7 @@ mod tests {
         };
         // Numbered by their first holes: n9, n10, a.
         let holes = [hole("n9", 0), hole("n10", 1), hole("a", 2)];
-        let trace = Trace::new(&holes, None, Timestamp::from_unix(0), None);
+        let trace = HoleTrace::new(&holes, None, Timestamp::from_unix(0), None);
         let mut pool = Pool::by_name(&trace);
         for node in 0..3 {
             pool.open(node, i64::from(node));

@@ -1,18 +1,18 @@
-//! What a replay remembers, bounded however long it is.
+//! The history of a replay as it grows, in bounded memory.
 
 use lacuna_model::TrainerId;
 
 use super::gantt::Watcher;
-use super::thin::Thin;
+use super::series::Series;
 use crate::history::{LIVES, SIZES};
-use crate::{Day, GanttWindow, History, Life, Recording};
+use crate::{Day, GanttWindow, History, Life, PoolTrace};
 
-/// Remembers what happens.
+/// Records a history.
 #[derive(Debug, Clone)]
 pub(super) struct Recorder {
-    points: Thin,
+    points: Series,
     lives: Vec<Life>,
-    /// The shortest time between two sizes of each life, seconds.
+    /// Least time between two sizes of each life, seconds.
     gaps: Vec<f64>,
     admitted: u64,
     pub(super) gantt: Option<Watcher>,
@@ -21,7 +21,7 @@ pub(super) struct Recorder {
 impl Recorder {
     pub(super) fn new(gantt: Option<GanttWindow>) -> Self {
         Self {
-            points: Thin::default(),
+            points: Series::default(),
             lives: Vec::new(),
             gaps: Vec::new(),
             admitted: 0,
@@ -29,7 +29,7 @@ impl Recorder {
         }
     }
 
-    /// A trainer is admitted.
+    /// Records an admission.
     pub(super) fn admit(&mut self, name: &TrainerId, at_s: f64) {
         self.admitted += 1;
         if self.lives.len() < LIVES {
@@ -45,14 +45,14 @@ impl Recorder {
         }
     }
 
-    /// A trainer has lost nodes.
+    /// Records a departure that hit a trainer.
     pub(super) fn preempt(&mut self, life: u32) {
         if let Some(life) = self.lives.get_mut(life as usize) {
             life.preemptions += 1;
         }
     }
 
-    /// A trainer leaves.
+    /// Records that a trainer leaves.
     pub(super) fn end(&mut self, life: u32, at_s: Option<f64>, samples: f64) {
         if let (Some(watcher), Some(at_s)) = (&mut self.gantt, at_s) {
             watcher.end(life, at_s);
@@ -63,7 +63,7 @@ impl Recorder {
         }
     }
 
-    /// The state of a trainer after an event.
+    /// Records the state of a trainer after an event.
     pub(super) fn size(&mut self, life: u32, at_s: f64, nodes: u32, samples: f64) {
         let index = life as usize;
         let (Some(life), Some(gap)) = (self.lives.get_mut(index), self.gaps.get_mut(index)) else {
@@ -91,24 +91,24 @@ impl Recorder {
         }
     }
 
-    /// The state of the pool after an event.
+    /// Records the state of the pool after an event.
     pub(super) fn point(&mut self, at_s: f64, pool: u32, used: u32, samples: f64) {
         self.points.add(at_s, pool, used, samples);
     }
 
-    /// All that is remembered.
+    /// Ends the history at `now_s`.
     pub(super) fn finish(
         mut self,
         now_s: f64,
         days: Vec<Day>,
-        recording: &dyn Recording,
+        trace: &dyn PoolTrace,
     ) -> History {
         self.points.until(now_s);
         let gantt = self.gantt.take();
         History {
             points: self.points.points(),
             lives_left_out: self.admitted - self.lives.len() as u64,
-            gantt: gantt.map(|watcher| watcher.finish(now_s, recording)),
+            gantt: gantt.map(|watcher| watcher.finish(now_s, trace)),
             lives: self.lives,
             days,
         }

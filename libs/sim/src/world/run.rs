@@ -1,7 +1,7 @@
-//! The loop of the replay: time advances, nodes leave and come, trainers end and begin, the
+//! The loop of a replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
-use lacuna_forecast::Fits;
+use lacuna_forecast::{Fits, Oddities};
 use lacuna_model::{NodeChoice, Span, Timestamp, TrainerSpec};
 use lacuna_planner::decider::Candidate;
 use lacuna_planner::objective::{Objective, Service};
@@ -14,46 +14,47 @@ use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
 use super::tally::{Days, Interval, Offer, Tally};
-use crate::{Foresight, History, Recording, Settings, SimError, Steps, TrainerEnd};
+use crate::{History, OracleWalk, OrderFound, PoolSteps, PoolTrace, Settings, SimError, TrainerEnd};
 
-/// Ends less than this after an event are seen at it, seconds.
+/// An end less than this after an event counts as an end at the event, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
 
-/// More events than this between two steps of the recording and within a second are no progress.
+/// Most events between two steps of the trace and within one second of an endless list.
 const MOST_EVENTS: u64 = 100_000;
 
 /// A replay under way.
 pub(crate) struct World<'a> {
-    pub(super) recording: &'a dyn Recording,
+    pub(super) trace: &'a dyn PoolTrace,
     pub(super) trainers: &'a [TrainerSpec],
     pub(super) kinds: &'a Kinds,
     pub(super) settings: &'a Settings,
-    /// Trainers by the numbers of their lives: a list that begins again goes on counting.
+    /// Submitted trainers. A life is one passage of a trainer through the queue; an endless list
+    /// goes on counting lives when it begins again.
     pub(super) queue: Queue<&'a str, u32>,
-    /// Lives that have been submitted.
+    /// Number of lives submitted.
     pub(super) lives: u32,
-    /// Lives that have been admitted.
+    /// Number of lives admitted.
     pub(super) admitted: u32,
     pub(super) active: Vec<Member>,
     pub(super) pool: Pool,
     /// The trainers of the newest decision, with their room.
     pub(super) candidates: Vec<Candidate>,
-    /// For each slot of the pool the place of its hole in the newest forecast.
+    /// For each slot of the pool, the place of its hole in the newest forecast.
     pub(super) holes: Vec<u32>,
-    /// Forecasts, if the policy asks for them.
+    /// Forecasts, if the policy uses them.
     pub(super) observer: Option<Observer<'a>>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
     pub(super) days: Days,
     pub(super) recorder: Option<Recorder>,
-    /// Where the present second began, and events in it so far.
+    /// Start of the present second, and events in it so far.
     second: (f64, u64),
 }
 
 impl<'a> World<'a> {
-    /// `remembers` says whether a history is wanted, `fits` where an observer's models are fitted.
+    /// `remembers` says whether a history is kept, `fits` where an observer's models are fitted.
     pub(crate) fn new(
-        recording: &'a dyn Recording,
+        trace: &'a dyn PoolTrace,
         trainers: &'a [TrainerSpec],
         kinds: &'a Kinds,
         settings: &'a Settings,
@@ -61,10 +62,10 @@ impl<'a> World<'a> {
         fits: Fits,
     ) -> Result<Self, SimError> {
         let forecasts = settings.policy.forecasts();
-        let observer = forecasts.then(|| Observer::new(recording, settings, fits));
+        let observer = forecasts.then(|| Observer::new(trace, settings, fits));
         let observer = observer.transpose()?;
         Ok(Self {
-            recording,
+            trace,
             trainers,
             kinds,
             settings,
@@ -73,9 +74,9 @@ impl<'a> World<'a> {
             admitted: 0,
             active: Vec::new(),
             pool: match settings.node_choice {
-                // At random no order matters.
-                NodeChoice::Random => Pool::new(recording.nodes()),
-                NodeChoice::Together => Pool::by_name(recording),
+                // A random choice needs no order.
+                NodeChoice::Random => Pool::new(trace.nodes()),
+                NodeChoice::Together => Pool::by_name(trace),
             },
             candidates: Vec::new(),
             holes: Vec::new(),
@@ -88,19 +89,19 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Runs to the end of the recording or, if the list of trainers has an end, to its end.
+    /// Runs to the end of the trace or, if the list of trainers has an end, to its end.
     /// Calls `watch` after every event.
     pub(crate) fn run(
         &mut self,
         decisions: &mut Decisions<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<(), SimError> {
-        let length = self.recording.length_s();
+        let length = self.trace.length_s();
         let lookahead = match self.observer {
             Some(_) => self.settings.lookahead.bound(),
             None => Some(0.0),
         };
-        let mut walk = Foresight::new(self.recording, lookahead)?;
+        let mut walk = OracleWalk::new(self.trace, lookahead)?;
         self.submit(|spec| spec.submit);
         while !self.until_step(&mut walk, length, decisions, watch)? {}
         if !self.is_over() {
@@ -111,18 +112,28 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What was remembered, if anything was to be.
+    /// The history, if one is kept.
     pub(crate) fn take_history(&mut self) -> Option<History> {
         let days = self.days.take();
         let recorder = self.recorder.take()?;
-        Some(recorder.finish(self.tally.now_s, days, self.recording))
+        Some(recorder.finish(self.tally.now_s, days, self.trace))
     }
 
-    /// Lives through all that happens up to the next step of the recording, and through the step
-    /// itself; without one, up to the end. Says whether the replay is over.
+    /// Whether the scheduler takes nodes in an order; nothing if the policy does not forecast.
+    pub(crate) fn order(&self) -> Option<OrderFound> {
+        self.observer.as_ref()?.order()
+    }
+
+    /// Impossible changes of the trace; nothing if the policy does not forecast.
+    pub(crate) fn oddities(&self) -> Option<Oddities> {
+        self.observer.as_ref().map(Observer::oddities)
+    }
+
+    /// Processes all events up to and including the next step of the trace, or up to the end if
+    /// there is no step. True if the replay is over.
     fn until_step(
         &mut self,
-        walk: &mut Foresight<'_>,
+        walk: &mut OracleWalk<'_>,
         length: f64,
         decisions: &mut Decisions<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
@@ -130,7 +141,7 @@ impl<'a> World<'a> {
         let step_s = walk.next_at_s()?;
         loop {
             let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
-            // What happens at the very end changes nothing any more.
+            // An event at the end of the trace has no effect.
             if now >= length {
                 return Ok(true);
             }
@@ -167,8 +178,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Counts the ends and arrivals of a second: an endless list of trainers that are done at
-    /// once would keep a replay there for ever.
+    /// Counts the ends and arrivals of a second. An endless list of trainers that end at once
+    /// would stop time.
     fn goes_on(&mut self) -> Result<(), SimError> {
         let now_s = self.tally.now_s;
         if now_s >= self.second.0 + 1.0 {
@@ -192,10 +203,10 @@ impl<'a> World<'a> {
 
     /// The present moment.
     pub(super) fn now(&self) -> Timestamp {
-        self.recording.start() + Span::from_secs_f64(self.tally.now_s)
+        self.trace.start() + Span::from_secs_f64(self.tally.now_s)
     }
 
-    /// When a trainer will arrive for which there may be a place, not before now.
+    /// The next arrival of a trainer with a possible place, not before now, seconds.
     fn next_arrival_s(&self) -> f64 {
         let (now_s, places) = (self.tally.now_s, self.places());
         if self.waits(&places) {
@@ -203,11 +214,11 @@ impl<'a> World<'a> {
         }
         let next = self.queue.next_submission(|owner| places.free_for(owner));
         next.map_or(f64::INFINITY, |at| {
-            at.since(self.recording.start()).as_secs_f64().max(now_s)
+            at.since(self.trace.start()).as_secs_f64().max(now_s)
         })
     }
 
-    /// When the next trainer ends, if that is an event.
+    /// The next end of a trainer, if ends are events, seconds.
     fn next_end_s(&self) -> f64 {
         if self.settings.trainer_end == TrainerEnd::NextEvent {
             return f64::INFINITY;
@@ -227,7 +238,7 @@ impl<'a> World<'a> {
         let mut interval = Interval::default();
         let mut last_end = None::<f64>;
         let mut held = 0.0;
-        let at = self.recording.start() + Span::from_secs_f64(now);
+        let at = self.trace.start() + Span::from_secs_f64(now);
         for member in &mut self.active {
             let nodes = f64::from(member.nodes);
             held += nodes;
@@ -239,13 +250,13 @@ impl<'a> World<'a> {
             let done = member.ledger.done();
             let would = member.ledger.advance(dt, member.rate);
             let mut trained = dt;
-            // An end that is an event of its own must be seen, however its time was rounded.
+            // An end that is an event must count here, however its time was rounded.
             if end <= dt + END_TOLERANCE_S && member.ended_s.is_none() {
                 let end = end.min(dt);
                 member.ended_s = Some(before + end);
                 last_end = Some(last_end.map_or(end, |last| last.max(end)));
                 if !endless {
-                    // What would have been done after the end does not count.
+                    // Samples after the end do not count.
                     member.ledger.finish(member.work);
                     trained = end;
                 }
@@ -268,7 +279,7 @@ impl<'a> World<'a> {
         let tally = &mut self.tally;
         if let Some(end) = last_end {
             tally.last_end_s = tally.last_end_s.max(before + end);
-            // The nodes of trainers that ended before the last one idled until then.
+            // Nodes of trainers that ended before the last one idle until its end.
             let idled = self.active.iter().filter_map(|member| {
                 let ended = member.ended_s? - before;
                 Some((end - ended).max(0.0) * member.rate)
@@ -283,16 +294,16 @@ impl<'a> World<'a> {
         tally.used += interval.used;
         tally.samples += interval.samples;
         tally.now_s = now;
-        self.days.book(before, now, &interval);
+        self.days.add(before, now, &interval);
     }
 
-    /// The watched window has begun since the last event: tells what has lasted till now.
+    /// Records the state at the start of the node window, if it began since the last event.
     fn show_begin(&mut self, now: f64) {
         let watcher = self.recorder.as_mut().and_then(|r| r.gantt.as_mut());
         if let Some(watcher) = watcher.filter(|watcher| watcher.begins_before(now)) {
             let active = &self.active;
             let admitted = |owner: u32| active.get(owner as usize).map(|member| member.admitted);
-            watcher.tell(0.0, self.pool.nodes(), self.pool.slots(), admitted);
+            watcher.record(0.0, self.pool.nodes(), self.pool.slots(), admitted);
         }
     }
 
@@ -310,7 +321,7 @@ impl<'a> World<'a> {
         if let Some(watcher) = watcher.filter(|watcher| watcher.wants(at_s)) {
             let active = &self.active;
             let admitted = |owner: u32| active.get(owner as usize).map(|member| member.admitted);
-            watcher.tell(at_s, self.pool.nodes(), self.pool.slots(), admitted);
+            watcher.record(at_s, self.pool.nodes(), self.pool.slots(), admitted);
         }
     }
 }

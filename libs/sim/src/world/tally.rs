@@ -1,11 +1,11 @@
-//! What came of a replay so far: in all, and day by day.
+//! Totals of a replay so far: in all, and day by day.
 
 use crate::Day;
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 
-/// What came of it so far.
+/// Totals so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Tally {
     pub(crate) samples: f64,
@@ -13,29 +13,30 @@ pub(crate) struct Tally {
     pub(crate) preempt_cost: f64,
     pub(crate) preemptions: u64,
     pub(crate) rescales: u64,
-    /// Those of trainers that were hit at the same event.
+    /// Rescales of trainers that were hit at the same event.
     pub(crate) rescales_at_hits: u64,
     pub(crate) events: u64,
     pub(crate) trainers_done: u64,
-    /// What is counted until now, and until the newest trainer ended.
+    /// Offer until now.
     pub(crate) offer: Offer,
+    /// Offer until the newest end of a trainer.
     pub(crate) offer_at_last_end: Offer,
     /// Node-seconds that trained.
     pub(crate) used: f64,
-    /// When the newest trainer to end did so, seconds since the start.
+    /// Time of the newest end of a trainer, seconds since the start.
     pub(crate) last_end_s: f64,
-    /// Seconds since the start.
+    /// The present moment, seconds since the start.
     pub(crate) now_s: f64,
 }
 
-/// What the pool offered, and what of it nobody used.
+/// Node-time that the pool offered, and the unused parts of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Offer {
     /// Node-seconds in the pool.
     pub(crate) node_s: f64,
     /// Node-seconds in the pool without a trainer.
     pub(crate) waiting_node_s: f64,
-    /// Samples that trainers did not do because they were done, on nodes that they still held.
+    /// Samples that trainers would have done on nodes which they held after their work was done.
     pub(crate) idling: f64,
 }
 
@@ -49,7 +50,7 @@ impl Offer {
     }
 }
 
-/// What happened between two events.
+/// Totals between two events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Interval {
     pub(super) offer: Offer,
@@ -57,7 +58,7 @@ pub(super) struct Interval {
     pub(super) samples: f64,
 }
 
-/// The days of a replay; none are kept if nobody wants a history.
+/// The days of a replay. They are kept only with a history.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Days {
     wanted: bool,
@@ -72,8 +73,8 @@ impl Days {
         }
     }
 
-    /// Books an interval. One that crosses the end of a day is split in proportion to time.
-    pub(super) fn book(&mut self, from_s: f64, until_s: f64, interval: &Interval) {
+    /// Adds an interval. An interval over the end of a day is split in proportion to time.
+    pub(super) fn add(&mut self, from_s: f64, until_s: f64, interval: &Interval) {
         if !self.wanted || until_s <= from_s {
             return;
         }
@@ -82,7 +83,7 @@ impl Days {
         while at < until_s {
             let day = self.day(at);
             let end = day.from_s + DAY_S;
-            // A day too small to tell from the next by its seconds would never end.
+            // Far from zero a float may not resolve the end of a day; the loop must end anyway.
             let upto = if end > at { end.min(until_s) } else { until_s };
             let share = (upto - at) / length;
             day.until_s = upto;
@@ -95,8 +96,8 @@ impl Days {
         }
     }
 
-    /// The day of a second, which never decreases. An interval that begins as a day ends is of
-    /// the next.
+    /// The day of a second. Seconds never decrease. A moment at the end of a day belongs to the
+    /// next.
     #[expect(
         clippy::indexing_slicing,
         reason = "the list has been filled to at least one day just above"
@@ -115,7 +116,7 @@ impl Days {
         &mut self.list[last]
     }
 
-    /// Books what changes cost.
+    /// Adds the costs of changes, samples.
     pub(super) fn charge(&mut self, at_s: f64, rescale: f64, preempt: f64) {
         if self.wanted {
             let day = self.day(at_s);
@@ -145,7 +146,7 @@ mod tests {
             used: 300.0,
             samples: 40.0,
         };
-        days.book(DAY_S - 100.0, DAY_S + 300.0, &interval);
+        days.add(DAY_S - 100.0, DAY_S + 300.0, &interval);
         days.charge(DAY_S + 300.0, 5.0, 0.0);
         let days = days.take();
         assert_eq!(days.len(), 2);

@@ -1,6 +1,6 @@
-//! Values of decisions, for `--verify`: each is held against what another method makes of the same
-//! situation, by forecasts also against what its very nodes are worth. Whether a decision is sound
-//! is not asked here: [`lacuna_planner::check::check_decision`] judges every one.
+//! Values of decisions, for `--verify`: each is compared with the decision of another method, and
+//! by forecasts also with the value of its own nodes by definition.
+//! [`lacuna_planner::check::check_decision`] checks the soundness of every decision elsewhere.
 
 use std::time::Duration;
 
@@ -14,58 +14,57 @@ use lacuna_planner::{Problem, Sizes, dp};
 
 use crate::Verified;
 
-/// Two exact methods agree if their objectives differ by no more than this, relatively.
+/// Largest relative difference of the objectives of two exact methods.
 const AGREEMENT: f64 = 1e-6;
 
-/// Verification wants proof, so it waits for it.
+/// Time limit of a solve, long enough for a proof of optimality.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The values of the decisions so far.
 #[derive(Debug, Default)]
 pub(super) struct Valuation {
     pub(super) verified: Verified,
-    /// The exact method that sizes are compared with.
+    /// The exact method with which sizes are compared.
     oracle: dp::Solver,
-    /// How far each plan by forecasts was from the bound, sorted.
+    /// Relative gap of each plan by forecasts to its bound, ascending.
     gaps: Vec<f64>,
-    /// Sums of what plans by forecasts fell short of the better ones, and of what those are worth.
-    short: f64,
-    worth: f64,
+    /// Sum of the shortfalls of plans by forecasts, and sum of the values of the better plans.
+    shortfalls: f64,
+    values: f64,
 }
 
 impl Valuation {
     /// Values the newest decision of a decider.
-    pub(super) fn look(
+    pub(super) fn add(
         &mut self,
         decider: &Decider,
         decided: &Decision,
         stopwatch: &dyn Fn() -> f64,
     ) {
         match &decided.foreseen {
-            Some(foreseen) => self.look_ahead(foreseen, stopwatch),
-            None => self.look_at_sizes(decider, decided),
+            Some(foreseen) => self.compare_forecast(foreseen, stopwatch),
+            None => self.compare_sizes(decider, decided),
         }
     }
 
-    /// Solves once more by the other exact method, whole: without any short cut, since those
-    /// rest on the same bound as the dynamic program.
-    /// What was shared out over owners is asked of each.
-    fn look_at_sizes(&mut self, decider: &Decider, decided: &Decision) {
+    /// Solves again by the other exact method, without shortcuts, since those rest on the same
+    /// bound as the dynamic program. Shares of owners are compared one by one.
+    fn compare_sizes(&mut self, decider: &Decider, decided: &Decision) {
         let (problem, sizes) = (decider.problem(), &decided.sizes);
         let policy = decider.settings().policy;
         if decided.shares.is_empty() {
-            self.look_at_problem(problem, sizes, policy);
+            self.compare_problem(problem, sizes, policy);
         }
         for share in &decided.shares {
             let own = problem.part(&share.candidates, share.nodes);
             let counts = share.candidates.iter();
             let counts = counts.filter_map(|&j| sizes.counts.get(j as usize).copied());
             let sizes = own.sizes(counts.collect());
-            self.look_at_problem(&own, &sizes, policy);
+            self.compare_problem(&own, &sizes, policy);
         }
     }
 
-    fn look_at_problem(&mut self, problem: &Problem, sizes: &Sizes, policy: Policy) {
+    fn compare_problem(&mut self, problem: &Problem, sizes: &Sizes, policy: Policy) {
         let whole = MilpOptions {
             shortcuts: false,
             ..MilpOptions::until(TIME_LIMIT)
@@ -86,9 +85,9 @@ impl Valuation {
         verified.disagreements += u64::from(worst > AGREEMENT);
     }
 
-    /// Holds a plan by forecasts against the program over patterns and its bound, with classes so
-    /// fine that they hold like nodes alone.
-    fn look_ahead(&mut self, foreseen: &Foreseen, stopwatch: &dyn Fn() -> f64) {
+    /// Compares a plan by forecasts with the program over patterns and its bound. Each equivalence
+    /// class has only nodes that are alike.
+    fn compare_forecast(&mut self, foreseen: &Foreseen, stopwatch: &dyn Fn() -> f64) {
         let options = patterns::Options {
             classes: usize::MAX,
             time_limit: TIME_LIMIT,
@@ -100,49 +99,49 @@ impl Valuation {
             let (better, answer) =
                 patterns::decide(&request, settings, plan.salvage, &plans, &options);
             self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-            self.compare((&request, settings), plan, (&better, &answer));
+            self.compare_plans((&request, settings), plan, (&better, &answer));
         }
     }
 
-    /// Fails a plan if its worth is not what it says, if keeping all as it is would have been
-    /// better, or if it falls short of `better` by more than [`Verified::SHORT_OF_ONE`]. `answer`
-    /// tells how `better` was found, starting from the plan.
-    fn compare(
+    /// Fails a plan if its value is not the stated one, if no change has a higher value, or if it
+    /// falls short of `better` by more than [`Verified::SHORT_OF_ONE`]. `answer` is that of the
+    /// solver that improved the plan to `better`.
+    fn compare_plans(
         &mut self,
         (request, settings): (&Request<'_>, &Settings),
         plan: &Assignment,
         (better, answer): (&Assignment, &Answer),
     ) {
         let value = |owners: &[Option<u32>]| value(request, settings, plan.salvage, owners);
-        let worth = value(&plan.owners);
-        let size = better.worth.abs().max(worth.abs()).max(1.0);
-        let short = (better.worth - worth).max(0.0);
-        let is_right = (worth - plan.worth).abs() <= AGREEMENT * size;
-        let is_better = worth >= value(&standing(request)) - AGREEMENT * size;
-        let is_close = short <= Verified::SHORT_OF_ONE * size;
-        let gap = (answer.bound - worth).max(0.0) / size;
+        let own = value(&plan.owners);
+        let scale = better.worth.abs().max(own.abs()).max(1.0);
+        let shortfall = (better.worth - own).max(0.0);
+        let is_right = (own - plan.worth).abs() <= AGREEMENT * scale;
+        let is_better = own >= value(&unchanged(request)) - AGREEMENT * scale;
+        let is_close = shortfall <= Verified::SHORT_OF_ONE * scale;
+        let gap = (answer.bound - own).max(0.0) / scale;
         let verified = &mut self.verified;
         if gap.is_finite() {
             let place = self.gaps.partition_point(|&other| other <= gap);
             self.gaps.insert(place, gap);
             verified.mean_gap += (gap - verified.mean_gap) / self.gaps.len() as f64;
         }
-        self.short += short;
-        self.worth += better.worth.abs();
-        verified.worst_difference = verified.worst_difference.max(short / size);
+        self.shortfalls += shortfall;
+        self.values += better.worth.abs();
+        verified.worst_difference = verified.worst_difference.max(shortfall / scale);
         let last = (self.gaps.len() * 99).div_ceil(100).saturating_sub(1);
         verified.decisions += 1;
         verified.disagreements += u64::from(!(is_right && is_better && is_close));
         verified.p99_gap = self.gaps.get(last).copied().unwrap_or(0.0);
-        verified.shortfall = if self.worth > 0.0 {
-            self.short / self.worth
+        verified.shortfall = if self.values > 0.0 {
+            self.shortfalls / self.values
         } else {
             0.0
         };
     }
 }
 
-/// Relative difference of two objectives, by the larger of them and 1.
+/// Relative difference of two objectives, over the larger of them and 1.
 fn difference(a: f64, b: f64) -> f64 {
     (a - b).abs() / a.abs().max(b.abs()).max(1.0)
 }
@@ -154,8 +153,8 @@ fn set(owners: &[Option<u32>], j: usize) -> Vec<usize> {
     own.map(|(place, _)| place).collect()
 }
 
-/// Everybody keeps what he has, but for those who cannot run on it.
-fn standing(request: &Request<'_>) -> Vec<Option<u32>> {
+/// Every trainer keeps its nodes, except a trainer that cannot run on them.
+fn unchanged(request: &Request<'_>) -> Vec<Option<u32>> {
     let mut owners = request.owners.to_vec();
     for (j, item) in request.trainers.iter().enumerate() {
         let held = set(request.owners, j);
@@ -170,21 +169,26 @@ fn standing(request: &Request<'_>) -> Vec<Option<u32>> {
     owners
 }
 
-/// What a sound plan is worth less all charges, objective units, straight from the definition of
-/// [`lacuna_planner::joint`].
-fn value(request: &Request<'_>, settings: &Settings, salvage: f64, owners: &[Option<u32>]) -> f64 {
+/// Value of a sound plan less all switching costs, objective units, by the definition of
+/// [`lacuna_planner::joint`]. `node_price` is the shadow price of a node-second.
+fn value(
+    request: &Request<'_>,
+    settings: &Settings,
+    node_price: f64,
+    owners: &[Option<u32>],
+) -> f64 {
     let (scenarios, horizon) = (request.scenarios, settings.horizon_s);
     let mut sum = 0.0;
     for (j, member) in request.members(true).enumerate() {
         let (item, new) = (member.item, set(owners, j));
         let nodes = new.len() as u32;
         let rate = item.value_at(nodes);
-        let charge = match (settings.repool && member.hit, item.current < item.min) {
+        let switching_cost = match (settings.repool && member.hit, item.current < item.min) {
             (true, _) => 0.0,
             (false, true) => member.start_s * rate,
             (false, false) => settings.hysteresis * item.change_cost(nodes),
         };
-        sum -= charge;
+        sum -= switching_cost;
         if nodes == 0 {
             continue;
         }
@@ -199,7 +203,7 @@ fn value(request: &Request<'_>, settings: &Settings, salvage: f64, owners: &[Opt
         let gained = futures.iter().map(|&(first, stay)| {
             let hits = f64::from(u8::from(first < horizon));
             let left = stay - f64::from(nodes) * first;
-            rate * (first - item.down_s * hits) + salvage * left
+            rate * (first - item.down_s * hits) + node_price * left
         });
         let gained: f64 = gained.sum();
         sum += gained / scenarios.count().max(1) as f64;
@@ -215,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found of the plan of the dynamic programme, spoiled in some way.
+    /// Results of verification for plans of the dynamic program that `spoil` has changed.
     fn examined(situation: Situation, spoil: impl Fn(&mut Assignment, &Request<'_>)) -> Verified {
         let mut valuation = Valuation::default();
         for seed in 0..6 {
@@ -238,13 +242,13 @@ mod tests {
             let (better, answer) =
                 patterns::decide(&request, &settings, plan.salvage, &plans, &options);
             let asked = (&request, &settings);
-            valuation.compare(asked, &plan, (&better, &answer));
+            valuation.compare_plans(asked, &plan, (&better, &answer));
         }
         valuation.verified
     }
 
     #[test]
-    fn plans_as_they_are_made_pass() {
+    fn unchanged_plans_pass() {
         for situation in [Situation::Event, Situation::Storm] {
             let verified = examined(situation, |_, _| ());
             assert_eq!((verified.decisions, verified.disagreements), (6, 0));
@@ -253,13 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_leaves_all_idle_is_caught_though_it_is_valued_right() {
+    fn a_plan_that_leaves_all_idle_fails_though_its_value_is_right() {
         let verified = examined(Situation::Event, |plan, request| {
             plan.owners.fill(None);
             plan.worth = value(request, &Settings::default(), plan.salvage, &plan.owners);
         });
         assert_eq!(verified.disagreements, 6);
-        // From nothing it is no worse than keeping, but falls short.
+        // From no nodes it equals no change, but falls short.
         let verified = examined(Situation::Start, |plan, _| {
             plan.owners.fill(None);
             plan.worth = 0.0;
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_says_that_it_is_worth_more_is_caught() {
+    fn a_plan_that_overstates_its_value_fails() {
         let verified = examined(Situation::Event, |plan, _| plan.worth *= 1.0 + 1e-4);
         assert_eq!(verified.disagreements, 6);
     }

@@ -1,13 +1,13 @@
-//! What several tests need: holes and trainers, a replay in one call, and the recordings.
+//! Fixtures of several tests: holes, trainers, a replay in one call, and the trace of Summit.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, Trace, replay};
+use lacuna_sim::{History, HoleTrace, Hooks, Replayed, Settings, SimError, replay};
 use lacuna_skip::{Missing, data};
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ pub(crate) fn hole_of(node: &str, from: i64, until: i64) -> HoleRecord {
 }
 
 /// Trainer `t<number>` from one node up to `max`: 10 samples/s on each node, costs of 3 s up
-/// and 2 s down, there from second 0.
+/// and 2 s down, submitted at second 0.
 pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
     TrainerSpec {
         id: TrainerId::new(format!("t{number}")).unwrap(),
@@ -50,19 +50,19 @@ pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
     }
 }
 
-/// Replays holes from second 0 and remembers what happened.
+/// Replays holes from second 0, with a history.
 pub(crate) fn run(
     holes: &[HoleRecord],
     trainers: &[TrainerSpec],
     settings: &Settings,
 ) -> Result<Replayed, SimError> {
-    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(holes, None, Timestamp::from_unix(0), None);
     run_trace(&trace, trainers, settings, Some(History::default()))
 }
 
-/// Replays a recording; no decision takes any time.
+/// Replays a trace; no decision takes any time.
 pub(crate) fn run_trace(
-    trace: &Trace,
+    trace: &HoleTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     history: Option<History>,
@@ -72,7 +72,7 @@ pub(crate) fn run_trace(
     replay(trace, trainers, settings, history, &mut hooks)
 }
 
-/// Holes of a few nodes: lengths busy and idle in turn.
+/// Holes of a few nodes, from alternating busy and idle lengths.
 pub(crate) fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
     let node = proptest::collection::vec((1_i64..300, 1_i64..300), 1..6);
     proptest::collection::vec(node, 1..6).prop_map(|nodes| {
@@ -88,18 +88,18 @@ pub(crate) fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
     })
 }
 
-/// The recording that the published figures were made from.
+/// The trace of the published figures.
 pub(crate) struct Summit {
     folder: PathBuf,
     pub(crate) holes: HoleList,
 }
 
 impl Summit {
-    /// Where published replays start, Unix seconds.
+    /// The start of published replays, Unix seconds.
     pub(crate) const START: i64 = 1_612_988_475;
 
-    /// Reads it, if it is at hand.
-    pub(crate) fn at_hand() -> Result<Self, Missing> {
+    /// Reads the trace, if this machine has it.
+    pub(crate) fn open() -> Result<Self, Missing> {
         let folder = data("summit-2021-02")?;
         let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
         Ok(Self { folder, holes })
@@ -111,28 +111,21 @@ impl Summit {
         first_nodes(count, Some(&order), &self.holes.records)
     }
 
-    /// A list of trainers that lies beside it.
+    /// A list of trainers of the same folder.
     pub(crate) fn trainers(&self, list: &str) -> Vec<TrainerSpec> {
         read_trainers(&self.folder.join(format!("{list}.jsonl.gz"))).unwrap()
     }
 
-    /// All of it.
-    pub(crate) fn whole(&self) -> Trace {
+    /// The whole trace.
+    pub(crate) fn whole(&self) -> HoleTrace {
         let start = self.holes.records.iter().map(|r| r.from).min().unwrap();
-        Trace::new(&self.holes.records, None, start, None)
+        HoleTrace::new(&self.holes.records, None, start, None)
     }
 
-    /// So many nodes from a Unix second on, to the end if none is named.
-    pub(crate) fn trace(&self, nodes: usize, start: i64, end: Option<i64>) -> Trace {
+    /// The first `nodes` nodes from a Unix second to `end`, by default to the end of the trace.
+    pub(crate) fn trace(&self, nodes: usize, start: i64, end: Option<i64>) -> HoleTrace {
         let nodes = self.nodes(nodes);
         let (start, end) = (Timestamp::from_unix(start), end.map(Timestamp::from_unix));
-        Trace::new(&self.holes.records, Some(&nodes), start, end)
-    }
-}
-
-/// Writes a page where somebody wants to look at it: in the folder `LACUNA_PAGES`, if it is set.
-pub(crate) fn keep(name: &str, page: &str) {
-    if let Some(folder) = std::env::var_os("LACUNA_PAGES") {
-        std::fs::write(Path::new(&folder).join(name), page).unwrap();
+        HoleTrace::new(&self.holes.records, Some(&nodes), start, end)
     }
 }

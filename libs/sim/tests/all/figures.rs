@@ -1,4 +1,4 @@
-//! The figures of a replay are those that the accounting core gives of what happened in it.
+//! The figures of a replay are those of the accounting core for the same history.
 
 use lacuna_model::{Held, Past, TrainerRecord};
 use lacuna_sim::{Life, Settings};
@@ -34,7 +34,7 @@ fn a_replay_shows_the_figures_of_the_core() {
     let summary = replayed.summary;
     let end_s = summary.hours * 3600.0;
     let lives = replayed.history.unwrap().lives;
-    // On nodes that are all alike each has its part of the samples.
+    // Each node contributes equally to the samples.
     let share = summary.samples / (summary.harvested_node_hours * 3600.0);
     let record = |life: &Life| {
         let mut record = TrainerRecord::new(trainers[0].clone(), 1);
@@ -66,7 +66,7 @@ fn a_replay_shows_the_figures_of_the_core() {
     let found = known(&records);
     assert!(near(summary.efficiency, found), "{found}: {summary:?}");
     assert!((0.5..0.999).contains(&found), "something is lost: {found}");
-    // The same trainers as if they were of two kinds: on linear curves nothing else comes out.
+    // The same trainers as two kinds: on linear curves the figures are the same.
     let mut two_kinds = records.clone();
     two_kinds[1].spec.max_nodes = 5;
     assert!(
@@ -74,7 +74,7 @@ fn a_replay_shows_the_figures_of_the_core() {
         "{} {found}",
         known(&two_kinds)
     );
-    // What was lost is what dedicated nodes do more.
+    // The losses are the additional work of dedicated nodes.
     let loss = summary.loss;
     let lost = loss.rescale + loss.preempt;
     let shares = summary.rescale_cost_fraction + summary.preempt_cost_fraction;

@@ -1,12 +1,12 @@
-//! Replays by forecasts: what they know, what they hear, and input that cannot be.
+//! Replays by forecasts: contradictory input, planned starts, and orders of nodes.
 
 use std::borrow::Cow;
 
 use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Timestamp, TrainerSpec};
 use lacuna_sim::{
-    EndHint, Hooks, Lookahead, Recording, Settings, SimError, StepRef, Steps, Summary, Trace,
-    replay,
+    HoleTrace, Hooks, Lookahead, PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, Settings,
+    SimError, Summary, replay,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,37 +15,37 @@ use crate::common::{hole, trainer};
 
 const POLICIES: [Policy; 2] = [Policy::Forecast, Policy::MilpPatterns];
 
-/// A step that owns what it tells.
+/// A step with lists of its own.
 #[derive(Debug, Clone, Default)]
-struct Told {
+struct ScriptedStep {
     at_s: f64,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
-    hints: Vec<EndHint>,
+    planned: Vec<PlannedStartUpdate>,
 }
 
-/// A recording that tells whatever it was told to.
+/// A trace of given steps.
 #[derive(Debug, Clone)]
 struct Scripted {
     nodes: u32,
     length_s: i64,
-    steps: Vec<Told>,
+    steps: Vec<ScriptedStep>,
 }
 
-struct Walk<'a>(std::slice::Iter<'a, Told>);
+struct Walk<'a>(std::slice::Iter<'a, ScriptedStep>);
 
-impl Steps for Walk<'_> {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
-        Ok(self.0.next().map(|told| StepRef {
-            at_s: told.at_s,
-            closed: &told.closed,
-            opened: &told.opened,
-            hints: &told.hints,
+impl PoolSteps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
+        Ok(self.0.next().map(|step| PoolStep {
+            at_s: step.at_s,
+            closed: &step.closed,
+            opened: &step.opened,
+            planned: &step.planned,
         }))
     }
 }
 
-impl Recording for Scripted {
+impl PoolTrace for Scripted {
     fn start(&self) -> Timestamp {
         Timestamp::from_unix(0)
     }
@@ -62,7 +62,7 @@ impl Recording for Scripted {
         Cow::Owned(format!("n{node}"))
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         Ok(Box::new(Walk(self.steps.iter())))
     }
 }
@@ -75,11 +75,11 @@ fn settings() -> Settings {
     }
 }
 
-/// Replays, and every figure is a number.
-fn sound(recording: &dyn Recording, trainers: &[TrainerSpec], settings: &Settings) -> Summary {
+/// Replays and checks that every figure is finite.
+fn sound(trace: &dyn PoolTrace, trainers: &[TrainerSpec], settings: &Settings) -> Summary {
     let mut progress = |_| {};
     let mut hooks = Hooks::new(&|| 0.0, &mut progress);
-    let replayed = replay(recording, trainers, settings, None, &mut hooks).unwrap();
+    let replayed = replay(trace, trainers, settings, None, &mut hooks).unwrap();
     let summary = replayed.summary;
     for figure in [
         summary.efficiency,
@@ -96,30 +96,30 @@ fn sound(recording: &dyn Recording, trainers: &[TrainerSpec], settings: &Setting
     summary
 }
 
-fn told(at_s: f64, closed: &[u32], opened: &[(u32, i64)]) -> Told {
-    Told {
+fn scripted_step(at_s: f64, closed: &[u32], opened: &[(u32, i64)]) -> ScriptedStep {
+    ScriptedStep {
         at_s,
         closed: closed.to_vec(),
         opened: opened.to_vec(),
-        hints: Vec::new(),
+        planned: Vec::new(),
     }
 }
 
 #[test]
-fn what_cannot_be_is_counted_and_decided_about_all_the_same() {
-    let recording = Scripted {
+fn contradictory_steps_are_counted_and_decided_about() {
+    let trace = Scripted {
         nodes: 4,
         length_s: 1000,
         steps: vec![
-            // Node 2 leaves without having come, and node 9 does not exist.
-            told(0.0, &[2, 9], &[(0, 0), (1, -60_000), (9, 0)]),
-            // Node 1 opens once more; the hole of node 2 begins after it was seen.
-            told(100.0, &[], &[(1, 100_000), (2, 900_000)]),
+            // Node 2 leaves without a hole, and node 9 does not exist.
+            scripted_step(0.0, &[2, 9], &[(0, 0), (1, -60_000), (9, 0)]),
+            // Node 1 opens again; the hole of node 2 begins after its step.
+            scripted_step(100.0, &[], &[(1, 100_000), (2, 900_000)]),
             // Node 2 leaves before its hole began, and twice.
-            told(200.0, &[2, 2], &[(3, i64::MAX), (3, i64::MIN)]),
-            told(300.0, &[0], &[(0, 300_000), (2, i64::MIN)]),
-            told(400.0, &[0, 1, 2, 3], &[]),
-            told(500.0, &[], &[(0, 500_000), (3, 500_000)]),
+            scripted_step(200.0, &[2, 2], &[(3, i64::MAX), (3, i64::MIN)]),
+            scripted_step(300.0, &[0], &[(0, 300_000), (2, i64::MIN)]),
+            scripted_step(400.0, &[0, 1, 2, 3], &[]),
+            scripted_step(500.0, &[], &[(0, 500_000), (3, 500_000)]),
         ],
     };
     let trainers = [trainer(0, 3, 1e4), trainer(1, 2, 1e4)];
@@ -134,7 +134,7 @@ fn what_cannot_be_is_counted_and_decided_about_all_the_same() {
                 lookahead,
                 ..settings()
             };
-            let summary = sound(&recording, &trainers, &settings);
+            let summary = sound(&trace, &trainers, &settings);
             assert!(summary.samples > 0.0);
             let odd = summary.oddities.unwrap();
             assert!(odd.unknown_end >= 3 && odd.negative >= 2, "{odd:?}");
@@ -144,12 +144,12 @@ fn what_cannot_be_is_counted_and_decided_about_all_the_same() {
 }
 
 #[test]
-fn a_clock_that_jumps_back_or_far_ahead_stops_nobody() {
+fn a_clock_that_jumps_back_or_far_ahead_stops_no_replay() {
     let mut steps = Vec::new();
     let mut at = 0.0;
     for round in 0..300_u32 {
         at += 20.0;
-        // Once it is ten years later, and once two hours earlier, and now and then a little.
+        // One jump is ten years ahead, one two hours back, and some are small.
         let now = match round {
             100 => at + 3e8,
             200 => at - 7200.0,
@@ -159,16 +159,16 @@ fn a_clock_that_jumps_back_or_far_ahead_stops_nobody() {
         let node = round % 6;
         let since = (now * 1000.0) as i64;
         steps.push(match (round / 6) % 2 {
-            0 => told(now, &[], &[(node, since)]),
-            _ => told(now, &[node], &[]),
+            0 => scripted_step(now, &[], &[(node, since)]),
+            _ => scripted_step(now, &[node], &[]),
         });
     }
-    let recording = Scripted {
+    let trace = Scripted {
         nodes: 6,
         length_s: 400_000_000,
         steps,
     };
-    let summary = sound(&recording, &[trainer(0, 4, 1e5)], &settings());
+    let summary = sound(&trace, &[trainer(0, 4, 1e5)], &settings());
     assert!(
         summary.oddities.unwrap().clock_back > 0,
         "{:?}",
@@ -211,10 +211,10 @@ fn taken_by_name(seed: u64, forwards: bool, until: i64) -> Vec<HoleRecord> {
     holes
 }
 
-/// The share of what costs nothing, by an order, of a machine that is known for a while.
+/// A replay with an order of nodes, on a machine with a past.
 fn share(holes: &[HoleRecord], order: OrderBy) -> Summary {
     let start = Timestamp::from_unix(6_000);
-    let trace = Trace::with_planned(holes, &[], None, start, None);
+    let trace = HoleTrace::with_planned(holes, &[], None, start, None);
     let mut settings = Settings {
         max_parallel: 3,
         cost_scale: 10.0,
@@ -245,7 +245,7 @@ fn an_order_that_the_log_contradicts_is_given_up() {
         for (total, summary) in totals.iter_mut().zip([&given, &learnt, &none]) {
             *total += summary.zero_cost_fraction.unwrap();
         }
-        // A scheduler that does take them so is believed.
+        // An order that the scheduler follows is kept.
         let forwards = share(&taken_by_name(seed, true, 16_000), OrderBy::Names);
         assert_eq!(forwards.oddities.unwrap().contradicted, 0);
     }
@@ -257,10 +257,10 @@ fn an_order_that_the_log_contradicts_is_given_up() {
     );
 }
 
-/// Half of six nodes leave at a time that is announced 200 s ahead, in turn; or they never leave
-/// when they are said to.
+/// Half of six nodes leave in turn at a planned start announced 200 s ahead, or, if not `truly`,
+/// at other times.
 fn announced(rounds: u32, truly: bool) -> Scripted {
-    let mut steps = vec![told(0.0, &[], &(0..12).map(|n| (n, 0)).collect::<Vec<_>>())];
+    let mut steps = vec![scripted_step(0.0, &[], &(0..12).map(|n| (n, 0)).collect::<Vec<_>>())];
     let mut rng = ChaCha8Rng::seed_from_u64(u64::from(rounds));
     for round in 0..rounds {
         let now = f64::from(round) * 1000.0 + 100.0;
@@ -269,22 +269,22 @@ fn announced(rounds: u32, truly: bool) -> Scripted {
             true => half.clone(),
             false => (0..12).filter(|node| !half.contains(node)).collect(),
         };
-        let hint = |at_s: f64| move |&node: &u32| EndHint { node, at_s };
-        steps.push(Told {
+        let hint = |at_s: f64| move |&node: &u32| PlannedStartUpdate { node, at_s };
+        steps.push(ScriptedStep {
             at_s: now,
-            // Something happens, so that the moment is an event.
+            // A change makes the moment an event.
             closed: vec![12],
             opened: vec![],
-            hints: said.iter().map(hint(now + 200.0)).collect(),
+            planned: said.iter().map(hint(now + 200.0)).collect(),
         });
         let since = ((now + 300.0) * 1000.0) as i64;
-        steps.push(told(now + 200.0, &half, &[(12, since - 100_000)]));
-        steps.push(Told {
-            hints: match truly {
+        steps.push(scripted_step(now + 200.0, &half, &[(12, since - 100_000)]));
+        steps.push(ScriptedStep {
+            planned: match truly {
                 true => vec![],
                 false => said.iter().map(hint(f64::INFINITY)).collect(),
             },
-            ..told(
+            ..scripted_step(
                 now + 300.0,
                 &[],
                 &half.iter().map(|&node| (node, since)).collect::<Vec<_>>(),
@@ -299,9 +299,9 @@ fn announced(rounds: u32, truly: bool) -> Scripted {
 }
 
 #[test]
-fn true_hints_are_worth_something_and_false_ones_do_no_harm() {
+fn right_planned_starts_help_and_wrong_ones_do_no_harm() {
     let trainers: Vec<_> = (0..2).map(|number| trainer(number, 12, 1e9)).collect();
-    let of = |recording: &Scripted, hints: bool, lookahead: f64| {
+    let of = |trace: &Scripted, hints: bool, lookahead: f64| {
         let mut settings = Settings {
             max_parallel: 2,
             cost_scale: 80.0,
@@ -309,7 +309,7 @@ fn true_hints_are_worth_something_and_false_ones_do_no_harm() {
             ..settings()
         };
         settings.forecast.hints = hints;
-        sound(recording, &trainers, &settings)
+        sound(trace, &trainers, &settings)
             .zero_cost_fraction
             .unwrap()
     };
@@ -324,7 +324,7 @@ fn true_hints_are_worth_something_and_false_ones_do_no_harm() {
     );
     assert!(heard > deaf + 0.01, "{deaf} {heard}");
     assert!(known > heard, "{heard} {known}");
-    // What is said of the wrong nodes is learnt to be so.
+    // The predictor learns that planned starts of the wrong nodes are wrong.
     assert!(misled > unheard - 0.01, "{unheard} {misled}");
 }
 
@@ -336,9 +336,9 @@ fn pools_and_trainers_of_any_size_and_cost_are_decided_about() {
     let one = [hole(0, 0, 1000)];
     let end = Some(Timestamp::from_unix(1000));
     let start = Timestamp::from_unix(0);
-    let none = Trace::new(&[hole(0, 1000, 2000)], None, start, end);
-    let one = Trace::new(&one, None, start, end);
-    let many = Trace::new(&holes, None, start, end);
+    let none = HoleTrace::new(&[hole(0, 1000, 2000)], None, start, end);
+    let one = HoleTrace::new(&one, None, start, end);
+    let many = HoleTrace::new(&holes, None, start, end);
     let small: Vec<_> = (0..35).map(|number| trainer(number, 4, 1e9)).collect();
     let large: Vec<_> = (0..3)
         .map(|number| TrainerSpec {
@@ -358,7 +358,7 @@ fn pools_and_trainers_of_any_size_and_cost_are_decided_about() {
                 };
                 assert_eq!(sound(&none, &small, &settings).samples, 0.0);
                 let single = sound(&one, &small, &settings);
-                // One node never leaves. At any price nobody is put at risk for what he may do.
+                // One node never leaves: it trains where changes are free or cheap.
                 if cost_scale == 0.0 || (cost_scale == 1.0 && !charge_starts) {
                     assert!(
                         (single.samples - 10_000.0).abs() < 1e-6,
@@ -374,13 +374,13 @@ fn pools_and_trainers_of_any_size_and_cost_are_decided_about() {
     }
     let mut progress = |_| {};
     let mut hooks = Hooks::new(&|| 0.0, &mut progress);
-    let nobody = replay(&many, &[], &settings(), None, &mut hooks);
-    assert!(matches!(nobody, Err(SimError::NoTrainers)));
+    let without_trainers = replay(&many, &[], &settings(), None, &mut hooks);
+    assert!(matches!(without_trainers, Err(SimError::NoTrainers)));
 }
 
 #[test]
-fn a_hole_that_the_past_left_open_and_the_start_does_not_know_is_gone() {
-    // It ends at the very start: neither the past nor the first step tells that it does.
+fn a_hole_that_is_open_in_the_past_and_absent_at_the_start_has_ended() {
+    // It ends at the start: neither the past nor the first step has its end.
     let holes = [
         hole(0, 0, 500),
         hole(1, 100, 900),
@@ -388,7 +388,7 @@ fn a_hole_that_the_past_left_open_and_the_start_does_not_know_is_gone() {
         hole(2, 500, 700),
     ];
     let start = Timestamp::from_unix(500);
-    let trace = Trace::with_planned(&holes, &[], None, start, None);
+    let trace = HoleTrace::with_planned(&holes, &[], None, start, None);
     let summary = sound(&trace, &[trainer(0, 3, 1e9)], &settings());
     // The pool: node 1 for 400 s, node 2 for 200 s, node 0 for 200 s.
     assert!((summary.equivalent_nodes * 400.0 - 800.0).abs() < 1e-6);

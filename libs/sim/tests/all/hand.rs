@@ -1,4 +1,4 @@
-//! Small replays whose outcome was worked out by hand.
+//! Small replays with results calculated by hand.
 
 use lacuna_model::{Policy, Span, Timestamp, TrainerSpec};
 use lacuna_sim::{Settings, SimError, TrainerEnd};
@@ -44,7 +44,7 @@ fn growth_and_loss_cost_what_the_model_says() {
 }
 
 #[test]
-fn growth_that_does_not_pay_within_the_horizon_is_left() {
+fn a_trainer_does_not_grow_if_that_does_not_pay_within_the_horizon() {
     // One node more brings 2 s x 10/s, and costs 3 s x 10/s.
     let holes = [hole(0, 0, 100), hole(1, 10, 90)];
     let settings = Settings {
@@ -78,7 +78,7 @@ fn a_trainer_below_its_minimum_stops_and_starts_free() {
 }
 
 #[test]
-fn the_end_of_a_trainer_is_seen_at_the_next_event_or_at_once() {
+fn a_trainer_ends_at_the_next_event_or_at_once() {
     // One node, one trainer at a time, 100 samples each: t1 starts at 40, when something
     // happens, or at 10.
     let holes = [hole(0, 0, 100), hole(1, 40, 41)];
@@ -102,7 +102,7 @@ fn the_end_of_a_trainer_is_seen_at_the_next_event_or_at_once() {
 }
 
 #[test]
-fn trainers_that_never_fit_keep_nobody_waiting() {
+fn trainers_that_never_fit_do_not_block_others() {
     // Four nodes for 100 s, ten trainers that need five, and one that takes any, 10/s a node.
     let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 100)).collect();
     let mut trainers: Vec<_> = (0..10).map(|at| trainer(at, 0, 5, 8, 1e9)).collect();
@@ -135,7 +135,7 @@ fn an_endless_list_goes_on_beside_one_that_never_fits() {
 
 #[test]
 fn an_endless_list_never_starves() {
-    // What t0 computes after its end and before the next event counts: 100 s at 10/s.
+    // Work of t0 after its end and before the next event counts: 100 s at 10/s.
     let holes = [hole(0, 0, 100), hole(1, 40, 41)];
     let settings = Settings {
         max_parallel: 1,
@@ -164,7 +164,7 @@ fn a_recording_that_ends_first_leaves_trainers_unfinished() {
     assert_eq!(summary.trainers_done, 0);
 }
 
-/// Settings of a forecasting policy with something changed in how it weighs things.
+/// Settings of a forecasting policy with changed settings of the joint decision.
 fn weighing(change: impl Fn(&mut lacuna_planner::joint::Settings)) -> Settings {
     let mut settings = Settings::published();
     change(&mut settings.forecast.joint);
@@ -172,7 +172,7 @@ fn weighing(change: impl Fn(&mut lacuna_planner::joint::Settings)) -> Settings {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let trainers = [trainer(0, 0, 1, 1, 400.0)];
     let holes = [hole(0, 0, 10)];
     let bad = [
@@ -205,7 +205,7 @@ fn settings_that_make_no_sense_are_refused() {
 
 proptest! {
     #[test]
-    fn work_is_bounded_by_what_was_offered(
+    fn work_is_bounded_by_the_offered_node_time(
         holes in machine(),
         jobs in proptest::collection::vec((0_i64..500, 1_u32..3, 0_u32..4, 1.0..9000.0_f64), 1..6),
         max_parallel in 1_u32..4,

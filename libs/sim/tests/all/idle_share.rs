@@ -7,12 +7,12 @@ use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
 use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
-use lacuna_sim::{Settings, Trace};
+use lacuna_sim::{HoleTrace, Settings};
 use lacuna_skip::{data, or_skip};
 
 use crate::common::{run_trace, trainer};
 
-/// How many nodes a list such as `p[0001-0003,0007]` names.
+/// Number of nodes of a list such as `p[0001-0003,0007]`.
 fn count(list: &str) -> i64 {
     let inner = list.trim().trim_start_matches("p[").trim_end_matches(']');
     let parts = inner.split(',').filter(|part| !part.is_empty());
@@ -23,7 +23,7 @@ fn count(list: &str) -> i64 {
     parts.map(one).sum()
 }
 
-/// From each block of a recording to the next: its beginning, and nodes that pilots held.
+/// For each block of a trace: its start, and nodes held by pilots until the next.
 fn pilots(path: &Path) -> Vec<(i64, i64)> {
     let mut text = String::new();
     let mut file = lacuna_schedlog::open(path).unwrap();
@@ -41,7 +41,7 @@ fn pilots(path: &Path) -> Vec<(i64, i64)> {
     blocks.map(block).collect()
 }
 
-/// The holes of the day, and from when to when it was watched.
+/// The holes of the day, and the interval of its observation.
 fn day(path: &Path) -> (Vec<HoleRecord>, (Timestamp, Timestamp)) {
     let Log::Holes(mut log) = Log::open(path, &Reading::default()).unwrap() else {
         unreachable!("sinfo tells of nodes");
@@ -75,21 +75,21 @@ fn two_fifths_of_the_day_s_holes_end_because_a_pilot_comes_or_goes() {
         }
     }
     println!("{ended} ended, {back} back within 2 minutes; of 90 minutes {long}, back {long_back}");
-    // No batch job is on a node and gone again within two minutes so often: a node that a
-    // pilot leaves is cleaned up for a minute or so, and before one it is neither. Whoever trains
-    // on this recording learns when pilots end.
+    // Batch jobs rarely stay for less than two minutes. A node that a pilot leaves is cleaned up
+    // for about a minute, and before a pilot it is neither idle nor busy. So a predictor that
+    // learns from this trace learns the ends of pilots.
     assert_eq!((ended, back, long, long_back), (1587, 632, 66, 65));
 }
 
 #[test]
-fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
+fn hpc_whisk_used_nine_tenths_of_the_day_by_the_same_measure() {
     let path = or_skip!(data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz"));
     let (holes, (start, end)) = day(&path);
     let second = |at: Timestamp| at.unix_ms().div_euclid(1000);
     let middle = second(start).midpoint(second(end));
     let pilots = pilots(&path);
     assert_eq!((pilots.len(), pilots[0].0), (8057, second(start)));
-    // As published, one trainer for each node; and the trainers of the other recording.
+    // As published, one trainer for each node; and the trainers of the other trace.
     let mut lists = vec![("one node each", vec![trainer(0, 1, 1e6)])];
     match data("summit-2021-02/hpo-1000.jsonl.gz") {
         Ok(hpo) => lists.push(("hpo-1000", read_trainers(&hpo).unwrap())),
@@ -102,8 +102,8 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
         ("second half", middle, second(end)),
     ] {
         let cut = (Timestamp::from_unix(from), Timestamp::from_unix(until));
-        // What came before is learnt from: of the second half, the first.
-        let trace = Trace::with_planned(&holes, &[], None, cut.0, Some(cut.1));
+        // The second half is replayed, with the first half to learn from.
+        let trace = HoleTrace::with_planned(&holes, &[], None, cut.0, Some(cut.1));
         let pairs = pilots.windows(2);
         let held: i64 = pairs
             .map(|pair| pair[0].1 * (pair[1].0.min(until) - pair[0].0.max(from)).max(0))
@@ -133,7 +133,7 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
             shares.push(theirs);
         }
     }
-    // "Up to 90 %" (HPC-Whisk, SC22); the recording's own figures by another computation.
+    // "Up to 90 %" (HPC-Whisk, SC22); the trace's own figures by another computation.
     let first = shares.iter().step_by(lists.len());
     for (found, expected) in first.zip([0.8983, 0.9486, 0.7821]) {
         assert!((found - expected).abs() < 1e-3, "{shares:?}");

@@ -1,5 +1,5 @@
-//! Nothing of the future shows in a decision: recordings that are alike up to a moment get the
-//! same decisions up to it, node by node, whatever comes after it.
+//! No decision depends on the future: traces that are alike up to a moment get the same decisions
+//! up to it, node by node.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,8 +7,8 @@ use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Span, Timestamp, TrainerSpec};
 use lacuna_schedlog::{JobRecord, Log, Reading, Window};
 use lacuna_sim::{
-    Decision, GanttWindow, History, Hooks, Lookahead, Recording, Settings, Simulated, Simulation,
-    Trace, replay,
+    Decision, GanttWindow, History, HoleTrace, Hooks, Lookahead, PoolTrace, Settings,
+    SimulatedTrace, Simulation, replay,
 };
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
@@ -19,16 +19,16 @@ use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
 use crate::common::{Summit, hole, trainer};
-use crate::hints::{Job, jobs, true_ends, write};
+use crate::announced::{Job, jobs, true_ends, write};
 
-/// An answer: the event, the trainers, what they had and what they get, and what that is worth.
+/// A decision: the event, the trainers, their old and new sizes, and its value.
 type Answer = (u64, Vec<u32>, Vec<u32>, Vec<u32>, u64);
 
-/// From when to when, in bits, who trained.
+/// An interval, in bits, and its trainer.
 type Stretch = (u64, u64, Option<u32>);
 
-/// All that was decided before a moment: every answer of the planner, bit by bit, and by node
-/// name who trained on it from when to when.
+/// All decisions before a moment: every answer of the planner, bit by bit, and by node name the
+/// trainers of all intervals.
 #[derive(Debug, PartialEq, Default)]
 struct Decided {
     answers: Vec<Answer>,
@@ -36,7 +36,7 @@ struct Decided {
 }
 
 impl Decided {
-    /// How many of its answers gave nodes to somebody.
+    /// Number of answers that gave nodes to a trainer.
     fn giving(&self) -> usize {
         let gives = |counts: &Vec<u32>| counts.iter().any(|&n| n > 0);
         self.answers
@@ -45,23 +45,23 @@ impl Decided {
             .count()
     }
 
-    /// Who trained on which node, without the planner's own figures.
+    /// Whether the trainers of nodes differ, without the planner's own figures.
     fn nodes_differ(&self, other: &Self) -> bool {
         self.nodes != other.nodes
     }
 }
 
-/// Replays and gives what was decided before `until_s`.
+/// Replays and gives the decisions before `until_s`.
 fn decided(
-    recording: &dyn Recording,
+    trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     settings: &Settings,
     until_s: f64,
 ) -> Decided {
     // With endless trainers that end at the next event every event is a step.
-    let mut steps = recording.steps().unwrap();
+    let mut steps = trace.steps().unwrap();
     let mut events = 0;
-    let end_s = until_s.min(recording.length_s());
+    let end_s = until_s.min(trace.length_s());
     while steps.next().unwrap().is_some_and(|step| step.at_s < end_s) {
         events += 1;
     }
@@ -93,7 +93,7 @@ fn decided(
         ..Hooks::new(&|| 0.0, &mut progress)
     };
     let history = Some(History::default());
-    let replayed = replay(recording, trainers, &settings, history, &mut hooks).unwrap();
+    let replayed = replay(trace, trainers, &settings, history, &mut hooks).unwrap();
     let gantt = replayed.history.unwrap().gantt.unwrap();
     let rows = gantt.rows.into_iter().map(|row| {
         let segments = row.segments.iter();
@@ -107,8 +107,8 @@ fn decided(
     }
 }
 
-/// A machine whose scheduler takes nodes in an order, mostly: jobs of a few sizes come and go.
-/// Some nodes are there early and not late, others late and not early.
+/// A machine whose scheduler mostly takes nodes in an order: jobs of a few sizes come and go.
+/// Some nodes are present only early, others only late.
 fn busy(seed: u64, until: i64) -> Vec<HoleRecord> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let nodes = 40_u32;
@@ -146,8 +146,8 @@ fn busy(seed: u64, until: i64) -> Vec<HoleRecord> {
     holes
 }
 
-/// The holes of `before` until `cut`; those open then end at any moment after it, and then come
-/// other holes, of nodes that nobody has seen, too.
+/// The holes of `before` until `cut`. Holes that are open then end at arbitrary moments, and other
+/// holes follow, some of them of new nodes.
 fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<HoleRecord> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let at = Timestamp::from_unix(cut);
@@ -165,7 +165,7 @@ fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<H
             ..hole
         });
     holes.extend(later);
-    // Nobody has seen these. Their names come before and among all others.
+    // These nodes are new. Their names come before and among all others.
     for number in [-3_i64, 7, 99] {
         let name = format!("a{}", number.unsigned_abs());
         holes.push(crate::common::hole_of(&name, cut + 70, cut + 400));
@@ -178,7 +178,7 @@ fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<H
     holes
 }
 
-/// The recording ends at `cut`.
+/// The trace ends at `cut`.
 fn cut_off(before: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
     let at = Timestamp::from_unix(cut);
     let early = before.iter().filter(|hole| hole.from < at).cloned();
@@ -191,9 +191,9 @@ fn cut_off(before: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
         .collect()
 }
 
-fn trace(holes: &[HoleRecord], start: i64, end: i64) -> Trace {
+fn trace(holes: &[HoleRecord], start: i64, end: i64) -> HoleTrace {
     let at = Timestamp::from_unix;
-    Trace::with_planned(holes, &[], None, at(start), Some(at(end)))
+    HoleTrace::with_planned(holes, &[], None, at(start), Some(at(end)))
 }
 
 fn settings(policy: Policy, lookahead: Lookahead, order: &OrderBy) -> Settings {
@@ -251,7 +251,7 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
                 );
             }
         }
-        // And this can tell: whoever looks beyond the cut decides otherwise before it.
+        // The comparison is sensitive: oracle lookahead beyond the cut changes decisions before it.
         let until = (cut - start) as f64;
         for (peek, (policy, lookahead)) in [
             (Policy::Forecast, Lookahead::All),
@@ -271,8 +271,8 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
 
 #[test]
 fn on_the_recorded_machine_too() {
-    let summit = or_skip!(Summit::at_hand());
-    // The first hours are to learn from.
+    let summit = or_skip!(Summit::open());
+    // The first hours are for learning.
     let start = Summit::START + 8 * 3600;
     let (cut, end) = (start + 6 * 3600, start + 7 * 3600);
     let nodes = summit.nodes(512);
@@ -312,8 +312,8 @@ fn on_the_recorded_machine_too() {
     }
 }
 
-/// Jobs that are alike until second `cut`: what runs then goes on for another time, and later
-/// submissions are others.
+/// Jobs that are alike until second `cut`. Jobs that run then get another run time, and later
+/// submissions are replaced.
 fn other_jobs(machine: &Machine, jobs: &[Job], others: &[Job], cut: i64, seed: u64) -> Vec<Job> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let ends = true_ends(machine, jobs);
@@ -337,7 +337,12 @@ fn other_jobs(machine: &Machine, jobs: &[Job], others: &[Job], cut: i64, seed: u
     changed
 }
 
-fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempDir) -> Simulated {
+fn simulated(
+    machine: &Machine,
+    jobs: &[Job],
+    window: (i64, i64),
+    folder: &TempDir,
+) -> SimulatedTrace {
     let path = folder.path().join("log.swf");
     write(&path, jobs);
     let second = |at: i64| Some(Timestamp::from_unix(1000 + at));
@@ -346,11 +351,11 @@ fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempD
             start: second(window.0),
             end: second(window.1),
         },
-        outlook: true,
+        planned_starts: true,
         ..Simulation::default()
     };
     let reading = Reading::default();
-    Simulated::survey(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap()
+    SimulatedTrace::open(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap()
 }
 
 const SEED: u64 = 20_261_122;
@@ -364,7 +369,7 @@ proptest! {
     })]
 
     #[test]
-    fn nor_do_they_where_a_simulated_scheduler_gives_hints(
+    fn nor_do_they_with_planned_starts_of_a_simulated_scheduler(
         jobs in jobs(), others in jobs(), cut in 150_i64..350, ahead in 0_i64..60,
         conservative in any::<bool>(), patterns in any::<bool>(), seed in any::<u64>(),
     ) {
@@ -375,13 +380,13 @@ proptest! {
         prop_assume!(first + ahead < cut);
         let of = |jobs: &[Job]| {
             let folder = TempDir::new().unwrap();
-            // The log goes on for long enough, whatever is in it.
+            // The log is long enough for any jobs.
             let last = Job { submit: cut + 300, nodes: 1, runtime: 1, walltime: 1 };
             let jobs = [jobs, &[last]].concat();
-            let recording = simulated(&machine, &jobs, (first, cut + 200), &folder);
+            let trace = simulated(&machine, &jobs, (first, cut + 200), &folder);
             let lookahead = Lookahead::Seconds(ahead as f64);
             let settings = settings(policy, lookahead, &OrderBy::Learnt);
-            decided(&recording, &trainers(), &settings, (cut - first - ahead) as f64)
+            decided(&trace, &trainers(), &settings, (cut - first - ahead) as f64)
         };
         let changed = other_jobs(&machine, &jobs, &others, cut, seed);
         prop_assert_eq!(of(&jobs), of(&changed));
@@ -389,7 +394,7 @@ proptest! {
 }
 
 #[test]
-fn nor_on_theta_with_the_simulator_s_hints() {
+fn nor_on_theta_with_the_simulator_s_planned_starts() {
     let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let Log::Jobs(mut log) = Log::open(&path, &Reading::default()).unwrap() else {
         panic!("Theta's log is one of jobs");
@@ -428,17 +433,17 @@ fn nor_on_theta_with_the_simulator_s_hints() {
     let until = cut + 5 * 86_400;
     let of = |jobs: &[Job], hints: bool| {
         let folder = TempDir::new().unwrap();
-        let recording = simulated(&machine, jobs, (0, until), &folder);
+        let trace = simulated(&machine, jobs, (0, until), &folder);
         let mut settings = settings(Policy::Forecast, Lookahead::Seconds(0.0), &OrderBy::Learnt);
         settings.forecast.hints = hints;
         settings.cost_scale = 20.0;
         let trainers: Vec<_> = (0..10).map(|n| trainer(n, 400, 1e7)).collect();
-        decided(&recording, &trainers, &settings, cut as f64)
+        decided(&trace, &trainers, &settings, cut as f64)
     };
     let expected = of(&jobs, true);
     assert!(expected.giving() > 100, "{}", expected.giving());
     let changed = other_jobs(&machine, &jobs, &others, cut, 5);
     assert!(of(&changed, true) == expected);
-    // The hints are heard.
+    // Planned starts have an effect.
     assert!(of(&jobs, false).nodes_differ(&expected));
 }

@@ -1,4 +1,4 @@
-//! The tests of replays and reports, in one binary so that the solver is linked once.
+//! The tests of replays, in one binary so that the solver is linked once.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,21 +6,19 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod announced;
 mod common;
 mod figures;
 mod forecast_policy;
-mod foresight;
 mod hand;
-mod hints;
 mod hostile;
 mod idle_share;
 mod leak;
 mod objectives;
+mod oracle_lookahead;
 mod planned;
 mod pool_stats;
 mod published;
 mod remembered;
-mod report;
-mod report_of_replay;
 mod simulated;
 mod skill;

@@ -1,8 +1,8 @@
-//! What is maximised, what starts cost and what work is measured by: replays worked out by hand.
+//! Objectives, costs of starts and references of efficiency: replays calculated by hand.
 
 use lacuna_model::{HoleRecord, Policy, ScalingCurve, Span, Timestamp, TrainerSpec};
 use lacuna_sim::{
-    Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, Trace,
+    Decision, Dedicated, HoleTrace, Hooks, Life, NamedExpressions, Objective, Settings, SimError,
     dedicated_samples, replay,
 };
 use proptest::prelude::*;
@@ -38,14 +38,14 @@ fn the_heavier_trainer_gets_the_nodes() {
     let sizes = |trainers: &[TrainerSpec], objective| {
         first_sizes(lives(&three_nodes(), trainers, &by(objective)))
     };
-    // Alike, the earlier one gets all.
+    // Of equal trainers the earlier one gets all nodes.
     assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
     trainers[1].priority = 1;
     assert_eq!(trainers[1].effective_weight(), 2.0);
     assert_eq!(sizes(&trainers, "weighted"), [None, Some(3)]);
-    // Where trainers are worth the same, the one that is admitted first gets the nodes.
+    // Of trainers of equal value the one admitted first gets the nodes.
     assert_eq!(sizes(&trainers, "throughput"), [None, Some(3)]);
-    // A weight that is given counts in place of the priority.
+    // A given weight replaces the priority.
     trainers[1].weight = Some(0.5);
     assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
     assert_eq!(sizes(&trainers, "speedup * weight"), [Some(3), None]);
@@ -53,7 +53,7 @@ fn the_heavier_trainer_gets_the_nodes() {
 }
 
 #[test]
-fn a_deadline_flips_who_goes_first() {
+fn a_deadline_puts_a_later_trainer_first() {
     let mut trainers = [trainer(0, 3, 3e4), trainer(1, 3, 300.0)];
     trainers[1].deadline = Some(Timestamp::from_unix(15));
     let ended = |objective| lives(&three_nodes(), &trainers, &by(objective))[1].ended_s;
@@ -93,7 +93,7 @@ fn one_trainer_can_have_an_objective_of_its_own() {
 }
 
 #[test]
-fn owners_share_alike_whatever_their_trainers_say() {
+fn owners_get_equal_shares_for_any_weights_of_their_trainers() {
     let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 1000)).collect();
     let mut trainers: Vec<_> = (0..4).map(|name| trainer(name, 4, 3e4)).collect();
     for (name, trainer) in trainers.iter_mut().enumerate() {
@@ -180,7 +180,7 @@ fn with_one_owner_fair_is_as_given() {
 }
 
 #[test]
-fn who_has_got_least_so_far_goes_first() {
+fn the_owner_with_the_least_service_goes_first() {
     // t0 has the only node for ten hours when t1 of another owner comes.
     let holes = [hole(0, 0, 40_000)];
     let mut trainers = [trainer(0, 1, 4e5), trainer(1, 1, 100.0)];
@@ -210,7 +210,7 @@ fn a_start_can_be_charged() {
         .summary;
     assert!((summary.hours * 3600.0 - 43.0).abs() < 1e-9, "{summary:?}");
     assert!((summary.rescale_cost_fraction - 30.0 / 400.0).abs() < 1e-12);
-    // A horizon below the cost of a start does not starve anyone.
+    // With a horizon below the cost of a start trainers still start.
     let settings = Settings {
         horizon: Span::from_secs(1),
         ..settings
@@ -247,8 +247,8 @@ fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
 }
 
 #[test]
-fn every_decision_can_be_seen() {
-    let trace = Trace::new(&three_nodes(), None, Timestamp::from_unix(0), None);
+fn the_hook_receives_every_decision() {
+    let trace = HoleTrace::new(&three_nodes(), None, Timestamp::from_unix(0), None);
     let mut seen = Vec::new();
     let mut look = |decision: &Decision<'_>| {
         assert!(decision.problem.is_feasible(&decision.sizes.counts));
@@ -263,7 +263,7 @@ fn every_decision_can_be_seen() {
         ..Settings::published()
     };
     let replayed = replay(&trace, &trainers, &settings, None, &mut hooks).unwrap();
-    // Decisions of the runs that the replay is measured by are not shown.
+    // Decisions of reference replays are not among them.
     assert_eq!(seen.len() as u64, replayed.summary.events);
     assert_eq!(seen.first(), Some(&(0, 3)));
 }
@@ -281,7 +281,7 @@ proptest! {
         let (plain, said) = (run("throughput"), run("rate"));
         prop_assert_eq!(&plain.history, &said.history);
         prop_assert_eq!(plain.summary.efficiency, said.summary.efficiency);
-        // Said so that it looks at the work left, it is the same still.
+        // An expression that also uses the work left has the same value.
         let looked = run("rate + 0 * samples_left");
         prop_assert_eq!(&plain.history, &looked.history);
     }

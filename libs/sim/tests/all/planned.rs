@@ -1,40 +1,40 @@
-//! Planned starts of a recorded machine: a trace tells what a naive reading of the list does.
+//! Planned starts of a recorded machine: a trace agrees with a naive reading of the list.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_schedlog::PlannedList;
-use lacuna_sim::{Recording, Steps, Trace};
+use lacuna_sim::{HoleTrace, PoolSteps, PoolTrace};
 use lacuna_timeline::workload::generated_trace;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::common::hole;
 
-/// How long a planned start that has passed holds, seconds.
+/// Time for which a planned start holds after it has passed, seconds.
 const LAPSE_S: i64 = 3600;
 
 /// A step: its second, and changes of planned starts by node.
-type Told = (i64, BTreeMap<String, Option<i64>>);
+type WalkedStep = (i64, BTreeMap<String, Option<i64>>);
 
 /// The steps of a walk, in Unix seconds of a trace that starts at `start`.
-fn told(trace: &Trace, steps: &mut dyn Steps, start: i64) -> Vec<Told> {
-    let mut told = Vec::new();
+fn walked_steps(trace: &HoleTrace, steps: &mut dyn PoolSteps, start: i64) -> Vec<WalkedStep> {
+    let mut walked = Vec::new();
     while let Some(step) = steps.next().unwrap() {
-        let numbers: Vec<u32> = step.hints.iter().map(|hint| hint.node).collect();
+        let numbers: Vec<u32> = step.planned.iter().map(|hint| hint.node).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        assert!(step.hints.iter().all(|hint| hint.at_s > step.at_s));
-        let changes = step.hints.iter().map(|hint| {
+        assert!(step.planned.iter().all(|hint| hint.at_s > step.at_s));
+        let changes = step.planned.iter().map(|hint| {
             let at = hint.at_s.is_finite().then(|| hint.at_s as i64 + start);
             (trace.node_name(hint.node).into_owned(), at)
         });
-        told.push((step.at_s as i64 + start, changes.collect()));
+        walked.push((step.at_s as i64 + start, changes.collect()));
     }
-    told
+    walked
 }
 
-/// What the planned starts of the present holes are at second `now`, if only what concerns the
-/// window from `first` on is told: from the lists alone.
+/// The planned starts of the present holes at second `now`, within the window from `first` on, by
+/// the lists alone.
 fn planned_at(
     holes: &[&HoleRecord],
     planned: &[&PlannedStart],
@@ -42,14 +42,14 @@ fn planned_at(
     now: i64,
 ) -> BTreeMap<String, (i64, Option<i64>)> {
     let at = |time: Timestamp| time.unix_ms() / 1000;
-    // What had ended before the window is not told of, even if it is censored.
+    // A hole that ended before the window is left out, even if it is censored.
     let present = |hole: &&&HoleRecord| {
         at(hole.from) <= now && at(hole.until) > first && (hole.censored || now < at(hole.until))
     };
     let of_hole = |hole: &&HoleRecord| {
         let of_hole =
             |one: &&PlannedStart| one.node == hole.node && hole.from <= one.at && at(one.at) <= now;
-        // The last of the newest.
+        // The last entry of the newest moment.
         let newest = planned
             .iter()
             .copied()
@@ -73,7 +73,7 @@ fn expected(
     nodes: Option<&HashSet<NodeId>>,
     first: Option<i64>,
     last: i64,
-) -> Vec<Told> {
+) -> Vec<WalkedStep> {
     let known = |node: &NodeId| nodes.is_none_or(|nodes| nodes.contains(node));
     let holes: Vec<_> = holes.iter().filter(|hole| known(&hole.node)).collect();
     let planned: Vec<_> = planned.iter().filter(|one| known(&one.node)).collect();
@@ -120,10 +120,10 @@ fn check(
     (start, end): (i64, i64),
 ) -> usize {
     let (from, until) = (Timestamp::from_unix(start), Timestamp::from_unix(end));
-    let trace = Trace::with_planned(holes, planned, nodes, from, Some(until));
-    let walked = told(&trace, &mut *trace.steps().unwrap(), start);
+    let trace = HoleTrace::with_planned(holes, planned, nodes, from, Some(until));
+    let walked = walked_steps(&trace, &mut *trace.steps().unwrap(), start);
     assert_eq!(walked, expected(holes, planned, nodes, Some(start), end));
-    let past = told(&trace, &mut *trace.past().unwrap().unwrap(), start);
+    let past = walked_steps(&trace, &mut *trace.past().unwrap().unwrap(), start);
     assert_eq!(past, expected(holes, planned, nodes, None, start - 1));
     walked.iter().chain(&past).map(|step| step.1.len()).sum()
 }
@@ -140,7 +140,7 @@ fn seeded() -> ProptestConfig {
     }
 }
 
-/// Holes of five nodes, some one behind the other without a gap, the last of some censored.
+/// Holes of five nodes, some without a gap between them, some with a censored last hole.
 fn holes() -> impl Strategy<Value = Vec<HoleRecord>> {
     let lengths = proptest::collection::vec((0_i64..3, 1_i64..8), 0..6);
     proptest::collection::vec((lengths, any::<bool>()), 5).prop_map(|nodes| {
@@ -177,20 +177,20 @@ proptest! {
     #![proptest_config(seeded())]
 
     #[test]
-    fn hints_of_a_trace_are_the_changes_between_naive_states(
+    fn planned_starts_of_a_trace_are_the_changes_between_naive_states(
         holes in holes(), planned in planned(), start in 0_i64..150, length in 0_i64..200,
         only in any::<bool>(),
     ) {
         let few: HashSet<NodeId> = (0..3).map(|node| hole(node, 0, 1).node).collect();
         let window = (start * 100, (start + length) * 100);
         check(&holes, &planned, only.then_some(&few), window);
-        // The order of the list does not matter, but for one node at one moment.
+        // The order of the list matters only for one node at one moment.
         let list = PlannedList::of(planned.clone(), &holes);
         prop_assert!(list.starts.len() as u64 + list.without_hole <= planned.len() as u64);
         let trace = |planned: &[PlannedStart]| {
             let from = Timestamp::from_unix(window.0);
-            let trace = Trace::with_planned(&holes, planned, None, from, None);
-            told(&trace, &mut *trace.steps().unwrap(), window.0)
+            let trace = HoleTrace::with_planned(&holes, planned, None, from, None);
+            walked_steps(&trace, &mut *trace.steps().unwrap(), window.0)
         };
         let steps = trace(&list.starts);
         let kept: HashSet<_> = list.starts.iter().map(|one| (one.at, one.node.clone())).collect();

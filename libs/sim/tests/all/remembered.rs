@@ -1,4 +1,4 @@
-//! What a replay remembers: where the work went, days, nodes in a window, and no more than that.
+//! The history of a replay: losses, days, nodes in a window, and its bounds.
 
 use lacuna_model::{HoleRecord, Timestamp, TrainerSpec, Work};
 use lacuna_sim::{Day, GanttSegment, GanttWindow, LIVES, POINTS, Replayed, SIZES, Settings};
@@ -11,7 +11,7 @@ fn run(holes: &[HoleRecord], trainers: &[TrainerSpec], settings: &Settings) -> R
     common::run(holes, trainers, settings).unwrap()
 }
 
-/// One that never ends.
+/// A trainer that never ends.
 fn endless(name: u32, max: u32) -> TrainerSpec {
     TrainerSpec {
         work: Work::UntilExit,
@@ -37,7 +37,7 @@ fn two_trainers() -> Replayed {
 }
 
 #[test]
-fn what_finished_trainers_hold_is_counted_as_idling() {
+fn nodes_of_trainers_whose_work_is_done_count_as_idling() {
     let loss = two_trainers().summary.loss;
     // 90 node-seconds in 50 s are 1.8 nodes, so 18 samples/s for 50 s.
     assert!((loss.dedicated - 900.0).abs() < 1e-9, "{loss:?}");
@@ -48,7 +48,7 @@ fn what_finished_trainers_hold_is_counted_as_idling() {
 }
 
 #[test]
-fn in_an_endless_list_nobody_waits_for_the_next_event() {
+fn in_an_endless_list_no_node_idles_until_the_next_event() {
     let settings = Settings {
         max_parallel: 1,
         endless: true,
@@ -112,7 +112,7 @@ fn nodes_that_no_trainer_of_the_list_could_use_are_no_loss() {
 }
 
 #[test]
-fn a_window_shows_who_had_which_node() {
+fn a_window_has_the_trainers_of_its_nodes() {
     let gantt = two_trainers().history.unwrap().gantt.unwrap();
     let segment = |from_s, until_s, trainer| GanttSegment {
         from_s,
@@ -132,8 +132,8 @@ fn a_window_shows_who_had_which_node() {
 }
 
 #[test]
-fn a_window_without_an_event_shows_what_lasts() {
-    // t0 ends at 30, which is seen only at the end of the recording.
+fn a_window_without_an_event_has_the_state_before_it() {
+    // t0 ends at 30, which counts only at the end of the trace.
     let settings = Settings {
         gantt: Some(GanttWindow {
             from_s: 20.0,
@@ -201,8 +201,7 @@ fn days_and_losses_add_up() {
             loss.preempt > 0.0 && loss.waiting > 0.0 && loss.rescale > 0.0,
             "{loss:?}"
         );
-        // On linear trainers with their nodes, nothing is lost to the curve but what mixed
-        // trainers would have done otherwise.
+        // With linear trainers the loss to the curve is only the effect of their mixture.
         for day in days {
             assert!(
                 day.dedicated > 0.0 && day.samples < 1.5 * day.dedicated,
@@ -219,7 +218,7 @@ fn days_and_losses_add_up() {
 #[test]
 fn a_history_is_bounded_and_loses_no_node_time() {
     let holes = holes(12, 30, 1500, 9);
-    // One that never ends, and many that end soon.
+    // One trainer never ends, and many end soon.
     let mut trainers = vec![endless(0, 12)];
     trainers.extend((1..3000).map(|k| trainer(k, 2, 5000.0)));
     let settings = Settings {

@@ -1,11 +1,11 @@
-//! A log of batch jobs as a recording, placed by the simulated scheduler.
+//! A log of batch jobs as a trace, placed by the simulated scheduler.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::Timestamp;
 use lacuna_schedlog::{Reading, Window};
-use lacuna_sim::{Recording, SimError, Simulated, Simulation};
+use lacuna_sim::{PoolTrace, SimError, SimulatedTrace, Simulation};
 use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::Machine;
 use tempfile::TempDir;
@@ -31,29 +31,29 @@ fn log(folder: &TempDir, jobs: &[&str]) -> PathBuf {
     path
 }
 
-fn survey(path: &Path, nodes: u32, simulation: Simulation) -> Result<Simulated, SimError> {
+fn survey(path: &Path, nodes: u32, simulation: Simulation) -> Result<SimulatedTrace, SimError> {
     let machine = Machine::new(nodes);
-    Simulated::survey(path, &Reading::default(), machine, simulation, &mut |_| {})
+    SimulatedTrace::open(path, &Reading::default(), machine, simulation, &mut |_| {})
 }
 
 /// Second, nodes that leave, nodes that come with the start of their holes.
-type Told = (f64, Vec<u32>, Vec<(u32, i64)>);
+type WalkedStep = (f64, Vec<u32>, Vec<(u32, i64)>);
 
-fn walk(recording: &dyn Recording) -> Vec<Told> {
-    let mut told = Vec::new();
-    let mut steps = recording.steps().unwrap();
+fn walk(trace: &dyn PoolTrace) -> Vec<WalkedStep> {
+    let mut walked = Vec::new();
+    let mut steps = trace.steps().unwrap();
     while let Some(step) = steps.next().unwrap() {
-        told.push((step.at_s, step.closed.to_vec(), step.opened.to_vec()));
+        walked.push((step.at_s, step.closed.to_vec(), step.opened.to_vec()));
     }
-    told
+    walked
 }
 
 #[test]
-fn a_log_is_told_as_the_scheduler_would_have_placed_it() {
+fn a_walk_has_the_steps_of_the_simulated_scheduler() {
     let folder = TempDir::new().unwrap();
     let simulated = survey(&log(&folder, &JOBS), 4, Simulation::default()).unwrap();
     // All holes in milliseconds since the epoch: second 0 of the log is 1000.
-    let expected: Vec<Told> = vec![
+    let expected: Vec<WalkedStep> = vec![
         (0.0, vec![], vec![(2, 1_000_000), (3, 1_000_000)]),
         (20.0, vec![2, 3], vec![]),
         (50.0, vec![], vec![(2, 1_050_000), (3, 1_050_000)]),
@@ -66,12 +66,12 @@ fn a_log_is_told_as_the_scheduler_would_have_placed_it() {
         (200.0, vec![0], vec![]),
     ];
     assert_eq!(walk(&simulated), expected);
-    // It is read and simulated anew each time.
+    // Each walk reads and simulates the log again.
     assert_eq!(walk(&simulated), expected);
     assert_eq!(simulated.start(), Timestamp::from_unix(1000));
     assert_eq!(simulated.end(), Timestamp::from_unix(1200));
     assert_eq!((simulated.nodes(), &*simulated.node_name(3)), (4, "n4"));
-    let facts = simulated.facts();
+    let facts = simulated.survey();
     assert_eq!(
         (
             facts.counts.records,
@@ -93,13 +93,13 @@ fn a_log_out_of_order_is_sorted() {
     let mut jobs = JOBS;
     jobs.reverse();
     let simulated = survey(&log(&folder, &jobs), 4, Simulation::default()).unwrap();
-    assert!(simulated.facts().sorted);
-    assert_eq!(simulated.facts().counts.late, 3);
+    assert!(simulated.survey().sorted);
+    assert_eq!(simulated.survey().counts.late, 3);
     assert_eq!(walk(&simulated), sorted);
 }
 
 #[test]
-fn a_window_begins_with_the_holes_that_are_there() {
+fn a_window_begins_with_the_present_holes() {
     let folder = TempDir::new().unwrap();
     let window = Window {
         start: Some(Timestamp::from_unix(1060)),
@@ -110,7 +110,7 @@ fn a_window_begins_with_the_holes_that_are_there() {
         ..Simulation::default()
     };
     let simulated = survey(&log(&folder, &JOBS), 4, simulation).unwrap();
-    let expected: Vec<Told> = vec![
+    let expected: Vec<WalkedStep> = vec![
         (0.0, vec![], vec![(2, 1_050_000), (3, 1_050_000)]),
         (40.0, vec![2, 3], vec![]),
         (90.0, vec![], (0..4).map(|node| (node, 1_150_000)).collect()),
@@ -122,7 +122,7 @@ fn a_window_begins_with_the_holes_that_are_there() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_said() {
+fn the_error_names_the_reason_why_a_log_cannot_be_simulated() {
     let folder = TempDir::new().unwrap();
     let path = log(&folder, &JOBS);
     let refused = survey(&path, 3, Simulation::default()).unwrap_err();
@@ -141,19 +141,19 @@ fn what_cannot_be_simulated_is_said() {
 }
 
 #[test]
-fn theta_is_simulated_twice_alike() {
+fn two_simulations_of_theta_are_alike() {
     let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let simulated = survey(&path, 4392, Simulation::default()).unwrap();
-    let facts = simulated.facts();
+    let facts = simulated.survey();
     println!("{:?} {:?}", facts.counts, facts.totals);
     assert_eq!(
         facts.counts.jobs + facts.counts.cancelled + facts.counts.never_started,
         23_911
     );
     let (mut pool, mut steps) = (0_i64, 0_u64);
-    let mut told = simulated.steps().unwrap();
+    let mut walked = simulated.steps().unwrap();
     let (mut idle_node_s, mut before) = (0.0, 0.0);
-    while let Some(step) = told.next().unwrap() {
+    while let Some(step) = walked.next().unwrap() {
         idle_node_s += pool as f64 * (step.at_s - before);
         before = step.at_s;
         pool += step.opened.len() as i64 - step.closed.len() as i64;
@@ -166,6 +166,6 @@ fn theta_is_simulated_twice_alike() {
         idle_node_s / simulated.length_s()
     );
     let in_use = facts.totals_in_use;
-    // Up to the last submission the walk and the simulator's own books agree to the second.
+    // Up to the last submission the walk and the simulator's own totals agree to the second.
     assert_eq!(idle_node_s, in_use.idle_node_s as f64);
 }

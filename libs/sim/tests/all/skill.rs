@@ -1,9 +1,9 @@
-//! Whether forecasts come true: by hand on one node, and on the recording.
+//! Forecast skill: by hand on a few nodes, and on the recorded trace.
 
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{HoleRecord, Timestamp};
-use lacuna_sim::Trace;
-use lacuna_sim::skill::{After, Evaluation, Moments, SkillOptions, evaluate};
+use lacuna_sim::HoleTrace;
+use lacuna_sim::skill::{AfterTraining, Evaluation, SampleTimes, SkillOptions, evaluate};
 use lacuna_skip::or_skip;
 
 use crate::common::{Summit, hole, hole_of};
@@ -19,7 +19,7 @@ fn survival() -> (String, Choice) {
     ("survival".to_owned(), Choice::survival(120.0))
 }
 
-fn evaluated(trace: &Trace, options: &SkillOptions) -> Evaluation {
+fn evaluated(trace: &HoleTrace, options: &SkillOptions) -> Evaluation {
     println!("seed {}", options.seed);
     evaluate(trace, options, &mut |_| {}).unwrap()
 }
@@ -31,10 +31,10 @@ fn a_constant_is_scored_as_by_hand() {
     let records: Vec<HoleRecord> = (0..2000)
         .map(|at| hole(0, at * 101, at * 101 + 100))
         .collect();
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        moments: Moments::Times(4000),
+        moments: SampleTimes::Times(4000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -51,14 +51,14 @@ fn a_constant_is_scored_as_by_hand() {
     assert!((minute.in_the_large.unwrap() - wrong).abs() < 1e-12);
     let five = &found.predictors[0].horizons[1];
     assert_eq!((five.open, five.brier, five.skill), (0, Some(0.0), None));
-    // What was asked in the last five minutes has no answer five minutes later, whatever came.
+    // Questions of the last five minutes have no answer five minutes later.
     assert!(
         (1..12).contains(&(found.holes - five.answered)),
         "{} of {}",
         five.answered,
         found.holes
     );
-    // All is forecast alike, and each moment has one hole.
+    // All forecasts are equal, and each moment has one hole.
     let order = found.predictors[0].concordance;
     assert_eq!((order.all, order.within), (Some(0.5), None));
     // A hole lasts 50 s more in the mean and 120 s were forecast: the median loses half of 70 s.
@@ -69,7 +69,7 @@ fn a_constant_is_scored_as_by_hand() {
 }
 
 /// Node `a` is idle for 10 s, node `b` from the same moment on for 200 s, each time.
-fn two_nodes(rounds: i64) -> Trace {
+fn two_nodes(rounds: i64) -> HoleTrace {
     let records: Vec<HoleRecord> = (0..rounds)
         .flat_map(|at| {
             let from = at * 300;
@@ -79,19 +79,19 @@ fn two_nodes(rounds: i64) -> Trace {
             ]
         })
         .collect();
-    Trace::new(&records, None, Timestamp::from_unix(0), None)
+    HoleTrace::new(&records, None, Timestamp::from_unix(0), None)
 }
 
 #[test]
-fn events_are_asked_at_right_after_they_happened() {
+fn questions_are_drawn_right_after_events() {
     let trace = two_nodes(100);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
-        moments: Moments::Events(1_000_000),
+        moments: SampleTimes::Events(1_000_000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
-    // Three events a round, but the last end is the end of the recording. At the first of a
+    // Three events a round, but the last end is the end of the trace. At the first of a
     // round both are there, at the second b alone, at the third none.
     assert_eq!((found.events, found.every), (299, Some(1)));
     assert_eq!((found.moments, found.holes), (200, 300));
@@ -100,9 +100,9 @@ fn events_are_asked_at_right_after_they_happened() {
     assert_eq!((order.within_pairs, order.within), (100, Some(0.5)));
     let minute = &found.predictors[0].horizons[0];
     assert_eq!((minute.answered, minute.open), (300, 200));
-    // Half as many moments: each stands for two events.
+    // Half as many moments: one for two events.
     let options = SkillOptions {
-        moments: Moments::Events(150),
+        moments: SampleTimes::Events(150),
         ..options
     };
     let found = evaluated(&trace, &options);
@@ -111,18 +111,18 @@ fn events_are_asked_at_right_after_they_happened() {
 }
 
 #[test]
-fn before_the_training_ends_nobody_is_asked_and_the_frozen_learn_nothing_after() {
+fn questions_begin_after_training_and_frozen_predictors_learn_nothing_more() {
     // Holes of a minute for a day, then of an hour.
     let mut records: Vec<HoleRecord> = (0..200)
         .map(|at| hole(0, at * 400, at * 400 + 60))
         .collect();
     let turn = 200 * 400;
     records.extend((0..100).map(|at| hole(0, turn + at * 7200, turn + at * 7200 + 3600)));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![survival(), constant(60.0)],
         train_until: Some(Timestamp::from_unix(turn)),
-        moments: Moments::Events(1000),
+        moments: SampleTimes::Events(1000),
         ..SkillOptions::default()
     };
     let learns = evaluated(&trace, &options);
@@ -133,24 +133,24 @@ fn before_the_training_ends_nobody_is_asked_and_the_frozen_learn_nothing_after()
     let frozen = evaluated(
         &trace,
         &SkillOptions {
-            after: After::Freeze,
+            after: AfterTraining::Freeze,
             ..options.clone()
         },
     );
-    // Five minutes later all were open: whoever learns comes to see it.
+    // Five minutes later all were open, which a learning predictor learns.
     let five = |found: &Evaluation, at: usize| found.predictors[at].horizons[1].brier.unwrap();
     assert!(five(&frozen, 0) > 0.99, "{}", five(&frozen, 0));
     assert!(five(&learns, 0) < 0.7, "{}", five(&learns, 0));
     assert_eq!(five(&frozen, 1), five(&learns, 1));
 }
 
-/// Who is too young to be asked keeps the others from being asked.
+/// A predictor that is too young prevents questions to all.
 #[test]
 fn all_are_scored_on_the_same_questions() {
     let trace = two_nodes(100);
     let options = SkillOptions {
         predictors: vec![constant(60.0), survival()],
-        moments: Moments::Events(1000),
+        moments: SampleTimes::Events(1000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -166,10 +166,10 @@ fn all_are_scored_on_the_same_questions() {
 
 #[test]
 fn a_recording_without_an_answer_gives_no_figures() {
-    let trace = Trace::new(&[hole(0, 0, 30)], None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&[hole(0, 0, 30)], None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
-        moments: Moments::Events(10),
+        moments: SampleTimes::Events(10),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -187,7 +187,7 @@ fn a_recording_without_an_answer_gives_no_figures() {
 
 #[test]
 fn forecasts_of_the_recorded_pool_are_better_than_the_base_rate() {
-    let summit = or_skip!(Summit::at_hand());
+    let summit = or_skip!(Summit::open());
     let trace = summit.whole();
     let options = SkillOptions::default();
     let found = evaluated(&trace, &options);
@@ -212,7 +212,7 @@ fn forecasts_of_the_recorded_pool_are_better_than_the_base_rate() {
         assert!(score.skill.unwrap() > 0.0, "{score:?}");
         assert!(score.answered > 20_000, "{score:?}");
     }
-    // A constant of two minutes says that no hole is open after five.
+    // By a constant of two minutes no hole is open after five.
     let constant = &found.predictors[1].horizons[1];
     assert_eq!(constant.bins.len(), 1);
     assert_eq!(constant.bins[0].predicted, 0.0);
@@ -221,7 +221,7 @@ fn forecasts_of_the_recorded_pool_are_better_than_the_base_rate() {
 
 /// The front of the order of names is taken each time; of the reverse, the end.
 #[test]
-fn an_order_is_told_from_what_leaves() {
+fn an_order_is_recognised_by_departures() {
     let trace = two_nodes(100);
     let place = |order| {
         let options = SkillOptions {
@@ -254,7 +254,7 @@ fn places_are_those_of_mann_and_whitney_weighted_by_nodes() {
         records.push(hole_of("n9", at + 200, at + 300));
         records.push(hole_of("n10", at + 200, at + 250));
     }
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), None);
     let options = SkillOptions {
         predictors: vec![constant(60.0)],
         order: OrderBy::Names,
@@ -278,10 +278,10 @@ fn errors_are_those_of_the_moments() {
         .map(|at| hole(0, at * 400, at * 400 + if at % 2 == 0 { 30 } else { 200 }))
         .collect();
     let end = Some(Timestamp::from_unix(161_000));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        moments: Moments::Events(10_000),
+        moments: SampleTimes::Events(10_000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);
@@ -299,7 +299,7 @@ fn errors_are_those_of_the_moments() {
 
 /// While predictors learn, one hole in four outlasts the minute; later every second does.
 #[test]
-fn the_constant_is_what_was_known_when_scoring_began() {
+fn the_training_constant_uses_answers_known_when_scoring_begins() {
     let length = |at: i64| match at {
         ..200 => at % 4 == 3,
         _ => at % 2 == 1,
@@ -309,13 +309,13 @@ fn the_constant_is_what_was_known_when_scoring_began() {
         .collect();
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        // Scoring begins while a hole is open of which nobody knows yet that it will last.
+        // Scoring begins while a hole is open whose length is not known yet.
         train_until: Some(Timestamp::from_unix(200 * 400 - 370)),
-        moments: Moments::Events(10_000),
+        moments: SampleTimes::Events(10_000),
         ..SkillOptions::default()
     };
     let end = Some(Timestamp::from_unix(161_000));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let minute = |found: &Evaluation| found.predictors[0].horizons[0].clone();
     let found = minute(&evaluated(&trace, &options));
     let learnt = found.constant.unwrap();
@@ -325,16 +325,16 @@ fn the_constant_is_what_was_known_when_scoring_began() {
     assert!((found.brier_of_constant.unwrap() - score).abs() < 1e-12);
     let skill = 1.0 - found.brier.unwrap() / score;
     assert!((found.skill_over_constant.unwrap() - skill).abs() < 1e-12);
-    // Whoever said the right share beforehand can be no worse than who says the one before.
+    // A constant with the right share is no worse than the training constant.
     assert!(found.skill_over_constant.unwrap() > found.skill.unwrap());
-    // What comes later changes nothing of it, and over time it is the same question.
-    let shorter = Trace::new(&records[..250], None, Timestamp::from_unix(0), end);
+    // Later holes do not change it, and moments spread over time give the same constant.
+    let shorter = HoleTrace::new(&records[..250], None, Timestamp::from_unix(0), end);
     assert_eq!(
         minute(&evaluated(&shorter, &options)).constant,
         Some(learnt)
     );
     let times = SkillOptions {
-        moments: Moments::Times(2000),
+        moments: SampleTimes::Times(2000),
         ..options.clone()
     };
     let by_time = minute(&evaluated(&trace, &times)).constant.unwrap();
@@ -359,10 +359,10 @@ fn a_moment_of_many_holes_counts_as_much_as_one_of_few() {
         }
     }
     let end = Some(Timestamp::from_unix(60_000));
-    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let trace = HoleTrace::new(&records, None, Timestamp::from_unix(0), end);
     let options = SkillOptions {
         predictors: vec![constant(120.0)],
-        moments: Moments::Events(10_000),
+        moments: SampleTimes::Events(10_000),
         ..SkillOptions::default()
     };
     let found = evaluated(&trace, &options);

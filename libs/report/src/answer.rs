@@ -1,0 +1,203 @@
+//! The answer of a replay in words: gain, certainty and harm.
+
+use std::fmt::Write;
+
+use lacuna_sim::Summary;
+use lacuna_sim::pool_stats::PoolStats;
+
+use super::data::Answer;
+use super::svg::{count, escape, percent, span};
+
+/// Length of time from which it is written in days.
+const DAYS_FROM_H: f64 = 48.0;
+
+/// Draws the answer in words, and its caveats.
+pub(super) fn draw(out: &mut String, answers: &[Answer], caveats: &[String]) {
+    if answers.is_empty() && caveats.is_empty() {
+        return;
+    }
+    out.push_str("<div class='answer'>");
+    for answer in answers {
+        let _ = write!(
+            out,
+            "<h2>{}</h2><p>{}</p>",
+            escape(&answer.question),
+            escape(&answer.text)
+        );
+    }
+    if !caveats.is_empty() {
+        out.push_str("<h2>Caveats</h2><ul>");
+        for caveat in caveats {
+            let _ = write!(out, "<li>{}</li>", escape(caveat));
+        }
+        out.push_str("</ul>");
+    }
+    out.push_str("</div>\n");
+}
+
+/// The answer to the questions of a centre's planner.
+pub(super) fn of(summary: &Summary, pool: &PoolStats, simulated: bool) -> Vec<Answer> {
+    vec![
+        gain(summary, pool),
+        certainty(pool, simulated),
+        harm(pool, simulated),
+    ]
+}
+
+fn gain(summary: &Summary, pool: &PoolStats) -> Answer {
+    let idle = summary.equivalent_nodes;
+    let offered = idle * summary.hours;
+    let held = if offered > 0.0 {
+        percent(summary.harvested_node_hours / offered, 1)
+    } else {
+        "-".to_owned()
+    };
+    let outages = if pool.has_outages() {
+        format!(
+            ", outages included (--leave-out-idle-above {} leaves them out of all that follows)",
+            pool.without_outages.above
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "{} In the replay, {}, {} were idle on average{outages}: {} node-hours. Trainers would have \
+         held {held} of them and done as much as {} nodes of their own would have done in the same \
+         time, never taken away and never rescaled: an efficiency of {}.",
+        how_many(pool),
+        length(summary.hours),
+        nodes(idle),
+        count(offered),
+        nodes(idle * summary.efficiency),
+        percent(summary.efficiency, 1)
+    );
+    Answer {
+        question: "What would Lacuna have gained here?".to_owned(),
+        text,
+    }
+}
+
+/// Number of idle nodes in words: without outages first, and the median beside the mean.
+fn how_many(pool: &PoolStats) -> String {
+    let rest = &pool.without_outages;
+    let of = |mean: f64, share: f64, median: u32| {
+        format!(
+            "{} idle on average ({}), half of the time no more than {}",
+            nodes(mean),
+            percent(share, 1),
+            count(f64::from(median))
+        )
+    };
+    let all = of(pool.equivalent_nodes, pool.share, pool.idle.p50);
+    let machine = count(f64::from(pool.nodes));
+    let hours = length(pool.hours);
+    if !pool.has_outages() {
+        return format!("Over {hours} the machine's {machine} nodes left {all}.");
+    }
+    format!(
+        "Over {hours} the machine's {machine} nodes left {}, without the {} in which more than {} were \
+         idle, which is taken for outages. With these it was {all}.",
+        of(rest.equivalent_nodes, rest.share, rest.p50),
+        length(rest.hours_left_out),
+        count(f64::from(rest.above))
+    )
+}
+
+/// The answer about the certainty of the number of idle nodes.
+fn certainty(pool: &PoolStats, simulated: bool) -> Answer {
+    let source = if simulated {
+        "It is an estimate: a simulated scheduler placed the batch jobs, so the holes are its own, and \
+         not those of the machine."
+    } else {
+        "The log tells where batch jobs ran, or which nodes were idle."
+    };
+    let rest = &pool.without_outages;
+    let of = |quarter: Option<f64>| quarter.map_or_else(|| "none".to_owned(), nodes);
+    let quarters = rest.quarters.map(of).join(", ");
+    let outages = if pool.has_outages() {
+        let hours = pool.hours.max(f64::MIN_POSITIVE);
+        format!(
+            " What is taken for outages is {} of the time.",
+            percent(rest.hours_left_out / hours, 0)
+        )
+    } else {
+        String::new()
+    };
+    Answer {
+        question: "How sure is that?".to_owned(),
+        text: format!(
+            "{source} Means of the four quarters of the time: {quarters} idle nodes. The farther these are \
+             apart, the less is known of another such time.{outages}"
+        ),
+    }
+}
+
+fn harm(pool: &PoolStats, simulated: bool) -> Answer {
+    let left = pool.leaves_per_hour * pool.hours * pool.nodes_per_leave;
+    let machine_hours = pool.hours * f64::from(pool.nodes);
+    let second_hours = left / 3600.0;
+    let starts = if simulated {
+        "when the simulated scheduler starts them"
+    } else {
+        "when they did"
+    };
+    let text = format!(
+        "No batch job in the replay: all start {starts}, as a node that is wanted goes back in the \
+         same moment. On a real machine each second that giving back takes costs batch jobs at \
+         most {} node-hours over the whole trace, {} of the machine.",
+        nodes(second_hours),
+        percent(second_hours / machine_hours.max(f64::MIN_POSITIVE), 4)
+    );
+    Answer {
+        question: "Would it have harmed batch jobs?".to_owned(),
+        text,
+    }
+}
+
+/// The answer about the number of idle nodes and the lengths of holes.
+pub(super) fn idle(stats: &PoolStats) -> Answer {
+    let text = format!(
+        "{} In all that is {} node-hours. Half of the holes were over within {}; holes of an hour and \
+         more held {} of the idle node-time.",
+        how_many(stats),
+        count(stats.holes.node_hours),
+        span(stats.holes.p50_s.round()),
+        percent(1.0 - stats.holes.under_1_h.node_time, 0)
+    );
+    Answer {
+        question: "How much was idle?".to_owned(),
+        text,
+    }
+}
+
+/// Nodes or node-hours, with one decimal below 100.
+fn nodes(value: f64) -> String {
+    if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        count(value)
+    }
+}
+
+fn length(hours: f64) -> String {
+    if hours < DAYS_FROM_H {
+        format!("{hours:.1} hours")
+    } else {
+        format!("{:.1} days", hours / 24.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_one_decimal_while_they_are_small() {
+        assert_eq!(
+            (nodes(35.56), nodes(1081.8)),
+            ("35.6".into(), "1,082".into())
+        );
+        assert_eq!(length(24.0), "24.0 hours");
+        assert_eq!(length(8729.05), "363.7 days");
+    }
+}

@@ -1,0 +1,263 @@
+//! A replay becomes a report.
+
+use lacuna_model::TrainerSpec;
+use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
+use lacuna_sim::skill::{SkillOptions, evaluate};
+use lacuna_sim::{History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples};
+use lacuna_trainer::measure;
+
+use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
+use super::harm::{self, HarmInput};
+use super::svg::{count, percent, span};
+use super::{answer, from_history};
+
+/// Input of a replay, and settings of its report.
+#[derive(Clone)]
+pub struct Source<'a> {
+    /// Name of the trace.
+    pub name: &'a str,
+    /// The trace of the replay.
+    pub trace: &'a dyn PoolTrace,
+    /// The trainers.
+    pub trainers: &'a [TrainerSpec],
+    /// Settings of the pool's statistics.
+    pub pool: PoolOptions,
+    /// Settings of forecast skill; without them forecasts are not scored.
+    pub calibration: Option<SkillOptions>,
+    /// Whether a simulated scheduler started the batch jobs. Otherwise holes are recorded.
+    pub simulated: bool,
+    /// The log and its machine: label and value.
+    pub machine: &'a [(String, String)],
+    /// Caveats of the trace, such as damage or an uncertain end.
+    pub notes: &'a [String],
+}
+
+impl<'a> Source<'a> {
+    /// The input of a replay of recorded holes, with scores of forecasts.
+    #[must_use]
+    pub fn new(name: &'a str, trace: &'a dyn PoolTrace, trainers: &'a [TrainerSpec]) -> Self {
+        Self {
+            name,
+            trace,
+            trainers,
+            pool: PoolOptions::default(),
+            calibration: Some(SkillOptions::default()),
+            simulated: false,
+            machine: &[],
+            notes: &[],
+        }
+    }
+}
+
+/// Points of the efficiency curve. Each costs a static replay if trainers differ.
+const POINTS: usize = 48;
+
+/// Fills a report from a replay with a history. One walk over the trace takes the pool's
+/// statistics, another scores forecasts.
+///
+/// # Errors
+/// [`SimError`] of the static replays for dedicated samples, and of the walks.
+pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, SimError> {
+    let summary = &replayed.summary;
+    let empty = History::default();
+    let history = replayed.history.as_ref().unwrap_or(&empty);
+    let pool = pool_stats(source.trace, source.pool)?;
+    let calibration = match &source.calibration {
+        Some(options) => Some(evaluate(source.trace, options, &mut |_| {})?),
+        None => None,
+    };
+    let harm = harm::statement(HarmInput {
+        pool: &pool,
+        preemptions: summary.preemptions,
+        preempt_fraction: summary.preempt_cost_fraction,
+        simulated: source.simulated,
+    });
+    let notes = vec![
+        "Time is recorded time since the start of the replay. Efficiency is work done over the \
+         work of the same trainers on dedicated nodes that offer the same node-time; losses are \
+         samples lost over samples done. The pool's figures are of the trace from the start of \
+         the replay to its end, also where the trainers end earlier. Days are 24 hours from the \
+         start, named by the date on which they begin. Losses: nodes without a trainer are valued \
+         at what a node-second brings on dedicated nodes; what is left after all other losses is \
+         that sizes follow the pool, so that trainers work elsewhere on their scaling curves."
+            .to_owned(),
+    ];
+    Ok(Report {
+        title: "Lacuna: what idle nodes would have trained".to_owned(),
+        subtitle: format!(
+            "{}: {} nodes, {:.1} hours from {}; {}; at most {} trainers at a time",
+            source.name,
+            count(f64::from(pool.nodes)),
+            summary.hours,
+            from_history::date(summary.start),
+            if source.simulated {
+                "batch jobs placed by a simulated scheduler"
+            } else {
+                "idle nodes as recorded"
+            },
+            summary.settings.max_parallel
+        ),
+        answer: answer::of(summary, &pool, source.simulated),
+        caveats: source.notes.to_vec(),
+        figures: figures(summary, &pool),
+        settings: settings(summary),
+        pool: from_history::pool(history),
+        efficiency: efficiency(source, replayed, history)?,
+        days: from_history::days(history, source.trace.start(), source.pool.utc_offset_s),
+        trainers: from_history::trainers(history),
+        trainers_left_out: history.lives_left_out,
+        gantt: from_history::gantt(history),
+        holes: pool.lengths.clone(),
+        loss: Some(split(&summary.loss)),
+        calibration,
+        solves: bin_solves(
+            replayed
+                .solve_times
+                .bins()
+                .map(|(from, until, count)| (f64::midpoint(from, until), count)),
+        ),
+        pool_stats: Some(pool),
+        machine: source.machine.to_vec(),
+        harm,
+        notes,
+        ..Report::default()
+    })
+}
+
+/// The headline figures.
+fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    let rest = &pool.without_outages;
+    let (idle, p50, label) = match pool.has_outages() {
+        true => (rest.equivalent_nodes, rest.p50, ", without outages"),
+        false => (pool.equivalent_nodes, pool.idle.p50, ""),
+    };
+    let mut figures = vec![
+        row(
+            &format!("nodes idle on average{label}"),
+            format!("{idle:.1}"),
+        ),
+        row(&format!("median{label}"), count(f64::from(p50))),
+        row("efficiency U", percent(summary.efficiency, 2)),
+        row("hours replayed", format!("{:.2}", summary.hours)),
+        row(
+            "equivalent nodes (mean of the replay)",
+            format!("{:.1}", summary.equivalent_nodes),
+        ),
+        row("harvested node-hours", count(summary.harvested_node_hours)),
+        row("trainers done", count(summary.trainers_done as f64)),
+        row("samples trained", format!("{:.3e}", summary.samples)),
+        row(
+            "rescaling, of work done",
+            percent(summary.rescale_cost_fraction, 2),
+        ),
+        row(
+            "preemption, of work done",
+            percent(summary.preempt_cost_fraction, 2),
+        ),
+        row("preemptions", count(summary.preemptions as f64)),
+        row("rescales", count(summary.rescales as f64)),
+        row("events", count(summary.events as f64)),
+        row(
+            "time per decision (median)",
+            span(summary.solve_seconds.p50),
+        ),
+    ];
+    if let Some(fraction) = summary.zero_cost_fraction {
+        figures.insert(3, row("of the zero-cost bound", percent(fraction, 2)));
+    }
+    figures
+}
+
+/// The split of dedicated samples, with labels.
+fn split(loss: &Loss) -> LossSplit {
+    let parts = [
+        ("rescaling", LossKind::Rescale, loss.rescale),
+        ("preemption", LossKind::Preempt, loss.preempt),
+        ("nodes without a trainer", LossKind::Waiting, loss.waiting),
+        (
+            "nodes of trainers that were done",
+            LossKind::Idling,
+            loss.idling,
+        ),
+        ("scaling curve: sizes change", LossKind::Curve, loss.curve),
+    ];
+    LossSplit {
+        dedicated: loss.dedicated,
+        parts: parts
+            .map(|(label, kind, samples)| LossPart {
+                label: label.to_owned(),
+                kind,
+                samples,
+            })
+            .to_vec(),
+        done: loss.done,
+    }
+}
+
+/// The settings as labels and values.
+fn settings(summary: &Summary) -> Vec<(String, String)> {
+    let settings = &summary.settings;
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    vec![
+        row("policy", word(&settings.policy)),
+        row("horizon", settings.horizon.to_string()),
+        row("costs", format!("x {}", settings.cost_scale)),
+        row("objective", word(&settings.objective)),
+        row("trainers end", word(&settings.trainer_end)),
+        row("which nodes", word(&settings.node_choice)),
+        row("model", word(&settings.quirks)),
+        row("measured by", word(&settings.dedicated)),
+        row(
+            "starts",
+            if settings.charge_starts {
+                "charged"
+            } else {
+                "free"
+            }
+            .to_owned(),
+        ),
+        row("seed", settings.seed.to_string()),
+    ]
+}
+
+/// Efficiency from the start until each of at most [`POINTS`] moments.
+fn efficiency(
+    source: &Source<'_>,
+    replayed: &Replayed,
+    history: &History,
+) -> Result<Vec<(f64, f64)>, SimError> {
+    let end_s = replayed.summary.hours * 3600.0;
+    let mut curve = Vec::with_capacity(POINTS);
+    let (mut offered, mut before) = (0.0, (0.0, 0.0));
+    let mut due = 1;
+    for point in &history.points {
+        offered += before.1 * (point.at_s - before.0);
+        before = (point.at_s, point.pool_mean);
+        if point.at_s < end_s * due as f64 / POINTS as f64 || point.at_s <= 0.0 {
+            continue;
+        }
+        due = (point.at_s * POINTS as f64 / end_s) as usize + 1;
+        let dedicated = dedicated_samples(
+            source.trainers,
+            &replayed.summary.settings,
+            source.trace.start(),
+            point.at_s,
+            offered / point.at_s,
+        )?;
+        if dedicated > 0.0 {
+            curve.push((point.at_s, measure::efficiency(point.samples, dedicated)));
+        }
+    }
+    curve.push((end_s, replayed.summary.efficiency));
+    Ok(curve)
+}
+
+/// The name of a setting's value, as on the command line and in JSON.
+fn word(setting: &impl serde::Serialize) -> String {
+    let value = serde_json::to_value(setting).unwrap_or_default();
+    match value.as_str() {
+        Some(word) => word.to_owned(),
+        None => value.to_string(),
+    }
+}

@@ -1,0 +1,13 @@
+//! The tests of reports, in one binary so that the solver is linked once.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod common;
+mod hostile;
+mod of_replay;
+mod pages;
+mod pool;

@@ -1,0 +1,113 @@
+//! Errors of replays, walks and statistics.
+
+use std::path::PathBuf;
+
+use lacuna_model::{Timestamp, TrainerId};
+use lacuna_planner::check::Violation;
+use lacuna_planner::objective::ObjectiveError;
+use lacuna_schedlog::ReadError;
+use lacuna_timeline::batch::BatchError;
+
+/// Errors of replays, walks and statistics.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// A log that cannot be read.
+    #[error(transparent)]
+    Log(#[from] ReadError),
+    /// A machine that is invalid, or jobs that it cannot run.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A log of holes where a log of batch jobs is needed.
+    #[error("{path}: format {format} has records of nodes: expected batch jobs", path = path.display())]
+    NotJobs {
+        /// Path of the log.
+        path: PathBuf,
+        /// Format of the log.
+        format: &'static str,
+    },
+    /// A log without a batch job that ran.
+    #[error("{path}: none of its {records} records is of a job that ran", path = path.display())]
+    NoJobs {
+        /// Path of the log.
+        path: PathBuf,
+        /// Number of its records.
+        records: u64,
+    },
+    /// An empty list of trainers.
+    #[error("there are no trainers to replay")]
+    NoTrainers,
+    /// A trace that ends before the replay starts.
+    #[error("nothing to replay: the trace ends at {end}, before the start at {start}", end = end.unix_seconds(), start = start.unix_seconds())]
+    NothingLeft {
+        /// Requested start of the replay.
+        start: Timestamp,
+        /// End of the trace.
+        end: Timestamp,
+    },
+    /// A trace of more than 1,000 years, which only a damaged date explains.
+    #[error("the trace is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]
+    TooLong {
+        /// Length of the trace, years.
+        years: f64,
+        /// Start of the trace.
+        start: Timestamp,
+        /// End of the trace.
+        end: Timestamp,
+    },
+    /// A trainer beyond the limits of sizes and costs.
+    #[error("trainer {id}: {what} is {value}: expected at most {most}")]
+    Trainer {
+        /// The trainer.
+        id: TrainerId,
+        /// Name of the field.
+        what: &'static str,
+        /// Value of the field.
+        value: f64,
+        /// Largest accepted value.
+        most: f64,
+    },
+    /// Trainers of an endless list that end too fast for time to advance.
+    #[error(
+        "{events} trainers end within a second, {at_s} s after the start: in an endless list, or on the dedicated nodes that efficiency is measured by, each needs more work"
+    )]
+    Standstill {
+        /// Number of trainers that ended.
+        events: u64,
+        /// Time, seconds since the start.
+        at_s: f64,
+    },
+    /// A decision that breaks an invariant: a bug. Trainers and nodes are those of the decision.
+    #[error(
+        "the decision at event {event}, {at_s} s after the start, breaks an invariant: {violation}"
+    )]
+    Unsound {
+        /// The number of the event, from 0.
+        event: u64,
+        /// Time, seconds since the start.
+        at_s: f64,
+        /// The first violation.
+        violation: Violation<u32, u32>,
+    },
+    /// An event without a decision of the planner: a bug.
+    #[error("there is no decision at event {event}, {at_s} s after the start: {what}")]
+    Internal {
+        /// The number of the event, from 0.
+        event: u64,
+        /// Time, seconds since the start.
+        at_s: f64,
+        /// The fault, in words.
+        what: String,
+    },
+    /// An objective that is invalid for a trainer.
+    #[error(transparent)]
+    Objective(#[from] ObjectiveError),
+    /// An invalid setting.
+    #[error("{what}: expected {expected}")]
+    Setting {
+        /// Name of the setting.
+        what: &'static str,
+        /// Accepted values.
+        expected: &'static str,
+    },
+}

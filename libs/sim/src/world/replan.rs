@@ -1,0 +1,136 @@
+//! The decider decides at an event, and changes of size are charged.
+
+use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
+use lacuna_planner::objective::{Objective, State};
+use lacuna_trainer::account::{Change, Rates};
+
+use super::decide::{Decisions, Event};
+use super::member::Member;
+use super::run::World;
+use crate::{Quirks, SimError, published};
+
+impl World<'_> {
+    /// Updates the values of sizes, where they change with time.
+    pub(super) fn weigh(&mut self) -> Result<(), SimError> {
+        if self.active.iter().all(|member| member.kind.is_fixed()) {
+            return Ok(());
+        }
+        let now = self.now();
+        let service = &self.service;
+        let attained = |member: &Member| service.attained(member.owner, now);
+        let least = self
+            .active
+            .iter()
+            .map(attained)
+            .fold(f64::INFINITY, f64::min);
+        for member in &mut self.active {
+            if member.kind.is_fixed() {
+                continue;
+            }
+            let state = State {
+                now,
+                samples_left: member.work - member.ledger.done() + member.ledger.debt(),
+                attained: service.attained(member.owner, now),
+                least_attained: least,
+            };
+            member.kind.update(&mut member.values, &state)?;
+        }
+        Ok(())
+    }
+
+    /// Decides and charges changes. `ends` are the ends that oracle lookahead reveals, by node,
+    /// seconds since the start.
+    pub(super) fn replan(
+        &mut self,
+        decisions: &mut Decisions<'_, '_>,
+        ends: &[f64],
+    ) -> Result<(), SimError> {
+        self.weigh()?;
+        self.pool.sort();
+        let members = self.active.iter();
+        self.candidates.clear();
+        self.candidates
+            .extend(members.map(|m| m.kind.candidate(m.nodes, m.was_hit, m.values.as_ref())));
+        let users = (self.settings.objective == Objective::Fair).then(|| self.users());
+        let now_s = self.tally.now_s;
+        let seen = self
+            .observer
+            .as_mut()
+            .map(|observer| observer.look(now_s, ends));
+        self.holes.clear();
+        if let Some(seen) = seen {
+            let place = |&node: &u32| seen.places.get(node as usize).copied();
+            let places = self.pool.nodes().iter().map(place);
+            self.holes
+                .extend(places.map(|place| place.unwrap_or(u32::MAX)));
+        }
+        let lives: Vec<u32> = if decisions.shows() {
+            self.active.iter().map(|member| member.life).collect()
+        } else {
+            Vec::new()
+        };
+        let situation = Situation {
+            candidates: &self.candidates,
+            slots: self.pool.slots(),
+            users: users.as_ref(),
+            max_change: match (self.settings.quirks, self.settings.policy) {
+                // The limit is the published program's; its equal-share baseline has none.
+                (Quirks::Published, policy) if policy.maximises() => {
+                    Some(published::max_change(self.pool.len()))
+                }
+                _ => None,
+            },
+            foretold: seen.map(|seen| Foretold {
+                pool: &seen.pool,
+                holes: &self.holes,
+                known: &seen.known,
+                complete_s: self.settings.lookahead.seconds(),
+            }),
+            doubt: None,
+        };
+        let event = Event {
+            number: self.tally.events,
+            at_s: now_s,
+            lives: &lives,
+            nodes: self.pool.nodes(),
+        };
+        let decision = decisions.decide(&event, &situation)?;
+        self.pool.assign(&decision.owners);
+        self.charge_changes(&decision);
+        Ok(())
+    }
+
+    /// Gives trainers their new sizes and charges the changes. A hit trainer that the decision
+    /// restarts on other nodes is not charged again.
+    fn charge_changes(&mut self, decision: &Decision) {
+        let repooled = decision.foreseen.as_ref().map_or(&[][..], |f| &f.repooled);
+        let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
+        for ((j, member), &nodes) in members {
+            let was_hit = std::mem::take(&mut member.was_hit);
+            if nodes == member.nodes {
+                continue;
+            }
+            let restarts = was_hit && repooled.contains(&j);
+            let change = Change::planned(member.nodes, nodes, restarts);
+            let rates = Rates {
+                before: member.rate,
+                after: member.kind.rate(nodes),
+            };
+            let cost = member.charge(change, rates);
+            self.tally.rescale_cost += cost;
+            self.days.charge(self.tally.now_s, cost, 0.0);
+            self.tally.rescales += u64::from(member.nodes > 0);
+            self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
+            member.resize(nodes);
+        }
+    }
+
+    /// The owners of the active trainers.
+    fn users(&self) -> Users {
+        let owners = self.active.iter().map(|member| member.owner);
+        Users {
+            of: owners.map(|owner| owner as u32).collect(),
+            parts: Vec::new(),
+        }
+    }
+}
