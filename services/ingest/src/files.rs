@@ -5,25 +5,27 @@ use std::path::Path;
 
 use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
-use lacuna_schedlog::Window;
+use lacuna_trace::Window;
 use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::Pace;
 use lacuna_wire::time_text;
 
-use crate::player::Tape;
+use crate::trace_source::Trace;
 
 /// Reads the list of nodes and the recording.
 ///
 /// # Errors
 /// [`Misconfigured`], which names file, line and column.
-pub(crate) fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), Misconfigured> {
+pub(crate) fn read_files(
+    settings: &Ingest,
+) -> Result<(UnknownNodes, Option<Trace>), Misconfigured> {
     read(settings).map_err(|e| Misconfigured(e.to_string()))
 }
 
-fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), ServiceError> {
+fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Trace>), ServiceError> {
     let nodes = match &settings.nodes_file {
         Some(path) => {
-            let nodes = lacuna_schedlog::read_nodes(path)?;
+            let nodes = lacuna_trace::read_nodes(path)?;
             UnknownNodes::Refuse(nodes.into_iter().collect::<BTreeSet<_>>())
         }
         None => UnknownNodes::Accept,
@@ -63,25 +65,26 @@ fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
     Ok(told)
 }
 
-fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
-    let list = lacuna_schedlog::read_holes(&recording.path)?;
+fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
+    let list = lacuna_trace::read_holes(&recording.path)?;
     let order = recording
         .nodes_file
         .as_ref()
-        .map(|path| lacuna_schedlog::read_nodes(path))
+        .map(|path| lacuna_trace::read_nodes(path))
         .transpose()?;
     let chosen = recording
         .first_nodes
-        .map(|count| lacuna_schedlog::first_nodes(count, order.as_deref(), &list.records));
+        .map(|count| lacuna_trace::first_nodes(count, order.as_deref(), &list.records));
     let window = Window {
         start: recording.start,
         end: recording.end,
     };
     let planned = recording.planned_file.as_ref();
-    let planned = planned.map(|path| lacuna_schedlog::read_planned(path, &list.records));
+    let planned = planned.map(|path| lacuna_trace::read_planned(path, &list.records));
     let planned = planned.transpose()?.unwrap_or_default();
-    let moments = lacuna_schedlog::moments(&list.records, &planned.starts, chosen.as_ref(), window);
-    let last = moments.last().map(|m| m.at);
+    let batches =
+        lacuna_trace::event_batches(&list.records, &planned.starts, chosen.as_ref(), window);
+    let last = batches.last().map(|m| m.at);
     let recorded_end = list.end().or(last).ok_or("the recording has no holes")?;
     let end = recording
         .end
@@ -92,7 +95,7 @@ fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
         refused = ?list.refused,
         planned_starts = planned.starts.len(),
         planned_without_hole = planned.without_hole,
-        moments = moments.len(),
+        batches = batches.len(),
         end = %time_text::format(end),
         "recording read"
     );
@@ -103,8 +106,8 @@ fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
             wall_at: clock::wall(),
         },
     };
-    Ok(Tape {
-        moments,
+    Ok(Trace {
+        batches,
         end,
         pace,
         recording: fingerprint(recording)?,

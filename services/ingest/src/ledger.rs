@@ -83,7 +83,7 @@ pub struct Ledger {
     pub(crate) keeper: PoolKeeper,
     nodes: UnknownNodes,
     /// The nodes that a scheduler was seen to have, where external events may name no others.
-    sighted: Option<HashSet<NodeId>>,
+    observed: Option<HashSet<NodeId>>,
     /// Ids of events with their sources, as a hash with a key of this process: an id may be as long
     /// as its sender likes.
     seen: HashSet<u64>,
@@ -106,7 +106,7 @@ impl Ledger {
         let mut ledger = Self {
             keeper: PoolKeeper::new(nodes.clone()),
             nodes,
-            sighted: None,
+            observed: None,
             seen: HashSet::new(),
             order: VecDeque::new(),
             key: RandomState::new(),
@@ -121,14 +121,14 @@ impl Ledger {
     }
 
     /// External events may name no nodes from now on but those that a scheduler was seen to have.
-    pub fn believe_only_sighted(&mut self) {
-        self.sighted = Some(HashSet::new());
+    pub fn restrict_to_observed(&mut self) {
+        self.observed = Some(HashSet::new());
     }
 
     /// A scheduler was seen to have these nodes.
-    pub(crate) fn sight<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
-        if let Some(sighted) = &mut self.sighted {
-            sighted.extend(nodes.cloned());
+    pub(crate) fn observe<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
+        if let Some(observed) = &mut self.observed {
+            observed.extend(nodes.cloned());
         }
     }
 
@@ -152,7 +152,7 @@ impl Ledger {
             self.restored = Some(event.at);
         }
         self.learn_planned(&event.kind);
-        self.sight_told(&event.kind);
+        self.observe_published(&event.kind);
         self.keeper.step(event);
     }
 
@@ -160,7 +160,7 @@ impl Ledger {
     /// which nodes are idle, not when the others were taken, and no planned start.
     pub fn recall_past(&mut self, event: &NodeEvent) {
         self.learn_planned(&event.kind);
-        self.sight_told(&event.kind);
+        self.observe_published(&event.kind);
         if let EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }
         | EventKind::NodeDown { node, .. }
@@ -173,13 +173,13 @@ impl Ledger {
 
     /// What was published named nodes that there are: an event of one is not refused after a restart
     /// because its scheduler was not yet asked.
-    fn sight_told(&mut self, kind: &EventKind) {
+    fn observe_published(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::Snapshot { idle } => self.sight(idle.iter().map(|hole| &hole.node)),
+            EventKind::Snapshot { idle } => self.observe(idle.iter().map(|hole| &hole.node)),
             EventKind::NodeIdle { node }
             | EventKind::NodeBusy { node }
             | EventKind::NodeDown { node, .. }
-            | EventKind::NodeWanted { node, .. } => self.sight(std::iter::once(node)),
+            | EventKind::NodeWanted { node, .. } => self.observe(std::iter::once(node)),
             _ => {}
         }
     }
@@ -337,8 +337,8 @@ impl Ledger {
     }
 
     fn known(&self, node: &NodeId) -> Result<(), Refusal> {
-        let sighted = self.sighted.as_ref();
-        if self.keeper.knows(node) && sighted.is_none_or(|sighted| sighted.contains(node)) {
+        let observed = self.observed.as_ref();
+        if self.keeper.knows(node) && observed.is_none_or(|observed| observed.contains(node)) {
             Ok(())
         } else {
             Err(Refusal::UnknownNode { node: node.clone() })

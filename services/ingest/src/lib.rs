@@ -2,7 +2,7 @@
 //! recording, or from an adapter that asks or follows a living scheduler; they leave with numbers without gaps, and a full snapshot every few seconds.
 //!
 //! - [`ledger`]: numbering, refusing, remembering; no I/O
-//! - [`player`]: a recording in its three paces; no I/O
+//! - [`source`]: a recording in its three paces; no I/O
 //! - [`adapters`]: ask or follow a living scheduler
 //! - [`shell`]: reads and writes the bus
 
@@ -10,7 +10,7 @@ pub mod adapters;
 mod files;
 pub mod ledger;
 mod metrics;
-pub mod player;
+pub mod source;
 mod reconcile;
 mod recover;
 pub mod shell;

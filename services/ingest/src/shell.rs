@@ -1,4 +1,4 @@
-//! The shell: bus and clock in, ledger and player, bus out.
+//! The shell: bus and clock in, ledger and source, bus out.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use lacuna_wire::{address, external};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::adapters::{self, Kept, Sighting};
+use crate::adapters::{self, Observation, Receipt};
 use crate::files::read_files;
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
-use crate::player::{Out, Player};
+use crate::trace_source::{Message, TraceSource};
 use crate::takeover::{Begun, PAUSE, cause_of, take_over};
 use crate::writer::Writer;
 
@@ -60,22 +60,22 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
             "external events may name no nodes but those that the scheduler's adapter has seen: the \
              cluster is secured, and there is no ingest.nodes_file (ingest.any_node = true admits all)"
         );
-        empty.believe_only_sighted();
+        empty.restrict_to_observed();
     }
     let Some(begun) = take_over(&ctx, &empty, recorded.as_ref(), &metrics).await? else {
         return Ok(());
     };
     drop(recorded);
     let mut shell = Shell::new(&ctx, begun, metrics).await?;
-    let first = match &mut shell.player {
-        Some(player) => player.start(&mut shell.ledger),
-        None => vec![Out::Tick(real_time(&shell.ledger))],
+    let first = match &mut shell.source {
+        Some(source) => source.start(&mut shell.ledger),
+        None => vec![Message::Tick(real_time(&shell.ledger))],
     };
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
     let mut queue = ctx.bus.queue(&incoming).await?;
-    let mut sightings = adapters::start(&ctx, &listed)?;
-    go_on(&ctx, &alive, &mut shell, &mut queue, &mut sightings).await
+    let mut observations = adapters::start(&ctx, &listed)?;
+    go_on(&ctx, &alive, &mut shell, &mut queue, &mut observations).await
 }
 
 /// The loop.
@@ -84,7 +84,7 @@ async fn go_on(
     alive: &HealthCheck,
     shell: &mut Shell,
     queue: &mut Queue,
-    sightings: &mut Option<mpsc::Receiver<Sighting>>,
+    observations: &mut Option<mpsc::Receiver<Observation>>,
 ) -> Result<(), ServiceError> {
     let snapshot = address::snapshot(&ctx.cluster);
     let mut others = ctx.bus.follow(&snapshot, Start::Last).await?;
@@ -119,7 +119,7 @@ async fn go_on(
             }
             _ = snapshots.tick() => shell.snapshot(queue, &mut done).await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
-            Some(sighting) = seen(sightings) => shell.sighted(sighting).await,
+            Some(observation) = seen(observations) => shell.observed(observation).await,
             () = due => shell.play().await,
             delivery = queue.next() => {
                 let mut batch = vec![delivery?];
@@ -135,9 +135,9 @@ async fn go_on(
 }
 
 /// What the adapter has seen next; nothing, for ever, without one.
-async fn seen(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighting> {
-    match sightings {
-        Some(sightings) => sightings.recv().await,
+async fn seen(observations: &mut Option<mpsc::Receiver<Observation>>) -> Option<Observation> {
+    match observations {
+        Some(observations) => observations.recv().await,
         None => std::future::pending().await,
     }
 }
@@ -147,7 +147,7 @@ pub(crate) struct Shell {
     writer: Writer,
     stop: CancellationToken,
     ledger: Ledger,
-    player: Option<Player>,
+    source: Option<TraceSource>,
     metrics: Metrics,
     settled: Subscription<Settled>,
     /// The newest tick published.
@@ -166,7 +166,7 @@ impl Shell {
             writer: begun.writer,
             stop: ctx.shutdown.clone(),
             ledger: begun.ledger,
-            player: begun.player,
+            source: begun.source,
             metrics,
             clock: None,
             newest: String::new(),
@@ -181,7 +181,7 @@ impl Shell {
 
     /// Waits until the recording has something to say by time; for ever if it has not.
     fn wait(&self) -> impl Future<Output = ()> + use<> {
-        let due = self.player.as_ref().and_then(Player::due);
+        let due = self.source.as_ref().and_then(TraceSource::due);
         let rate = match self.clock.as_ref().map(|c| c.pace) {
             Some(Pace::Scaled { rate, .. }) => rate,
             _ => 1.0,
@@ -201,20 +201,20 @@ impl Shell {
 
     async fn play(&mut self) {
         let now = self.now();
-        let Some(player) = &mut self.player else {
+        let Some(source) = &mut self.source else {
             return;
         };
-        let lag = player.due().map_or(0.0, |due| now.since(due).as_secs_f64());
+        let lag = source.due().map_or(0.0, |due| now.since(due).as_secs_f64());
         self.metrics.lag.set(lag.max(0.0));
-        let out = player.poll(now, MOMENTS, &mut self.ledger);
+        let out = source.poll(now, MOMENTS, &mut self.ledger);
         self.publish(out, "", Stopwatch::start()).await;
     }
 
     async fn settle(&mut self, answer: &Settled) {
-        let Some(player) = &mut self.player else {
+        let Some(source) = &mut self.source else {
             return;
         };
-        let out = player.settled(answer, &mut self.ledger);
+        let out = source.settled(answer, &mut self.ledger);
         self.publish(out, "", Stopwatch::start()).await;
     }
 
@@ -283,28 +283,28 @@ impl Shell {
     }
 
     /// Publishes what an adapter has seen and nobody knew.
-    async fn sighted(&mut self, sighting: Sighting) {
-        let Sighting {
+    async fn observed(&mut self, observation: Observation) {
+        let Observation {
             at,
             nodes,
-            promises,
+            planned,
             done,
-        } = sighting;
+        } = observation;
         let unseen = self.ledger.unseen(&nodes);
-        let events = self.ledger.reconcile(&nodes, &promises, at);
+        let events = self.ledger.reconcile(&nodes, &planned, at);
         let events: Vec<_> = events.into_iter().map(|e| (e, String::new())).collect();
         let stored = self.store(&events).await;
         // An adapter that has ended need not know.
-        let _ = done.send(Kept { stored, unseen });
+        let _ = done.send(Receipt { stored, unseen });
     }
 
     /// Publishes in order: events first reach their stream, then the tick that follows them.
-    async fn publish(&mut self, out: Vec<Out>, correlation: &str, since: Stopwatch) {
+    async fn publish(&mut self, out: Vec<Message>, correlation: &str, since: Stopwatch) {
         let mut events = Vec::new();
         for message in out {
             match message {
-                Out::Event(event) => events.push((event, correlation.to_owned())),
-                Out::Tick(tick) => {
+                Message::Event(event) => events.push((event, correlation.to_owned())),
+                Message::Tick(tick) => {
                     self.store(&std::mem::take(&mut events)).await;
                     self.tick(tick).await;
                 }
@@ -397,7 +397,7 @@ impl Shell {
 
     /// In lock step, a tick without an answer is said again.
     async fn repeat_unanswered(&mut self) {
-        let waiting = self.player.as_ref().is_some_and(|p| !p.ended());
+        let waiting = self.source.as_ref().is_some_and(|p| !p.ended());
         if waiting
             && self
                 .clock
@@ -424,9 +424,9 @@ impl Shell {
         let now = self.now();
         // A snapshot must not claim a time whose events are still to come.
         let behind = self
-            .player
+            .source
             .as_ref()
-            .and_then(Player::due)
+            .and_then(TraceSource::due)
             .is_some_and(|due| due <= now)
             || self.backlog;
         let at = if behind || self.clock.is_none() {

@@ -15,7 +15,7 @@ use lacuna_wire::address;
 
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::player::{Player, Tape};
+use crate::trace_source::{Trace, TraceSource};
 use crate::recover::recover;
 use crate::writer::Writer;
 
@@ -25,7 +25,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// What a process that has begun works with.
 pub(crate) struct Begun {
     pub ledger: Ledger,
-    pub player: Option<Player>,
+    pub source: Option<TraceSource>,
     pub writer: Writer,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Begun {
 pub(crate) async fn take_over(
     ctx: &Context,
     empty: &Ledger,
-    recorded: Option<&Tape>,
+    recorded: Option<&Trace>,
     metrics: &Metrics,
 ) -> Result<Option<Begun>, ServiceError> {
     let event = address::event(&ctx.cluster);
@@ -47,8 +47,8 @@ pub(crate) async fn take_over(
         let mut ledger = empty.clone();
         let snapshot = base.as_ref().map(|b| &b.message);
         let found = recover(&ctx.bus, &mut ledger, snapshot, floor).await?;
-        let player = match recorded {
-            Some(tape) => Some(Player::begin(tape.clone(), found.clock, &mut ledger)),
+        let source = match recorded {
+            Some(trace) => Some(TraceSource::begin(trace.clone(), found.clock, &mut ledger)),
             None => {
                 if found.clock.is_some_and(|tick| !tick.recording.is_empty()) {
                     // The nodes of a recording are not ours.
@@ -83,7 +83,7 @@ pub(crate) async fn take_over(
         }
         return Ok(Some(Begun {
             ledger,
-            player,
+            source,
             writer,
         }));
     }

@@ -1,8 +1,7 @@
 //! What is done as time passes.
 
 use lacuna_model::{NodeId, Span, Timestamp};
-
-use crate::job::Stage;
+use lacuna_scheduler::job::Stage;
 
 use super::listing::Cancel;
 use super::place::{Phase, Pilot};

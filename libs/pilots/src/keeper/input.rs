@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_scheduler::job::{End, JobId, Listed};
+use lacuna_scheduler::submit::Refusal;
 
-use crate::job::{End, JobId, Listed};
 use crate::settings::Mode;
 
 /// Which submission an answer belongs to.
@@ -29,63 +30,6 @@ pub struct Limits {
     pub at_most: Option<u32>,
     /// Whether no more pilots are submitted.
     pub no_growth: bool,
-}
-
-/// Why a submission came to nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// What kind of reason.
-    pub cause: Cause,
-    /// The scheduler's words.
-    pub text: String,
-}
-
-/// Kinds of reasons for which a submission comes to nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// This node cannot be had.
-    Node,
-    /// We may not submit at all: account, partition, permission.
-    Denied,
-    /// There is no such program here.
-    Missing,
-    /// We have too many jobs or requests.
-    Busy,
-    /// The scheduler did not answer, or not in time: the job may exist.
-    Unreachable,
-    /// Something else: the job may exist.
-    Unclear,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Node,
-        Self::Denied,
-        Self::Missing,
-        Self::Busy,
-        Self::Unreachable,
-        Self::Unclear,
-    ];
-
-    /// A word for it, for logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Denied => "denied",
-            Self::Missing => "missing",
-            Self::Busy => "busy",
-            Self::Unreachable => "unreachable",
-            Self::Unclear => "unclear",
-        }
-    }
-
-    /// Whether the job may exist nevertheless.
-    #[must_use]
-    pub const fn unsure(self) -> bool {
-        matches!(self, Self::Unreachable | Self::Unclear)
-    }
 }
 
 /// What the keeper hears.

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, Timestamp};
-
-use crate::job::{JobId, Listed, Stage};
+use lacuna_scheduler::job::{JobId, Listed, Stage};
 
 use super::place::{Phase, Pilot};
 use super::{Effect, Keeper, Mode, Note, Ticket};

@@ -31,13 +31,14 @@ mod settings;
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_scheduler::job::JobId;
 
-pub use input::{Cause, Effect, Input, Limits, Note, Offer, Refusal, Ticket};
+pub use input::{Effect, Input, Limits, Note, Offer, Ticket};
+pub use lacuna_scheduler::submit::{Cause, Refusal};
 pub use settings::Settings;
 
 pub use crate::settings::Mode;
 
-use crate::job::JobId;
 use listing::Asked;
 use place::{Phase, Place};
 

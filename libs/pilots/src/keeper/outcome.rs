@@ -1,8 +1,7 @@
 //! What became of a submission, and how a pilot ended.
 
 use lacuna_model::{NodeId, Span, Timestamp};
-
-use crate::job::{End, JobId};
+use lacuna_scheduler::job::{End, JobId};
 
 use super::place::Phase;
 use super::{Cause, Effect, Keeper, Note, Refusal, Ticket};

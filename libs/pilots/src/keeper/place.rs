@@ -1,8 +1,7 @@
 //! One node as the keeper sees it.
 
 use lacuna_model::{Span, Timestamp};
-
-use crate::job::{JobId, Stage};
+use lacuna_scheduler::job::{JobId, Stage};
 
 use super::Ticket;
 

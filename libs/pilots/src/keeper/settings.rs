@@ -1,8 +1,8 @@
 //! What the keeper goes by.
 
 use lacuna_model::Span;
+use lacuna_scheduler::job::Owner;
 
-use crate::job::Owner;
 use crate::settings::Pace;
 
 /// What the keeper goes by.

@@ -1,7 +1,7 @@
 //! One test for each way in which neighbours went wrong.
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_pilots::job::{End, JobId, Listed, Stage};
+use lacuna_scheduler::job::{End, JobId, Listed, Stage};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };

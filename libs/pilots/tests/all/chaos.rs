@@ -1,7 +1,7 @@
 //! Random schedules.
 
 use lacuna_model::Span;
-use lacuna_pilots::job::{End, Stage};
+use lacuna_scheduler::job::{End, Stage};
 use lacuna_pilots::keeper::{Input, Mode, Settings};
 use lacuna_pilots::settings::Pace;
 use rand::RngExt;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_pilots::job::{End, JobId, Listed, Owner, Stage};
+use lacuna_scheduler::job::{End, JobId, Listed, Owner, Stage};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };

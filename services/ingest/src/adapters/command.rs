@@ -2,7 +2,7 @@
 
 use lacuna_model::Span;
 use lacuna_runtime::command::{self, Bounds, CommandError, Ended};
-use lacuna_schedlog::living::AnswerError;
+use lacuna_scheduler::AnswerError;
 use tokio::process::Command;
 
 /// The longest answer, bytes: a hundred thousand jobs are some 20 MB.

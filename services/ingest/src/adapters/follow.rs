@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use lacuna_runtime::Misconfigured;
-use lacuna_schedlog::tail::{BEFORE, HEAD, Next, Order, Place, Seen, Tail, TailCounts};
+use lacuna_trace::tail::{BEFORE, HEAD, Next, Order, Place, Seen, Tail, TailCounts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{ServiceError, clock};
-use lacuna_schedlog::living::settings::Lsf;
-use lacuna_schedlog::living::{LsfEvents, LsfState, Standing};
+use lacuna_scheduler::settings::Lsf;
+use lacuna_scheduler::{LsfEvents, LsfState, NodeStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::follow::{Follower, load, save};
@@ -74,7 +74,7 @@ impl Adapter {
             } else {
                 begun = true;
                 let _ = self.events.changes();
-                let all = self.events.standings(&self.nodes);
+                let all = self.events.statuses(&self.nodes);
                 let now = clock::wall();
                 self.tell(now, all).await;
             }
@@ -122,15 +122,15 @@ impl Adapter {
         self.tell(at, changes).await;
     }
 
-    async fn tell(&mut self, at: Timestamp, nodes: Vec<(NodeId, Standing)>) {
-        let all = self.events.standings(&self.nodes);
+    async fn tell(&mut self, at: Timestamp, nodes: Vec<(NodeId, NodeStatus)>) {
+        let all = self.events.statuses(&self.nodes);
         self.source
             .metrics
-            .count(all.iter().map(|(_, standing)| standing));
+            .count(all.iter().map(|(_, status)| status));
         let stored = match nodes.is_empty() {
             true => true,
             false => {
-                let kept = self.source.tell(at, nodes, Vec::new()).await;
+                let kept = self.source.send(at, nodes, Vec::new()).await;
                 kept.is_some_and(|kept| kept.stored)
             }
         };

@@ -1,9 +1,9 @@
 //! What the adapter of a scheduler counts.
 
 use lacuna_runtime::metrics::{self, Error, Registry};
-use lacuna_schedlog::FieldError;
-use lacuna_schedlog::living::Standing;
-use lacuna_schedlog::tail::TailCounts;
+use lacuna_trace::FieldError;
+use lacuna_scheduler::NodeStatus;
+use lacuna_trace::tail::TailCounts;
 use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 use super::command::REASONS;
@@ -13,7 +13,7 @@ use super::pacer::Breaker;
 const BOUNDS: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
 
 /// Standings as labels.
-const STANDINGS: [&str; 4] = ["hole", "wanted", "taken", "unusable"];
+const STATUSES: [&str; 4] = ["hole", "wanted", "taken", "unusable"];
 
 /// What the adapter of a scheduler counts.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct SchedulerMetrics {
     pub nodes: GaugeVec,
     /// Nodes missing in the newest answer and not yet taken for gone.
     pub missing: IntGauge,
-    /// Nodes that the scheduler has not heard from, which keep their standing for a while.
+    /// Nodes that the scheduler has not heard from, which keep their status for a while.
     pub silent: IntGauge,
     /// Planned starts passed on to forecasts.
     pub promises: IntGauge,
@@ -118,8 +118,8 @@ impl SchedulerMetrics {
                 made.failures.with_label_values(&[command, reason]);
             }
         }
-        for standing in STANDINGS {
-            made.nodes.with_label_values(&[standing]);
+        for status in STATUSES {
+            made.nodes.with_label_values(&[status]);
         }
         Ok(made)
     }
@@ -133,22 +133,22 @@ impl SchedulerMetrics {
         });
     }
 
-    /// Counts nodes by standing.
-    pub(crate) fn count<'a>(&self, standings: impl Iterator<Item = &'a Standing>) {
-        let mut counts = [0.0_f64; STANDINGS.len()];
-        for standing in standings {
-            let place = match standing {
-                Standing::Hole => 0,
-                Standing::Wanted { .. } => 1,
-                Standing::Taken => 2,
-                Standing::Unusable { .. } => 3,
+    /// Counts nodes by status.
+    pub(crate) fn count<'a>(&self, statuses: impl Iterator<Item = &'a NodeStatus>) {
+        let mut counts = [0.0_f64; STATUSES.len()];
+        for status in statuses {
+            let place = match status {
+                NodeStatus::Hole => 0,
+                NodeStatus::Wanted { .. } => 1,
+                NodeStatus::Taken => 2,
+                NodeStatus::Unusable { .. } => 3,
             };
             if let Some(count) = counts.get_mut(place) {
                 *count += 1.0;
             }
         }
-        for (standing, count) in STANDINGS.iter().zip(counts) {
-            self.nodes.with_label_values(&[standing]).set(count);
+        for (status, count) in STATUSES.iter().zip(counts) {
+            self.nodes.with_label_values(&[status]).set(count);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Adapters of live schedulers (Slurm, PBS, LSF): each polls or follows one.
 //!
-//! An adapter makes no events but sightings: what nodes are at a moment. `reconcile` compares a
-//! sighting with the ledger, and the difference becomes events. So a hook's newer word holds, and a
-//! repeated or failed answer changes nothing. The answers are read in `schedlog::living`, the one
+//! An adapter makes no events but observations: what nodes are at a moment. `reconcile` compares a
+//! observation with the ledger, and the difference becomes events. So a hook's newer word holds, and a
+//! repeated or failed answer changes nothing. The answers are read in `lacuna_scheduler`, the one
 //! reader of each scheduler's answers.
 
 pub(crate) mod command;
@@ -16,8 +16,8 @@ mod source;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
-use lacuna_schedlog::living::settings::Polling;
-use lacuna_schedlog::living::{Held, LsfState, Promise, Standing};
+use lacuna_scheduler::settings::Polling;
+use lacuna_scheduler::{LsfState, NodeStatus, PlannedJob, RunningJobs};
 use lacuna_timeline::UnknownNodes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,20 +27,20 @@ use source::Source;
 
 /// What an adapter has seen.
 #[derive(Debug)]
-pub struct Sighting {
+pub struct Observation {
     /// The moment that it speaks of. What is known to have happened later holds.
     pub at: Timestamp,
     /// What nodes are; of nodes that are not listed nothing is said.
-    pub nodes: Vec<(NodeId, Standing)>,
+    pub nodes: Vec<(NodeId, NodeStatus)>,
     /// Promises that are new, changed or withdrawn.
-    pub promises: Vec<Promise>,
+    pub planned: Vec<PlannedJob>,
     /// Told when all that came of it is kept.
-    pub done: oneshot::Sender<Kept>,
+    pub done: oneshot::Sender<Receipt>,
 }
 
-/// What has become of a sighting.
+/// What has become of a observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct Receipt {
     /// Whether a stream keeps all that came of it.
     pub stored: bool,
     /// Nodes that are idle as far as is known, and of which it did not speak.
@@ -57,9 +57,9 @@ const WAITING: usize = 4;
 pub(crate) fn start(
     ctx: &Context,
     nodes: &UnknownNodes,
-) -> Result<Option<mpsc::Receiver<Sighting>>, ServiceError> {
+) -> Result<Option<mpsc::Receiver<Observation>>, ServiceError> {
     let settings = &ctx.config.ingest;
-    let (to, sightings) = mpsc::channel(WAITING);
+    let (to, observations) = mpsc::channel(WAITING);
     // A program that nobody can kill, or a file system that hangs, shows by silence.
     let make = |name: &'static str, commands: &[&str], silence| -> Result<_, ServiceError> {
         let metrics = SchedulerMetrics::new(&ctx.registry, commands)?;
@@ -76,7 +76,7 @@ pub(crate) fn start(
     } else if let Some(pbs) = settings.pbs.clone() {
         let zone = zone(pbs.time_zone.as_deref())?;
         // Read once more by the adapter: what cannot be read ends the service here.
-        follow::load::<Held>(pbs.following.state_file.as_deref())?;
+        follow::load::<RunningJobs>(pbs.following.state_file.as_deref())?;
         let source = make("pbs", &["pbsnodes"], silence(&pbs.polling))?;
         let follow = FollowMetrics::new(&ctx.registry)?;
         ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
@@ -101,7 +101,7 @@ pub(crate) fn start(
     } else {
         return Ok(None);
     }
-    Ok(Some(sightings))
+    Ok(Some(observations))
 }
 
 /// After so long without a look at its file the adapter of LSF is taken to hang.

@@ -9,7 +9,7 @@
 //! - P4 At least as much time passes without a request as the last cycle took.
 
 use lacuna_model::Span;
-use lacuna_schedlog::living::settings::Polling;
+use lacuna_scheduler::settings::Polling;
 
 /// So many slow cycles in a row open the breaker.
 const SLOW_IN_ROW: u32 = 3;

@@ -10,8 +10,10 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::settings::{Marks, Pbs};
-use lacuna_schedlog::living::{Absence, Held, PbsNode, PbsRecords, Standing, pbs, pbs_standing};
+use lacuna_scheduler::settings::{Marks, Pbs};
+use lacuna_scheduler::{
+    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs, pbs_node_status,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
@@ -46,7 +48,7 @@ pub(crate) struct Adapter {
     follower: Option<Follower>,
     /// The newest answer of `pbsnodes`.
     nodes: BTreeMap<NodeId, PbsNode>,
-    absence: Absence,
+    missing: MissingNodes,
 }
 
 impl Adapter {
@@ -59,14 +61,14 @@ impl Adapter {
         follow: FollowMetrics,
     ) -> Result<Self, ServiceError> {
         let marks = settings.pilots.clone();
-        let (place, held): (_, Held) = load(settings.following.state_file.as_deref())?;
+        let (place, running): (_, RunningJobs) = load(settings.following.state_file.as_deref())?;
         let follower = settings
             .accounting
             .as_ref()
             .map(|path| Follower::new(path, place));
         Ok(Self {
-            records: PbsRecords::new(marks.clone(), zone, held),
-            absence: Absence::new(settings.absent_after),
+            records: PbsRecords::new(marks.clone(), zone, running),
+            missing: MissingNodes::new(settings.absent_after),
             marks,
             source,
             follow,
@@ -160,25 +162,28 @@ impl Adapter {
         // Of a node that PBS has not heard from nothing is said; it counts as missing.
         let (unclear, nodes): (Vec<PbsNode>, Vec<PbsNode>) =
             nodes.into_iter().partition(PbsNode::is_unclear);
-        let (gone, missing) = self.absence.take(nodes.iter().map(|node| &node.node));
+        let (gone, missing) = self.missing.take(nodes.iter().map(|node| &node.node));
         drop(unclear);
-        let held = self.records.held();
-        let judged = |node: &PbsNode| (node.node.clone(), pbs_standing(node, held, &self.marks));
-        let mut said: Vec<(NodeId, Standing)> = nodes.iter().map(judged).collect();
+        let running = self.records.running();
+        let classify = |node: &PbsNode| {
+            let status = pbs_node_status(node, running, &self.marks);
+            (node.node.clone(), status)
+        };
+        let mut statuses: Vec<(NodeId, NodeStatus)> = nodes.iter().map(classify).collect();
         for (node, reason) in gone {
             self.nodes.remove(&node);
-            said.push((node, Standing::Unusable { reason }));
+            statuses.push((node, NodeStatus::Unusable { reason }));
         }
         let metrics = &self.source.metrics;
-        metrics.count(said.iter().map(|(_, standing)| standing));
+        metrics.count(statuses.iter().map(|(_, status)| status));
         metrics
             .missing
             .set(i64::try_from(missing).unwrap_or(i64::MAX));
         for node in nodes {
             self.nodes.insert(node.node.clone(), node);
         }
-        if let Some(kept) = self.source.tell(at, said, Vec::new()).await {
-            self.absence.expect(kept.unseen);
+        if let Some(receipt) = self.source.send(at, statuses, Vec::new()).await {
+            self.missing.expect(receipt.unseen);
         }
     }
 
@@ -212,14 +217,14 @@ impl Adapter {
         }
         self.follow.lines.inc_by(batch.lines.len() as u64);
         let mut stored = true;
-        let changes = self.records.held().changes();
+        let changes = self.records.running().changes();
         if let Some(newest) = newest.filter(|_| !changes.is_empty()) {
             let at = moment(newest, clock::wall());
             let nodes = changes
                 .into_iter()
-                .filter_map(|(node, standing)| self.now(node, standing))
+                .filter_map(|(node, status)| self.now(node, status))
                 .collect();
-            let kept = self.source.tell(at, nodes, Vec::new()).await;
+            let kept = self.source.send(at, nodes, Vec::new()).await;
             stored = kept.is_some_and(|kept| kept.stored);
         }
         if !batch.lines.is_empty() && stored {
@@ -230,9 +235,9 @@ impl Adapter {
     }
 
     /// What a node is whose jobs have changed, if that can be said.
-    fn now(&mut self, node: NodeId, standing: Standing) -> Option<(NodeId, Standing)> {
-        if standing == Standing::Taken {
-            return Some((node, standing));
+    fn now(&mut self, node: NodeId, status: NodeStatus) -> Option<(NodeId, NodeStatus)> {
+        if status == NodeStatus::Taken {
+            return Some((node, status));
         }
         // Without jobs of others it is a hole if nothing else speaks against it.
         let mut known = self.nodes.get(&node)?.clone();
@@ -241,14 +246,14 @@ impl Adapter {
             .state
             .replace("job-busy", "free")
             .replace("job-exclusive", "free");
-        let standing = pbs_standing(&known, self.records.held(), &self.marks);
-        (standing == Standing::Hole).then_some((node, standing))
+        let status = pbs_node_status(&known, self.records.running(), &self.marks);
+        (status == NodeStatus::Hole).then_some((node, status))
     }
 
     fn keep(&mut self, follower: &Follower) {
         let path: Option<PathBuf> = self.settings.following.state_file.clone();
-        let held = self.records.held();
-        if let Err(error) = save(path.as_deref(), follower.place(), held) {
+        let running = self.records.running();
+        if let Err(error) = save(path.as_deref(), follower.place(), running) {
             self.follow.unsaved(&error);
         }
     }

@@ -1,13 +1,13 @@
 //! Asks a living Slurm: `sinfo`, then `squeue`, in each cycle.
 //!
 //! Nodes come first: whatever changes between the two answers then makes a node look less free
-//! than it is (see `standing` in `schedlog::living`), never more.
+//! than it is (see `standing` in `lacuna_scheduler`), never more.
 
 use jiff::tz::TimeZone;
 use lacuna_model::Span;
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::settings::{Answers, Slurm};
-use lacuna_schedlog::living::{AnswerError, JobReport, NodeReport, Watch, json, sinfo, squeue};
+use lacuna_scheduler::settings::{Answers, Slurm};
+use lacuna_scheduler::{AnswerError, JobReport, NodeReport, Tracker, json, sinfo, squeue};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
@@ -40,7 +40,7 @@ impl Poller {
 
     async fn go_on(&mut self) -> Result<(), ServiceError> {
         let settings = &self.settings;
-        let mut watch = Watch::new(settings.clone(), []);
+        let mut tracker = Tracker::new(settings.clone(), []);
         let mut pacer = Pacer::new(settings.polling.clone());
         let since = Stopwatch::start();
         loop {
@@ -56,17 +56,17 @@ impl Poller {
             let failed = answer.is_err();
             match answer {
                 Ok((nodes, jobs)) => {
-                    let sight = watch.take(&nodes, &jobs);
+                    let result = tracker.take(&nodes, &jobs);
                     self.source.answered();
                     let metrics = &self.source.metrics;
-                    metrics.count(sight.nodes.iter().map(|(_, standing)| standing));
+                    metrics.count(result.nodes.iter().map(|(_, status)| status));
                     let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
-                    metrics.missing.set(number(sight.missing));
-                    metrics.silent.set(number(sight.silent));
-                    metrics.promises.set(number(watch.promises()));
-                    let told = self.source.tell(at, sight.nodes, sight.promises);
+                    metrics.missing.set(number(result.missing));
+                    metrics.silent.set(number(result.silent));
+                    metrics.promises.set(number(tracker.planned()));
+                    let told = self.source.send(at, result.nodes, result.planned);
                     if let Some(kept) = told.await {
-                        watch.expect(kept.unseen);
+                        tracker.expect(kept.unseen);
                     }
                 }
                 Err(failure) => self.failed(&failure),

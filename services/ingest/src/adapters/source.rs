@@ -2,18 +2,18 @@
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{HealthCheck, Stopwatch, clock};
-use lacuna_schedlog::living::{Promise, Standing};
+use lacuna_scheduler::{NodeStatus, PlannedJob};
 use tokio::sync::{mpsc, oneshot};
 
 use super::metrics::SchedulerMetrics;
-use super::{Kept, Sighting};
+use super::{Receipt, Observation};
 
-/// A source of sightings.
+/// A source of observations.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The scheduler's name, in lower case.
     name: &'static str,
-    to: mpsc::Sender<Sighting>,
+    to: mpsc::Sender<Observation>,
     pub(crate) metrics: SchedulerMetrics,
     health: HealthCheck,
     /// Since the newest answer, or the beginning.
@@ -25,7 +25,7 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn new(
         name: &'static str,
-        to: mpsc::Sender<Sighting>,
+        to: mpsc::Sender<Observation>,
         metrics: SchedulerMetrics,
         health: HealthCheck,
     ) -> Self {
@@ -39,22 +39,22 @@ impl Source {
         }
     }
 
-    /// Hands a sighting to the shell and waits until all that came of it is kept, which may be
+    /// Hands a observation to the shell and waits until all that came of it is kept, which may be
     /// late while the bus is gone. Nothing: the service ends.
-    pub(crate) async fn tell(
+    pub(crate) async fn send(
         &self,
         at: Timestamp,
-        nodes: Vec<(NodeId, Standing)>,
-        promises: Vec<Promise>,
-    ) -> Option<Kept> {
+        nodes: Vec<(NodeId, NodeStatus)>,
+        planned: Vec<PlannedJob>,
+    ) -> Option<Receipt> {
         let (done, kept) = oneshot::channel();
-        let sighting = Sighting {
+        let observation = Observation {
             at,
             nodes,
-            promises,
+            planned,
             done,
         };
-        self.to.send(sighting).await.ok()?;
+        self.to.send(observation).await.ok()?;
         kept.await.ok()
     }
 

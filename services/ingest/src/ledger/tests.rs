@@ -201,7 +201,7 @@ fn a_recalled_ledger_goes_on_where_the_other_was() {
 #[test]
 fn where_keys_are_in_use_a_name_is_a_node_when_its_scheduler_has_it() {
     let mut l = ledger();
-    l.believe_only_sighted();
+    l.restrict_to_observed();
     assert_eq!(
         take(&mut l, &said("1", "idle", "a", 10)),
         Err("unknown_node")
@@ -214,7 +214,7 @@ fn where_keys_are_in_use_a_name_is_a_node_when_its_scheduler_has_it() {
     );
     // After a restart what was published is known.
     let mut second = ledger();
-    second.believe_only_sighted();
+    second.restrict_to_observed();
     second.recall(&l.snapshot(Timestamp::from_unix(12)));
     assert!(take(&mut second, &said("4", "busy", "a", 20)).is_ok());
 }

@@ -12,7 +12,7 @@ use lacuna_runtime::{
     Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, ServiceError, Start,
     Tasks,
 };
-use lacuna_schedlog::living::settings::{Marks, Polling, Slurm};
+use lacuna_scheduler::settings::{Marks, Polling, Slurm};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use tokio_util::sync::CancellationToken;

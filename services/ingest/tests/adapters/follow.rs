@@ -6,7 +6,7 @@ use std::path::Path;
 use lacuna_model::{EventKind, Span};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Config, Misconfigured};
-use lacuna_schedlog::living::settings::{Following, Lsf, Marks, Pbs};
+use lacuna_scheduler::settings::{Following, Lsf, Marks, Pbs};
 use lacuna_testkit::TestNats;
 
 use super::common::{Ear, Fake, Service, fast};

@@ -1,6 +1,6 @@
 //! A Slurm that answers in JSON, as slurmrestd does.
 
-use lacuna_schedlog::living::settings::Answers;
+use lacuna_scheduler::settings::Answers;
 use lacuna_testkit::TestNats;
 
 use super::common::{Ear, Fake, Service};

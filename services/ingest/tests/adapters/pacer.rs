@@ -2,7 +2,7 @@
 
 use lacuna_ingest_service::adapters::pacer::{Breaker, Cycle, Pacer};
 use lacuna_model::Span;
-use lacuna_schedlog::living::settings::Polling;
+use lacuna_scheduler::settings::Polling;
 
 fn cycle(failed: bool, slowest_ms: i64) -> Cycle {
     Cycle {
