@@ -1,4 +1,4 @@
-//! The files that the configuration names: the list of nodes and the recording.
+//! The files that the configuration names: the list of nodes and the trace.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,10 +12,10 @@ use lacuna_wire::time_text;
 
 use crate::trace_source::Trace;
 
-/// Reads the list of nodes and the recording.
+/// Reads the list of nodes and the trace.
 ///
 /// # Errors
-/// [`Misconfigured`], which names file, line and column.
+/// [`Misconfigured`] with file, line and column.
 pub(crate) fn read_files(
     settings: &Ingest,
 ) -> Result<(UnknownNodes, Option<Trace>), Misconfigured> {
@@ -38,31 +38,31 @@ fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Trace>), ServiceError
     Ok((nodes, recorded))
 }
 
-/// What distinguishes a recording: the file by its name and size, and what of it is played.
+/// Identity of a trace: name and size of its files, and the chosen part.
 fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
     let name = |path: &Path| {
         let name = path.file_name().unwrap_or(path.as_os_str());
         name.to_string_lossy().into_owned()
     };
     let size = std::fs::metadata(&recording.path)?.len();
-    let mut told = format!("{} {size} B", name(&recording.path));
+    let mut text = format!("{} {size} B", name(&recording.path));
     if let Some(planned) = &recording.planned_file {
         let size = std::fs::metadata(planned)?.len();
-        told += &format!(", planned starts {} {size} B", name(planned));
+        text += &format!(", planned starts {} {size} B", name(planned));
     }
     if let Some(start) = recording.start {
-        told += &format!(", from {}", time_text::format(start));
+        text += &format!(", from {}", time_text::format(start));
     }
     if let Some(end) = recording.end {
-        told += &format!(", until {}", time_text::format(end));
+        text += &format!(", until {}", time_text::format(end));
     }
     if let Some(count) = recording.first_nodes {
-        told += &format!(", first {count} nodes");
+        text += &format!(", first {count} nodes");
         if let Some(order) = &recording.nodes_file {
-            told += &format!(" of {}", name(order));
+            text += &format!(" of {}", name(order));
         }
     }
-    Ok(told)
+    Ok(text)
 }
 
 fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
@@ -85,7 +85,7 @@ fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
     let batches =
         lacuna_trace::event_batches(&list.records, &planned.starts, chosen.as_ref(), window);
     let last = batches.last().map(|m| m.at);
-    let recorded_end = list.end().or(last).ok_or("the recording has no holes")?;
+    let recorded_end = list.end().or(last).ok_or("the trace has no holes")?;
     let end = recording
         .end
         .map_or(recorded_end, |end| end.min(recorded_end));
@@ -97,7 +97,7 @@ fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
         planned_without_hole = planned.without_hole,
         batches = batches.len(),
         end = %time_text::format(end),
-        "recording read"
+        "trace read"
     );
     let pace = match recording.pace {
         RecordingPace::LockStep => Pace::LockStep,

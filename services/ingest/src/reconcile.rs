@@ -1,4 +1,4 @@
-//! What an adapter has seen, compared with what the ledger knows.
+//! Reconciliation: an observation of an adapter, compared with the ledger, becomes events.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use lacuna_scheduler::{NodeStatus, PlannedJob};
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// The events that lead from what is known to what has been seen at `at`. What is known to
-    /// have happened later holds, and so does what is said of nodes off the list.
+    /// Events that lead from the known state to an observation of moment `at`. Later events of a
+    /// node override the observation. Nodes outside the list of nodes are ignored.
     pub fn reconcile(
         &mut self,
         nodes: &[(NodeId, NodeStatus)],
@@ -39,12 +39,12 @@ impl Ledger {
         events
     }
 
-    /// Idle nodes of which nothing was said.
+    /// Idle nodes that an observation does not list.
     #[must_use]
     pub fn unseen(&self, nodes: &[(NodeId, NodeStatus)]) -> Vec<NodeId> {
-        let said: BTreeSet<&NodeId> = nodes.iter().map(|(node, _)| node).collect();
+        let listed: BTreeSet<&NodeId> = nodes.iter().map(|(node, _)| node).collect();
         let holes = self.keeper.holes().into_iter().map(|hole| hole.node);
-        holes.filter(|node| !said.contains(node)).collect()
+        holes.filter(|node| !listed.contains(node)).collect()
     }
 
     fn change_to(&self, node: &NodeId, status: &NodeStatus, at: Timestamp) -> Option<EventKind> {
@@ -58,14 +58,14 @@ impl Ledger {
                 let is_new = known != Some(NodeState::Idle) && !self.is_before_restart(&node, at);
                 is_new.then_some(EventKind::NodeIdle { node })
             }
-            // The scheduler has chosen already, so that there is no time left that is known.
+            // The scheduler preempts already, so the deadline has passed.
             NodeStatus::Wanted { since } => {
                 (known == Some(NodeState::Idle)).then_some(EventKind::NodeWanted {
                     node,
                     deadline: (*since).max(at),
                 })
             }
-            // Of a node that nobody has heard of it matters only when it is idle.
+            // A node that is not known yet matters only once it is idle.
             NodeStatus::Taken => {
                 let was = matches!(known, Some(NodeState::Idle | NodeState::Down));
                 was.then_some(EventKind::NodeBusy { node })

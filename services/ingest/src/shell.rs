@@ -1,4 +1,4 @@
-//! The shell: bus and clock in, ledger and source, bus out.
+//! The shell of ingest: reads the bus and the clock, calls ledger and trace source, publishes.
 
 use std::time::Duration;
 
@@ -25,20 +25,20 @@ use crate::writer::Writer;
 /// Messages of external programs taken at once.
 const BATCH: usize = 512;
 
-/// Recorded moments published at once.
-const MOMENTS: usize = 64;
+/// Batches of the trace published at once.
+const BATCHES: usize = 64;
 
-/// A tick that has found no answer is repeated this often: the answer may be lost.
+/// A tick without an answer is repeated after this time, since the answer may be lost.
 const REPEAT: Duration = Duration::from_secs(1);
 
-/// So often a snapshot is tried, before the next is waited for.
+/// Attempts to write a snapshot, before the time of the next one.
 const ATTEMPTS: u32 = 3;
 
 /// Runs until shutdown.
 ///
 /// # Errors
-/// If the recording or the list of nodes cannot be read, another ingest starts for this cluster
-/// ([`Superseded`]), or the bus is closed for good.
+/// If the trace or the list of nodes cannot be read, if another ingest starts for this cluster
+/// ([`Superseded`]), or if the bus is closed for good.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
 }
@@ -57,8 +57,9 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let mut empty = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
     if !any_node {
         tracing::info!(
-            "external events may name no nodes but those that the scheduler's adapter has seen: the \
-             cluster is secured, and there is no ingest.nodes_file (ingest.any_node = true admits all)"
+            "external events may name only nodes that the scheduler's adapter has observed: the \
+             cluster is secured and has no ingest.nodes_file (ingest.any_node = true admits all \
+             nodes)"
         );
         empty.restrict_to_observed();
     }
@@ -93,13 +94,13 @@ async fn go_on(
     let mut repeats = tokio::time::interval(REPEAT);
     let mut link = ctx.bus.link();
     let mut generation = link.seen().generation;
-    // The newest external event that is done with. It leaves the queue when a snapshot that is on
-    // the disk has it: the stream of events is written behind.
+    // The newest external event whose events are stored. It leaves the queue once a snapshot on the
+    // disk contains its effect, since the stream of events is written to the disk later.
     let mut done: Option<Delivery> = None;
     loop {
         alive.ok();
         let due = shell.wait();
-        // The rarest first, so that none has to wait for good.
+        // The rarest branch is first, so that none starves.
         tokio::select! {
             biased;
             () = ctx.shutdown.cancelled() => return Ok(()),
@@ -119,7 +120,7 @@ async fn go_on(
             }
             _ = snapshots.tick() => shell.snapshot(queue, &mut done).await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
-            Some(observation) = seen(observations) => shell.observed(observation).await,
+            Some(observation) = observed(observations) => shell.observe(observation).await,
             () = due => shell.play().await,
             delivery = queue.next() => {
                 let mut batch = vec![delivery?];
@@ -134,8 +135,8 @@ async fn go_on(
     }
 }
 
-/// What the adapter has seen next; nothing, for ever, without one.
-async fn seen(observations: &mut Option<mpsc::Receiver<Observation>>) -> Option<Observation> {
+/// The next observation of the adapter; pending forever without an adapter.
+async fn observed(observations: &mut Option<mpsc::Receiver<Observation>>) -> Option<Observation> {
     match observations {
         Some(observations) => observations.recv().await,
         None => std::future::pending().await,
@@ -150,11 +151,11 @@ pub(crate) struct Shell {
     source: Option<TraceSource>,
     metrics: Metrics,
     settled: Subscription<Settled>,
-    /// The newest tick published.
+    /// The newest published tick.
     clock: Option<Clock>,
-    /// The correlation of the newest event.
+    /// Correlation id of the newest event.
     newest: String,
-    /// Whether external events wait that have not been read.
+    /// Whether unread external events wait.
     backlog: bool,
 }
 
@@ -174,12 +175,12 @@ impl Shell {
         })
     }
 
-    /// The cluster's time now.
+    /// The present cluster time.
     fn now(&self) -> Timestamp {
         clock::at(self.clock.as_ref(), clock::wall())
     }
 
-    /// Waits until the recording has something to say by time; for ever if it has not.
+    /// Waits until the trace has messages by time; forever without such a trace.
     fn wait(&self) -> impl Future<Output = ()> + use<> {
         let due = self.source.as_ref().and_then(TraceSource::due);
         let rate = match self.clock.as_ref().map(|c| c.pace) {
@@ -190,7 +191,7 @@ impl Shell {
         async move {
             match left {
                 Some(seconds) => {
-                    // Clocks go by milliseconds; a little late is better than a loop.
+                    // Clocks have milliseconds. Waking late is better than a busy loop.
                     let wait = Duration::from_secs_f64(seconds.min(3600.0));
                     tokio::time::sleep(wait + Duration::from_millis(1)).await;
                 }
@@ -206,7 +207,7 @@ impl Shell {
         };
         let lag = source.due().map_or(0.0, |due| now.since(due).as_secs_f64());
         self.metrics.lag.set(lag.max(0.0));
-        let out = source.poll(now, MOMENTS, &mut self.ledger);
+        let out = source.poll(now, BATCHES, &mut self.ledger);
         self.publish(out, "", Stopwatch::start()).await;
     }
 
@@ -218,18 +219,17 @@ impl Shell {
         self.publish(out, "", Stopwatch::start()).await;
     }
 
-    /// Takes what external programs said; `last` if no more has come. Gives whether they are done
-    /// with: when all that came of them is kept by a stream, so that a crash before repeats them
-    /// and nothing is lost.
+    /// Takes external messages; `last`: no more have arrived. Returns whether a stream keeps all
+    /// their events. A crash before that repeats the messages, so none is lost.
     ///
     /// # Errors
-    /// If a later ingest writes: then nothing is done with, and comes again to that one.
+    /// If a later ingest writes. The messages then stay in the queue for that ingest.
     async fn external(&mut self, batch: &[Delivery], last: bool) -> Result<bool, ServiceError> {
         let wall = clock::wall();
         let mut events = Vec::new();
         for delivery in batch {
-            // Without a time of its own an event counts as of its arrival at the server, so that
-            // one that comes again is not taken for newer than those that have overtaken it.
+            // An event without a time has the time of its arrival at the server. So a repeated
+            // event does not count as newer than events that have overtaken it.
             let now = clock::at(self.clock.as_ref(), delivery.stored.min(wall));
             for part in external::read_all(delivery.headers(), delivery.payload()) {
                 let outcome = self.take(&part, now, delivery.subject(), &mut events);
@@ -244,7 +244,7 @@ impl Shell {
             if error.is::<Superseded>() {
                 return Err(error);
             }
-            tracing::warn!(%error, "the queue keeps these events until those after them are stored");
+            tracing::warn!(%error, "the queue keeps these events until later ones are stored");
             return Ok(false);
         }
         for delivery in batch {
@@ -258,7 +258,7 @@ impl Shell {
         Ok(true)
     }
 
-    /// Takes one event of another program, or buries it; gives what became of it, as a label.
+    /// Takes one external event, or dead-letters it. Returns its outcome as a label.
     fn take(
         &mut self,
         part: &external::Part<'_>,
@@ -282,8 +282,8 @@ impl Shell {
         label
     }
 
-    /// Publishes what an adapter has seen and nobody knew.
-    async fn observed(&mut self, observation: Observation) {
+    /// Publishes the events that follow from an observation.
+    async fn observe(&mut self, observation: Observation) {
         let Observation {
             at,
             nodes,
@@ -294,11 +294,11 @@ impl Shell {
         let events = self.ledger.reconcile(&nodes, &planned, at);
         let events: Vec<_> = events.into_iter().map(|e| (e, String::new())).collect();
         let stored = self.store(&events).await;
-        // An adapter that has ended need not know.
+        // An adapter that has ended needs no receipt.
         let _ = done.send(Receipt { stored, unseen });
     }
 
-    /// Publishes in order: events first reach their stream, then the tick that follows them.
+    /// Publishes in order: events reach their stream before the tick that follows them.
     async fn publish(&mut self, out: Vec<Message>, correlation: &str, since: Stopwatch) {
         let mut events = Vec::new();
         for message in out {
@@ -316,8 +316,8 @@ impl Shell {
         }
     }
 
-    /// Stores events, again and again until all are kept, or it is to stop; gives whether all
-    /// are kept. The same number twice is no harm.
+    /// Stores events, with retries until all are stored or the service stops. Returns whether all
+    /// are stored. A repeated number is harmless.
     async fn store(&mut self, events: &[(NodeEvent, String)]) -> bool {
         let subject = address::event(self.bus.cluster());
         let mut left: Vec<&(NodeEvent, String)> = events.iter().collect();
@@ -378,10 +378,11 @@ impl Shell {
             .step
             .set(i64::try_from(tick.step).unwrap_or(i64::MAX));
         if tick.ended {
-            tracing::info!(seq = tick.events_upto, "the recording has ended");
+            tracing::info!(seq = tick.events_upto, "the trace has ended");
         }
         let subject = address::clock(self.bus.cluster());
-        // Unacknowledged: it is repeated until it is answered, and after every reconnection.
+        // Without acknowledgement: a tick is repeated until its answer, and after each
+        // reconnection.
         match self.bus.store_later(&subject, &tick, "").await {
             Ok(ack) => drop(ack),
             Err(error) => tracing::warn!(%error, "tick not sent"),
@@ -395,7 +396,7 @@ impl Shell {
         }
     }
 
-    /// In lock step, a tick without an answer is said again.
+    /// In lock step, repeats a tick without an answer.
     async fn repeat_unanswered(&mut self) {
         let waiting = self.source.as_ref().is_some_and(|p| !p.ended());
         if waiting
@@ -408,7 +409,7 @@ impl Shell {
         }
     }
 
-    /// Publishes the full state. If that fails, a later one repairs it.
+    /// Publishes a snapshot. If that fails, a later one repairs it.
     ///
     /// # Errors
     /// If a later ingest writes.
@@ -418,11 +419,11 @@ impl Shell {
         done: &mut Option<Delivery>,
     ) -> Result<(), ServiceError> {
         if !self.bus.connected() {
-            // The reconnection brings the next.
+            // The reconnection publishes the next one.
             return Ok(());
         }
         let now = self.now();
-        // A snapshot must not claim a time whose events are still to come.
+        // A snapshot must not have a time whose events are still to come.
         let behind = self
             .source
             .as_ref()
@@ -446,7 +447,7 @@ impl Shell {
                     return Ok(());
                 }
                 Err(error) if error.is::<Superseded>() => return Err(error),
-                // After a reconnection the server may not have all its streams yet.
+                // After a reconnection, the server may lack some of its streams for a while.
                 Err(error) => tracing::warn!(%error, "snapshot not kept"),
             }
             self.metrics.retries.inc();
@@ -456,7 +457,7 @@ impl Shell {
     }
 }
 
-/// Without a recording, the cluster's time is the wall clock's.
+/// The tick of a cluster without a trace, whose time is that of the wall clock.
 fn real_time(ledger: &Ledger) -> Clock {
     Clock {
         now: clock::wall(),

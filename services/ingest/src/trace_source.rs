@@ -1,9 +1,9 @@
-//! Plays a recording: at its own or another rate, or in lock step with the loop. Events that the
-//! ledger has already are not published again, so a restart goes on from the batch where the
-//! process before it was.
+//! Replays a trace as the source of events: at its own or another rate, or in lock step with the
+//! loop. Events that the ledger already has are not published again. So a restart goes on from the
+//! moment that the process before it had reached.
 //!
-//! **Lock step.** Latency does not count, and the services come to the same work as `lacuna
-//! replay`. For each batch `t` of the recording:
+//! **Lock step.** Latency does not count, and the services do the same work as `lacuna replay`. For
+//! each moment `t` of the trace:
 //!
 //! 1. ingest publishes `Clock { now: t, step, complete: false }`;
 //! 2. agents bring simulated progress to `t` and report it;
@@ -14,11 +14,11 @@
 //!    plan;
 //! 6. control answers `Settled { step, complete: true }`. Only then does ingest go on.
 //!
-//! **Going on.** `Clock.recording` names what is played: the file's name and size, and the part
-//! chosen; empty without a recording. Ingest goes on from a stored tick only if that tick is of the
-//! same recording and pace and has not ended. Else it begins at the recording's start, with step 1
-//! and an empty snapshot. Steps and batches of different recordings are never compared: the
-//! cluster's clock follows a smaller step of another recording.
+//! **Resuming.** `Clock.recording` identifies the trace: name and size of its file, and the chosen
+//! part; it is empty without a trace. Ingest resumes from a stored tick only if that tick is of the
+//! same trace and pace, and has not ended. Else it begins at the start of the trace, with step 1
+//! and an empty snapshot. Steps and moments of different traces are never compared: the cluster's
+//! clock follows a smaller step of another trace.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ use lacuna_wire::msg::{Clock, Pace, Settled};
 
 use crate::ledger::Ledger;
 
-/// What is to be published, in this order.
+/// A message to publish; the order of messages matters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     /// A numbered event.
@@ -37,48 +37,48 @@ pub enum Message {
     Tick(Clock),
 }
 
-/// What the source waits for.
+/// State of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    /// A batch of cluster time (not in lock step).
+    /// Waits for a moment of cluster time (not in lock step).
     Time,
-    /// The answer to the first or the second tick of a step.
+    /// Waits for the answer to the first or the second tick of a step.
     Answer { complete: bool },
-    /// Nothing: the recording has ended.
+    /// The trace has ended.
     Nothing,
 }
 
-/// What is to be played, and how.
+/// A trace, and the pace of its replay.
 #[derive(Debug, Clone)]
 pub struct Trace {
-    /// All that happens, in order.
+    /// All events, in order of time.
     pub batches: Vec<EventBatch>,
-    /// The recording's end.
+    /// End of the trace.
     pub end: Timestamp,
-    /// How time runs.
+    /// Pace of time.
     pub pace: Pace,
-    /// Which recording it is: see [`Clock::recording`].
+    /// Identity of the trace, see [`Clock::recording`].
     pub recording: String,
 }
 
-/// A recording being played.
+/// A trace under replay.
 #[derive(Debug)]
 pub struct TraceSource {
     batches: Vec<EventBatch>,
-    /// The next batch whose events have not been published.
+    /// Index of the first batch that has not been published.
     next: usize,
     clock: Clock,
     waiting: Waiting,
-    /// The cluster's time when the recording has ended.
+    /// Cluster time at the end of the trace.
     end: Timestamp,
-    /// Whether it goes on where another process was.
+    /// Whether the replay resumes from a process before.
     resumed: bool,
 }
 
 impl TraceSource {
-    /// Takes the recording up: from its beginning, or, if `before` is a tick of this recording
-    /// in the same pace, from there. The ledger then shows the state at that batch, for a
-    /// snapshot; [`TraceSource::start`] follows.
+    /// Begins at the start of the trace, or resumes at `before`, if that is a tick of the same
+    /// trace and pace. The ledger then has the state at that moment, for a snapshot. The next call
+    /// is [`TraceSource::start`].
     #[must_use]
     pub fn begin(trace: Trace, before: Option<Clock>, ledger: &mut Ledger) -> Self {
         let Trace {
@@ -98,11 +98,11 @@ impl TraceSource {
         });
         let resumed = before.is_some();
         if !resumed {
-            // Another recording may have been played before: its nodes are not ours.
+            // The ledger may hold nodes of another trace.
             ledger.reset(ledger.seq(), start);
         }
-        // Moments before the newest event have been said in full; of its own batch, the
-        // ledger knows what has been said.
+        // Batches before the newest event are published in full. Of the batch of that event, the
+        // ledger knows the published part.
         let newest = ledger.newest_at();
         let next = batches.partition_point(|m| m.at < newest);
         if resumed {
@@ -128,7 +128,7 @@ impl TraceSource {
         }
     }
 
-    /// What is to be published first.
+    /// The first messages.
     #[must_use]
     pub fn start(&mut self, ledger: &mut Ledger) -> Vec<Message> {
         match self.clock.pace {
@@ -138,9 +138,8 @@ impl TraceSource {
         }
     }
 
-    /// In lock step, goes on from the newest tick: its step is not over before its answer.
-    /// Events that the tick claims and the ledger does not have (the streams may have lost
-    /// them) are said again.
+    /// In lock step, resumes at the newest tick, whose step ends with its answer. Events that the
+    /// tick covers and the ledger lacks, since the streams may have lost them, are published again.
     fn resume(&mut self, ledger: &mut Ledger) -> Vec<Message> {
         let Clock { now, complete, .. } = self.clock;
         let mut out = Vec::new();
@@ -169,22 +168,21 @@ impl TraceSource {
         Message::Tick(self.clock())
     }
 
-    /// Whether all has been said.
+    /// Whether the whole trace is published.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.waiting == Waiting::Nothing
     }
 
-    /// The cluster's time at which [`TraceSource::poll`] has something to say; nothing in lock step
-    /// and at the end.
+    /// Cluster time at which [`TraceSource::poll`] has messages; `None` in lock step and at the
+    /// end.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         (self.waiting == Waiting::Time)
             .then(|| self.batches.get(self.next).map_or(self.end, |m| m.at))
     }
 
-    /// All that happens up to `now`, if the source goes by time. At most `limit` batches at
-    /// once.
+    /// Messages up to `now`, if the source runs by time. At most `limit` batches a call.
     pub fn poll(&mut self, now: Timestamp, limit: usize, ledger: &mut Ledger) -> Vec<Message> {
         let mut out = Vec::new();
         if self.waiting != Waiting::Time {
@@ -206,8 +204,8 @@ impl TraceSource {
         out
     }
 
-    /// The loop has settled, in lock step. Answers to another tick than the present one are
-    /// ignored.
+    /// In lock step, the loop has settled. Returns the next messages. Answers to another tick than
+    /// the present one are ignored.
     pub fn settled(&mut self, answer: &Settled, ledger: &mut Ledger) -> Vec<Message> {
         let Waiting::Answer { complete } = self.waiting else {
             return Vec::new();
@@ -220,7 +218,7 @@ impl TraceSource {
         }
         let mut out = Vec::new();
         if let Some(batch) = self.batches.get(self.next) {
-            // The end of the recording is a step without events.
+            // The end of the trace is a step without events.
             if batch.at == self.clock.now {
                 out.extend(events(batch, ledger).into_iter().map(Message::Event));
                 self.next += 1;
@@ -233,7 +231,7 @@ impl TraceSource {
         out
     }
 
-    /// The first tick of the next step; the last is the end of the recording.
+    /// The first tick of the next step; the last step is the end of the trace.
     fn advance(&mut self) -> Vec<Message> {
         let at = self.batches.get(self.next).map_or(self.end, |m| m.at);
         let over = self.next == self.batches.len() && self.clock.step > 0 && self.clock.now >= at;
@@ -260,7 +258,7 @@ impl TraceSource {
     }
 }
 
-/// The planned starts that hold after some batches.
+/// Planned starts that hold after these batches.
 fn planned<'a>(batches: impl Iterator<Item = &'a EventBatch>) -> HashMap<&'a NodeId, Timestamp> {
     let mut planned = HashMap::new();
     for batch in batches {
@@ -277,17 +275,17 @@ fn planned<'a>(batches: impl Iterator<Item = &'a EventBatch>) -> HashMap<&'a Nod
     planned
 }
 
-/// The events of a batch that the ledger does not have yet: holes end, then holes open, then
-/// planned starts change.
+/// Events of a batch that the ledger does not have yet: holes end, then holes open, then planned
+/// starts change.
 ///
-/// The planned start of a hole that ends is withdrawn, so that the node's next hole does not
-/// inherit it. A snapshot tells no planned start: a consumer that has missed one forecasts the
-/// hole without it until the next change, which costs efficiency and nothing else.
+/// The planned start of a hole that ends is withdrawn, so that the next hole of the node does not
+/// inherit it. A snapshot contains no planned start. A consumer that has missed one forecasts the
+/// hole without it until the next change, which costs only efficiency.
 fn events(batch: &EventBatch, ledger: &mut Ledger) -> Vec<NodeEvent> {
     let mut events = Vec::new();
     for node in &batch.closed {
         events.extend(ledger.close(node, batch.at));
-        // After a restart the node's next hole may be known, and its planned start with it.
+        // After a restart, the next hole of the node may be known, with its planned start.
         if !ledger.is_idle(node) {
             events.extend(ledger.plan(node, None, batch.at));
         }
@@ -337,7 +335,7 @@ mod tests {
         vec![
             batch(100, &[], &[("a", 90), ("b", 100)]),
             batch(110, &["a"], &[("c", 110)]),
-            // One hole of c ends and the next begins at the same batch.
+            // One hole of c ends and the next begins at the same moment.
             batch(120, &["c"], &[("c", 120)]),
         ]
     }
@@ -346,7 +344,7 @@ mod tests {
         Ledger::new(0, UnknownNodes::Accept, 10, Span::from_secs(60))
     }
 
-    /// The same with planned starts: of `a` and `b`, of one hole of `c` and of the next.
+    /// The same trace with planned starts of `a` and `b`, of one hole of `c` and of the next.
     fn announced() -> Vec<EventBatch> {
         vec![
             planned(
@@ -375,7 +373,11 @@ mod tests {
         }
     }
 
-    fn begin(pace: Pace, before: Option<Clock>, ledger: &mut Ledger) -> (TraceSource, Vec<Message>) {
+    fn begin(
+        pace: Pace,
+        before: Option<Clock>,
+        ledger: &mut Ledger,
+    ) -> (TraceSource, Vec<Message>) {
         let mut source = TraceSource::begin(trace(pace), before, ledger);
         let out = source.start(ledger);
         (source, out)
@@ -444,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_restart_at_any_point_repeats_no_event() {
-        // Kill after each message that left; what had left is all that is known afterwards.
+        // The process is killed after each message; afterwards only the sent messages are known.
         for kept in 1..STEPS.len() {
             let mut first = ledger();
             let (mut source, mut out) = begin(Pace::LockStep, None, &mut first);
@@ -462,7 +464,7 @@ mod tests {
                 }
             }
             let (mut source, again) = begin(Pace::LockStep, tick.clone(), &mut second);
-            // The newest tick comes again, nothing else.
+            // Only the newest tick is repeated.
             assert_eq!(again, vec![Message::Tick(tick.unwrap())], "kept {kept}");
             while !source.ended() {
                 let answer = answer(&source);
@@ -473,7 +475,7 @@ mod tests {
         }
     }
 
-    /// The planned starts that `announced` tells, in short.
+    /// The messages of `announced`, in short form.
     const ANNOUNCED: [&str; 21] = [
         "tick 100 step 1 upto 0",
         "1 +a",
@@ -535,7 +537,7 @@ mod tests {
             out.extend(source.settled(&answer, &mut ledger));
         }
         assert_eq!(in_short(&out)[..21], ANNOUNCED);
-        // By time, the same events come without the ticks.
+        // By time, the same events follow without the ticks.
         let pace = Pace::Scaled {
             rate: 600.0,
             wall_at: Timestamp::from_unix(5),
@@ -552,7 +554,7 @@ mod tests {
 
     #[test]
     fn a_restart_repeats_no_planned_start_even_behind_a_snapshot() {
-        // Killed after each message, with a snapshot after each message before that one.
+        // The process is killed after each message, with a snapshot after each message before it.
         for (kept, last) in (1..=21).flat_map(|kept| (0..=kept).map(move |last| (kept, last))) {
             let trace = trace_of(announced(), Pace::LockStep);
             let mut first = ledger();
@@ -591,14 +593,14 @@ mod tests {
     }
 
     #[test]
-    fn events_that_the_streams_lost_are_said_again() {
+    fn events_that_the_streams_lost_are_published_again() {
         let mut first = ledger();
         let (mut source, mut out) = begin(Pace::LockStep, None, &mut first);
         while out.len() < 8 {
             let answer = answer(&source);
             out.extend(source.settled(&answer, &mut first));
         }
-        // The tick of step 2 is kept, its events and the second of step 1 are not.
+        // The streams keep the tick of step 2, but not its events and the second event of step 1.
         let mut second = ledger();
         if let Message::Event(event) = &out[1] {
             second.recall(event);
@@ -633,7 +635,7 @@ mod tests {
         assert_eq!(
             out,
             vec![Message::Tick(tick)],
-            "time goes on as if nothing had been"
+            "time goes on without a jump"
         );
         let rest = source.poll(Timestamp::from_unix(131), 99, &mut first);
         assert_eq!(
@@ -648,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn another_recording_begins_anew_and_numbers_go_on() {
+    fn a_trace_that_has_ended_begins_again_and_numbers_go_on() {
         let mut ledger = ledger();
         let (mut source, _) = begin(Pace::LockStep, None, &mut ledger);
         while !source.ended() {
@@ -662,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_of_another_recording_is_no_place_to_go_on_from() {
+    fn a_tick_of_another_trace_is_not_resumed() {
         let mut ledger = ledger();
         let (mut source, _) = begin(Pace::LockStep, None, &mut ledger);
         for _ in 0..3 {

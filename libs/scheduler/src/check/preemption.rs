@@ -103,8 +103,8 @@ fn modes(site: &Site<'_>, out: &mut Vec<Finding>) {
             "priority only",
             Verdict::Fatal,
             format!("PreemptMode={whole}"),
-            "a batch job then preempts a pilot only if its priority is greater, and otherwise waits \
-             for it",
+            "a batch job then preempts a pilot only if its priority is greater, and waits for it \
+             otherwise",
             "PreemptMode without PRIORITY",
         );
     }

@@ -179,7 +179,7 @@ fn drained(site: &Site<'_>, out: &mut Vec<Finding>) {
             };
             first.join(", ") + &tail
         },
-        "a fault that drains nodes at the end of batch jobs drains more of them at the end of pilots",
+        "a fault that drains nodes at the end of batch jobs drains more at the end of pilots",
         "find the cause before pilots start",
     );
 }

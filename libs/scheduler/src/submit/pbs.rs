@@ -1,7 +1,7 @@
 //! OpenPBS: `qsub`, `qdel`, `qstat -f -F json`.
 //!
-//! PBS writes the comment of a job itself. So an environment variable, which `qstat -f` shows, marks
-//! a pilot. A job that is over vanishes from the list, and its outcome is unknown.
+//! PBS writes the comment of a job itself. So an environment variable, which `qstat -f` shows,
+//! marks a pilot. A job that is over vanishes from the list, and its outcome is unknown.
 
 use lacuna_model::{NodeId, Span};
 

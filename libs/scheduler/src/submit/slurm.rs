@@ -1,5 +1,5 @@
-//! Slurm: `sbatch`, `scancel` and `squeue`. The fixed format of `squeue` is the same in all versions
-//! and costs slurmctld less than JSON.
+//! Slurm: `sbatch`, `scancel` and `squeue`. The fixed format of `squeue` is the same in all
+//! versions and costs slurmctld less than JSON.
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span};
@@ -28,8 +28,9 @@ impl Slurm {
 /// The batch script, which sites can also submit by hand.
 const SCRIPT: &str = include_str!("../../../../deploy/slurm/pilot.sbatch");
 
-/// The batch script of a pilot. It starts the agent with `exec srun`, since only the tasks of a step
-/// get SIGTERM at the beginning of a grace time. The script has no options; the command line has.
+/// The batch script of a pilot. It starts the agent with `exec srun`, since only the tasks of a
+/// step get SIGTERM at the beginning of a grace time. The script has no options; the command line
+/// has.
 #[must_use]
 pub fn script(agent: &str, config: &str) -> String {
     let mut script = String::new();

@@ -307,7 +307,8 @@ fn a_missing_node_is_gone_after_three_answers_and_not_before() {
     assert_eq!(statuses(&mut tracker, one, ""), "n1 hole", "it is reported once");
 }
 
-/// After a restart of slurmctld every node is `unknown` for some seconds, and pilots go on training.
+/// After a restart of slurmctld every node is `unknown` for some seconds, and pilots go on
+/// training.
 #[test]
 fn a_silent_node_keeps_its_status_for_a_while() {
     let rules = Slurm {

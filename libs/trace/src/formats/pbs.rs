@@ -12,8 +12,8 @@
 //! - `D` and `A`: a user or the server cancels the job. Before its start this is its record. After
 //!   its start an `E` follows, and the outcome is `Cancelled`.
 //! - `M`: the job moved to another server and is forgotten.
-//! - Other types (licences, reservations, provisioning, changes of a running job) are skipped. Nodes
-//!   that a job releases early count as its own until its end.
+//! - Other types (licences, reservations, provisioning, changes of a running job) are skipped.
+//!   Nodes that a job releases early count as its own until its end.
 //!
 //! An array as a whole (`123[].server`) is skipped, since its jobs have records of their own. A
 //! second start without an end between means that the end of the first life is missing. That life

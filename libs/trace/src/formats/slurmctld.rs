@@ -1,10 +1,11 @@
 //! Slurm: `slurmctld.log`: what the controller says when jobs start and end.
 //!
-//! Source: the texts in Slurm's `src/slurmctld` (`job_mgr.c`, `job_scheduler.c`, `node_scheduler.c`,
-//! `preempt.c`, `proc_req.c`) and `src/plugins/sched/backfill/backfill.c`, releases 15 to 24, at
-//! the usual level `info`; see [`Said`]. A line is `[2022-03-17T12:00:00.123] text`, in local time
-//! or with a zone of its own, with or without milliseconds (`LogTimeFormat`); lines of other
-//! shape, of levels such as `error:` and `debug:`, and of other matters are passed over.
+//! Source: the texts in Slurm's `src/slurmctld` (`job_mgr.c`, `job_scheduler.c`,
+//! `node_scheduler.c`, `preempt.c`, `proc_req.c`) and `src/plugins/sched/backfill/backfill.c`,
+//! releases 15 to 24, at the usual level `info`; see [`Said`]. A line is `[2022-03-17T12:00:00.123]
+//! text`, in local time or with a zone of its own, with or without milliseconds (`LogTimeFormat`);
+//! lines of other shape, of levels such as `error:` and `debug:`, and of other matters are passed
+//! over.
 //!
 //! What cannot be known from such a log: who submitted a job, its limit, and that a signal was
 //! not deadly. A job that `scancel` was asked to end (`REQUEST_KILL_JOB`) usually says nothing

@@ -1,6 +1,7 @@
-//! Reads a file that a scheduler writes, and keeps the place over a restart. All of it blocks.
+//! Follows a file while a scheduler writes it, and keeps its position over a restart. All functions
+//! block.
 //!
-//! The place moves on only when a stream keeps what came of the lines before it.
+//! The saved position advances only after a stream keeps the events of the lines before it.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Write};
@@ -12,32 +13,33 @@ use lacuna_trace::tail::{BEFORE, HEAD, Next, Order, Place, Seen, Tail, TailCount
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The version of the state file.
+/// Version of the state file.
 const VERSION: u32 = 1;
 
-/// So many bytes are read at one time, before what came of them is published.
+/// Bytes read in one look, before their events are published.
 const MOST: usize = 16 << 20;
 
-/// What a look has brought.
+/// Lines of one look.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Whole lines, in order.
     pub(crate) lines: Vec<Vec<u8>>,
-    /// Whether more stands there.
+    /// Whether the file has further lines.
     pub(crate) more: bool,
 }
 
-/// Follows a file or a folder of files by day.
+/// Follows a file, or a folder with a file a day.
 #[derive(Debug)]
 pub(crate) struct Follower {
     path: PathBuf,
     tail: Tail,
-    /// The file read last, open, so that it can be read to its end if somebody deletes it.
+    /// The file read last, kept open so that it can be read to its end after its deletion.
     open: Option<(u64, File)>,
 }
 
 impl Follower {
-    /// Goes on at a place. `path` is a file, or a folder of files whose names are days.
+    /// A follower that continues at `place`. `path` is a file, or a folder of files whose names are
+    /// days.
     pub(crate) fn new(path: &Path, place: Option<Place>) -> Self {
         let order = match path.is_dir() {
             true => Order::Dated,
@@ -58,10 +60,10 @@ impl Follower {
         self.tail.counts()
     }
 
-    /// Looks at the files and reads what is new.
+    /// Reads the new lines of the files.
     ///
     /// # Errors
-    /// If there is no such file or folder, or it cannot be read.
+    /// If the file or folder does not exist, or cannot be read.
     pub(crate) fn look(&mut self) -> Result<Batch, Error> {
         let mut batch = Batch::default();
         let mut read = 0_usize;
@@ -95,7 +97,7 @@ impl Follower {
             return self.by_day();
         }
         let present = match self.one(&self.path) {
-            // Between the renaming of the one and the making of the next.
+            // The file has been renamed, and the next one does not exist yet.
             Err(error) if error.kind() == ErrorKind::NotFound && self.place().is_some() => None,
             other => Some(other?),
         };
@@ -112,7 +114,7 @@ impl Follower {
         Ok(files)
     }
 
-    /// The file that was read last, if it has no name any more.
+    /// Adds the file that was read last, if it no longer has a name.
     fn with_open(&self, files: &mut Vec<Seen>, present: Option<&Seen>) {
         let Some((inode, file)) = &self.open else {
             return;
@@ -120,13 +122,13 @@ impl Follower {
         if files.iter().chain(present).any(|seen| seen.inode == *inode) {
             return;
         }
-        // On a network file system a deleted file may be gone at once.
+        // On a network file system, the content of a deleted file may be gone at once.
         if let Ok(seen) = self.describe(String::new(), file) {
             files.insert(0, seen);
         }
     }
 
-    /// Rotated files: the name with a number or a day behind it, not compressed.
+    /// Rotated files: the name with a suffix that is a number or a day, not compressed.
     fn siblings(&self) -> Result<Vec<Seen>, Error> {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Ok(Vec::new());
@@ -147,7 +149,7 @@ impl Follower {
             let is_number = rest.starts_with(['.', '-'])
                 && rest.len() > 1
                 && rest.chars().skip(1).all(|c| c.is_ascii_digit() || c == '-');
-            // One that is gone again meanwhile is none.
+            // A file that has been deleted meanwhile is skipped.
             if is_number
                 && let Ok(data) = entry.metadata()
                 && let Ok(seen) = self.one(&entry.path())
@@ -159,7 +161,7 @@ impl Follower {
         Ok(found.into_iter().map(|(_, _, seen)| seen).collect())
     }
 
-    /// Files whose names are days, from the one that was read last on; at first the last alone.
+    /// Files whose names are days, from the one that was read last; at first only the newest.
     fn by_day(&self) -> Result<Vec<Seen>, Error> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
@@ -212,7 +214,7 @@ impl Follower {
         })
     }
 
-    /// Reads what the tail asks for; nothing if the name means another file by now.
+    /// Reads the bytes that the tail requests; none if the name belongs to another file by now.
     fn bytes(&mut self, next: &Next) -> Result<Vec<u8>, Error> {
         if self
             .open
@@ -267,11 +269,11 @@ struct Saved<T> {
     state: T,
 }
 
-/// What was kept before a restart: the place and the jobs that ran there. A file that cannot be
-/// understood is put aside, so that reading begins anew.
+/// Loads the position and the state of the jobs there. A damaged file is renamed to
+/// `*.refused`, and reading starts from the beginning.
 ///
 /// # Errors
-/// [`Misconfigured`] if the file is there and cannot be read.
+/// [`Misconfigured`] if the file exists and cannot be read.
 pub(crate) fn load<T: DeserializeOwned + Default>(
     path: Option<&Path>,
 ) -> Result<(Option<Place>, T), Misconfigured> {
@@ -297,17 +299,17 @@ pub(crate) fn load<T: DeserializeOwned + Default>(
                 Err(error) => error.to_string(),
             };
             tracing::error!(file = %path.display(), reason,
-                "the place that was read to is lost, reading from the beginning");
+                "the position in the main scheduler's file is lost, reading from the beginning");
             let _ = std::fs::rename(path, path.with_extension("refused"));
             Ok((None, T::default()))
         }
     }
 }
 
-/// Keeps the place: the file is written whole or not at all.
+/// Saves the position and the state. The file is written whole or not at all.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 pub(crate) fn save<T: Serialize>(
     path: Option<&Path>,
     place: Option<&Place>,

@@ -1,8 +1,8 @@
-//! A living PBS: accounting records followed, and `pbsnodes` asked.
+//! Adapter of a live PBS, which follows accounting records and polls `pbsnodes`.
 //!
-//! Records tell at once who starts and ends; `pbsnodes` tells what else a node may be, and
-//! repairs what records have missed. Records are read after `pbsnodes` has answered and before
-//! its answer is judged, so that they know whose its jobs are.
+//! Records show starts and ends of jobs at once. `pbsnodes` shows the other states of a node, and
+//! repairs gaps in the records. New records are read between the answer of `pbsnodes` and its
+//! classification, so that the owners of its jobs are known.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,23 +22,23 @@ use super::metrics::FollowMetrics;
 use super::pacer::{Cycle, Pacer};
 use super::source::Source;
 
-/// A record is stamped with the second in which it was written, which has passed by its end.
+/// A record has the second in which it was written; its events are before the end of that second.
 const SECOND: Span = Span::from_ms(999);
 
-/// A record younger than this is news.
-const NEWS: Span = Span::from_secs(60);
+/// Age below which a record is recent.
+const RECENT: Span = Span::from_secs(60);
 
-/// The moment that records speak of, of which `newest` is the newest. What is news is of now, by
-/// our own clock, since the scheduler's may be some seconds off; what was written while nobody
-/// read is of its own time.
+/// The moment of an observation from records, of which `newest` is the newest. Recent records count
+/// as of `now`, since the clock of the scheduler may be some seconds off. Older records, written
+/// while ingest was down, count as of their own time.
 pub(super) fn moment(newest: Timestamp, now: Timestamp) -> Timestamp {
-    match now.since(newest) < NEWS {
+    match now.since(newest) < RECENT {
         true => now,
         false => newest + SECOND,
     }
 }
 
-/// The adapter's state.
+/// The adapter of PBS.
 pub(crate) struct Adapter {
     settings: Pbs,
     marks: Marks,
@@ -46,14 +46,14 @@ pub(crate) struct Adapter {
     follow: FollowMetrics,
     records: PbsRecords,
     follower: Option<Follower>,
-    /// The newest answer of `pbsnodes`.
+    /// Nodes of the newest answer of `pbsnodes`.
     nodes: BTreeMap<NodeId, PbsNode>,
     missing: MissingNodes,
 }
 
 impl Adapter {
     /// # Errors
-    /// If the state file is there and cannot be read.
+    /// If the state file exists and cannot be read.
     pub(crate) fn new(
         settings: Pbs,
         zone: TimeZone,
@@ -78,7 +78,7 @@ impl Adapter {
         })
     }
 
-    /// Follows and asks, until it is to stop.
+    /// Follows and polls until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
@@ -118,7 +118,7 @@ impl Adapter {
         }
     }
 
-    /// Asks once.
+    /// One polling cycle.
     async fn poll(&mut self) -> Result<Cycle, ServiceError> {
         let at = clock::wall();
         let since = Stopwatch::start();
@@ -140,7 +140,7 @@ impl Adapter {
         match answer {
             Ok(nodes) => {
                 while self.follow().await? {}
-                self.judge(at, nodes).await;
+                self.observe(at, nodes).await;
             }
             Err(failure) => self.failed(&failure),
         }
@@ -157,9 +157,9 @@ impl Adapter {
         self.source.failed(&failure.to_string());
     }
 
-    async fn judge(&mut self, at: Timestamp, nodes: Vec<PbsNode>) {
+    async fn observe(&mut self, at: Timestamp, nodes: Vec<PbsNode>) {
         self.source.answered();
-        // Of a node that PBS has not heard from nothing is said; it counts as missing.
+        // A node that PBS has not heard from counts as missing.
         let (unclear, nodes): (Vec<PbsNode>, Vec<PbsNode>) =
             nodes.into_iter().partition(PbsNode::is_unclear);
         let (gone, missing) = self.missing.take(nodes.iter().map(|node| &node.node));
@@ -187,7 +187,7 @@ impl Adapter {
         }
     }
 
-    /// Reads what is new in the records; says whether more stands there.
+    /// Reads new records. Returns whether there are more.
     async fn follow(&mut self) -> Result<bool, ServiceError> {
         let Some(mut follower) = self.follower.take() else {
             return Ok(false);
@@ -224,22 +224,22 @@ impl Adapter {
                 .into_iter()
                 .filter_map(|(node, status)| self.now(node, status))
                 .collect();
-            let kept = self.source.send(at, nodes, Vec::new()).await;
-            stored = kept.is_some_and(|kept| kept.stored);
+            let receipt = self.source.send(at, nodes, Vec::new()).await;
+            stored = receipt.is_some_and(|receipt| receipt.stored);
         }
         if !batch.lines.is_empty() && stored {
-            self.keep(&follower);
+            self.save(&follower);
         }
         self.follower = Some(follower);
         Ok(batch.more)
     }
 
-    /// What a node is whose jobs have changed, if that can be said.
+    /// Status of a node whose jobs have changed, if it is known.
     fn now(&mut self, node: NodeId, status: NodeStatus) -> Option<(NodeId, NodeStatus)> {
         if status == NodeStatus::Taken {
             return Some((node, status));
         }
-        // Without jobs of others it is a hole if nothing else speaks against it.
+        // A node without foreign jobs is a hole unless its state forbids it.
         let mut known = self.nodes.get(&node)?.clone();
         known.jobs.clear();
         known.state = known
@@ -250,7 +250,7 @@ impl Adapter {
         (status == NodeStatus::Hole).then_some((node, status))
     }
 
-    fn keep(&mut self, follower: &Follower) {
+    fn save(&mut self, follower: &Follower) {
         let path: Option<PathBuf> = self.settings.following.state_file.clone();
         let running = self.records.running();
         if let Err(error) = save(path.as_deref(), follower.place(), running) {

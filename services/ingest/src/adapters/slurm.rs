@@ -1,7 +1,7 @@
-//! Asks a living Slurm: `sinfo`, then `squeue`, in each cycle.
+//! Adapter of a live Slurm, which polls `sinfo`, then `squeue`, in each cycle.
 //!
-//! Nodes come first: whatever changes between the two answers then makes a node look less free
-//! than it is (see `standing` in `lacuna_scheduler`), never more.
+//! Nodes come first. A change between the two answers then makes a node look less free than it is,
+//! never more (see `node_status` in `lacuna_scheduler`).
 
 use jiff::tz::TimeZone;
 use lacuna_model::Span;
@@ -14,7 +14,7 @@ use super::command::{self, Failure};
 use super::pacer::{Cycle, Pacer};
 use super::source::Source;
 
-/// The poller's state.
+/// The adapter of Slurm.
 pub(crate) struct Poller {
     settings: Slurm,
     zone: TimeZone,
@@ -30,7 +30,7 @@ impl Poller {
         }
     }
 
-    /// Asks again and again, until it is to stop.
+    /// Polls until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
@@ -63,10 +63,10 @@ impl Poller {
                     let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
                     metrics.missing.set(number(result.missing));
                     metrics.silent.set(number(result.silent));
-                    metrics.promises.set(number(tracker.planned()));
-                    let told = self.source.send(at, result.nodes, result.planned);
-                    if let Some(kept) = told.await {
-                        tracker.expect(kept.unseen);
+                    metrics.planned.set(number(tracker.planned()));
+                    let sent = self.source.send(at, result.nodes, result.planned);
+                    if let Some(receipt) = sent.await {
+                        tracker.expect(receipt.unseen);
                     }
                 }
                 Err(failure) => self.failed(&failure),
@@ -85,7 +85,7 @@ impl Poller {
         }
     }
 
-    /// One cycle: two requests.
+    /// One polling cycle of two requests.
     async fn ask(
         &self,
         slowest: &mut Span,
@@ -94,7 +94,7 @@ impl Poller {
         let partition = settings.pilots.partition.as_deref();
         let zone = &self.zone;
         let is_json = settings.answers == Answers::Json;
-        let (sinfo_says, squeue_says) = match is_json {
+        let (sinfo_args, squeue_args) = match is_json {
             true => (Vec::new(), Vec::new()),
             false => (sinfo::arguments(partition), squeue::arguments()),
         };
@@ -107,11 +107,11 @@ impl Poller {
             false => squeue::read(answer, zone),
         };
         let nodes = self
-            .request("sinfo", &settings.sinfo, &sinfo_says, slowest, read_nodes)
+            .request("sinfo", &settings.sinfo, &sinfo_args, slowest, read_nodes)
             .await
             .map_err(|failure| ("sinfo", failure))?;
         let jobs = self
-            .request("squeue", &settings.squeue, &squeue_says, slowest, read_jobs)
+            .request("squeue", &settings.squeue, &squeue_args, slowest, read_jobs)
             .await
             .map_err(|failure| ("squeue", failure))?;
         Ok((nodes, jobs))

@@ -1,4 +1,4 @@
-//! What the adapters of schedulers have in common: telling the shell, and telling people.
+//! The common part of all adapters: observations for the shell, and health, metrics and logs.
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{HealthCheck, Stopwatch, clock};
@@ -8,17 +8,17 @@ use tokio::sync::{mpsc, oneshot};
 use super::metrics::SchedulerMetrics;
 use super::{Receipt, Observation};
 
-/// A source of observations.
+/// The connection of an adapter to the shell.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The scheduler's name, in lower case.
+    /// Name of the scheduler, in lower case.
     name: &'static str,
     to: mpsc::Sender<Observation>,
     pub(crate) metrics: SchedulerMetrics,
     health: HealthCheck,
-    /// Since the newest answer, or the beginning.
+    /// Time since the newest answer, or since the start.
     answered: Stopwatch,
-    /// The newest failure, if no answer has come since.
+    /// The newest failure, if no answer has followed it.
     failing: Option<String>,
 }
 
@@ -39,15 +39,15 @@ impl Source {
         }
     }
 
-    /// Hands a observation to the shell and waits until all that came of it is kept, which may be
-    /// late while the bus is gone. Nothing: the service ends.
+    /// Sends an observation to the shell and waits until its events are stored, which may be late
+    /// while the bus is down. `None`: the service ends.
     pub(crate) async fn send(
         &self,
         at: Timestamp,
         nodes: Vec<(NodeId, NodeStatus)>,
         planned: Vec<PlannedJob>,
     ) -> Option<Receipt> {
-        let (done, kept) = oneshot::channel();
+        let (done, receipt) = oneshot::channel();
         let observation = Observation {
             at,
             nodes,
@@ -55,10 +55,10 @@ impl Source {
             done,
         };
         self.to.send(observation).await.ok()?;
-        kept.await.ok()
+        receipt.await.ok()
     }
 
-    /// It has answered.
+    /// The scheduler has answered.
     pub(crate) fn answered(&mut self) {
         if let Some(failure) = self.failing.take() {
             tracing::info!(scheduler = self.name, after = %self.answered.span(), failure,
@@ -72,7 +72,7 @@ impl Source {
         self.health.ok();
     }
 
-    /// It has not. Nothing changes: what was known before still holds, as far as anybody knows.
+    /// The scheduler has not answered. The pool stays as it was.
     pub(crate) fn failed(&mut self, failure: &str) {
         self.metrics.stale.set(1);
         let name = self.name;

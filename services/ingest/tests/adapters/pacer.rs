@@ -46,7 +46,7 @@ fn slow_answers_open_the_breaker_and_a_fast_one_closes_it() {
     let mut now = 100.0;
     for expected in [120_000, 240_000, 300_000, 300_000] {
         pacer.ask(2, now).unwrap();
-        assert_eq!(pacer.breaker(), Breaker::Trial);
+        assert_eq!(pacer.breaker(), Breaker::Probe);
         assert_eq!(waits(&mut pacer, &[slow]), [expected]);
         assert_eq!(pacer.breaker(), Breaker::Open);
         now += 100.0;
@@ -54,7 +54,7 @@ fn slow_answers_open_the_breaker_and_a_fast_one_closes_it() {
     pacer.ask(2, now).unwrap();
     // A trial that fails fast is no sign of load, nor that all is well.
     waits(&mut pacer, &[cycle(true, 10)]);
-    assert_eq!(pacer.breaker(), Breaker::Trial);
+    assert_eq!(pacer.breaker(), Breaker::Probe);
     assert_eq!(waits(&mut pacer, &[fast]), [10_000]);
     assert_eq!(pacer.breaker(), Breaker::Closed);
 }

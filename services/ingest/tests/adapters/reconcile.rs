@@ -49,8 +49,8 @@ fn hook(rng: &mut StdRng, now: i64) -> External {
     }
 }
 
-/// Whatever was said before: a observation that is newer than all of it makes the pool what it says,
-/// as consumers see it too, and said again it changes nothing.
+/// Whatever was said before: a observation that is newer than all of it makes the pool what it
+/// says, as consumers see it too, and said again it changes nothing.
 #[test]
 fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
     for seed in 0..200 {
