@@ -1,41 +1,42 @@
-//! Recorded holes and planned starts in the order of time, for the replay and for ingest, which
-//! plays the latter as `job.planned`.
+//! Holes and planned starts of a trace in order of time, for the replay and for ingest.
+//!
+//! Ingest publishes planned starts as events `job.planned`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 use lacuna_model::{Hole, HoleRecord, NodeId, PlannedStart, Span, Timestamp};
 
-/// Everything that happened at one time: first nodes leave, then nodes become idle, then the
-/// batch scheduler announces planned starts of present holes.
+/// All events of one time, in this order: nodes leave, nodes become idle, the batch scheduler
+/// announces planned starts of present holes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventBatch {
-    /// When.
+    /// Time of the events.
     pub at: Timestamp,
-    /// Holes that open, sorted by node. A hole that was open before the window began opens in
-    /// the window's first moment but keeps its own start.
+    /// Holes that open, sorted by node. A hole that was open before the window opens in the first
+    /// batch, but keeps its own start.
     pub opened: Vec<Hole>,
     /// Nodes whose hole ends, sorted.
     pub closed: Vec<NodeId>,
     /// Changes of planned starts of present holes, sorted by node, at most one a node; `None`
-    /// withdraws. A planned start ends with its hole, and no change tells that.
+    /// withdraws. A planned start also ends with its hole, without a change.
     pub planned: Vec<(NodeId, Option<Timestamp>)>,
 }
 
-/// A part of a recording: `[start, end]`, to either side open if absent.
+/// A part of a trace: `[start, end]`, unbounded on a side that is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// Nothing before this is told; holes open at this time open in a first moment at exactly
-    /// this time (which exists even if there are none).
+    /// Earliest time. Holes that are open then open in a first batch of exactly this time, which
+    /// exists even without such holes.
     pub start: Option<Timestamp>,
-    /// Nothing after this is told.
+    /// Latest time.
     pub end: Option<Timestamp>,
 }
 
-/// A planned start that has passed when its hole is first told is expected so soon.
+/// A planned start that has passed before its first announcement is expected after this time.
 const SOON: Span = Span::from_secs(1);
 
-/// One change, in the order in which those of one moment count.
+/// One change; changes of one time are ordered as the variants.
 #[derive(Clone, Copy)]
 enum Change<'a> {
     Closed(&'a HoleRecord),
@@ -44,8 +45,8 @@ enum Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// Leaving sorts before opening, so that a node that does both at once is idle afterwards.
-    /// Of planned starts of one node the newest comes last.
+    /// Leaving sorts before opening, so a node with both at one time is idle afterwards. The newest
+    /// planned start of a node sorts last.
     fn key(self) -> (u8, &'a NodeId, Timestamp) {
         match self {
             Self::Closed(record) => (0, &record.node, record.from),
@@ -55,14 +56,14 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Puts past holes, and planned starts of them, into the order of time. `nodes` restricts them
-/// to some nodes. A censored hole never ends, because its end is that of the recording.
+/// Sorts holes and their planned starts by time. `nodes` restricts them to some nodes. A censored
+/// hole never ends, since its end is the end of the trace.
 ///
-/// The records must be free of overlaps within a node, as [`crate::HoleList`] guarantees; their
-/// order does not matter. Nor does that of `planned`: of several for one node at one moment the
-/// last holds, and those of no present hole are passed over. A planned start that passes by
-/// [`PlannedStart::LAPSE`] is withdrawn at the next moment. Where a window begins, those that
-/// hold then are told, at the earliest for a second later.
+/// The records must be free of overlaps within a node, as [`crate::HoleList`] guarantees. The order
+/// of `records` and `planned` does not matter. The last of several planned starts for one node and
+/// time holds. Planned starts without a present hole are skipped. A planned start that has passed
+/// by [`PlannedStart::LAPSE`] is withdrawn in the next batch. The first batch of a window announces
+/// the planned starts that hold then, at the earliest for one second later.
 #[must_use]
 pub fn event_batches<'a>(
     records: impl IntoIterator<Item = &'a HoleRecord>,
@@ -132,15 +133,15 @@ pub fn event_batches<'a>(
     batches
 }
 
-/// The planned starts of the present holes, as far as they have been told.
+/// Planned starts of the present holes, as far as they have been reported.
 #[derive(Default)]
 struct PlannedStarts<'a> {
-    /// The start of each present hole.
+    /// Start of each present hole.
     present: HashMap<&'a NodeId, Timestamp>,
     reported: HashMap<&'a NodeId, Timestamp>,
-    /// What has been told, the earliest first; outdated entries remain.
+    /// Reported planned starts, the earliest first, with outdated entries.
     passing: BinaryHeap<Reverse<(Timestamp, &'a NodeId)>>,
-    /// What was announced at the present moment.
+    /// Announcements of the present time.
     announced: BTreeMap<&'a NodeId, Option<Timestamp>>,
 }
 
@@ -156,14 +157,14 @@ impl<'a> PlannedStarts<'a> {
     }
 
     fn plan(&mut self, planned: &'a PlannedStart) {
-        // Before a window, it may be of an earlier hole.
+        // Before a window, the announcement may be of an earlier hole.
         let since = self.present.get(&planned.node);
         if since.is_some_and(|&since| since <= planned.at) {
             self.announced.insert(&planned.node, planned.start);
         }
     }
 
-    /// What differs from what has been told.
+    /// Differences to the reported planned starts.
     fn changes(&mut self, at: Timestamp) -> Vec<(NodeId, Option<Timestamp>)> {
         let has_lapsed = |start: Timestamp| start + PlannedStart::LAPSE < at;
         while let Some(&Reverse((start, node))) = self.passing.peek()

@@ -1,4 +1,4 @@
-//! The formats that are known, and how each is told.
+//! The known formats, and their recognition.
 
 /// A format of log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,8 +26,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them, in the order in which they are asked whether they know a log. `sacct` takes any
-    /// table with a column `JobID`, to say what it lacks: another format with one stands before it.
+    /// All formats, in the order of recognition. `sacct` recognises any table with a column
+    /// `JobID`, to report missing columns. Another format with such a column precedes it.
     pub const ALL: [Self; 10] = [
         Self::Swf,
         Self::Sacct,
@@ -41,7 +41,7 @@ impl Format {
         Self::NodeStates,
     ];
 
-    /// Its name on the command line.
+    /// Name of the format on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.entry().name
@@ -59,15 +59,14 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Whether its times are those of the machine's clocks, and nothing in it tells their zone.
+    /// Whether its times are local times, and the log does not contain their time zone.
     #[must_use]
     pub const fn has_local_times(self) -> bool {
         matches!(self, Self::Sacct | Self::Jobcomp | Self::Slurmctld)
     }
 
-    /// Tells the format by the beginning of a log: the first that knows one of the first lines
-    /// as its own. Long comments at the beginning, as the archives of SWF logs have them, do
-    /// not hide what follows.
+    /// Recognises the format by the beginning of a log: the first format that knows one of the
+    /// first lines. Long comments at the beginning, as in the archives of SWF logs, are skipped.
     #[must_use]
     pub fn detect(head: &[u8]) -> Option<Self> {
         let mut taken = 0;

@@ -1,5 +1,5 @@
-//! One parser for each format. A parser gets one line at a time and hands out records; it never
-//! sees files.
+//! One parser for each format. A parser takes one line at a time and returns records. It never
+//! reads files.
 
 mod front;
 mod holes;
@@ -20,35 +20,34 @@ use crate::{FieldError, Format, JobRecord, LogHeader, Reading};
 
 /// Makes records of batch jobs from lines.
 pub(crate) trait JobParser: Send {
-    /// Takes one line (without its end; it may be blank). Says whether it completed a record,
-    /// which then stands in `record`; `record` is empty at the call, and what is left in it
-    /// without a record counts for nothing.
+    /// Takes one line, without its end; it may be blank. Returns whether the line completes a
+    /// record, which is then in `record`. The caller passes an empty `record`, and ignores its
+    /// content unless the line completes a record.
     ///
     /// # Errors
-    /// [`FieldError`] names the value that does not fit. The parser can go on with the next
-    /// line.
+    /// [`FieldError`] for a damaged value. The parser can go on with the next line.
     fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError>;
 
-    /// After the last line: hands out one job that was still under way; called until there is
-    /// none.
+    /// After the last line: returns one job that is still under way. The caller repeats the call
+    /// until there is none.
     fn finish(&mut self, record: &mut JobRecord) -> bool {
         let _ = record;
         false
     }
 
-    /// Whether the log has told of starts as they happened, so that a job which still ran at its
-    /// end is known. A log of jobs that are over lacks such jobs.
-    fn tells_starts(&self) -> bool {
+    /// Whether the log has events of starts, so that jobs that still run at its end are known. A
+    /// log of jobs that are over lacks such jobs.
+    fn has_starts(&self) -> bool {
         false
     }
 
-    /// How many lines were in order but no jobs of this machine: steps of jobs, jobs that ran in
-    /// another cluster.
-    fn passed_over(&self) -> u64 {
+    /// Number of valid lines that are no jobs of this machine: steps of jobs, jobs in another
+    /// cluster.
+    fn skipped(&self) -> u64 {
         0
     }
 
-    /// What the log says of itself, as far as it has been read.
+    /// Header of the log, as far as it has been read.
     fn header(&self) -> LogHeader {
         LogHeader::default()
     }
@@ -56,25 +55,24 @@ pub(crate) trait JobParser: Send {
 
 /// Makes past holes from lines.
 pub(crate) trait HoleParser: Send {
-    /// Takes one line; holes that it completes go to the end of `ready`.
+    /// Takes one line, and appends the holes that it completes to `ready`.
     ///
     /// # Errors
-    /// [`FieldError`] names the value that does not fit.
+    /// [`FieldError`] for a damaged value.
     fn line(&mut self, line: &[u8], ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError>;
 
-    /// After the last line: holes that were still open, as censored.
+    /// After the last line: appends the open holes as censored.
     fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
         let _ = ready;
     }
 
-    /// The first and the last moment at which the nodes were looked at so far, whether any was
-    /// idle then or not; nothing if the format does not say.
+    /// First and last observation of nodes so far, idle or not; `None` if the format does not
+    /// contain them.
     fn span(&self) -> Option<(Timestamp, Timestamp)> {
         None
     }
 
-    /// How many nodes the log has named so far, idle or not; nothing if the format names nodes
-    /// only when they are idle.
+    /// Number of nodes in the log so far, idle or not; `None` if the format names only idle nodes.
     fn nodes(&self) -> Option<u32> {
         None
     }
@@ -86,9 +84,9 @@ pub(crate) enum Parser {
     Holes(Box<dyn HoleParser>),
 }
 
-/// What a format is known by and read with.
+/// A row of the table of formats: how a format is recognised and parsed.
 pub(crate) struct Entry {
-    /// Its name on the command line.
+    /// Name of the format on the command line.
     pub(crate) name: &'static str,
     /// Whether these first lines (trimmed, none blank) are of this format.
     pub(crate) knows: fn(&[&[u8]]) -> bool,
@@ -149,8 +147,7 @@ impl Format {
     }
 }
 
-/// Says why a log with these first bytes cannot be read in this format at all, however its
-/// lines are; nothing if it can.
+/// Reason why a log with these first bytes cannot be read in this format at all, if there is one.
 pub(crate) fn refusal(format: Format, head: &[u8], reading: &Reading) -> Option<String> {
     match format {
         Format::Sacct => sacct::refusal(head, reading),

@@ -1,7 +1,7 @@
 //! Hole lists: `node,idle_from,idle_until,censored`, one past hole a line.
 //!
-//! Times are Unix seconds (decimals allowed); a hole is the interval `[idle_from, idle_until)`;
-//! `censored` is 1 if the hole was still open when the recording ended.
+//! Times are Unix seconds (decimals allowed). A hole is the interval `[idle_from, idle_until)`.
+//! `censored` is 1 if the hole was still open at the end of the trace.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -17,8 +17,8 @@ use crate::{FieldError, ReadError, open};
 /// The first line of every hole list.
 pub const HEADER: &str = "node,idle_from,idle_until,censored";
 
-/// Streams the records of a hole list in the order of the file. It checks each line by itself;
-/// what concerns several lines is [`read_holes`]'s part. After an error it ends.
+/// Streams the records of a hole list in the order of the file, and checks each line by itself.
+/// [`read_holes`] checks several lines together. The stream ends after an error.
 pub struct HoleReader<R> {
     rows: Rows<R, COLUMNS>,
     names: Names,
@@ -29,7 +29,7 @@ impl<R: BufRead> HoleReader<R> {
     /// Checks the header. `path` is only named in errors.
     ///
     /// # Errors
-    /// [`ReadError`] when there is no header or nothing can be read.
+    /// [`ReadError`] if the header is missing, or the stream cannot be read.
     pub fn new(path: &Path, stream: R) -> Result<Self, ReadError> {
         Ok(Self {
             rows: Rows::new(path, stream, HEADER)?,
@@ -39,7 +39,7 @@ impl<R: BufRead> HoleReader<R> {
     }
 }
 
-/// How many columns a hole list has.
+/// Number of columns of a hole list.
 pub(crate) const COLUMNS: usize = 4;
 
 /// One row of a hole list.
@@ -73,39 +73,38 @@ impl<R: BufRead> Iterator for HoleReader<R> {
     }
 }
 
-/// Records that were read but not taken, by reason, and what else is odd about a list.
+/// Counts of refused records by reason, and of records out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Refused {
-    /// The hole ends when it starts or before: refused.
+    /// Refused: the hole does not end after its start.
     pub not_positive: u64,
-    /// The same hole of the same node once more: refused.
+    /// Refused: a repetition of the same hole of the same node.
     pub duplicates: u64,
-    /// The hole starts before the node's hole before it has ended: refused.
+    /// Refused: the hole starts before the end of the node's hole before it.
     pub overlaps: u64,
-    /// The record starts earlier than the one on the line before: taken, and put in order.
+    /// Accepted and sorted: the record starts earlier than the record of the line before.
     pub out_of_order: u64,
 }
 
 impl Refused {
-    /// How many records were not taken.
+    /// Number of refused records.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.not_positive + self.duplicates + self.overlaps
     }
 }
 
-/// A whole hole list: sorted by start, and for each node without overlaps.
+/// A whole hole list, sorted by start, without overlaps within a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HoleList {
     /// The holes, sorted by start, then in the order of the file.
     pub records: Vec<HoleRecord>,
-    /// What was refused.
+    /// Refused records.
     pub refused: Refused,
 }
 
 impl HoleList {
-    /// Sorts records and refuses those that cannot be true together; of two that contradict
-    /// each other the earlier one stands.
+    /// Sorts records and refuses contradictions. The earlier of two contradicting records holds.
     pub fn collect<E>(records: impl IntoIterator<Item = Result<HoleRecord, E>>) -> Result<Self, E> {
         let mut list = Self::default();
         let mut previous = Timestamp::from_unix_ms(i64::MIN);
@@ -153,7 +152,7 @@ impl HoleList {
         });
     }
 
-    /// The end of the recording: the latest end of any hole.
+    /// End of the trace: the latest end of any hole.
     #[must_use]
     pub fn end(&self) -> Option<Timestamp> {
         self.records.iter().map(|record| record.until).max()
@@ -163,8 +162,8 @@ impl HoleList {
 /// Reads a whole hole list, plain, gzip or zstd.
 ///
 /// # Errors
-/// [`ReadError`] for the first line that does not fit; holes that contradict each other are
-/// counted in [`HoleList::refused`] instead.
+/// [`ReadError`] for the first damaged line. Contradicting holes are no error; they are counted in
+/// [`HoleList::refused`].
 pub fn read_holes(path: &Path) -> Result<HoleList, ReadError> {
     HoleList::collect(HoleReader::new(path, open(path)?)?)
 }

@@ -1,26 +1,26 @@
 //! Lists of hosts in Slurm's notation: `n[1-4,7],login`.
 //!
-//! Source: Slurm's `hostlist`, as `scontrol show hostnames` expands it: comma-separated names,
-//! each with any number of bracketed sets of numbers and ranges, the last of which runs
-//! fastest; numbers are padded with zeros to the width of the range's first number.
+//! Source: Slurm's `hostlist`, as `scontrol show hostnames` expands it. Names are separated by
+//! commas. Each has any number of bracketed sets of numbers and ranges, and the last set varies
+//! fastest. Numbers are padded with zeros to the width of the first number of the range.
 
 use crate::FieldError;
 
-/// The most hosts that a list may stand for.
+/// Largest number of hosts of a list.
 const MOST: u64 = 1_000_000;
 
-/// The most brackets that one name may have; Slurm itself knows at most eight dimensions.
+/// Largest number of brackets of a name; Slurm has at most eight dimensions.
 const DEEPEST: usize = 16;
 
-/// What stands for no host at all: `sacct` and `squeue` of jobs without nodes.
+/// Words of `sacct` and `squeue` for an empty list.
 const NONE: [&str; 4] = ["None assigned", "(null)", "None", "n/a"];
 
-/// Hands out every host of a list, in its order. Nothing for `None assigned` and an empty list.
-/// Nothing is handed out before the whole list is known to be in order.
+/// Calls `each` with every host of a list, in order; never for `None assigned` or an empty list.
+/// The whole list is checked before the first call.
 ///
 /// # Errors
-/// [`FieldError`] when a bracket is not closed, a range runs backwards, or the list stands for
-/// more than a million hosts.
+/// [`FieldError`] if a bracket is not closed, a range decreases, or the list has more than a
+/// million hosts.
 pub fn expand(list: &str, each: &mut dyn FnMut(&str)) -> Result<(), FieldError> {
     let list = meant(list);
     if !list.contains(['[', ']']) {
@@ -38,7 +38,7 @@ pub fn expand(list: &str, each: &mut dyn FnMut(&str)) -> Result<(), FieldError> 
     Ok(())
 }
 
-/// How many hosts a list stands for.
+/// Number of hosts of a list.
 ///
 /// # Errors
 /// As [`expand`].
@@ -47,15 +47,14 @@ pub fn count(list: &str) -> Result<u32, FieldError> {
     if total > MOST {
         return Err(refused(list));
     }
-    // It is below a million.
+    // The count is at most a million.
     Ok(u32::try_from(total).unwrap_or(u32::MAX))
 }
 
-/// How many hosts a list stands for, however many that is.
+/// Number of hosts of a list, without a limit.
 ///
 /// # Errors
-/// [`FieldError`] when a bracket is not closed, a range runs backwards, or the number has no place
-/// in 64 bits.
+/// [`FieldError`] if a bracket is not closed, a range decreases, or the number exceeds 64 bits.
 pub fn size(list: &str) -> Result<u64, FieldError> {
     let mut rest = meant(list);
     let mut total = 0_u64;
@@ -76,13 +75,13 @@ fn refused(list: &str) -> FieldError {
     )
 }
 
-/// The list without white space around it; nothing for words that mean no host.
+/// The list without white space around it; empty for words that mean no host.
 fn meant(list: &str) -> &str {
     let list = list.trim_ascii();
     if NONE.contains(&list) { "" } else { list }
 }
 
-/// Cuts the next name that is not empty off a list: up to a comma outside of brackets.
+/// Cuts the next non-empty name off a list, up to a comma outside brackets.
 fn next_name<'a>(rest: &mut &'a str) -> Option<&'a str> {
     while !rest.is_empty() {
         let mut inside = false;
@@ -107,8 +106,7 @@ fn next_name<'a>(rest: &mut &'a str) -> Option<&'a str> {
     None
 }
 
-/// Text before the first bracket, what is inside of it, and what follows; nothing if there is
-/// no bracket.
+/// Texts before, inside and behind the first bracket; `None` without a bracket.
 fn bracket(name: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = name.split_once('[')?;
     let (inside, after) = rest.split_once(']')?;
@@ -126,7 +124,7 @@ fn range(item: &str) -> Option<(u64, u64, usize)> {
     (from <= to && first.len() <= 20).then_some((from, to, first.len()))
 }
 
-/// How many hosts one name stands for; nothing if it is not well formed.
+/// Number of hosts of one name; `None` if the name is not well formed.
 fn name_count(name: &str) -> Option<u64> {
     let mut total = 1_u64;
     let mut rest = name;
@@ -148,8 +146,8 @@ fn name_count(name: &str) -> Option<u64> {
     None
 }
 
-/// Hands out every host of a name that [`name_count`] has found well formed, behind what stands
-/// in `host` already.
+/// Calls `each` with every host of a name, which [`name_count`] has found well formed. Each host is
+/// appended to the present content of `host`.
 fn product(host: &mut String, name: &str, each: &mut dyn FnMut(&str)) {
     let kept = host.len();
     let Some((before, inside, after)) = bracket(name) else {
@@ -176,8 +174,8 @@ fn product(host: &mut String, name: &str, each: &mut dyn FnMut(&str)) {
     host.truncate(kept);
 }
 
-/// Writes a number with leading zeros. By hand, since a job on a whole machine is expanded for
-/// thousands of hosts and `write!` takes several times as long.
+/// Writes a number with leading zeros. A job on a whole machine has thousands of hosts, and
+/// `write!` takes several times as long.
 fn push_number(host: &mut String, mut number: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut used = 0;

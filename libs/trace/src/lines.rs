@@ -1,4 +1,4 @@
-//! Lines of a stream as slices of one buffer, without a copy of each.
+//! Lines of a stream, as slices of one buffer without copies.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use crate::ReadError;
 use crate::error::failed;
 
-/// How much is read at a time, bytes.
+/// Bytes read at a time.
 const BLOCK: usize = 256 * 1024;
 
-/// The longest line that is taken for text, bytes: a job on every node of a large machine,
-/// each named twice, stays far below.
+/// Longest line of a text, bytes. A job that names every node of a large machine twice stays far
+/// below.
 const LONGEST: usize = 16 * 1024 * 1024;
 
-/// What some editors put before the first line of a text in UTF-8.
+/// Byte order mark of UTF-8, which some editors write before the first line.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Hands out the lines of a stream one after another.
+/// Returns the lines of a stream one after another.
 pub(crate) struct Lines {
     path: PathBuf,
     stream: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// What of the buffer has not been handed out.
+    /// Part of the buffer that has not been returned.
     from: usize,
     until: usize,
     line: u64,
@@ -44,29 +44,29 @@ impl Lines {
         }
     }
 
-    /// The file's path.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number of the line that was handed out last, from 1.
+    /// Number of the newest returned line, from 1.
     pub(crate) const fn line(&self) -> u64 {
         self.line
     }
 
-    /// Bytes of the lines handed out so far (of plain text).
+    /// Bytes of plain text of the lines returned so far.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What stands at the beginning, at most a block of it, without handing it out.
+    /// The beginning of the stream, at most a block, without consuming it.
     pub(crate) fn head(&mut self) -> Result<&[u8], ReadError> {
         while self.until < BLOCK && self.fill()? {}
         let head = self.buffer.get(self.from..self.until).unwrap_or(&[]);
         Ok(head.strip_prefix(MARK).unwrap_or(head))
     }
 
-    /// The next line without its end (`\n` or `\r\n`); nothing at the end of the stream.
+    /// The next line without its end (`\n` or `\r\n`); `None` at the end of the stream.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, ReadError> {
         let mut looked = self.from;
         let (end, next) = loop {
@@ -95,7 +95,7 @@ impl Lines {
         Ok(Some(text.strip_suffix(b"\r").unwrap_or(text)))
     }
 
-    /// Reads more behind what is there; says whether there was any.
+    /// Appends more bytes to the buffer. Returns whether there were any.
     fn fill(&mut self) -> Result<bool, ReadError> {
         if self.ended {
             return Ok(false);

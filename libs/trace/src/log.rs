@@ -1,4 +1,4 @@
-//! Any log as a stream of records.
+//! A log of any format as a stream of records.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::formats::{HoleParser, JobParser};
 use crate::lines::Lines;
 use crate::{Damage, FieldError, Format, JobRecord, LogHeader, ReadError, Reading, open};
 
-/// An opened log: either of batch jobs, or of the states of nodes, which are holes already.
+/// An open log, either of batch jobs or of holes.
 pub enum Log {
     /// Records of batch jobs.
     Jobs(JobLog),
@@ -17,11 +17,11 @@ pub enum Log {
 }
 
 impl Log {
-    /// Opens a log: plain, gzip or zstd, told by its first bytes; its format as `reading` says,
-    /// or told by its first lines.
+    /// Opens a log. The first bytes decide between plain, gzip and zstd. The format is that of
+    /// `reading`, or is recognised by the first lines.
     ///
     /// # Errors
-    /// [`ReadError`] when it cannot be read or its format cannot be told.
+    /// [`ReadError`] if the file cannot be read, or if its format is not recognised.
     pub fn open(path: &Path, reading: &Reading) -> Result<Self, ReadError> {
         Self::from_stream(path, Box::new(open(path)?), reading)
     }
@@ -52,7 +52,7 @@ impl Log {
                     reason: "it is in UTF-16: convert it with iconv -f UTF-16 -t UTF-8".to_owned(),
                 });
             }
-            // Names of columns say that it is a table.
+            // Given names of columns mean a table of `sacct`.
             None => Format::detect(head)
                 .or_else(|| reading.columns.as_ref().map(|_| Format::Sacct))
                 .ok_or_else(|| ReadError::UnknownFormat {
@@ -84,7 +84,7 @@ impl Log {
         })
     }
 
-    /// Its format.
+    /// Format of the log.
     #[must_use]
     pub const fn format(&self) -> Format {
         match self {
@@ -94,18 +94,18 @@ impl Log {
     }
 }
 
-/// Whether a text begins with the mark of UTF-16, as redirected output of some shells does.
+/// Whether a text begins with the byte order mark of UTF-16, as redirected output of some shells.
 fn is_utf_16(head: &[u8]) -> bool {
     matches!(head, [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..])
 }
 
-/// What both kinds of log have in common.
+/// The common part of both kinds of log.
 struct Read {
     lines: Lines,
     format: Format,
     strict: bool,
     damage: Damage,
-    /// All lines have been read; the parser hands out what it still keeps.
+    /// Whether all lines have been read. The parser then returns the jobs that are under way.
     finishing: bool,
 }
 
@@ -125,19 +125,19 @@ impl Read {
     }
 }
 
-/// Streams the batch jobs of a log in the order in which its lines complete them.
+/// A stream of the batch jobs of a log, in the order in which its lines complete them.
 pub struct JobLog {
     read: Read,
     parser: Box<dyn JobParser>,
 }
 
 impl JobLog {
-    /// Reads the next record into `record`; says whether there was one. Memory does not grow
-    /// with the log, but with the jobs that are under way at a time.
+    /// Reads the next record into `record`. Returns whether there was one. Memory grows with the
+    /// number of jobs under way, not with the length of the log.
     ///
     /// # Errors
-    /// [`ReadError`]; after one the log is at its end. Damaged lines are errors only if the
-    /// reading is strict.
+    /// [`ReadError`]. The log is then at its end. Damaged lines are errors only in a strict
+    /// reading.
     pub fn read(&mut self, record: &mut JobRecord) -> Result<bool, ReadError> {
         let Self { read, parser } = self;
         while !read.finishing {
@@ -156,53 +156,53 @@ impl JobLog {
         Ok(parser.finish(record))
     }
 
-    /// Its format.
+    /// Format of the log.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.read.format
     }
 
-    /// What it says of itself; whole only after the first record has been read.
+    /// Header of the log, which is complete after the first record.
     #[must_use]
     pub fn header(&self) -> LogHeader {
         self.parser.header()
     }
 
-    /// What was damaged so far.
+    /// Damage found so far.
     #[must_use]
     pub const fn damage(&self) -> &Damage {
         &self.read.damage
     }
 
-    /// Whether the log has told of starts as they happened (PBS, `lsb.events`, `slurmctld.log`), so
-    /// that a job which still ran at its end has a record. Tables of jobs that are over lack such
-    /// jobs, and the nodes on which they ran seem idle.
+    /// Whether the log has events of starts (PBS, `lsb.events`, `slurmctld.log`), so that a job
+    /// that still runs at its end has a record. Tables of jobs that are over lack such jobs, and
+    /// their nodes seem idle.
     #[must_use]
-    pub fn tells_starts(&self) -> bool {
-        self.parser.tells_starts()
+    pub fn has_starts(&self) -> bool {
+        self.parser.has_starts()
     }
 
-    /// How many lines were in order but no jobs of this machine: steps in Slurm's accounting, jobs
-    /// of LSF that ran in another cluster.
+    /// Number of valid lines that are no jobs of this machine: steps in Slurm's accounting, jobs of
+    /// LSF in another cluster.
     #[must_use]
-    pub fn passed_over(&self) -> u64 {
-        self.parser.passed_over()
+    pub fn skipped(&self) -> u64 {
+        self.parser.skipped()
     }
 
-    /// Lines read so far.
+    /// Number of lines read so far.
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.read.lines.line()
     }
 
-    /// Bytes of plain text read so far.
+    /// Number of bytes of plain text read so far.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.read.lines.bytes()
     }
 }
 
-/// Streams the holes of a log in the order of their end.
+/// A stream of the holes of a log, in the order of their ends.
 pub struct HoleLog {
     read: Read,
     parser: Box<dyn HoleParser>,
@@ -210,16 +210,16 @@ pub struct HoleLog {
 }
 
 impl HoleLog {
-    /// From when to when the nodes were watched, as far as it has been read, which is longer
-    /// than from the first hole to the last where the machine was full; nothing if the format
-    /// does not say (a list of holes).
+    /// First and last observation of nodes in the lines read so far. This is longer than the time
+    /// from the first hole to the last, if the machine was full in between. `None` if the format
+    /// does not contain it (a list of holes).
     #[must_use]
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
         self.parser.span()
     }
 
-    /// How many nodes were named so far, idle or not; nothing if the format names nodes only
-    /// when they are idle (`sinfo` as recorded, a list of holes).
+    /// Number of nodes in the lines read so far, idle or not. `None` if the format names only idle
+    /// nodes (`sinfo` as recorded, a list of holes).
     #[must_use]
     pub fn nodes(&self) -> Option<u32> {
         self.parser.nodes()
@@ -252,25 +252,25 @@ impl HoleLog {
         }
     }
 
-    /// Its format.
+    /// Format of the log.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.read.format
     }
 
-    /// What was damaged so far.
+    /// Damage found so far.
     #[must_use]
     pub const fn damage(&self) -> &Damage {
         &self.read.damage
     }
 
-    /// Lines read so far.
+    /// Number of lines read so far.
     #[must_use]
     pub const fn lines(&self) -> u64 {
         self.read.lines.line()
     }
 
-    /// Bytes of plain text read so far.
+    /// Number of bytes of plain text read so far.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.read.lines.bytes()

@@ -1,4 +1,4 @@
-//! Lists of nodes: one name a line, in an order that means something.
+//! Lists of nodes: one name a line, in a meaningful order.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -13,7 +13,7 @@ use crate::{FieldError, ReadError, open};
 /// skipped.
 ///
 /// # Errors
-/// [`ReadError`] names the line of a name that is unusable or stands there twice.
+/// [`ReadError`] with the line of an invalid or repeated name.
 pub fn read_nodes(path: &Path) -> Result<Vec<NodeId>, ReadError> {
     let mut source = open(path)?;
     let mut nodes = Vec::new();
@@ -52,8 +52,7 @@ pub fn read_nodes(path: &Path) -> Result<Vec<NodeId>, ReadError> {
     Ok(nodes)
 }
 
-/// The first `count` nodes: in the order of a list of nodes, or without one in that of their
-/// first appearance.
+/// The first `count` nodes, in the order of a list of nodes, or else of their first appearance.
 #[must_use]
 pub fn first_nodes(
     count: usize,

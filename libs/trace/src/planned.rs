@@ -1,9 +1,9 @@
 //! Planned starts beside a hole list: `at,node,start`, one announcement a line.
 //!
 //! Times are Unix seconds (decimals allowed). From `at` on, the batch scheduler plans to start a
-//! job on the idle node at `start`, which is later than `at`; an empty `start` withdraws the
-//! plan. The lines may stand in any order; of several for one node at one time the last holds.
-//! [`PlannedStart`] says how long an announcement holds.
+//! job on the idle node at `start`, which is later than `at`. An empty `start` withdraws the
+//! planned start. The lines may have any order; the last of several for one node and time holds.
+//! [`PlannedStart`] defines how long an announcement holds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,19 +22,19 @@ pub const PLANNED_HEADER: &str = "at,node,start";
 pub struct PlannedList {
     /// The planned starts, sorted by announcement and node, at most one for both.
     pub starts: Vec<PlannedStart>,
-    /// Lines that name a node without a present hole: refused.
+    /// Refused: lines that name a node without a present hole.
     pub without_hole: u64,
 }
 
 impl PlannedList {
-    /// Sorts planned starts of `holes` and refuses those of nodes that have none.
+    /// Sorts planned starts of `holes`, and refuses those of nodes without a present hole.
     #[must_use]
     pub fn of(mut starts: Vec<PlannedStart>, holes: &[HoleRecord]) -> Self {
         let present = Present::of(holes);
         let read = starts.len();
         starts.retain(|planned| present.has(&planned.node, planned.at));
         let without_hole = (read - starts.len()) as u64;
-        // The last of equals is the first to be met backwards, and stays.
+        // Of equal entries the last one stays, which is the first in reverse order.
         starts.reverse();
         starts.sort_by(|a, b| (a.at, &a.node).cmp(&(b.at, &b.node)));
         starts.dedup_by(|a, b| (a.at, &a.node) == (b.at, &b.node));
@@ -46,7 +46,7 @@ impl PlannedList {
     }
 }
 
-/// When each node has a hole.
+/// Intervals of the holes of each node.
 struct Present<'a>(HashMap<&'a NodeId, Vec<&'a HoleRecord>>);
 
 impl<'a> Present<'a> {
@@ -61,7 +61,7 @@ impl<'a> Present<'a> {
         Self(present)
     }
 
-    /// Whether a node has a hole at a moment. One that is censored has not ended.
+    /// Whether a node has a hole at a moment. A censored hole never ends.
     fn has(&self, node: &NodeId, at: Timestamp) -> bool {
         let Some(holes) = self.0.get(node) else {
             return false;
@@ -75,8 +75,8 @@ impl<'a> Present<'a> {
 /// Reads a list of planned starts of `holes`, plain, gzip or zstd.
 ///
 /// # Errors
-/// [`ReadError`] for the first line that does not fit, such as one whose `start` is not after
-/// its `at`; lines without a present hole are counted in [`PlannedList::without_hole`] instead.
+/// [`ReadError`] for the first damaged line, also if its `start` is not after its `at`. Lines
+/// without a present hole are no error; they are counted in [`PlannedList::without_hole`].
 pub fn read_planned(path: &Path, holes: &[HoleRecord]) -> Result<PlannedList, ReadError> {
     let mut rows = Rows::new(path, open(path)?, PLANNED_HEADER)?;
     let mut names = Names::default();

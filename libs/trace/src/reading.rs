@@ -1,4 +1,4 @@
-//! How a log is to be read, and what was found damaged in it.
+//! Options for reading a log, and the damage found in it.
 
 use jiff::tz::TimeZone;
 use lacuna_model::Timestamp;
@@ -6,25 +6,25 @@ use serde::Serialize;
 
 use crate::{FieldError, Format};
 
-/// How a log is to be read. The default guesses what it can.
+/// Options for reading a log. By default they are derived from the log.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// The format; guessed from the first lines if absent.
+    /// Format of the log; recognised by the first lines if absent.
     pub format: Option<Format>,
     /// Names of the columns of a `sacct` table without a header line, separated by `|` or
     /// commas, as given to `sacct --format`.
     pub columns: Option<String>,
-    /// The zone of times that name none (Slurm's and PBS's are local). UTC if absent.
+    /// Time zone of times without one (times of Slurm and PBS are local); UTC if absent.
     pub time_zone: Option<TimeZone>,
-    /// How many processors a node has, where a log counts processors only (SWF). From the
-    /// log's header if absent, else 1.
+    /// Processors of a node, for a log that counts only processors (SWF). If absent: by the header
+    /// of the log, else 1.
     pub procs_per_node: Option<u32>,
-    /// Whether the first damaged line is an error; else damaged lines are counted and skipped.
+    /// Whether the first damaged line is an error. Otherwise damaged lines are counted and skipped.
     pub strict: bool,
 }
 
 impl Reading {
-    /// The zone of times that name none.
+    /// Time zone of times without one.
     #[must_use]
     pub fn zone(&self) -> TimeZone {
         self.time_zone.clone().unwrap_or(TimeZone::UTC)
@@ -34,21 +34,21 @@ impl Reading {
 /// A damaged line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedLine {
-    /// Which line, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// Which value, and what is wrong with it.
+    /// The value and its fault.
     pub at: FieldError,
 }
 
-/// How many damaged lines are remembered with their place.
+/// Number of damaged lines that are kept with their place.
 const REMEMBERED: usize = 10;
 
-/// What was found damaged and skipped.
+/// Damaged lines that were skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Damage {
-    /// How many lines were skipped because of damage.
+    /// Number of damaged lines.
     pub lines: u64,
-    /// The first of them.
+    /// The first damaged lines.
     pub first: Vec<DamagedLine>,
 }
 
@@ -61,14 +61,14 @@ impl Damage {
     }
 }
 
-/// What a log says of itself, as far as it has been read.
+/// Header of a log, as far as it has been read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct LogHeader {
-    /// The machine's name.
+    /// Name of the machine.
     pub computer: Option<String>,
-    /// How many nodes the machine has.
+    /// Number of nodes of the machine.
     pub nodes: Option<u32>,
-    /// How many processors the machine has.
+    /// Number of processors of the machine.
     pub procs: Option<u32>,
     /// Second 0 of a log whose times are relative.
     pub start: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! Lists under a fixed header: rows of columns separated by commas.
+//! Lists with a fixed header: rows of columns separated by commas.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -10,7 +10,8 @@ use crate::error::{excerpt, failed};
 use crate::fields::{self, odd};
 use crate::{FieldError, ReadError};
 
-/// Seconds from 1970 to the year 10000: anything beyond is a slip, e.g. milliseconds.
+/// Seconds from 1970 to the year 10000. A greater number is an error, as milliseconds taken for
+/// seconds.
 const LATEST_S: f64 = 253_402_300_800.0;
 
 /// Streams the rows of a list with `N` columns; blank lines are skipped.
@@ -50,7 +51,7 @@ impl<R: BufRead, const N: usize> Rows<R, N> {
         })
     }
 
-    /// Reads the next line that is not blank; says whether there was one.
+    /// Reads the next line that is not blank. Returns whether there was one.
     fn advance(&mut self) -> Result<bool, ReadError> {
         loop {
             self.text.clear();
@@ -65,7 +66,7 @@ impl<R: BufRead, const N: usize> Rows<R, N> {
         }
     }
 
-    /// The next row as `parse` reads it; nothing at the end.
+    /// The next row, read by `parse`; `None` at the end.
     pub(crate) fn next<T>(
         &mut self,
         parse: impl FnOnce([&[u8]; N]) -> Result<T, FieldError>,
@@ -88,7 +89,10 @@ impl<R: BufRead, const N: usize> Rows<R, N> {
     }
 }
 
-/// The columns of a row; how many there are if there are not `N`.
+/// The columns of a row.
+///
+/// # Errors
+/// The number of columns if it is not `N`.
 pub(crate) fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], usize> {
     let mut columns: [&[u8]; N] = [&[]; N];
     let mut found = 0;
@@ -101,8 +105,7 @@ pub(crate) fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], usize> 
     if found == N { Ok(columns) } else { Err(found) }
 }
 
-/// The names of nodes that were met, so that there is one allocation for each node, not for
-/// each line.
+/// Names of nodes seen so far, so that each node has one allocation, not each line.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashSet<NodeId>);
 

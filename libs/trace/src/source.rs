@@ -1,4 +1,4 @@
-//! Files, plain or compressed, as one kind of stream.
+//! Plain and compressed files as one kind of stream.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
@@ -17,11 +17,10 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The first bytes of every zstd frame (RFC 8878).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The largest window of zstd that is unpacked, as a power of 2: what `zstd --long=31` makes,
-/// the largest there is.
+/// Largest window of zstd, as a power of 2: that of `zstd --long=31`.
 const WINDOW_LOG: u32 = 31;
 
-/// First bytes of what is not unpacked here, its name, and the tool that unpacks it.
+/// Formats that are not unpacked here: first bytes, name, and the tool that unpacks them.
 const OTHERS: [(&[u8], &str, &str); 4] = [
     (b"BZh", "bzip2", "bunzip2"),
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "unxz"),
@@ -29,11 +28,11 @@ const OTHERS: [(&[u8], &str, &str); 4] = [
     (&[0x1f, 0x9d], "compress", "uncompress"),
 ];
 
-/// Opens a file and, if its first bytes say gzip or zstd, unpacks it on the fly. The name of the
-/// file does not matter.
+/// Opens a file, and unpacks it on the fly if its first bytes are those of gzip or zstd. The name
+/// of the file does not matter.
 ///
 /// # Errors
-/// [`ReadError::Open`].
+/// [`ReadError::Open`] if the file cannot be opened or unpacked.
 pub fn open(path: &Path) -> Result<Source, ReadError> {
     File::open(path)
         .and_then(|file| {
@@ -48,10 +47,10 @@ pub fn open(path: &Path) -> Result<Source, ReadError> {
         })
 }
 
-/// Unpacks a stream if its first bytes say gzip or zstd.
+/// Unpacks a stream if its first bytes are those of gzip or zstd.
 ///
 /// # Errors
-/// When nothing can be read from it, or its first bytes say that it is packed otherwise.
+/// If the stream cannot be read, or if its first bytes are those of another packed format.
 pub(crate) fn unpacked(stream: impl Read + Send + 'static) -> std::io::Result<Source> {
     let mut stream = BufReader::with_capacity(64 * 1024, stream);
     let head = stream.fill_buf()?;
@@ -71,7 +70,7 @@ pub(crate) fn unpacked(stream: impl Read + Send + 'static) -> std::io::Result<So
     Ok(Box::new(stream))
 }
 
-/// Whether this is the zstd frame without content that parallel compressors begin with.
+/// Whether this is an empty zstd frame, with which parallel compressors begin.
 fn is_skippable(head: &[u8]) -> bool {
     matches!(head, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }

@@ -1,133 +1,135 @@
 //! Follows a file that another program appends to and replaces from time to time. No I/O: the
-//! caller lists the files with what it sees of them, reads where it is told to, and hands the
-//! bytes in.
+//! caller lists the files, reads the requested bytes, and passes them in.
 //!
-//! Files are looked at again and again, since network file systems tell nobody of a change, and
-//! inode numbers are used again. So a file is known by what was read of it: its first bytes and
-//! the last ones before the place that was read to; its inode only decides between copies.
+//! The caller looks at the files repeatedly, since network file systems report no changes. Inode
+//! numbers are reused. So a file is identified by its first bytes and the last bytes before the
+//! position. Its inode only decides between copies.
 //!
-//! - T1 A line is handed out once, when its end is there; the place that is kept is behind the
-//!   last whole line, so that a restart reads a torn one again.
-//! - T2 A file that was renamed is read to its end, under its new name, before the next begins,
-//!   and so is a copy of a file that was then truncated. It has ended when it has not grown in two
-//!   looks while a later file was there; what is left in it without an end counts as a line.
-//! - T3 A file that is shorter than the place, or other than what was read, is a new one and is
-//!   read from its beginning.
-//! - T4 If the file that was read is not to be found, what was in it behind the place is lost:
-//!   that is counted, and the next begins.
-//! - T5 Bytes of zero are blocks that have not reached the file yet, or never will: they are
-//!   waited for, and after ten looks passed over.
+//! - T1 A line is returned once, when its end has been written. The saved position is behind the
+//!   last whole line, so a restart reads a torn line again.
+//! - T2 A renamed file is read to its end, under its new name, before the next file begins. The
+//!   same holds for a copy of a file that was then truncated. A file has ended when it has not
+//!   grown in two looks while a later file existed. A rest without a line end then counts as a
+//!   line.
+//! - T3 A file that is shorter than the position, or whose bytes differ, is a new file and is read
+//!   from its beginning.
+//! - T4 If the file that was read has disappeared, its rest behind the position is lost. The loss
+//!   is counted, and the next file begins.
+//! - T5 Bytes of zero are blocks that have not reached the file yet, or never will. They are waited
+//!   for, and skipped after ten looks.
 
 use serde::{Deserialize, Serialize};
 
-/// So many bytes of a file's beginning are looked at.
+/// Number of bytes at the beginning of a file that identify it.
 pub const HEAD: usize = 256;
 
-/// So many bytes before the place are looked at.
+/// Number of bytes before the position that identify a file.
 pub const BEFORE: usize = 64;
 
-/// The longest line, bytes, and the most to be read at once. Longer lines are passed over.
+/// Longest line, and most bytes read at once. Longer lines are skipped.
 pub const LONGEST: usize = 4 << 20;
 
-/// Of a file with another inode so many bytes before the place must be the same.
+/// In a file with another inode, this many bytes before the position must be the same.
 const SURE: usize = 32;
 
 /// Looks without growth after which a file with a later one behind it has ended.
 const QUIET: u32 = 2;
 
-/// Looks after which zeros are passed over.
+/// Looks after which zeros are skipped.
 const ZEROS: u32 = 10;
 
-/// What the caller sees of a file.
+/// A file as the caller sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
-    /// Its name, for the caller.
+pub struct FileView {
+    /// Name of the file, for the caller.
     pub name: String,
-    /// Its inode.
+    /// Inode of the file.
     pub inode: u64,
-    /// Its length, bytes.
+    /// Length of the file, bytes.
     pub length: u64,
-    /// Its first [`HEAD`] bytes, or all.
+    /// The first [`HEAD`] bytes, or all.
     pub head: Vec<u8>,
-    /// The [`BEFORE`] bytes (or all) before the offset of [`Tail::place`], if it is so long.
+    /// The last [`BEFORE`] bytes (or all) before the offset of [`Tail::position`], if the file
+    /// reaches it.
     pub before: Vec<u8>,
 }
 
-/// How far has been read, to be kept over a restart.
+/// The position that was read to, which survives a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Place {
-    /// The file's name when it was last seen.
+pub struct Position {
+    /// Name of the file at the newest look.
     pub name: String,
-    /// Its inode.
+    /// Inode of the file.
     pub inode: u64,
-    /// Everything before has been handed out, bytes.
+    /// Offset behind the last returned line, bytes.
     pub offset: u64,
-    /// Its first [`HEAD`] bytes, as far as they have been handed out.
+    /// The first [`HEAD`] bytes of the file, up to the offset.
     pub head: Vec<u8>,
-    /// The bytes before the offset.
+    /// The last [`BEFORE`] bytes before the offset.
     pub before: Vec<u8>,
 }
 
-/// What to read.
+/// A request to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Next {
-    /// Of which file.
+    /// Name of the file.
     pub name: String,
-    /// Its inode; the caller reads nothing if the name now means another file.
+    /// Inode of the file. The caller reads nothing if the name belongs to another file by now.
     pub inode: u64,
-    /// From where, bytes.
+    /// Offset of the first byte.
     pub from: u64,
-    /// How much at most, bytes.
+    /// Largest number of bytes.
     pub most: usize,
-    /// Whether what is left without a line's end is to be taken as a line: see
+    /// Whether the file has ended, so that a rest without a line end is a line: see
     /// [`Tail::take_rest`].
     pub ends: bool,
 }
 
-/// Which file comes first when the one that was read is gone, or at the very first look.
+/// The file that begins after the file that was read has disappeared, and at the first look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// One name whose older files get other names: the last of the list.
+    /// Older files are renamed: the last file of the list.
     Rotated,
-    /// Names that rise with time (`20261120`): the next name.
+    /// Names rise with time (`20261120`): the next name.
     Dated,
 }
 
-/// What has happened besides lines.
+/// Counts of changes of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TailCounts {
-    /// Files that were read to their end and followed by another.
+    /// Files that were read to their end and followed by another file.
     pub rotated: u64,
     /// Files that were truncated or replaced in place.
     pub truncated: u64,
-    /// Files that were gone before they had been read to their end, as far as is known.
+    /// Files that disappeared before they had been read to their end.
     pub lost: u64,
-    /// Lines longer than [`LONGEST`], and runs of zeros, passed over.
-    pub passed: u64,
+    /// Lines longer than [`LONGEST`], and runs of zeros, that were skipped.
+    #[serde(rename = "passed")]
+    pub skipped: u64,
 }
 
-/// Follows a file.
+/// Follows a file (T1 to T5).
 #[derive(Debug, Clone)]
 pub struct Tail {
     order: Order,
-    place: Option<Place>,
-    /// The length at which the last read found no whole line more.
+    position: Option<Position>,
+    /// Length of the file at which the newest read found no further whole line.
     read_to: Option<u64>,
     quiet: u32,
-    /// Looks at which nothing but zeros stood there.
+    /// Looks in a row that found only zeros.
     zeros: u32,
-    /// Whether the rest of a too long line is being passed over.
+    /// Whether the rest of a line that is too long is being skipped.
     skipping: bool,
     counts: TailCounts,
 }
 
 impl Tail {
-    /// Goes on at a place, or begins.
+    /// A tail that continues at `position`, or begins.
     #[must_use]
-    pub fn new(order: Order, place: Option<Place>) -> Self {
+    pub fn new(order: Order, position: Option<Position>) -> Self {
         Self {
             order,
-            place,
+            position,
             read_to: None,
             quiet: 0,
             zeros: 0,
@@ -136,36 +138,36 @@ impl Tail {
         }
     }
 
-    /// How far has been read; to be kept once all that came of the lines is kept.
+    /// The position that was read to. It is saved once the results of the lines are stored.
     #[must_use]
-    pub fn place(&self) -> Option<&Place> {
-        self.place.as_ref()
+    pub fn position(&self) -> Option<&Position> {
+        self.position.as_ref()
     }
 
-    /// What has happened besides lines.
+    /// Counts of changes of files.
     #[must_use]
     pub const fn counts(&self) -> TailCounts {
         self.counts
     }
 
-    /// What to read, by what is there: all files that may hold lines, older ones first.
-    pub fn look(&mut self, files: &[Seen]) -> Option<Next> {
+    /// The next request. `files`: all files that may hold lines, older files first.
+    pub fn look(&mut self, files: &[FileView]) -> Option<Next> {
         let last = files.last()?;
-        let Some(place) = &mut self.place else {
-            // The very first look: what older files hold is past.
+        let Some(position) = &mut self.position else {
+            // At the first look, older files are past.
             self.begin(last);
             return self.rest_of(last, false);
         };
-        let Some(at) = found(files, place) else {
-            let in_place = files.iter().find(|f| f.inode == place.inode);
+        let Some(at) = found(files, position) else {
+            let in_place = files.iter().find(|f| f.inode == position.inode);
             let next = match (in_place, self.order) {
-                (Some(file), _) if place.offset > 0 => {
+                (Some(file), _) if position.offset > 0 => {
                     self.counts.truncated += 1;
                     file
                 }
                 (_, Order::Dated) => {
                     self.counts.lost += 1;
-                    files.iter().find(|f| f.name > place.name).unwrap_or(last)
+                    files.iter().find(|f| f.name > position.name).unwrap_or(last)
                 }
                 (_, Order::Rotated) => {
                     self.counts.lost += 1;
@@ -176,8 +178,8 @@ impl Tail {
             return self.rest_of(next, false);
         };
         let file = files.get(at)?;
-        place.name.clone_from(&file.name);
-        place.inode = file.inode;
+        position.name.clone_from(&file.name);
+        position.inode = file.inode;
         if self.read_to != Some(file.length) {
             self.quiet = 0;
             return self.rest_of(file, false);
@@ -187,7 +189,7 @@ impl Tail {
         if self.quiet < QUIET {
             return None;
         }
-        if file.length > place.offset && !self.skipping {
+        if file.length > position.offset && !self.skipping {
             return self.rest_of(file, true);
         }
         self.counts.rotated += 1;
@@ -195,8 +197,8 @@ impl Tail {
         self.rest_of(later, false)
     }
 
-    /// Takes bytes that were read at the place, and hands out the whole lines in them, without
-    /// their ends.
+    /// Takes bytes that were read at the position, and calls `each` with every whole line, without
+    /// its end.
     pub fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
         let zero = memchr::memchr(0, bytes);
         let mut rest = bytes.get(..zero.unwrap_or(bytes.len())).unwrap_or(bytes);
@@ -211,13 +213,13 @@ impl Tail {
         }
         self.advance(bytes.get(..taken).unwrap_or(bytes));
         let left = bytes.get(taken..).unwrap_or(&[]);
-        let offset = self.place.as_ref().map_or(0, |place| place.offset);
+        let offset = self.position.as_ref().map_or(0, |position| position.offset);
         if let Some(zero) = zero {
             self.wait_for_zeros(left, zero.saturating_sub(taken), taken > 0);
             return;
         }
         if left.len() >= LONGEST {
-            self.counts.passed += u64::from(!self.skipping);
+            self.counts.skipped += u64::from(!self.skipping);
             self.skipping = true;
             self.advance(left);
             self.read_to = None;
@@ -227,10 +229,10 @@ impl Tail {
         self.read_to = Some(offset.saturating_add(left));
     }
 
-    /// Takes the last bytes of a file that has ended: what is left without an end is a line, too.
+    /// Takes the last bytes of a file that has ended. A rest without a line end is a line too.
     pub fn take_rest(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
         self.take(bytes, each);
-        let offset = self.place.as_ref().map_or(0, |place| place.offset);
+        let offset = self.position.as_ref().map_or(0, |position| position.offset);
         let Some(read_to) = self.read_to else { return };
         let left = usize::try_from(read_to.saturating_sub(offset)).unwrap_or(usize::MAX);
         let rest = bytes.get(bytes.len().saturating_sub(left)..).unwrap_or(&[]);
@@ -240,7 +242,7 @@ impl Tail {
         }
     }
 
-    /// Zeros stand `ahead` bytes into what is left.
+    /// The rest of the file has zeros after `ahead` bytes.
     fn wait_for_zeros(&mut self, left: &[u8], ahead: usize, some: bool) {
         self.read_to = None;
         self.zeros = if some {
@@ -252,14 +254,14 @@ impl Tail {
             return;
         }
         self.zeros = 0;
-        self.counts.passed += 1;
+        self.counts.skipped += 1;
         let zeros = left.get(ahead..).unwrap_or(&[]);
         let run = zeros.iter().take_while(|byte| **byte == 0).count();
         self.advance(left.get(..ahead.saturating_add(run)).unwrap_or(left));
     }
 
-    fn begin(&mut self, file: &Seen) {
-        self.place = Some(Place {
+    fn begin(&mut self, file: &FileView) {
+        self.position = Some(Position {
             name: file.name.clone(),
             inode: file.inode,
             offset: 0,
@@ -269,9 +271,9 @@ impl Tail {
         (self.read_to, self.quiet, self.zeros, self.skipping) = (None, 0, 0, false);
     }
 
-    /// What is left in a file, if anything is.
-    fn rest_of(&mut self, file: &Seen, ends: bool) -> Option<Next> {
-        let from = self.place.as_ref()?.offset;
+    /// The request for the rest of a file, if it has one.
+    fn rest_of(&mut self, file: &FileView, ends: bool) -> Option<Next> {
+        let from = self.position.as_ref()?.offset;
         if file.length <= from {
             self.read_to = Some(file.length);
             return None;
@@ -286,30 +288,30 @@ impl Tail {
     }
 
     fn advance(&mut self, bytes: &[u8]) {
-        let Some(place) = &mut self.place else { return };
+        let Some(position) = &mut self.position else { return };
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        // What is not handed out yet may still change, so that it is no sign of a file.
-        let room = HEAD.saturating_sub(place.head.len()).min(bytes.len());
-        place
+        // Bytes that are not returned yet may still change, so they do not identify a file.
+        let room = HEAD.saturating_sub(position.head.len()).min(bytes.len());
+        position
             .head
             .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-        place.offset = place.offset.saturating_add(length);
-        place.before.extend_from_slice(bytes);
-        let older = place.before.len().saturating_sub(BEFORE);
-        place.before.drain(..older);
+        position.offset = position.offset.saturating_add(length);
+        position.before.extend_from_slice(bytes);
+        let older = position.before.len().saturating_sub(BEFORE);
+        position.before.drain(..older);
     }
 }
 
-/// Which file is the one that was read.
-fn found(files: &[Seen], place: &Place) -> Option<usize> {
-    let same = |file: &Seen| {
-        file.length >= place.offset
-            && file.head.starts_with(&place.head)
-            && file.before == place.before
+/// Index of the file that was read.
+fn found(files: &[FileView], position: &Position) -> Option<usize> {
+    let same = |file: &FileView| {
+        file.length >= position.offset
+            && file.head.starts_with(&position.head)
+            && file.before == position.before
     };
-    let exact = |file: &Seen| file.inode == place.inode && same(file);
-    // A copy, or a file that has come to another file system.
-    let sure = place.before.len() >= SURE;
+    let exact = |file: &FileView| file.inode == position.inode && same(file);
+    // A copy, or a file that was moved to another file system.
+    let sure = position.before.len() >= SURE;
     files
         .iter()
         .position(exact)

@@ -2,10 +2,10 @@
 //!
 //! Fields: `name`, `submit` (Unix seconds), `min_nodes`, `max_nodes`, `rescale_up_s`,
 //! `rescale_down_s`, `samples` (work), `nodes` and `samples_per_s` (the scaling curve as lists
-//! of one length), and, if what is to be maximised is not throughput, `objective` over the same
-//! `nodes`. `rescale_start_s` is optional: a start from no nodes. What objectives may count:
-//! `owner` (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). Further
-//! fields are ignored.
+//! of one length), and, if the objective is not throughput, `objective` over the same `nodes`.
+//! `rescale_start_s` is optional: the cost of a start from no nodes. Objectives may use `owner`
+//! (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). Further fields are
+//! ignored.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::error::failed;
 use crate::{FieldError, ReadError, open};
 
-/// Streams the trainers of a list in the order of the file. After an error it ends.
+/// Streams the trainers of a list in the order of the file. The stream ends after an error.
 pub struct TrainerReader<R> {
     path: PathBuf,
     stream: R,
@@ -114,7 +114,7 @@ impl<R: BufRead> Iterator for TrainerReader<R> {
 /// Reads a whole list of trainers, plain, gzip or zstd, with the simulated launcher for each.
 ///
 /// # Errors
-/// [`ReadError`] for the first line that does not fit, and when there is no trainer at all.
+/// [`ReadError`] for the first damaged line, and for a list without trainers.
 pub fn read_trainers(path: &Path) -> Result<Vec<TrainerSpec>, ReadError> {
     let trainers: Vec<_> = TrainerReader::new(path, open(path)?).collect::<Result<_, _>>()?;
     if trainers.is_empty() {
@@ -126,7 +126,7 @@ pub fn read_trainers(path: &Path) -> Result<Vec<TrainerSpec>, ReadError> {
     Ok(trainers)
 }
 
-/// The outer error is about the form of a field, the inner one about its meaning.
+/// The outer error is about the form of a field, the inner error about its meaning.
 fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, FieldError> {
     let name = get(object, "name")?;
     let id = name

@@ -7,7 +7,7 @@ use lacuna_model::{HoleRecord, PlannedStart, Timestamp};
 
 use crate::{HEADER, PLANNED_HEADER};
 
-/// Whether to compress.
+/// Compression of a written list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Text as it is.
@@ -50,15 +50,15 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// Writes a hole list that [`crate::HoleReader`] reads back. Call [`HoleWriter::finish`], or the
-/// end of a compressed list is missing.
+/// Writes a hole list that [`crate::HoleReader`] reads. Without a call of [`HoleWriter::finish`],
+/// the end of a compressed list is missing.
 pub struct HoleWriter<W: Write>(Sink<W>);
 
 impl<W: Write> HoleWriter<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Errors of the stream.
     pub fn new(stream: W, compression: Compression) -> io::Result<Self> {
         Ok(Self(Sink::new(stream, compression, HEADER)?))
     }
@@ -66,7 +66,7 @@ impl<W: Write> HoleWriter<W> {
     /// Writes one hole.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Errors of the stream.
     pub fn write(&mut self, record: &HoleRecord) -> io::Result<()> {
         let node = &record.node;
         let (from, until) = (Seconds(record.from), Seconds(record.until));
@@ -75,24 +75,24 @@ impl<W: Write> HoleWriter<W> {
             .line(format_args!("{node},{from},{until},{censored}\n"))
     }
 
-    /// Writes what is still to be written and gives the stream back.
+    /// Writes the rest and returns the stream.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Errors of the stream.
     pub fn finish(self) -> io::Result<W> {
         self.0.finish()
     }
 }
 
-/// Writes a list of planned starts that [`crate::read_planned`] reads back. Call
-/// [`PlannedWriter::finish`], or the end of a compressed list is missing.
+/// Writes a list of planned starts that [`crate::read_planned`] reads. Without a call of
+/// [`PlannedWriter::finish`], the end of a compressed list is missing.
 pub struct PlannedWriter<W: Write>(Sink<W>);
 
 impl<W: Write> PlannedWriter<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Errors of the stream.
     pub fn new(stream: W, compression: Compression) -> io::Result<Self> {
         Ok(Self(Sink::new(stream, compression, PLANNED_HEADER)?))
     }
@@ -100,7 +100,7 @@ impl<W: Write> PlannedWriter<W> {
     /// Writes one planned start.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Errors of the stream.
     pub fn write(&mut self, planned: &PlannedStart) -> io::Result<()> {
         let (at, node) = (Seconds(planned.at), &planned.node);
         match planned.start.map(Seconds) {
@@ -109,16 +109,16 @@ impl<W: Write> PlannedWriter<W> {
         }
     }
 
-    /// Writes what is still to be written and gives the stream back.
+    /// Writes the rest and returns the stream.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Errors of the stream.
     pub fn finish(self) -> io::Result<W> {
         self.0.finish()
     }
 }
 
-/// Unix seconds, with decimals only if there are any.
+/// Unix seconds, with decimals only if needed.
 struct Seconds(Timestamp);
 
 impl std::fmt::Display for Seconds {

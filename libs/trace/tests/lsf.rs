@@ -74,7 +74,7 @@ fn a_finished_job_is_a_record() {
     // Nodes of another cluster are none of this one's.
     let elsewhere = finish(0, "2 \"n1@far\" \"n2@far\"", 64, 0, 60);
     assert!(read(&elsewhere, Format::LsbAcct).is_empty());
-    assert_eq!(passed_over(&elsewhere, Format::LsbAcct), 1);
+    assert_eq!(skipped(&elsewhere, Format::LsbAcct), 1);
     let both = finish(0, "2 \"n1\" \"n2@far\"", 64, 0, 60);
     assert_eq!(
         read(&both, Format::LsbAcct),
@@ -305,13 +305,13 @@ fn the_accounting_sample_is_read_but_for_its_damaged_lines() {
 }
 
 /// How many lines of a log are in order but no jobs of this machine.
-fn passed_over(log: &str, format: Format) -> usize {
+fn skipped(log: &str, format: Format) -> usize {
     let Log::Jobs(mut jobs) = text(log, &as_format(format)).unwrap() else {
         panic!("jobs");
     };
     let mut record = JobRecord::default();
     while jobs.read(&mut record).unwrap() {}
-    usize::try_from(jobs.passed_over()).unwrap()
+    usize::try_from(jobs.skipped()).unwrap()
 }
 
 #[test]
@@ -380,5 +380,5 @@ fn the_sample_of_events_agrees_with_a_plain_count() {
     assert!(!lives.is_empty());
     assert_eq!(found, lives);
     assert_eq!(records.len(), lives.len() + never + starts.len());
-    assert_eq!(passed_over(&plain, Format::LsbEvents), elsewhere.len());
+    assert_eq!(skipped(&plain, Format::LsbEvents), elsewhere.len());
 }

@@ -323,6 +323,6 @@ fn a_log_of_ends_alone_does_not_know_what_still_runs() {
         };
         let mut record = JobRecord::default();
         while jobs.read(&mut record).unwrap() {}
-        assert_eq!(jobs.tells_starts(), expected);
+        assert_eq!(jobs.has_starts(), expected);
     }
 }

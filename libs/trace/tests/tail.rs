@@ -6,7 +6,7 @@
     reason = "helpers of tests may panic"
 )]
 
-use lacuna_trace::tail::{BEFORE, HEAD, LONGEST, Order, Place, Seen, Tail};
+use lacuna_trace::tail::{BEFORE, HEAD, LONGEST, Order, Position, FileView, Tail};
 use proptest::prelude::*;
 
 /// A folder.
@@ -32,11 +32,11 @@ impl Disk {
             .extend_from_slice(text.as_bytes());
     }
 
-    fn seen(&self, tail: &Tail) -> Vec<Seen> {
+    fn seen(&self, tail: &Tail) -> Vec<FileView> {
         let offset = tail
-            .place()
+            .position()
             .map_or(0, |p| usize::try_from(p.offset).unwrap());
-        let seen = |(name, inode, content): &(String, u64, Vec<u8>)| Seen {
+        let seen = |(name, inode, content): &(String, u64, Vec<u8>)| FileView {
             name: name.clone(),
             inode: *inode,
             length: content.len() as u64,
@@ -89,7 +89,7 @@ fn a_torn_line_waits_for_its_end() {
     disk.append("ee\nfo");
     assert_eq!(disk.look(&mut tail, usize::MAX), ["three"]);
     // A restart reads the torn line again, and no whole one.
-    let mut again = Tail::new(Order::Rotated, tail.place().cloned());
+    let mut again = Tail::new(Order::Rotated, tail.position().cloned());
     disk.append("ur\n");
     assert_eq!(disk.looks(&mut again, 3), ["four"]);
     assert_eq!(again.counts(), Default::default());
@@ -157,7 +157,7 @@ fn truncated_replaced_and_reused_files_are_new_ones() {
     disk.files[0].2 = b"cc\nee\nff\n".to_vec();
     assert_eq!(disk.looks(&mut tail, 2), ["cc", "ee", "ff"]);
     assert_eq!(tail.counts().truncated, 2);
-    // Deleted, and a new file with another inode: what was behind the place is lost.
+    // Deleted, and a new file with another inode: what was behind the position is lost.
     disk.files[0] = ("log".to_owned(), 1234, b"gg\n".to_vec());
     assert_eq!(disk.looks(&mut tail, 2), ["gg"]);
     assert_eq!(tail.counts().lost, 1);
@@ -183,7 +183,7 @@ fn files_by_day_follow_each_other() {
     disk.files[1].2.extend_from_slice(b"b\n");
     assert_eq!(disk.looks(&mut tail, 6), ["b", "c"]);
     // Stopped for days; yesterday's file is gone when it goes on.
-    let mut again = Tail::new(Order::Dated, tail.place().cloned());
+    let mut again = Tail::new(Order::Dated, tail.position().cloned());
     disk.files.clear();
     disk.file("20261121", b"d\n");
     disk.file("20261122", b"e\n");
@@ -202,12 +202,12 @@ fn zeros_are_waited_for_and_long_lines_passed_over() {
     // One that never does.
     disk.append("\0\0\0d\n");
     assert_eq!(disk.looks(&mut tail, 30), ["d"]);
-    assert_eq!(tail.counts().passed, 1);
+    assert_eq!(tail.counts().skipped, 1);
     let long = "x".repeat(LONGEST + 10);
     disk.append(&long);
     disk.append("\ne\n");
     assert_eq!(disk.looks(&mut tail, 5), ["e"]);
-    assert_eq!(tail.counts().passed, 2);
+    assert_eq!(tail.counts().skipped, 2);
 }
 
 /// What happens to the file between looks.
@@ -218,7 +218,7 @@ enum Deed {
     Look(usize),
     Rename,
     CopyTruncate,
-    /// The reader ends and goes on from the place that it kept.
+    /// The reader ends and goes on from the position that it kept.
     Restart,
 }
 
@@ -239,7 +239,7 @@ proptest! {
     /// Whatever happens, every line is handed out once and in order.
     #[test]
     fn nothing_is_read_twice_or_lost(deeds in deeds()) {
-        // Numbered lines, long enough that a place is sure after the first.
+        // Numbered lines, long enough that a position is sure after the first.
         let mut output = Vec::new();
         for n in 0..4000 {
             output.extend_from_slice(format!("line {n:06} of the log that is followed\n").as_bytes());
@@ -263,7 +263,7 @@ proptest! {
                     disk.append(&text);
                     written = upto;
                     // Before anything was read a copy cannot be told.
-                    let sure = tail.place().is_some_and(|p| p.offset >= 64);
+                    let sure = tail.position().is_some_and(|p| p.offset >= 64);
                     match deed {
                         Deed::CopyTruncate if sure => {
                             let content = disk.files.last().unwrap().2.clone();
@@ -282,9 +282,9 @@ proptest! {
                     }
                 }
                 Deed::Restart => {
-                    let kept = serde_json::to_string(&tail.place()).unwrap();
-                    let place: Option<Place> = serde_json::from_str(&kept).unwrap();
-                    tail = Tail::new(Order::Rotated, place);
+                    let kept = serde_json::to_string(&tail.position()).unwrap();
+                    let position: Option<Position> = serde_json::from_str(&kept).unwrap();
+                    tail = Tail::new(Order::Rotated, position);
                 }
             }
         }

@@ -1,25 +1,24 @@
-//! The times in front of records, which are local and go forward.
+//! Local times in front of records, which increase.
 
 use lacuna_model::{Span, Timestamp};
 
 use crate::FieldError;
 use crate::error::excerpt;
 
-/// How far back a time may go: an hour when clocks go back, and some for clocks that are set.
+/// Largest allowed step back: an hour for the end of summer time, and a margin for set clocks.
 const BACK: Span = Span::from_secs(2 * 3600);
 
-/// How long after something happens its record is written, at most, for the one to tell the
-/// zone of the other.
+/// Longest delay between an event and its record from which the time zone is derived.
 const LATE_S: i64 = 120;
 
-/// All zones are whole quarters of an hour ahead of UTC, or behind it.
+/// Offsets of time zones are whole quarters of an hour.
 const QUARTER_S: i64 = 900;
 
-/// No zone is further from UTC.
+/// Largest offset of a time zone from UTC.
 const FURTHEST_S: i64 = 15 * 3600;
 
-/// Tells when a log goes back in time, as logs do that were put one behind the other in the
-/// wrong order: then ends come before their starts, and jobs seem to run for ever.
+/// Detects a log that goes back in time, as logs that were joined in the wrong order. There, ends
+/// precede their starts, and jobs seem to run forever.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     newest: Option<Timestamp>,
@@ -29,7 +28,7 @@ impl Order {
     /// Takes the next time.
     ///
     /// # Errors
-    /// [`FieldError`] once for each time that the log goes back; it goes on from there.
+    /// [`FieldError`] once for each step back. Later times are compared with the new time.
     pub(super) fn check(&mut self, at: Timestamp, text: &[u8]) -> Result<(), FieldError> {
         let newest = self.newest.replace(at);
         match newest {
@@ -47,8 +46,8 @@ impl Order {
     }
 }
 
-/// How far a local time, counted as if it were UTC, is ahead of the Unix time of what its record
-/// tells of; nothing if the two do not belong together.
+/// Seconds by which a local time, counted as UTC, is ahead of the Unix time of its event. `None`
+/// if the two cannot be of one moment.
 pub(super) fn ahead_s(local_s: i64, unix_s: i64) -> Option<i64> {
     let apart = local_s.checked_sub(unix_s)?;
     let ahead = apart.div_euclid(QUARTER_S).checked_mul(QUARTER_S)?;

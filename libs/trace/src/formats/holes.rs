@@ -34,7 +34,7 @@ impl Holes {
 
 impl HoleParser for Holes {
     fn line(&mut self, line: &[u8], ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
-        // Lists may be put one behind the other, each with its header.
+        // Joined lists have several headers.
         if is_header(line) || line.trim_ascii().is_empty() {
             return Ok(());
         }

@@ -2,13 +2,13 @@
 //! over, of `Key=value` in a fixed order.
 //!
 //! Source: Slurm's `src/plugins/jobcomp/filetxt/jobcomp_filetxt.c`: `JobId UserId GroupId Name
-//! JobState Partition TimeLimit StartTime EndTime NodeList NodeCnt ProcCnt WorkDir ...
-//! SubmitTime EligibleTime ...`. Values are not quoted, so that a name or a folder may hold
-//! anything, even what looks like a key: the keys are looked for where they must stand, and
-//! those behind the folder from the end of the line. Old versions end with the folder and do not
-//! say when a job was submitted. A job without nodes never started, whatever its start time says
-//! (that of its end, or an estimate). Array tasks bear their own numbers. A job that changes its
-//! size has a line for each size (`RESIZING`, whose outcome is unknown).
+//! JobState Partition TimeLimit StartTime EndTime NodeList NodeCnt ProcCnt WorkDir ... SubmitTime
+//! EligibleTime ...`. Values are not quoted, so a name or a folder may contain any text, even a
+//! key. So keys are searched only at their places, and keys behind the folder from the end of the
+//! line. Old versions end with the folder and lack the time of submission. A job without nodes
+//! never started, even with a start time (that of its end, or an estimate). Tasks of arrays have
+//! their own numbers. A job that changes its size has a line for each size (`RESIZING`, with
+//! unknown outcome).
 
 use lacuna_model::Timestamp;
 use memchr::memmem::{find, rfind};
@@ -40,7 +40,7 @@ impl Jobcomp {
         }
     }
 
-    /// A time; nothing for `Unknown`.
+    /// A time; `None` for `Unknown`.
     fn time(
         &mut self,
         key: &'static str,
@@ -57,13 +57,13 @@ impl Jobcomp {
     }
 }
 
-/// Walks over the keys of a line.
+/// A cursor over the keys of a line.
 struct Keys<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Keys<'a> {
-    /// The value of the key that stands here, up to the next blank.
+    /// The value of the key at the cursor, up to the next blank.
     fn value(&mut self, key: &'static str) -> Result<&'a [u8], FieldError> {
         let text = self.open(key)?;
         let end = memchr::memchr(b' ', text).unwrap_or(text.len());
@@ -146,7 +146,7 @@ impl JobParser for Jobcomp {
             record.submit = self.time("SubmitTime", submit, None)?;
         }
         if listed == 0 && nodes == 0 {
-            // It never started; what it asked for stands in the resources.
+            // The job never started. The resources contain its request.
             record.nodes = keys.last(" Tres=").and_then(asked).unwrap_or(0);
             return Ok(true);
         }
@@ -174,7 +174,7 @@ fn asked(resources: &[u8]) -> Option<u32> {
     u32::try_from(unsigned(count)?).ok()
 }
 
-/// The outcome by the name of a state.
+/// The outcome of a state.
 fn outcome(state: &[u8]) -> JobOutcome {
     let name = state.split(|&byte| byte == b' ').next().unwrap_or(state);
     JobOutcome::of_slurm(name).unwrap_or(match name {

@@ -1,12 +1,12 @@
-//! LSF: `lsb.acct`, a record for each job that is over, and `lsb.events`, one for each thing that
-//! happens to a job.
+//! LSF: `lsb.acct`, a record for each job that is over, and `lsb.events`, a record for each event
+//! of a job.
 //!
 //! Source: IBM Spectrum LSF 10.1, "lsb.acct" and "lsb.events" in the configuration reference.
-//! Records are fields in a fixed order with blanks between them, texts in quotes (a quote inside
-//! is doubled); lists stand behind their length. Lines that begin with `#` are no records.
-//! Hosts are listed once for each slot, or once with the number of slots (`16*host`, with
-//! `LSF_HPC_EXTENSIONS=SHORT_EVENTFILE`). A host of another cluster is named `host@cluster`: it
-//! is none of this cluster's nodes, and a job that ran on such hosts alone has no record.
+//! Records are fields in a fixed order with blanks between. Texts are in quotes, with doubled
+//! quotes inside. A list follows its length. Lines that begin with `#` are no records. Hosts are
+//! listed once for each slot, or once with the number of slots (`16*host`, with
+//! `LSF_HPC_EXTENSIONS=SHORT_EVENTFILE`). A host of another cluster is named `host@cluster`. It is
+//! no node of this cluster, and a job that ran only on such hosts has no record.
 
 mod acct;
 mod events;
@@ -16,7 +16,7 @@ pub(super) use events::{Events, knows as knows_events};
 
 use crate::JobOutcome;
 
-/// Bit of a job's status: it has exited, other than with success.
+/// Bit of a job's status: it has exited without success.
 const EXIT: i64 = 0x20;
 /// Bit of a job's status: it is done.
 const DONE: i64 = 0x40;
@@ -27,7 +27,7 @@ const fn outcome(status: i64, reason: i64) -> JobOutcome {
         return JobOutcome::Completed;
     }
     match reason {
-        // Preempted, or put back by owner or administrator.
+        // Preempted, or requeued by owner or administrator.
         1 | 10 | 11 => JobOutcome::Preempted,
         // Run limit, deadline, processor time limit.
         5 | 6 | 12 => JobOutcome::Timeout,

@@ -1,12 +1,11 @@
-//! Changes of the states of nodes, `time,node,state`: what a monitoring system can export of
-//! any cluster.
+//! Changes of node states, `time,node,state`, which a monitoring system of any cluster can export.
 //!
-//! - Times are Unix seconds or ISO 8601 (`2022-03-17T23:00:00Z`; without a zone in the reading's)
-//!   and never go back from one line to the next.
+//! - Times are Unix seconds or ISO 8601 (`2022-03-17T23:00:00Z`; without a zone in that of the
+//!   reading), and never decrease.
 //! - A state is `idle`, `busy` or `down`, or a word of Slurm, PBS or LSF for one of them. Only
-//!   `idle` is a hole: up, without a job, and not promised to one.
-//! - A hole lasts until the node's next line with another state. What is idle at the end is a
-//!   censored hole until the newest time of the log.
+//!   `idle` is a hole: up, without a job, and not planned for one.
+//! - A hole lasts until the next line of the node with another state. A node that is idle at the
+//!   end has a censored hole until the newest time of the log.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -29,7 +28,7 @@ fn is_header(line: &[u8]) -> bool {
     line.trim_ascii().eq_ignore_ascii_case(HEADER)
 }
 
-/// What a node is to us.
+/// State of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
@@ -37,16 +36,16 @@ enum State {
     Down,
 }
 
-/// The state that a word stands for: ours, and those of `sinfo`, `pbsnodes` and `bhosts`.
+/// The state for a word of this format, of `sinfo`, `pbsnodes` or `bhosts`.
 fn state(word: &[u8]) -> Option<State> {
-    // Slurm's flags behind the word: not responding, powered down or on the way, failing;
-    // promised to a waiting job; in a maintenance reservation; to be rebooted.
+    // Slurm's flags behind the word: not responding, powered down or changing power, failing;
+    // planned for a waiting job; in a maintenance reservation; to be rebooted.
     let (word, flag) = match word.split_last() {
         Some((b'*' | b'~' | b'#' | b'!' | b'%' | b'$' | b'@' | b'^', word)) => (word, State::Down),
         Some((b'-', word)) => (word, State::Busy),
         _ => (word, State::Idle),
     };
-    // Two at once: `IDLE+DRAIN` of Slurm, `down,offline` of PBS.
+    // Two states at once: `IDLE+DRAIN` of Slurm, `down,offline` of PBS.
     let mut worst = flag;
     for part in word.split(|&byte| byte == b'+' || byte == b',') {
         match (single(part.trim_ascii())?, worst) {
@@ -133,7 +132,7 @@ pub(super) struct NodeStates {
     first: Option<Timestamp>,
     newest: Option<Timestamp>,
     places: HashMap<Box<[u8]>, usize>,
-    /// Each node that was met, in that order, and since when it is idle.
+    /// Nodes in the order of their first appearance, with the start of their open hole.
     nodes: Vec<(NodeId, Option<Timestamp>)>,
 }
 

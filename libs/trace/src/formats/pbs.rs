@@ -116,7 +116,7 @@ pub(super) struct Pbs {
     /// zone is configured.
     ahead_s: Option<i64>,
     order: Order,
-    tells_starts: bool,
+    has_starts: bool,
     jobs: HashMap<Box<[u8]>, Job>,
     /// At the end of the log: ids of the jobs that still wait or run, in reverse order.
     rest: Option<Vec<Box<[u8]>>>,
@@ -128,7 +128,7 @@ impl Pbs {
             times: LocalTimes::new(reading.zone()),
             ahead_s: reading.time_zone.is_none().then_some(0),
             order: Order::default(),
-            tells_starts: false,
+            has_starts: false,
             jobs: HashMap::new(),
             rest: None,
         }
@@ -330,7 +330,7 @@ impl JobParser for Pbs {
             }
             b'S' | b'T' => {
                 let unseen = self.started(at, id, &attributes, record)?;
-                self.tells_starts = true;
+                self.has_starts = true;
                 Ok(unseen)
             }
             b's' => {
@@ -351,8 +351,8 @@ impl JobParser for Pbs {
         }
     }
 
-    fn tells_starts(&self) -> bool {
-        self.tells_starts
+    fn has_starts(&self) -> bool {
+        self.has_starts
     }
 
     fn finish(&mut self, record: &mut JobRecord) -> bool {

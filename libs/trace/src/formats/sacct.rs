@@ -3,10 +3,10 @@
 //!
 //! Source: the manual page of `sacct`, and tables of versions 16.05 to 22.05.
 //!
-//! - Steps (`123.batch`, `123.0`) are passed over: their job stands for them.
-//! - Each line of a job is a life of its own: a requeued job (`sacct --duplicates`) has one for
-//!   each start, a job that was resized one for each size.
-//! - Jobs that were given no node (`None assigned`) never started, whatever dates they have.
+//! - Steps (`123.batch`, `123.0`) are skipped; the line of their job represents them.
+//! - Each line of a job is one life. A requeued job (`sacct --duplicates`) has a line for each
+//!   start, a resized job one for each size.
+//! - Jobs without nodes (`None assigned`) never started, even with a start time.
 
 mod columns;
 
@@ -24,15 +24,14 @@ pub(super) fn knows(lines: &[&[u8]]) -> bool {
     })
 }
 
-/// Whether these are the first lines of `sacct` without `--parsable2`, whose columns are cut off
-/// where they do not fit.
+/// Whether these are first lines of `sacct` without `--parsable2`, which truncates columns.
 fn is_aligned(first: &[u8], second: Option<&&[u8]>) -> bool {
     let is_rule = |line: &&&[u8]| line.iter().all(|byte| b"- ".contains(byte));
     let mut names = first.split(u8::is_ascii_whitespace);
     names.any(|name| name.eq_ignore_ascii_case(b"JobID")) && second.as_ref().is_some_and(is_rule)
 }
 
-/// Says why a log with these first bytes cannot be read as a table; nothing if it can.
+/// Reason why a log with these first bytes cannot be read as a table, if there is one.
 pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
     let mut lines = head
         .split(|&byte| byte == b'\n')
@@ -58,12 +57,12 @@ pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
     }
 }
 
-/// Says that none of the first lines has as many cells as columns were named: then it is not the
-/// lines that are wrong.
+/// Reason for a refusal if no first line has as many cells as columns are given. Then the given
+/// columns are wrong, not the lines.
 fn unlike<'a>(names: &str, lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     let mut first = None;
     for line in lines.take(64) {
-        // Each may tell the delimiter, since the first ones may be damaged.
+        // Any line may give the delimiter, since the first ones may be damaged.
         let columns = Columns::from_names(names, line).ok()?;
         let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
         match columns.cut(line, &mut cells) {
@@ -85,7 +84,7 @@ fn unlike<'a>(names: &str, lines: impl Iterator<Item = &'a [u8]>) -> Option<Stri
 }
 
 pub(super) struct Sacct {
-    /// As the user named them.
+    /// Names of columns from the user.
     names: Option<String>,
     columns: Option<Columns>,
     times: LocalTimes,
@@ -102,8 +101,8 @@ impl Sacct {
         }
     }
 
-    /// Takes the first line, or another header, as two tables in one file have. Says whether
-    /// the line was a header.
+    /// Takes the first line, or a further header of joined tables. Returns whether the line is a
+    /// header.
     #[cold]
     fn header(&mut self, line: &[u8]) -> Result<bool, FieldError> {
         let wrong =
@@ -144,7 +143,7 @@ impl JobParser for Sacct {
                 self.steps += u64::from(!is_job);
                 Ok(is_job)
             }
-            // Or it is the header of another table, whose first column is another.
+            // The line may be the header of a table with another first column.
             Err(at) => match Columns::from_header(line) {
                 Some(Ok(columns)) => {
                     self.columns = Some(columns);
@@ -152,7 +151,7 @@ impl JobParser for Sacct {
                 }
                 _ => {
                     if is_first {
-                        // It may have told a wrong delimiter too.
+                        // The damaged line may have given a wrong delimiter.
                         self.columns = None;
                     }
                     Err(at)
@@ -161,12 +160,12 @@ impl JobParser for Sacct {
         }
     }
 
-    fn passed_over(&self) -> u64 {
+    fn skipped(&self) -> u64 {
         self.steps
     }
 }
 
-/// Reads a line; says whether it is a job, and no step of one.
+/// Reads a line. Returns whether it is a job, not a step.
 #[inline]
 fn row(
     columns: &Columns,
@@ -186,8 +185,8 @@ fn row(
     }
 }
 
-/// Reads a line that has more cells than columns: of the texts that may hold the delimiter, it
-/// is the first with which the other columns make sense.
+/// Reads a line with more cells than columns. One of the texts contains the delimiter: the first
+/// with which all other columns are valid.
 #[cold]
 fn around(
     columns: &Columns,
@@ -209,7 +208,7 @@ fn around(
     Err(first.unwrap_or_else(none))
 }
 
-/// A line, cut.
+/// A line, cut into cells.
 struct Row<'a> {
     columns: &'a Columns,
     cells: [&'a [u8]; ROLES],
@@ -230,7 +229,7 @@ impl<'a> Row<'a> {
         odd(self.columns.place(role), expected, self.cell(role))
     }
 
-    /// Reads it into a record; says whether it is a job, and no step of one.
+    /// Reads the line into a record. Returns whether it is a job, not a step.
     #[inline]
     fn read(&self, times: &mut LocalTimes, record: &mut JobRecord) -> Result<bool, FieldError> {
         let (is_step, id) = self.id()?;
@@ -240,7 +239,7 @@ impl<'a> Row<'a> {
         Ok(!is_step)
     }
 
-    /// The job's id, and whether it is a step of it.
+    /// Job id, and whether the line is a step.
     fn id(&self) -> Result<(bool, &'a [u8]), FieldError> {
         let role = if self.columns.has(Role::JobId) {
             Role::JobId
@@ -249,7 +248,7 @@ impl<'a> Row<'a> {
         };
         let id = self.cell(role);
         let is_part = |byte: &u8| byte.is_ascii_digit() || b"_+[]-,%.".contains(byte);
-        // A dot within brackets stands for indices that did not fit: `123_[1-9,...]`.
+        // A dot within brackets is an abbreviation of indices: `123_[1-9,...]`.
         let step = memchr::memchr2(b'.', b'[', id);
         match step.and_then(|at| id.split_at_checked(at)) {
             Some((job, rest)) if rest.starts_with(b".") && !job.is_empty() => Ok((true, job)),
@@ -302,7 +301,8 @@ impl<'a> Row<'a> {
         let never = is_waiting
             || no_node
             || allocated == Some(0)
-            // Without a list: ended in the queue, which dates both with the same second.
+            // Without a list, start and end of the same second mean that the job ended in the
+            // queue.
             || list.is_empty()
                 && matches!(outcome, JobOutcome::Cancelled | JobOutcome::Timeout)
                 && start == end;
@@ -349,7 +349,7 @@ impl<'a> Row<'a> {
             .ok_or_else(|| self.odd(role, "a time as in 2016-12-21T21:43:34, or Unknown"))
     }
 
-    /// How it ended, and whether it waits still.
+    /// Outcome of the job, and whether it still waits.
     fn state(&self) -> Result<(JobOutcome, bool), FieldError> {
         let text = self.cell(Role::State);
         // `CANCELLED by 1500`, and `CANCELLED+` where a column was too narrow.
@@ -366,7 +366,7 @@ impl<'a> Row<'a> {
             | b"STAGE_OUT" => JobOutcome::Running,
             b"PENDING" | b"CONFIGURING" | b"REQUEUE_HOLD" | b"SPECIAL_EXIT" | b"RESV_DEL_HOLD"
             | b"REQUEUE_FED" => return Ok((JobOutcome::Unknown, true)),
-            // Newer versions have words of their own.
+            // An unknown word of a newer version.
             _ if word
                 .iter()
                 .all(|&byte| byte.is_ascii_uppercase() || byte == b'_') =>

@@ -1,20 +1,20 @@
-//! Slurm: snapshots of `sinfo`, in blocks that are ended by `----`.
+//! Slurm: snapshots of `sinfo`, in blocks that end with `----`.
 //!
 //! A block is the Unix time, then optionally `invokers:` with the nodes that low-priority pilots
-//! hold (they give way at once, so that such a node counts as idle), then the lines of `sinfo -h`,
-//! one for each partition and state (`lowprio up 12:00:00 2 idle p[0016-0017]`). Source: the
-//! recording published with HPC-Whisk (SC22). Only the state `idle` is a hole: `idle~`, `idle#`
-//! and `idle%` are powered down, up or being powered down, `idle*` does not answer, `idle-` is
-//! planned for a job, `idle$` is reserved for maintenance, and so on (manual page of `sinfo`,
-//! "NODE STATE CODES").
+//! hold, then the lines of `sinfo -h`, one for each partition and state (`lowprio up 12:00:00 2
+//! idle p[0016-0017]`). Pilots leave at once, so their nodes count as idle. Source: the trace
+//! published with HPC-Whisk (SC22). Only the state `idle` is a hole: `idle~`, `idle#` and `idle%`
+//! are powered down, up or being powered down, `idle*` does not answer, `idle-` is planned for a
+//! job, `idle$` is reserved for maintenance, and so on (manual page of `sinfo`, "NODE STATE
+//! CODES").
 //!
-//! A hole is open from the first block in which its node is available to the first in which it
-//! is not. A block with damage in it is left out as a whole, so that it ends no hole, and so is
-//! a last block without its end mark. When two blocks are further apart than [`GAP`], nobody
-//! knows what was between: the holes end with the last block before, and new ones begin with the
-//! first after. They do not count as censored, which is said of the end of the recording alone. A
-//! time that leaps ahead is believed only if the block after it does not go back behind it. A
-//! hole that is seen in one block alone before such an end has no length and is left out.
+//! A hole lasts from the first block in which its node is available to the first block in which it
+//! is not. A damaged block, or a last block without its end mark, is skipped whole and ends no
+//! hole. Between two blocks further apart than [`GAP`] the states are unknown: holes end with the
+//! block before, and new holes begin with the block after. These holes are not censored; only holes
+//! that are open at the end of the trace are. A leap ahead in time is accepted only if the next
+//! block does not go back behind it. A hole with a single block before such an end has no length
+//! and is omitted.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -24,20 +24,20 @@ use crate::fields::{odd, unix, unsigned};
 use crate::formats::HoleParser;
 use crate::{FieldError, Reading, hosts};
 
-/// How far apart two blocks may be for what was between them to be known. The recording at hand
-/// has a block every 11 s, none more than 38 s after the one before.
+/// Longest distance of two blocks between which states are known. The trace of HPC-Whisk has a
+/// block every 11 s, at most 38 s apart.
 const GAP: Span = Span::from_secs(600);
 
-/// The most nodes that a recording may name: a few short lists can stand for many millions.
+/// Largest number of nodes of a trace: a few short lists can denote many millions.
 const MOST: usize = 1_000_000;
 
-/// The end mark of a block.
+/// End mark of a block.
 const END: &[u8] = b"----";
 
-/// The begin of the line of nodes that pilots hold.
+/// Beginning of the line of nodes that pilots hold.
 const PILOTS: &[u8] = b"invokers:";
 
-/// The column of the first line of `sinfo` without `-h`.
+/// First column of the header of `sinfo` without `-h`.
 const HEADING: &[u8] = b"PARTITION";
 
 /// Whether these first lines are a block: a time alone on the first, and an end mark.
@@ -48,32 +48,32 @@ pub(super) fn knows(lines: &[&[u8]]) -> bool {
         && lines.contains(&END)
 }
 
-/// A node that was available at some time.
+/// A node that has been available.
 struct Node {
     id: NodeId,
-    /// Since when, if it is now.
+    /// Start of its open hole.
     since: Option<Timestamp>,
-    /// The number of the last block in which it was.
+    /// Number of the last block in which it was available.
     seen: u64,
 }
 
-/// What stood in a block.
+/// Content of a block.
 #[derive(Default)]
 struct Block {
     at: Option<Timestamp>,
-    /// Something in it was damaged: it goes on to its end mark and then counts for nothing.
+    /// Whether the block is damaged. It is skipped up to its end mark.
     damaged: bool,
-    /// Places of nodes, perhaps more than once.
+    /// Indices of nodes, perhaps repeated.
     available: Vec<usize>,
 }
 
 pub(super) struct Sinfo {
     nodes: Vec<Node>,
     places: HashMap<Box<str>, usize>,
-    /// Places of the nodes whose holes are open, in the order in which they opened.
+    /// Indices of the nodes with open holes, in the order in which the holes opened.
     open: Vec<usize>,
     block: Block,
-    /// A block whose time leaps ahead, until the next one confirms it.
+    /// A block whose time leaps ahead, until the next block confirms it.
     leap: Option<(Timestamp, Vec<usize>)>,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
@@ -184,7 +184,7 @@ impl Sinfo {
         }
     }
 
-    /// The block's end mark.
+    /// The end mark of a block.
     fn end(&mut self, ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
         let Block { at, damaged, .. } = self.block;
         let mut available = std::mem::take(&mut self.block.available);
@@ -216,7 +216,7 @@ impl Sinfo {
         error.map_or(Ok(()), Err)
     }
 
-    /// Opens and ends holes by what a block says.
+    /// Opens and ends holes by a block.
     fn take(&mut self, at: Timestamp, available: &[usize], ready: &mut VecDeque<HoleRecord>) {
         self.number += 1;
         for &place in available {
@@ -240,7 +240,7 @@ impl Sinfo {
         self.last = Some(at);
     }
 
-    /// Ends all holes with the last block, because what comes next is unknown.
+    /// Ends all holes with the last block, because the following states are unknown.
     fn part(&mut self, ready: &mut VecDeque<HoleRecord>) {
         let Some(last) = self.last else { return };
         for place in self.open.drain(..) {
@@ -251,7 +251,7 @@ impl Sinfo {
     }
 }
 
-/// Ends a node's hole; nothing if it had no length.
+/// Ends the hole of a node; `None` if the hole has no length.
 fn ended(node: &mut Node, until: Timestamp, censored: bool) -> Option<HoleRecord> {
     let from = node.since.take().filter(|&from| from < until)?;
     Some(HoleRecord {
@@ -301,7 +301,7 @@ impl HoleParser for Sinfo {
     }
 
     fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
-        // A leap that nothing confirms is not believed.
+        // A leap without confirmation is not accepted.
         let Some(last) = self.last else { return };
         for place in self.open.drain(..) {
             if let Some(node) = self.nodes.get_mut(place) {

@@ -1,38 +1,38 @@
-//! Slurm: `slurmctld.log`: what the controller says when jobs start and end.
+//! Slurm: `slurmctld.log`, with messages about starts and ends of jobs.
 //!
 //! Source: the texts in Slurm's `src/slurmctld` (`job_mgr.c`, `job_scheduler.c`,
 //! `node_scheduler.c`, `preempt.c`, `proc_req.c`) and `src/plugins/sched/backfill/backfill.c`,
-//! releases 15 to 24, at the usual level `info`; see [`Said`]. A line is `[2022-03-17T12:00:00.123]
-//! text`, in local time or with a zone of its own, with or without milliseconds (`LogTimeFormat`);
-//! lines of other shape, of levels such as `error:` and `debug:`, and of other matters are passed
-//! over.
+//! releases 15 to 24, at the usual level `info`; see [`Message`]. A line is
+//! `[2022-03-17T12:00:00.123] text`, in local time or with a zone of its own, with or without
+//! milliseconds (`LogTimeFormat`). Other lines are skipped, also those of levels such as `error:`
+//! and `debug:`.
 //!
-//! What cannot be known from such a log: who submitted a job, its limit, and that a signal was
-//! not deadly. A job that `scancel` was asked to end (`REQUEST_KILL_JOB`) usually says nothing
-//! any more; but the same line is written for `scancel --signal=USR1`. So it counts as ended at
-//! that time, unless it is heard of later; to this end the newest [`HELD`] such jobs are kept
-//! before their records are handed out. A job whose start is not in the log has no record.
+//! The log does not contain the user and the limit of a job, and whether a signal ended it. After a
+//! request of `scancel` (`REQUEST_KILL_JOB`) usually no message of the job follows. But the same
+//! line is written for `scancel --signal=USR1`. So the job counts as ended at that time, unless a
+//! later message names it. The newest [`HELD`] such jobs are kept back for this purpose. A job
+//! whose start is not in the log has no record.
 //!
-//! Memory grows with the jobs that wait or run at a time; a job whose end is missing or damaged
-//! is read as if it still ran when the log ended.
+//! Memory grows with the number of jobs that wait or run at a time. A job whose end is missing or
+//! damaged counts as running at the end of the log.
 
-mod said;
+mod messages;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use lacuna_model::Timestamp;
 
-use self::said::{Name, Said, said};
+use self::messages::{Message, Name, message};
 use crate::fields::{LocalTimes, copy, odd};
 use crate::formats::JobParser;
 use crate::formats::front::Order;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
-/// How many jobs that were asked to end are kept in case they are heard of again.
+/// Number of jobs with a request to end that are kept back, since later messages may name them.
 const HELD: usize = 4096;
 
-/// Whether one of these first lines is one of a controller: in brackets a time, and then words
-/// that only it says.
+/// Whether one of these first lines is of slurmctld: a time in brackets, then a text that only
+/// slurmctld writes.
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
     let words: [&[u8]; 8] = [
         b"slurmctld",
@@ -67,11 +67,11 @@ fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
 struct Job {
     /// `15_3`, `5+0` or `15`.
     name: String,
-    /// The number that its array or heterogeneous job bears, if it is a part of one.
+    /// Number of the array or heterogeneous job, if it is a part of one.
     group: Option<u32>,
     submit: Option<Timestamp>,
     run: Option<Run>,
-    /// When it was asked to end.
+    /// Time of a request to end.
     killed: Option<Timestamp>,
 }
 
@@ -81,20 +81,20 @@ struct Run {
     hosts: String,
     nodes: u32,
     queue: String,
-    /// What was said of its exit so far.
+    /// Outcome by the messages so far.
     outcome: JobOutcome,
 }
 
 pub(super) struct Slurmctld {
     times: LocalTimes,
     order: Order,
-    /// By the number that Slurm gives each task and component.
+    /// Jobs by the number that Slurm gives each task and component.
     jobs: HashMap<u32, Job>,
-    /// The parts of arrays and heterogeneous jobs: number of the whole, number of the part.
+    /// Parts of arrays and heterogeneous jobs: number of the whole, number of the part.
     parts: BTreeSet<(u32, u32)>,
-    /// Jobs that were asked to end, the oldest first, perhaps heard of since.
+    /// Jobs with a request to end, the oldest first. Later messages may have named them.
     held: VecDeque<(u32, Timestamp)>,
-    /// At the end of the log: what still waits or runs, the last first.
+    /// At the end of the log: numbers of the jobs that still wait or run, in reverse order.
     rest: Vec<u32>,
 }
 
@@ -111,8 +111,8 @@ impl Slurmctld {
     }
 
     fn submitted(&mut self, number: u32, at: Timestamp, record: &mut JobRecord) -> bool {
-        // Numbers begin anew when a cluster is set up anew or has counted to the end: a job
-        // that still ran under this number has ended unseen.
+        // The numbering restarts on a new cluster, or after the largest number. The end of a job
+        // that still ran under this number is missing.
         let unseen = self.unseen_end(number, at, record);
         self.forget(number);
         let job = Job {
@@ -128,7 +128,7 @@ impl Slurmctld {
         let at = run.start;
         let unseen = self.unseen_end(name.number, at, record);
         let group = name.group;
-        // A task was submitted with its array, a component with its whole.
+        // A task is submitted with its array, a component with its heterogeneous job.
         let whole = group.and_then(|whole| self.jobs.get(&whole)?.submit);
         let job = self.jobs.entry(name.number).or_default();
         job.name.clear();
@@ -141,8 +141,8 @@ impl Slurmctld {
         unseen
     }
 
-    /// Ends the present life of a job, of whose end nothing was said: it came at `latest` at the
-    /// latest, or when the job was asked to end.
+    /// Ends the present life of a job without a message of its end: at the request to end, or else
+    /// at `latest`.
     fn unseen_end(&mut self, number: u32, latest: Timestamp, record: &mut JobRecord) -> bool {
         match self.jobs.get(&number).and_then(|job| job.killed) {
             Some(killed) => self.close(number, killed, JobOutcome::Cancelled, record),
@@ -150,8 +150,8 @@ impl Slurmctld {
         }
     }
 
-    /// Ends the present life of a job; it says whether there was one, which then stands in
-    /// `record`. The job waits again.
+    /// Ends the present life of a job. Returns whether there was one, which is then in `record`.
+    /// The job waits again.
     fn close(
         &mut self,
         number: u32,
@@ -175,7 +175,7 @@ impl Slurmctld {
         true
     }
 
-    /// As [`Slurmctld::close`], of a job that does not wait again.
+    /// As [`Slurmctld::close`], for a job that does not wait again.
     fn over(
         &mut self,
         number: u32,
@@ -198,7 +198,7 @@ impl Slurmctld {
         }
     }
 
-    /// All jobs that `15`, `15_3`, `15_[3-5]` or `5+1` means.
+    /// All jobs of a name such as `15`, `15_3`, `15_[3-5]` or `5+1`.
     fn meant(&self, name: &Name<'_>) -> Vec<u32> {
         let Some(whole) = name.group else {
             let mut all: Vec<u32> = self.parts_of(name.number).collect();
@@ -249,7 +249,7 @@ impl Slurmctld {
         }
     }
 
-    /// Hands out the oldest of the jobs that were asked to end, when there are more than `keep`.
+    /// Returns the oldest job with a request to end, if there are more than `keep`.
     fn release(&mut self, keep: usize, record: &mut JobRecord) -> bool {
         while self.held.len() > keep {
             let Some((number, at)) = self.held.pop_front() else {
@@ -279,16 +279,16 @@ impl Slurmctld {
         }
     }
 
-    fn heard(
+    fn take(
         &mut self,
         at: Timestamp,
-        said: &Said<'_>,
+        message: &Message<'_>,
         record: &mut JobRecord,
     ) -> Result<bool, FieldError> {
-        Ok(match said {
-            Said::Submitted(name) => self.submitted(name.number, at, record),
-            Said::Allocated { name, nodes } => {
-                // An interactive job waits, or starts at once.
+        Ok(match message {
+            Message::Submitted(name) => self.submitted(name.number, at, record),
+            Message::Allocated { name, nodes } => {
+                // An interactive job waits or starts at once.
                 let run = match *nodes {
                     b"(null)" | b"" => None,
                     nodes => Some(Run::new(at, nodes, b"")?),
@@ -299,10 +299,10 @@ impl Slurmctld {
                 }
                 unseen
             }
-            Said::Started { name, nodes, queue } => {
+            Message::Started { name, nodes, queue } => {
                 self.started(name, Run::new(at, nodes, queue)?, record)
             }
-            Said::Exited { name, outcome } => {
+            Message::Exited { name, outcome } => {
                 if let Some(job) = self.jobs.get_mut(&name.number)
                     && let Some(run) = &mut job.run
                 {
@@ -310,27 +310,27 @@ impl Slurmctld {
                 }
                 false
             }
-            Said::Done(name) => {
+            Message::Done(name) => {
                 let job = self.jobs.get(&name.number);
                 let run = job.and_then(|job| job.run.as_ref());
-                // It is also said of a job that has just been put back.
+                // The message also follows a requeue.
                 run.map(|run| run.outcome)
                     .is_some_and(|outcome| self.over(name.number, at, outcome, record))
             }
-            Said::Ended { name, outcome } => self.over(name.number, at, *outcome, record),
-            Said::Requeued { name, outcome } => {
+            Message::Ended { name, outcome } => self.over(name.number, at, *outcome, record),
+            Message::Requeued { name, outcome } => {
                 let ended = self.close(name.number, at, *outcome, record);
                 if let Some(job) = self.jobs.get_mut(&name.number) {
-                    // Slurm itself counts a requeued job as submitted anew.
+                    // Slurm counts a requeued job as submitted again.
                     (job.submit, job.killed) = (Some(at), None);
                 }
                 ended
             }
-            Said::Killed(name) => {
+            Message::Killed(name) => {
                 self.killed(name, at);
                 false
             }
-            Said::Spared(name) => {
+            Message::Spared(name) => {
                 self.spared(name);
                 false
             }
@@ -356,7 +356,7 @@ impl Run {
         }
     }
 
-    /// What a record says of a start.
+    /// The start of a job in a record.
     fn fill(&self, record: &mut JobRecord) {
         record.start = Some(self.start);
         record.nodes = self.nodes;
@@ -369,19 +369,19 @@ impl JobParser for Slurmctld {
     fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
         let mut done = false;
         if let Some((time, text)) = parts(line)
-            && let Some(said) = said(text)?
+            && let Some(message) = message(text)?
         {
             let at = self
                 .times
                 .iso(time)
                 .ok_or_else(|| odd("time", "a time (2022-03-17T12:00:00.123)", time))?;
             self.order.check(at, time)?;
-            done = self.heard(at, &said, record)?;
+            done = self.take(at, &message, record)?;
         }
         Ok(done || self.release(HELD, record))
     }
 
-    fn tells_starts(&self) -> bool {
+    fn has_starts(&self) -> bool {
         true
     }
 

@@ -1,20 +1,18 @@
 //! Standard Workload Format, version 2.2: one batch job a line, 18 numbers apart by white space.
 //!
 //! Source: the Parallel Workloads Archive's definition,
-//! <https://www.cs.huji.ac.il/labs/parallel/workload/swf.html>. What is not known is -1; lines
-//! that begin with `;` are comments, those at the beginning with fields of the form `Key: value`
-//! about the whole log.
+//! <https://www.cs.huji.ac.il/labs/parallel/workload/swf.html>. An unknown value is -1. Lines that
+//! begin with `;` are comments. The first comments have fields `Key: value` of the whole log.
 //!
 //! - Times are seconds (decimals are allowed) from the header's `UnixStartTime`.
-//! - Processors become nodes by `procs_per_node` of the reading; without it by `MaxProcs` and
-//!   `MaxNodes` of the header; without those a processor is a node.
-//! - A job without a wait time that ran comes from a model of a workload: it starts when it is
-//!   submitted, so that its length is kept. One without a run time never started.
-//! - Jobs that were swapped out have, behind the line of the whole job (status 0 or 1), a line
-//!   for each partial execution (status 2; the last 3 or 4) under the same number, of which only
-//!   the first has a submit time. The line of the whole job stands for all of them, as the
-//!   archive advises for studies of workloads; where there is none, each partial execution is a
-//!   life of its own.
+//! - Processors become nodes by `procs_per_node` of the reading, else by `MaxProcs` and `MaxNodes`
+//!   of the header, else one processor is one node.
+//! - A job that ran without a wait time comes from a model of a workload. It starts at its
+//!   submission, so that its length is kept. A job without a run time never started.
+//! - A job that was swapped out has a line of the whole job (status 0 or 1), then a line for each
+//!   partial execution (status 2; the last 3 or 4) under the same number. Only the first of these
+//!   has a submit time. The line of the whole job represents them, as the archive advises for
+//!   studies of workloads. Without that line, each partial execution is a life of its own.
 
 use lacuna_model::{Span, Timestamp};
 
@@ -22,13 +20,13 @@ use crate::fields::{self, LATEST_S, odd};
 use crate::formats::JobParser;
 use crate::{FieldError, JobOutcome, JobRecord, LogHeader, Reading};
 
-/// The latest moment that is taken for one, milliseconds.
+/// Latest valid time, milliseconds.
 const LATEST_MS: i64 = LATEST_S * 1000;
 
-/// How many numbers a job has.
+/// Number of fields of a job.
 const FIELDS: usize = 18;
 
-/// What the header of the archive's logs is told by when no job stands near.
+/// Keys by which a header of the archive's logs is recognised when no job is near.
 const KEYS: [&str; 4] = ["UnixStartTime", "MaxNodes", "MaxProcs", "MaxJobs"];
 
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
@@ -66,9 +64,9 @@ pub(super) struct Swf {
     header: LogHeader,
     /// The header's `UnixStartTime`, milliseconds.
     start_ms: i64,
-    /// Number of the job whose whole line was read last.
+    /// Number of the newest job with a line of the whole job.
     whole: i64,
-    /// Number of the job whose partial execution was read last, its submission, and the end.
+    /// Number of the job of the newest partial execution, its submission, and the end.
     partial: Option<(i64, i64, i64)>,
 }
 
@@ -83,7 +81,7 @@ impl Swf {
         }
     }
 
-    /// Takes what a comment says of the whole log; the first that says it stands.
+    /// Takes a field of the header from a comment. The first value of a key holds.
     #[cold]
     fn comment(&mut self, line: &[u8]) -> Result<(), FieldError> {
         let Some((key, value)) = pair(line) else {
@@ -91,7 +89,7 @@ impl Swf {
         };
         match key {
             "Computer" if self.header.computer.is_none() && !value.is_empty() => {
-                // A header is no place for a novel.
+                // Values of the header have a limit of length.
                 self.header.computer = Some(value.chars().take(200).collect());
             }
             "UnixStartTime" if self.header.start.is_none() => {
@@ -116,7 +114,7 @@ impl Swf {
         Ok(())
     }
 
-    /// How many nodes as many processors take.
+    /// Number of nodes for a number of processors.
     fn nodes(&self, procs: u32) -> u32 {
         let (nodes, of_procs) = match (self.procs_per_node, self.header.nodes, self.header.procs) {
             (Some(per_node), _, _) => (1, u64::from(per_node)),
@@ -147,7 +145,7 @@ impl Swf {
                 let at = submit.saturating_add(self.start_ms);
                 (at, at)
             }
-            // The wait of a later burst counts from the end of the one before.
+            // The wait of a later execution counts from the end of the one before.
             (None, Some((of, submit, end))) if is_partial && of == number => (submit, end),
             (None, _) => {
                 let expected = "seconds, zero or more";
@@ -174,7 +172,7 @@ impl Swf {
 
         fields::copy(&mut record.id, fields.number);
         record.submit = Some(Timestamp::from_unix_ms(submit));
-        // Cancelled before it had any processor: its run time of 0 is no run.
+        // The job was cancelled before it had a processor: a run time of 0 is no start.
         let none_had = status == 5 && run == Some(0) && allocated.is_none();
         if let Some((start, end)) = times.filter(|_| !none_had) {
             record.start = Some(Timestamp::from_unix_ms(start));
@@ -270,7 +268,7 @@ impl JobParser for Swf {
     }
 }
 
-/// The fields of a job that are made use of.
+/// The used fields of a job.
 struct Job<'a> {
     number: &'a [u8],
     submit: &'a [u8],
@@ -284,7 +282,7 @@ struct Job<'a> {
     queue: &'a [u8],
 }
 
-/// Cuts a line at white space; says how many fields there are, also beyond the wanted ones.
+/// Cuts a line at white space. Returns the number of all fields, also of unused ones.
 fn split<'a>(line: &'a [u8], fields: &mut [&'a [u8]; FIELDS]) -> usize {
     let mut found = 0;
     let mut from = 0;
@@ -318,14 +316,14 @@ fn first_word(text: &str) -> &[u8] {
         .as_bytes()
 }
 
-/// A count of the header, behind which further words may stand; nothing for 0 and -1.
+/// A count of the header, which further words may follow; `None` for 0 and -1.
 fn count(key: &str, value: &str) -> Result<Option<u32>, FieldError> {
     fields::signed(first_word(value).trim_ascii_end())
         .map(|number| u32::try_from(number).ok().filter(|&number| number > 0))
         .ok_or_else(|| odd(format!("header {key}"), "a whole number", value.as_bytes()))
 }
 
-/// Seconds as milliseconds; nothing for -1.
+/// Seconds as milliseconds; `None` for -1.
 #[inline]
 fn seconds(place: &str, text: &[u8]) -> Result<Option<i64>, FieldError> {
     if text == b"-1" {
@@ -343,7 +341,7 @@ fn seconds(place: &str, text: &[u8]) -> Result<Option<i64>, FieldError> {
     }
 }
 
-/// How many processors; nothing for 0 and -1.
+/// Number of processors; `None` for 0 and -1.
 #[inline]
 fn processors(place: &str, text: &[u8]) -> Result<Option<u32>, FieldError> {
     match fields::signed(text) {

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use lacuna_runtime::Misconfigured;
-use lacuna_trace::tail::{BEFORE, HEAD, Next, Order, Place, Seen, Tail, TailCounts};
+use lacuna_trace::tail::{BEFORE, FileView, HEAD, Next, Order, Position, Tail, TailCounts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,22 +38,22 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// A follower that continues at `place`. `path` is a file, or a folder of files whose names are
-    /// days.
-    pub(crate) fn new(path: &Path, place: Option<Place>) -> Self {
+    /// A follower that continues at `position`. `path` is a file, or a folder of files whose names
+    /// are days.
+    pub(crate) fn new(path: &Path, position: Option<Position>) -> Self {
         let order = match path.is_dir() {
             true => Order::Dated,
             false => Order::Rotated,
         };
         Self {
             path: path.to_owned(),
-            tail: Tail::new(order, place),
+            tail: Tail::new(order, position),
             open: None,
         }
     }
 
-    pub(crate) fn place(&self) -> Option<&Place> {
-        self.tail.place()
+    pub(crate) fn position(&self) -> Option<&Position> {
+        self.tail.position()
     }
 
     pub(crate) fn counts(&self) -> TailCounts {
@@ -68,7 +68,7 @@ impl Follower {
         let mut batch = Batch::default();
         let mut read = 0_usize;
         loop {
-            let files = self.seen()?;
+            let files = self.views()?;
             let Some(next) = self.tail.look(&files) else {
                 return Ok(batch);
             };
@@ -92,19 +92,19 @@ impl Follower {
     }
 
     /// All files that may hold lines, older ones first.
-    fn seen(&self) -> Result<Vec<Seen>, Error> {
+    fn views(&self) -> Result<Vec<FileView>, Error> {
         if self.path.is_dir() {
             return self.by_day();
         }
         let present = match self.one(&self.path) {
             // The file has been renamed, and the next one does not exist yet.
-            Err(error) if error.kind() == ErrorKind::NotFound && self.place().is_some() => None,
+            Err(error) if error.kind() == ErrorKind::NotFound && self.position().is_some() => None,
             other => Some(other?),
         };
-        if let (Some(present), Some(place)) = (&present, self.place())
-            && present.inode == place.inode
-            && present.length >= place.offset
-            && present.before == place.before
+        if let (Some(present), Some(position)) = (&present, self.position())
+            && present.inode == position.inode
+            && present.length >= position.offset
+            && present.before == position.before
         {
             return Ok(vec![present.clone()]);
         }
@@ -115,21 +115,21 @@ impl Follower {
     }
 
     /// Adds the file that was read last, if it no longer has a name.
-    fn with_open(&self, files: &mut Vec<Seen>, present: Option<&Seen>) {
+    fn with_open(&self, files: &mut Vec<FileView>, present: Option<&FileView>) {
         let Some((inode, file)) = &self.open else {
             return;
         };
-        if files.iter().chain(present).any(|seen| seen.inode == *inode) {
+        if files.iter().chain(present).any(|view| view.inode == *inode) {
             return;
         }
         // On a network file system, the content of a deleted file may be gone at once.
-        if let Ok(seen) = self.describe(String::new(), file) {
-            files.insert(0, seen);
+        if let Ok(view) = self.describe(String::new(), file) {
+            files.insert(0, view);
         }
     }
 
     /// Rotated files: the name with a suffix that is a number or a day, not compressed.
-    fn siblings(&self) -> Result<Vec<Seen>, Error> {
+    fn siblings(&self) -> Result<Vec<FileView>, Error> {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Ok(Vec::new());
         };
@@ -152,17 +152,17 @@ impl Follower {
             // A file that has been deleted meanwhile is skipped.
             if is_number
                 && let Ok(data) = entry.metadata()
-                && let Ok(seen) = self.one(&entry.path())
+                && let Ok(view) = self.one(&entry.path())
             {
-                found.push((data.mtime(), data.mtime_nsec(), seen));
+                found.push((data.mtime(), data.mtime_nsec(), view));
             }
         }
         found.sort_by_key(|found| (found.0, found.1));
-        Ok(found.into_iter().map(|(_, _, seen)| seen).collect())
+        Ok(found.into_iter().map(|(_, _, view)| view).collect())
     }
 
     /// Files whose names are days, from the one that was read last; at first only the newest.
-    fn by_day(&self) -> Result<Vec<Seen>, Error> {
+    fn by_day(&self) -> Result<Vec<FileView>, Error> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
@@ -171,8 +171,8 @@ impl Follower {
             }
         }
         names.sort_unstable();
-        let from = match self.place() {
-            Some(place) => names.partition_point(|name| *name < place.name),
+        let from = match self.position() {
+            Some(position) => names.partition_point(|name| *name < position.name),
             None => names.len().saturating_sub(1),
         };
         let mut files = Vec::new();
@@ -186,7 +186,7 @@ impl Follower {
         Ok(files)
     }
 
-    fn one(&self, path: &Path) -> Result<Seen, Error> {
+    fn one(&self, path: &Path) -> Result<FileView, Error> {
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = name.to_string_lossy().into_owned();
         let file = File::open(path)
@@ -194,9 +194,9 @@ impl Follower {
         self.describe(name, &file)
     }
 
-    fn describe(&self, name: String, file: &File) -> Result<Seen, Error> {
+    fn describe(&self, name: String, file: &File) -> Result<FileView, Error> {
         let data = file.metadata()?;
-        let offset = self.place().map_or(0, |place| place.offset);
+        let offset = self.position().map_or(0, |position| position.offset);
         let from = offset.saturating_sub(u64::try_from(BEFORE).unwrap_or(0));
         let before = match data.len() >= offset {
             true => {
@@ -205,7 +205,7 @@ impl Follower {
             }
             false => Vec::new(),
         };
-        Ok(Seen {
+        Ok(FileView {
             name,
             inode: data.ino(),
             length: data.len(),
@@ -265,7 +265,8 @@ fn read_at(file: &File, from: u64, most: usize) -> Result<Vec<u8>, Error> {
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Saved<T> {
     version: u32,
-    place: Option<Place>,
+    #[serde(rename = "place")]
+    position: Option<Position>,
     state: T,
 }
 
@@ -276,7 +277,7 @@ struct Saved<T> {
 /// [`Misconfigured`] if the file exists and cannot be read.
 pub(crate) fn load<T: DeserializeOwned + Default>(
     path: Option<&Path>,
-) -> Result<(Option<Place>, T), Misconfigured> {
+) -> Result<(Option<Position>, T), Misconfigured> {
     let Some(path) = path else {
         return Ok((None, T::default()));
     };
@@ -292,7 +293,7 @@ pub(crate) fn load<T: DeserializeOwned + Default>(
     };
     let read: Result<Saved<T>, _> = serde_json::from_slice(&text);
     match read {
-        Ok(saved) if saved.version == VERSION => Ok((saved.place, saved.state)),
+        Ok(saved) if saved.version == VERSION => Ok((saved.position, saved.state)),
         other => {
             let reason = match other {
                 Ok(saved) => format!("it has version {}", saved.version),
@@ -312,13 +313,13 @@ pub(crate) fn load<T: DeserializeOwned + Default>(
 /// If the file cannot be written.
 pub(crate) fn save<T: Serialize>(
     path: Option<&Path>,
-    place: Option<&Place>,
+    position: Option<&Position>,
     state: &T,
 ) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
     let saved = Saved {
         version: VERSION,
-        place: place.cloned(),
+        position: position.cloned(),
         state,
     };
     let text = serde_json::to_vec(&saved)?;

@@ -35,10 +35,10 @@ impl Adapter {
         source: Source,
         follow: FollowMetrics,
     ) -> Result<Self, ServiceError> {
-        let (place, state): (_, LsfState) = load(settings.following.state_file.as_deref())?;
+        let (position, state): (_, LsfState) = load(settings.following.state_file.as_deref())?;
         Ok(Self {
             events: LsfEvents::new(settings.pilots.clone(), state),
-            follower: Some(Follower::new(&settings.events, place)),
+            follower: Some(Follower::new(&settings.events, position)),
             nodes,
             source,
             follow,
@@ -134,9 +134,9 @@ impl Adapter {
                 receipt.is_some_and(|receipt| receipt.stored)
             }
         };
-        let place = self.follower.as_ref().and_then(Follower::place);
+        let position = self.follower.as_ref().and_then(Follower::position);
         let path = self.settings.following.state_file.as_deref();
-        if stored && let Err(error) = save(path, place, self.events.state()) {
+        if stored && let Err(error) = save(path, position, self.events.state()) {
             self.follow.unsaved(&error);
         }
     }

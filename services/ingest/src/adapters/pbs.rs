@@ -61,11 +61,11 @@ impl Adapter {
         follow: FollowMetrics,
     ) -> Result<Self, ServiceError> {
         let marks = settings.pilots.clone();
-        let (place, running): (_, RunningJobs) = load(settings.following.state_file.as_deref())?;
+        let (position, running): (_, RunningJobs) = load(settings.following.state_file.as_deref())?;
         let follower = settings
             .accounting
             .as_ref()
-            .map(|path| Follower::new(path, place));
+            .map(|path| Follower::new(path, position));
         Ok(Self {
             records: PbsRecords::new(marks.clone(), zone, running),
             missing: MissingNodes::new(settings.absent_after),
@@ -253,7 +253,7 @@ impl Adapter {
     fn save(&mut self, follower: &Follower) {
         let path: Option<PathBuf> = self.settings.following.state_file.clone();
         let running = self.records.running();
-        if let Err(error) = save(path.as_deref(), follower.place(), running) {
+        if let Err(error) = save(path.as_deref(), follower.position(), running) {
             self.follow.unsaved(&error);
         }
     }

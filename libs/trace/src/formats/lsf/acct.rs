@@ -1,11 +1,10 @@
 //! `lsb.acct`: `JOB_FINISH`.
 //!
-//! The manual lists `options3` before `runLimit`, but LSF writes them the other way round: a job
-//! submitted with `bsub -W 12:00` has `43200 0 8688640` for run limit, options and memory. It
-//! does not list the number of further values, usually 0, behind the usage of each host either.
-//! Records of versions before 9.1 may end behind the array index; those from 10.108 on must be
-//! whole to their last field, since otherwise they were cut off. A requeued job has one record,
-//! of its last life.
+//! The manual lists `options3` before `runLimit`, but LSF writes them in reverse order: a job
+//! submitted with `bsub -W 12:00` has `43200 0 8688640` for run limit, options and memory. The
+//! manual also omits the number of further values, usually 0, behind the usage of each host.
+//! Records of versions before 9.1 may end behind the array index. Records from 10.108 on must have
+//! their last field, else they were cut off. A requeued job has one record, of its last life.
 
 use lacuna_model::Span;
 
@@ -15,7 +14,7 @@ use crate::formats::JobParser;
 use crate::records::lsf::{Fields, version};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
-/// Records of LSF from this version on say all that follows the array index.
+/// Records of LSF from this version on have all fields behind the array index.
 const WITH_LIMIT: (i64, i64) = (9, 1);
 
 /// Records of LSF from this version on end with key-value pairs.
@@ -96,7 +95,7 @@ impl JobParser for Acct {
         }
         record.outcome = outcome(status, reason);
         if record.start.is_none() {
-            // It never started, so that it cannot have failed by itself.
+            // The job never started, so it was cancelled.
             record.hosts.clear();
             record.outcome = JobOutcome::Cancelled;
             return Ok(true);
@@ -107,12 +106,12 @@ impl JobParser for Acct {
         Ok(nodes.is_some())
     }
 
-    fn passed_over(&self) -> u64 {
+    fn skipped(&self) -> u64 {
         self.elsewhere
     }
 }
 
-/// From the memory to the termination reason, which it returns.
+/// Reads the fields from the memory to the termination reason. Returns the reason.
 fn usage(fields: &mut Fields<'_>) -> Result<i64, FieldError> {
     fields.skip_numbers(&["maxRMem", "maxRSwap"])?;
     fields.skip_texts(&["inFileSpool", "commandSpool", "rsvId"])?;
@@ -125,7 +124,7 @@ fn usage(fields: &mut Fields<'_>) -> Result<i64, FieldError> {
     fields.number("exitInfo")
 }
 
-/// From the warning action to the average memory; returns the run limit.
+/// Reads the fields from the warning action to the average memory. Returns the run limit.
 fn limit(fields: &mut Fields<'_>) -> Result<Option<Span>, FieldError> {
     fields.skip_texts(&["warningAction"])?;
     fields.skip_numbers(&["warningTimePeriod"])?;
@@ -141,7 +140,7 @@ fn limit(fields: &mut Fields<'_>) -> Result<Option<Span>, FieldError> {
         fields.skip_texts(&["value"])?;
     }
     for _ in 0..fields.count("numHostRusage")? {
-        // The only text that LSF writes without quotes.
+        // LSF writes only this text without quotes.
         fields.word("hostname")?;
         fields.skip_numbers(&["mem", "swap", "utime", "stime"])?;
         for _ in 0..fields.count("hostRusage")? {
@@ -154,7 +153,7 @@ fn limit(fields: &mut Fields<'_>) -> Result<Option<Span>, FieldError> {
     Ok((limit > 0).then(|| Span::from_secs(limit)))
 }
 
-/// From the resource requirements to the last pair of key and value.
+/// Reads the fields from the resource requirements to the last pair of key and value.
 fn whole(fields: &mut Fields<'_>) -> Result<(), FieldError> {
     fields.skip_texts(&["effectiveResReq", "srcCluster"])?;
     fields.skip_numbers(&["srcJobId"])?;

@@ -1,15 +1,18 @@
-//! `lsb.events`: what happens to jobs.
+//! `lsb.events`: events of jobs.
 //!
-//! What is made of the events: `JOB_NEW` a job waits (an array waits as a whole, with index 0);
-//! `JOB_START` it starts; `JOB_STATUS` with a status of done or exited it ends, with pending it
-//! was put back, which ends one of its lives, and so does `JOB_REQUEUE`; `JOB_SWITCH` it is in
-//! another queue; `JOB_CLEAN` it is forgotten. All others are passed over: limits that are
-//! changed later (`JOB_MODIFY2`) do not count, and a job that changes its size has the hosts of
-//! its start to its end. Suspended jobs keep their nodes. A second start without an end between
-//! them means that the first life lasts to that start at the latest.
+//! - `JOB_NEW`: a job waits; an array waits as a whole, with index 0.
+//! - `JOB_START`: the job starts.
+//! - `JOB_STATUS`: with a status of done or exited, the job ends. With pending, it was requeued,
+//!   which ends one of its lives, as `JOB_REQUEUE` does.
+//! - `JOB_SWITCH`: the job moves to another queue. `JOB_CLEAN`: it is forgotten.
+//! - Other events are skipped. Later changes of limits (`JOB_MODIFY2`) do not count. A job that
+//!   changes its size keeps the hosts of its start. Suspended jobs keep their nodes.
 //!
-//! Memory grows with the jobs that wait or run at a time; a job whose end is missing or damaged
-//! is read as if it still ran when the log ended.
+//! A second start without an end between means that the first life ended at that start at the
+//! latest.
+//!
+//! Memory grows with the number of jobs that wait or run at a time. A job whose end is missing or
+//! damaged counts as running at the end of the log.
 
 use std::collections::HashMap;
 
@@ -21,13 +24,13 @@ use crate::formats::JobParser;
 use crate::records::lsf::Fields;
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
-/// Bits of a job's status: pending, or pending and held.
+/// Bits of a job's status: pending, or pending and suspended.
 const PENDING: i64 = 0x3;
 
-/// Bits of a job's status that speak of what runs behind it (`-Ep`).
+/// Bits of a job's status for its post-execution command (`-Ep`).
 const POST: i64 = 0x180;
 
-/// The kinds of events by which the file is known.
+/// Events by which the format is recognised.
 const KINDS: [&[u8]; 9] = [
     b"\"JOB_NEW\" \"",
     b"\"JOB_START\" \"",
@@ -47,8 +50,8 @@ pub(in crate::formats) fn knows(lines: &[&[u8]]) -> bool {
         .any(|line| KINDS.iter().any(|kind| line.starts_with(kind)))
 }
 
-/// Whether a job of this name is an array: `name[1-10]`, and `name[1-10]%5` of which five at a
-/// time may run.
+/// Whether a job of this name is an array: `name[1-10]`, or `name[1-10]%5`, with at most five
+/// running jobs.
 fn is_array(name: &[u8]) -> bool {
     let (list, most) = match memchr::memrchr(b'%', name).and_then(|at| name.split_at_checked(at)) {
         Some((list, most)) if most.len() > 1 => (list, most.get(1..).unwrap_or(&[])),
@@ -57,7 +60,7 @@ fn is_array(name: &[u8]) -> bool {
     list.ends_with(b"]") && most.iter().all(u8::is_ascii_digit)
 }
 
-/// The number of a job, and its index in an array or 0.
+/// Number of a job, and its index in an array or 0.
 type Id = (i64, i64);
 
 /// A job that waits or runs.
@@ -67,9 +70,9 @@ struct Job {
     user: String,
     queue: String,
     walltime: Option<Span>,
-    /// It stands for the jobs of an array, which it starts one by one.
+    /// Whether this is an array as a whole, whose jobs start one by one.
     is_array: bool,
-    /// It is in another cluster, where it is none of this log's business.
+    /// Whether the job runs in another cluster, and so has no record here.
     elsewhere: bool,
     run: Option<Run>,
 }
@@ -103,7 +106,7 @@ pub(in crate::formats) struct Events {
     jobs: HashMap<Id, Job>,
     /// Jobs that ended in another cluster.
     elsewhere: u64,
-    /// At the end of the log: what still waits or runs, the last first.
+    /// At the end of the log: ids of the jobs that still wait or run, in reverse order.
     rest: Option<Vec<Id>>,
 }
 
@@ -146,8 +149,8 @@ impl Events {
         fields.skip_list("numAskedHosts", "askedHosts")?;
         fields.skip_texts(&["dependCond", "preExecCmd"])?;
         job.is_array = is_array(fields.text("jobName")?);
-        // The file is written anew from time to time, with the events of jobs that are not over;
-        // but numbers begin anew too.
+        // LSF rewrites the file from time to time, with the events of jobs that are not over. The
+        // numbering may restart too.
         let id = (number, 0);
         let is_same = |known: &Job| known.submit == job.submit;
         if self.jobs.get(&id).is_some_and(is_same) {
@@ -186,7 +189,7 @@ impl Events {
         Ok(unseen)
     }
 
-    /// A job of an array that has not been heard of.
+    /// A job of an array without earlier events of its own.
     fn member(&self, (number, _): Id) -> Job {
         let mut job = Job::default();
         if let Some(array) = self.jobs.get(&(number, 0)) {
@@ -198,8 +201,8 @@ impl Events {
         job
     }
 
-    /// Ends the present life of a job, unless it began at `unless`; it says whether there was
-    /// one, which then stands in `record`. The job waits again.
+    /// Ends the present life of a job, unless it began at `unless`. Returns whether there was one,
+    /// which is then in `record`. The job waits again.
     fn close(
         &mut self,
         id: Id,
@@ -249,7 +252,7 @@ impl Events {
         if status & (DONE | EXIT) == 0 {
             return Ok(false);
         }
-        // Releases before 6 do not say why.
+        // Releases before 6 do not write the reason.
         let reason = match fields.is_at_end() {
             true => 0,
             false => fields.number("exitInfo")?,
@@ -257,7 +260,7 @@ impl Events {
         let ended = self.close(id, end, outcome(status, reason), record, None);
         let is_array = self.jobs.get(&id).is_some_and(|job| job.is_array);
         if is_array {
-            // Its jobs may still run, and have their own ends.
+            // The jobs of the array may still run, and have their own ends.
             return Ok(ended);
         }
         match self.jobs.remove(&id) {
@@ -326,11 +329,11 @@ impl JobParser for Events {
         }
     }
 
-    fn passed_over(&self) -> u64 {
+    fn skipped(&self) -> u64 {
         self.elsewhere
     }
 
-    fn tells_starts(&self) -> bool {
+    fn has_starts(&self) -> bool {
         true
     }
 

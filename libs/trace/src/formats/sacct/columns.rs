@@ -1,10 +1,10 @@
-//! Which column of a table is what: from a header line, or from names that the user gives.
+//! Columns of a table and their roles, from a header line or from names that the user gives.
 
 use memchr::memchr_iter;
 
 use crate::fields;
 
-/// What a column is used for. The names are those of `sacct --helpformat`, in any case.
+/// Role of a column. The names are those of `sacct --helpformat`, in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     JobId,
@@ -52,8 +52,8 @@ impl Role {
     }
 }
 
-/// Texts that users and administrators choose, so that the delimiter may be part of them. If a
-/// line has more cells than columns, they belong to one of these.
+/// Columns of free text, which may contain the delimiter. The extra cells of a line with more cells
+/// than columns belong to one of them.
 const FREE: [&str; 6] = [
     "jobname",
     "comment",
@@ -63,7 +63,7 @@ const FREE: [&str; 6] = [
     "systemcomment",
 ];
 
-/// The delimiters that are looked for, the usual one first.
+/// Possible delimiters, the usual one first.
 const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
 
 /// How the cells of a line fit the columns.
@@ -77,21 +77,21 @@ pub(super) enum Cut {
 /// The columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
-    /// What stands between two cells.
+    /// Delimiter between two cells.
     pub(super) delimiter: u8,
-    /// Name and role of each.
+    /// Name and role of each column.
     columns: Vec<(String, Option<Role>)>,
-    /// The columns that may be what takes further cells.
+    /// Columns of free text, which may take extra cells.
     free: Vec<usize>,
-    /// By role, the number of its column from 1, 0 if there is none.
+    /// Number of the column for each role, from 1; 0 without such a column.
     numbers: [usize; ROLES],
 }
 
 impl Columns {
-    /// From a header line.
+    /// Columns of a header line.
     ///
     /// # Errors
-    /// Nothing if it is none; what it lacks, as a text, if it is one.
+    /// `None` if the line is no header; the missing columns, as text, if it is one.
     pub(super) fn from_header(line: &[u8]) -> Option<Result<Self, String>> {
         let text = std::str::from_utf8(line).ok()?;
         let text = text.trim_start_matches('\u{feff}').trim_ascii();
@@ -104,16 +104,15 @@ impl Columns {
         let names = text.split(char::from(delimiter)).map(str::trim_ascii);
         let columns = Self::of(names, delimiter);
         let has_id = columns.has(Role::JobId) || columns.has(Role::JobIdRaw);
-        // A line of data may hold the word for a column by chance, but not several.
+        // A line of data may contain one name of a column by chance, but not several.
         has_id.then(|| columns.complete())
     }
 
-    /// From names as they are given to `sacct --format`, apart by `|` or commas; widths
-    /// (`JobName%30`) mean nothing. The delimiter is the one that cuts `line` into as many
-    /// cells.
+    /// Columns from names as in `sacct --format`, separated by `|` or commas; widths (`JobName%30`)
+    /// are ignored. The delimiter is the one that cuts `line` into as many cells.
     ///
     /// # Errors
-    /// What they lack, as a text.
+    /// The missing columns, as text.
     pub(super) fn from_names(names: &str, line: &[u8]) -> Result<Self, String> {
         let names: Vec<&str> = names
             .split(['|', ','])
@@ -131,14 +130,14 @@ impl Columns {
         let mut numbers = [0; ROLES];
         let mut columns: Vec<(String, Option<Role>)> = Vec::new();
         for name in names {
-            // Of two columns of one name the first counts.
+            // The first of two columns of the same name counts.
             let role = Role::of(name).filter(|&role| numbers.get(role as usize) == Some(&0));
             if let Some(number) = role.and_then(|role| numbers.get_mut(role as usize)) {
                 *number = columns.len() + 1;
             }
             columns.push((name.to_owned(), role));
         }
-        // What `sacct --parsable` puts behind the last column is no column.
+        // `sacct --parsable` prints a delimiter behind the last column.
         if columns.last().is_some_and(|(name, _)| name.is_empty()) {
             columns.pop();
         }
@@ -155,7 +154,7 @@ impl Columns {
         }
     }
 
-    /// Itself if it has what is needed.
+    /// The columns, if no required one is missing.
     fn complete(self) -> Result<Self, String> {
         let mut lacking = Vec::new();
         if !self.has(Role::JobId) && !self.has(Role::JobIdRaw) {
@@ -177,7 +176,7 @@ impl Columns {
         Err(format!("the columns lack {}", lacking.join(", ")))
     }
 
-    /// Whether there is a column of this role.
+    /// Whether a column has this role.
     pub(super) fn has(&self, role: Role) -> bool {
         self.numbers
             .get(role as usize)
@@ -193,8 +192,8 @@ impl Columns {
         format!("column {number} ({name})")
     }
 
-    /// Whether a line begins as a header does, this one or another: tables are put one behind
-    /// the other. Quick, since it is asked of every line.
+    /// Whether a line begins like a header, of this or another table, since tables may be joined.
+    /// Fast, since every line is checked.
     #[inline]
     pub(super) fn begin(&self, line: &[u8]) -> bool {
         if line.first().is_none_or(u8::is_ascii_digit) {
@@ -208,7 +207,7 @@ impl Columns {
         begins(name) || begins("JobID")
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub(super) fn count(&self) -> usize {
         self.columns.len()
     }
@@ -238,12 +237,12 @@ impl Columns {
         }
     }
 
-    /// The columns that may be what takes the cells of a line that has too many.
+    /// Columns that may take the extra cells of a line.
     pub(super) fn free(&self) -> &[usize] {
         &self.free
     }
 
-    /// Cuts a line that has too many cells, if the column at `free` takes them.
+    /// Cuts a line with extra cells, which the column at `free` takes.
     pub(super) fn cut_around<'a>(
         &self,
         free: usize,
@@ -265,7 +264,7 @@ impl Columns {
         }
     }
 
-    /// How many cells a line has.
+    /// Number of cells of a line.
     pub(super) fn cells(&self, line: &[u8]) -> usize {
         let line = line.strip_suffix(&[self.delimiter]).unwrap_or(line);
         memchr_iter(self.delimiter, line).count() + 1

@@ -1,28 +1,28 @@
-//! What the controller says of jobs, by the beginnings of its texts.
+//! Messages of slurmctld about jobs, recognised by their beginnings.
 
 use memchr::memmem::find;
 
 use crate::fields::{odd, unsigned};
 use crate::{FieldError, JobOutcome};
 
-/// The name of a job as the controller writes it: `15`, `15_3(19)` for the task of an array,
-/// `5+1(6)` for a component of a heterogeneous job; in brackets the task's or component's own
-/// number, which requests of users lack.
+/// Name of a job in messages: `15`, `15_3(19)` for the task of an array, `5+1(6)` for a component
+/// of a heterogeneous job. The number in brackets is that of the task or component; requests of
+/// users lack it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
-    /// Its own number, or that of the whole where its own is not said.
+    /// Number of the job; that of the whole if the message lacks it.
     pub(super) number: u32,
-    /// Whether `number` is its own.
+    /// Whether `number` is the job's own number.
     pub(super) is_numbered: bool,
-    /// The number of the array or heterogeneous job.
+    /// Number of the array or heterogeneous job.
     pub(super) group: Option<u32>,
-    /// Without the brackets.
+    /// The name without the brackets.
     pub(super) shown: &'a [u8],
 }
 
-/// One thing that was said.
+/// A message about a job.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum Message<'a> {
     /// `_slurm_rpc_submit_batch_job: JobId=4 InitPrio=4294901756 usec=393`
     Submitted(Name<'a>),
     /// `sched: _slurm_rpc_allocate_resources JobId=3 NodeList=(null) usec=370`: an interactive
@@ -35,27 +35,28 @@ pub(super) enum Said<'a> {
         nodes: &'a [u8],
         queue: &'a [u8],
     },
-    /// `_job_complete: JobId=5 WEXITSTATUS 3`, which [`Said::Done`] follows.
+    /// `_job_complete: JobId=5 WEXITSTATUS 3`, which [`Message::Done`] follows.
     Exited { name: Name<'a>, outcome: JobOutcome },
     /// `_job_complete: JobId=5 done`
     Done(Name<'a>),
-    /// It has ended, and nothing more is said of it: `Time limit exhausted for JobId=7`,
+    /// The job has ended, and no message follows: `Time limit exhausted for JobId=7`,
     /// `Killing JobId=7 on failed node n1`, `preempted JobId=7 has been killed ...`
     Ended { name: Name<'a>, outcome: JobOutcome },
-    /// It has been put back: `preempted JobId=1 has been requeued ...`, `Requeuing JobId=1`,
+    /// The job was requeued: `preempted JobId=1 has been requeued ...`, `Requeuing JobId=1`,
     /// `requeue job JobId=1 due to failure of node n1`
     Requeued { name: Name<'a>, outcome: JobOutcome },
     /// `_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=2 uid 1500`
     Killed(Name<'a>),
-    /// `_slurm_rpc_kill_job: job_str_signal() uid=1 JobId=2 sig=9 returned: ...`: it was not.
+    /// `_slurm_rpc_kill_job: job_str_signal() uid=1 JobId=2 sig=9 returned: ...`: the request
+    /// failed.
     Spared(Name<'a>),
 }
 
-/// What a text says of a job, if anything that matters.
+/// Reads the message of a text, if it is about a job.
 ///
 /// # Errors
-/// [`FieldError`] when it says something of that kind but not of which job or nodes.
-pub(super) fn said(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
+/// [`FieldError`] if the text is such a message, but its job or nodes are missing.
+pub(super) fn message(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     let scheduler = [&b"sched: "[..], b"sched/backfill: ", b"backfill: "];
     let text = scheduler
         .into_iter()
@@ -65,7 +66,7 @@ pub(super) fn said(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
         Some(b'_') => by_function(text),
         Some(b'A') => allocate(text),
         Some(b'S') => started(text),
-        Some(b'C') if text.starts_with(b"Cancel of JobI") => Ok(named(text)?.map(Said::Killed)),
+        Some(b'C') if text.starts_with(b"Cancel of JobI") => Ok(named(text)?.map(Message::Killed)),
         Some(b'J') if text.starts_with(b"JobId=") => {
             let timed_out = find(text, b" timed out, ").is_some();
             ended(text, timed_out.then_some(JobOutcome::Timeout))
@@ -94,7 +95,7 @@ pub(super) fn said(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
 }
 
 /// Texts that begin with the name of a function.
-fn by_function(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
+fn by_function(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     if text.starts_with(b"_job_complete: ") {
         return complete(text);
     }
@@ -105,30 +106,30 @@ fn by_function(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
         return preempted(text);
     };
     if call.starts_with(b"submit_batch") {
-        return Ok(named(text)?.map(Said::Submitted));
+        return Ok(named(text)?.map(Message::Submitted));
     }
     if call.starts_with(b"allocate_resources JobI") {
         let nodes = token(text, b" NodeList=").unwrap_or(&[]);
-        return Ok(named(text)?.map(|name| Said::Allocated { name, nodes }));
+        return Ok(named(text)?.map(|name| Message::Allocated { name, nodes }));
     }
     if !call.starts_with(b"kill_job") {
         return Ok(None);
     }
     if find(call, b": REQUEST_KILL_JOB ").is_some() {
-        // Another cluster of a federation answers for jobs that are routed to it.
+        // Another cluster of a federation writes messages about jobs that are routed to it.
         if find(call, b" routed to ").is_some() {
             return Ok(None);
         }
-        return Ok(named(text)?.map(Said::Killed));
+        return Ok(named(text)?.map(Message::Killed));
     }
     let refused = find(call, b" returned: ").is_some() && find(call, b"already").is_none();
     if refused && find(call, b"job_str_signal()").is_some() {
-        return Ok(named(text)?.map(Said::Spared));
+        return Ok(named(text)?.map(Message::Spared));
     }
     Ok(None)
 }
 
-fn allocate(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
+fn allocate(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     if !text.starts_with(b"Allocate JobI") {
         return Ok(None);
     }
@@ -139,26 +140,26 @@ fn allocate(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
         .filter(|nodes| !nodes.is_empty())
         .ok_or_else(|| odd("NodeList", "nodes", text))?;
     let queue = token(text, b" Partition=").unwrap_or(&[]);
-    Ok(Some(Said::Started { name, nodes, queue }))
+    Ok(Some(Message::Started { name, nodes, queue }))
 }
 
-fn started(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
+fn started(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     if !text.starts_with(b"Started JobI") {
         return Ok(None);
     }
     let Some(name) = named(text)? else {
         return Ok(None);
     };
-    // Releases before 16 do not say where in the queue.
+    // Releases before 16 do not write the partition.
     let queue = token(text, b" in ").unwrap_or(&[]);
     let nodes = token(text, b" on ")
         .filter(|nodes| !nodes.is_empty())
         .ok_or_else(|| odd("nodes", "nodes behind the word on", text))?;
-    Ok(Some(Said::Started { name, nodes, queue }))
+    Ok(Some(Message::Started { name, nodes, queue }))
 }
 
 /// `_job_complete: ...`
-fn complete(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
+fn complete(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     let says = |words: &[u8]| find(text, words).is_some();
     if says(b"complete: requeue JobI") {
         let outcome = match says(b" due to node failure") {
@@ -168,7 +169,7 @@ fn complete(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
         return requeued(text, outcome);
     }
     if text.ends_with(b" done") {
-        return Ok(named(text)?.map(Said::Done));
+        return Ok(named(text)?.map(Message::Done));
     }
     let outcome = if says(b" WEXITSTATUS ") {
         match text.ends_with(b" WEXITSTATUS 0") {
@@ -184,11 +185,11 @@ fn complete(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
     } else {
         return Ok(None);
     };
-    Ok(named(text)?.map(|name| Said::Exited { name, outcome }))
+    Ok(named(text)?.map(|name| Message::Exited { name, outcome }))
 }
 
-/// `preempted JobId=1 has been requeued ...`, and what stands behind the name of a function.
-fn preempted(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
+/// `preempted JobId=1 has been requeued ...`, and texts behind the name of a function.
+fn preempted(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     let text = match find(text, b": ") {
         Some(at) if !text.starts_with(b"preempted JobI") => text.get(at + 2..).unwrap_or(&[]),
         _ => text,
@@ -206,26 +207,26 @@ fn preempted(text: &[u8]) -> Result<Option<Said<'_>>, FieldError> {
     ended(text, killed.map(|_| JobOutcome::Preempted))
 }
 
-fn ended(text: &[u8], outcome: Option<JobOutcome>) -> Result<Option<Said<'_>>, FieldError> {
+fn ended(text: &[u8], outcome: Option<JobOutcome>) -> Result<Option<Message<'_>>, FieldError> {
     let Some(outcome) = outcome else {
         return Ok(None);
     };
-    Ok(named(text)?.map(|name| Said::Ended { name, outcome }))
+    Ok(named(text)?.map(|name| Message::Ended { name, outcome }))
 }
 
-fn requeued(text: &[u8], outcome: JobOutcome) -> Result<Option<Said<'_>>, FieldError> {
-    Ok(named(text)?.map(|name| Said::Requeued { name, outcome }))
+fn requeued(text: &[u8], outcome: JobOutcome) -> Result<Option<Message<'_>>, FieldError> {
+    Ok(named(text)?.map(|name| Message::Requeued { name, outcome }))
 }
 
-/// What follows `key`, up to a blank.
+/// The text after `key`, up to a blank.
 fn token<'a>(text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let rest = text.get(find(text, key)?.checked_add(key.len())?..)?;
     rest.split(|&byte| byte == b' ').next()
 }
 
-/// The first job of a text; nothing if the controller itself did not know it.
+/// The first job of a text; `None` if slurmctld itself did not know it.
 fn named(text: &[u8]) -> Result<Option<Name<'_>>, FieldError> {
-    // Old releases write `JobID=`, and `job 7` in requests to end one.
+    // Old releases write `JobID=`, and `job 7` in requests to end a job.
     let found = token(text, b"JobId=")
         .or_else(|| token(text, b"JobID="))
         .or_else(|| token(text, b" job "));
