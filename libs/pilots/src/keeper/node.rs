@@ -1,101 +1,101 @@
-//! One node as the keeper sees it.
+//! State of one node in the keeper.
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_scheduler::job::{JobId, Stage};
 
 use super::Ticket;
 
-/// One node.
+/// State of one node.
 #[derive(Debug, Default)]
-pub(super) struct Place {
-    /// Whether it is idle, and the time limit of a pilot submitted now.
+pub(super) struct NodeRecord {
+    /// Time limit of a pilot submitted now; `None` if the node is not idle.
     pub(super) hole: Option<Span>,
-    /// Since when it is out of the pool.
+    /// Time at which the node left the pool.
     pub(super) closed_at: Option<Timestamp>,
-    /// The agent there, if one has spoken and not left.
+    /// The agent on the node, if it has reported and not left.
     pub(super) agent: Option<Agent>,
-    /// The pilot there, or on its way.
+    /// The pilot on the node, or its submission.
     pub(super) pilot: Option<Pilot>,
-    /// Pilots that failed here in a row.
+    /// Failed pilots in a row.
     pub(super) failures: u32,
-    /// Pilots that had to wait here in a row.
+    /// Pilots in a row that had to wait for the node.
     pub(super) waits: u32,
-    /// Nothing is submitted before.
+    /// Nothing is submitted before this time.
     pub(super) not_before: Timestamp,
-    /// Whether that is a quarantine.
+    /// Whether `not_before` is the end of a quarantine.
     pub(super) quarantined: bool,
-    /// Nor before this, unless the node has left the pool since.
+    /// Nothing is submitted before this time, unless the node has left the pool since.
     pub(super) rest_until: Timestamp,
 }
 
-/// An agent that speaks.
+/// An agent that reports.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Agent {
-    /// When it last did.
+    /// Time of its newest report.
     pub(super) at: Timestamp,
-    /// Since when it has nothing to do.
+    /// Time since which it has no trainer.
     pub(super) free_since: Option<Timestamp>,
 }
 
-/// A pilot, or the attempt to make one.
+/// A pilot or its submission.
 #[derive(Debug)]
 pub(super) struct Pilot {
     pub(super) ticket: Ticket,
-    /// Nothing until the scheduler has told.
+    /// Job id; `None` until the scheduler answers.
     pub(super) job: Option<JobId>,
-    /// The moment of its submission in the scheduler's words; nothing until a list has told.
+    /// Time of submission, as the scheduler prints it; `None` until a list contains it.
     pub(super) submitted: Option<String>,
     pub(super) phase: Phase,
-    /// When we submitted or found it.
+    /// Time of our submission or adoption.
     pub(super) began: Timestamp,
-    /// A list asked for before this need not hold it.
+    /// A list requested before this time may lack the pilot.
     pub(super) known_at: Timestamp,
-    /// Since when it has its node, as far as we know.
+    /// Time since which the pilot is known to have its node.
     pub(super) running_since: Option<Timestamp>,
-    /// Whether an agent has spoken since.
+    /// Whether an agent has reported since.
     pub(super) spoke: bool,
-    /// When its agent said that it leaves.
+    /// Time at which its agent reported that it leaves.
     pub(super) left: Option<Timestamp>,
-    /// What the newest list said of it.
+    /// Stage in the newest list.
     pub(super) listed: Option<Stage>,
-    /// Whether its failure has been counted already.
+    /// Whether its failure has been counted.
     pub(super) counted: bool,
-    /// The first of the lists in a row that left it out, and how many did.
+    /// The first list without the pilot, and the number of such lists in a row.
     pub(super) missed: Option<(Timestamp, u32)>,
 }
 
-/// How far a pilot has come.
+/// Phase of a pilot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Its submission is under way.
+    /// The submission is under way.
     Submitting,
-    /// Its submission failed in a way that leaves open whether there is a job.
+    /// The submission failed, but the job may exist.
     Unsure,
-    /// It waits for its node.
+    /// The pilot waits for its node.
     Pending,
-    /// It has its node.
+    /// The pilot has its node.
     Running,
-    /// It is over or about to be; its node is not free yet.
+    /// The pilot is over or leaves; its node is not free yet.
     Ending,
 }
 
-impl Place {
+impl NodeRecord {
     pub(super) fn opened(&mut self, limit: Span) {
         self.hole = Some(limit);
         self.closed_at = None;
     }
 
-    /// The node is not in the pool. `fresh` says whether the pool before this one was recent.
+    /// The node is not in the pool. `fresh`: the pool before this one was recent.
     pub(super) fn closed(&mut self, now: Timestamp, fresh: bool) {
         if self.hole.take().is_some() || self.closed_at.is_none() || !fresh {
             self.closed_at = Some(now);
         }
-        // The next hole is another one.
+        // The rest ends with the hole.
         self.rest_until = now;
         self.waits = 0;
     }
 
-    /// Whether nothing would be lost with it.
+    /// Whether the record holds no state worth keeping.
     pub(super) fn forgettable(&self, now: Timestamp) -> bool {
         self.hole.is_none()
             && self.agent.is_none()
@@ -106,7 +106,7 @@ impl Place {
 }
 
 impl Pilot {
-    /// One whose submission begins now.
+    /// A pilot whose submission begins now.
     pub(super) const fn new(ticket: Ticket, now: Timestamp) -> Self {
         Self {
             ticket,
@@ -124,7 +124,7 @@ impl Pilot {
         }
     }
 
-    /// Whether a list says of this pilot, and not of another with its number.
+    /// Whether a job of a list is this pilot, and not another job with the same id.
     pub(super) fn is(&self, job: &JobId, submitted: &str) -> bool {
         self.job.as_ref() == Some(job)
             && self.submitted.as_deref().is_none_or(|own| own == submitted)
