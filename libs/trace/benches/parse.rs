@@ -1,5 +1,5 @@
-//! How fast logs are read, plain and in memory, into one record that is filled again and again;
-//! beside it the same bytes with nothing done but counting their lines.
+//! Speed of reading logs, plain and in memory, into one record that is reused. The baseline counts
+//! the lines of the same bytes.
 
 use std::fmt::Write;
 use std::io::{Cursor, Read};
@@ -26,7 +26,7 @@ fn swf() -> String {
     log
 }
 
-/// The columns of a table as centres keep it, of which half are of use.
+/// A table with the columns that centres keep, of which half are used.
 const NAMES: &str = "JobID|JobIDRaw|Cluster|Partition|QOS|Account|Group|GID|User|UID|Submit|\
     Eligible|Start|End|Elapsed|ExitCode|State|NNodes|NCPUS|ReqCPUS|ReqMem|ReqTRES|AllocTRES|\
     Timelimit|NodeList|JobName\n";
@@ -53,7 +53,7 @@ fn sacct() -> String {
     log
 }
 
-/// A recording, unpacked; nothing if it is not there. A table without a header gets one.
+/// A sample, unpacked; `None` without the sample. A table without a header gets one.
 fn recording(name: &str) -> Option<Vec<u8>> {
     let folder = std::env::var_os("LACUNA_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
@@ -68,7 +68,7 @@ fn recording(name: &str) -> Option<Vec<u8>> {
     Some(log)
 }
 
-/// Reads a whole log; says how many node-seconds its jobs had, so that nothing is left out.
+/// Reads a whole log. Returns the node-seconds of its jobs, so that no read is optimised away.
 fn read(log: &Arc<[u8]>) -> f64 {
     let stream = Box::new(Cursor::new(Arc::clone(log)));
     let Ok(Log::Jobs(mut log)) = Log::from_stream(Path::new("bench"), stream, &Reading::default())

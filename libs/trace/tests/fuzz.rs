@@ -1,7 +1,6 @@
 //! Damaged logs never stop a parser: each damaged line is a record or is refused with its place.
 //!
-//! `LACUNA_FUZZ_CASES` lines are damaged for each test, 20,000 if it is not set; a million and
-//! more with
+//! Each test damages `LACUNA_FUZZ_CASES` lines, 20,000 if it is not set. A million lines:
 //! `LACUNA_FUZZ_CASES=1000000 cargo test --release -p lacuna-trace --test fuzz -- --nocapture`.
 
 #![expect(
@@ -82,7 +81,7 @@ const SACCT: &str = "\
 const SACCT_NAMES: &str =
     "JobID|JobName|User|Partition|Submit|Start|End|State|NNodes|NodeList|Timelimit";
 
-/// Names of the columns of the recording, which has no header line.
+/// Names of the columns of the sample, which has no header line.
 const RECORDING: &str = "jobid|jobidraw|cluster|partition|qos|account|group|gid|user|uid|submit|eligible|start|\
     end|elapsed|exitcode|state|nnodes|ncpus|reqcpus|reqmem|reqtres|alloctres|timelimit|nodelist|\
     jobname";
@@ -108,7 +107,7 @@ fn sacct() {
             columns: Some(RECORDING.to_owned()),
             ..reading.clone()
         };
-        // The first line tells the delimiter, so that it must be a good one.
+        // The first line gives the delimiter, so it must be a good one.
         let head = [good[0].as_slice()];
         mutate::jobs(
             "sacct of a centre",
@@ -135,7 +134,7 @@ fn headers_of_tables() {
     let mut mutator = Mutator::new("headers of tables", &names, b"|,;");
     let (mut read, mut refused, mut line) = (0_u64, 0_u64, Vec::new());
     let data = lines(SACCT);
-    // Each is a log of its own.
+    // Each header is a log of its own.
     while read + refused < cases() / 4 {
         mutator.line(&mut line);
         let mut table = vec![line.clone()];
@@ -179,7 +178,7 @@ fn nodes(test: &str, format: Format, head: &str, good: &[Vec<u8>]) {
     let mut line = Vec::new();
     while made < cases() {
         let mut text = lines(head);
-        // Short, since one time that is blown up makes all behind it go back.
+        // Short, since all times after an enlarged one go back.
         for _ in 0..LINES {
             mutator.line(&mut line);
             text.push(line.clone());
@@ -201,7 +200,7 @@ fn nodes(test: &str, format: Format, head: &str, good: &[Vec<u8>]) {
         if format == Format::NodeStates {
             assert!(found.iter().all(|hole| hole.from < hole.until));
         }
-        // What is done with holes next must stand anything, too.
+        // The next step must accept any holes, too.
         let count = found.len() as u64;
         let whole = found.into_iter().map(Ok::<_, std::convert::Infallible>);
         let Ok(list) = HoleList::collect(whole);
@@ -262,7 +261,7 @@ fn lists_of_hosts() {
         let list = String::from_utf8_lossy(&line);
         let mut expanded = 0_u32;
         match hosts::count(&list) {
-            // The largest would take most of the time.
+            // The largest lists would take most of the time.
             Ok(count) if count > 10_000 => whole += 1,
             Ok(count) => {
                 hosts::expand(&list, &mut |_| expanded += 1).unwrap();

@@ -1,7 +1,7 @@
 //! Damaged logs of the formats that keep jobs between lines, and of snapshots, never stop a
-//! parser: each damaged line is taken, passed over, or refused with its place.
+//! parser: each damaged line is taken, skipped, or refused with its place.
 //!
-//! `LACUNA_FUZZ_CASES` lines are damaged for each test, 20,000 if it is not set; a million with
+//! Each test damages `LACUNA_FUZZ_CASES` lines, 20,000 if it is not set. A million lines:
 //! `LACUNA_FUZZ_CASES=1000000 cargo test --release -p lacuna-trace --test fuzz_more --
 //! --nocapture`.
 
@@ -18,7 +18,7 @@ fn lines(text: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Lines of a recording that are no comments.
+/// Lines of a sample that are no comments.
 fn recorded(name: &str) -> Vec<Vec<u8>> {
     let mut lines = real(name, 2000);
     lines.retain(|line| !line.starts_with(b"#") && !line.starts_with(b";"));
@@ -101,7 +101,7 @@ const FINISHED: &str = r#""JOB_FINISH" "9.11" 1389683139 404717 22025 33882739 1
 #[test]
 fn lsf_accounting() {
     let mut good = lines(FINISHED);
-    // Two lines of the sample are damaged themselves.
+    // Two lines of the sample are damaged.
     let undamaged = |line: &Vec<u8>| {
         let text = String::from_utf8_lossy(line);
         !text.contains(" 02 ") && !text.contains("\"\"0")
@@ -161,14 +161,14 @@ fn sinfo() {
     let (mut made, mut records, mut damaged) = (0, 0, 0);
     let mut line = Vec::new();
     while made < cases() {
-        // A block that is whole, then damaged ones: most lines damage only the first of them.
+        // A whole block, then damaged ones: most lines damage only the first of them.
         let mut text = lines("1000\ninvokers: a,b\n----\n1010\ninvokers: a\n----");
         let whole = text.len();
         let mut time = 1010;
         for at in 0..256 {
             mutator.line(&mut line);
             if at % 4 == 0 {
-                // Times that rise, or the good ones of 2022 would soon all be in the past.
+                // Times increase, else the good ones of 2022 would soon all be in the past.
                 time += mutator.random().below(40) as i64;
                 line.clear();
                 line.extend_from_slice(time.to_string().as_bytes());

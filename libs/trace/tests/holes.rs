@@ -1,4 +1,4 @@
-//! Hole lists: what is read, what is refused, and with which words.
+//! Hole lists: accepted and refused lines, and the messages of errors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -134,21 +134,21 @@ fn file(dir: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn what_is_written_is_read_back_plain_or_packed() {
+fn written_lists_are_read_back_plain_or_packed() {
     let dir = tempfile::tempdir().unwrap();
     let records = [
         hole("a", 1_500, 20_000, false),
         hole("b", 2_000, 30_000, true),
     ];
     for compression in [Compression::Plain, Compression::Gzip] {
-        // The name says nothing about the form; the first bytes do.
+        // The first bytes decide on the compression, not the name.
         let path = file(&dir, "holes", &packed(&records, compression));
         assert_eq!(read_holes(&path).unwrap().records, records);
     }
 }
 
 #[test]
-fn a_packed_list_that_is_cut_short_says_so() {
+fn a_packed_list_that_is_cut_short_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let records: Vec<_> = (0..5_000)
         .map(|i| hole("n", i * 7919, i * 7919 + 5 + i % 100, false))
@@ -203,7 +203,7 @@ fn a_list_of_nodes_keeps_its_order() {
 }
 
 #[test]
-fn the_recording_has_the_holes_that_its_description_says() {
+fn the_trace_has_the_number_of_holes_of_its_description() {
     let path = or_skip!(data("summit-2021-02/holes.csv.gz"));
     let list = read_holes(&path).unwrap();
     assert_eq!(list.records.len(), 354_196);

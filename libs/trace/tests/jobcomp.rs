@@ -28,7 +28,7 @@ fn one(line: &str) -> JobRecord {
 }
 
 #[test]
-fn what_scontrol_says_of_a_job_is_another_format() {
+fn the_output_of_scontrol_is_another_format() {
     let shown = "JobId=1 JobName=a UserId=ann(1500) GroupId=ann(1500) JobState=RUNNING \
                  StartTime=2022-03-17T12:01:00 EndTime=2022-03-17T12:11:30 NodeList=n1\n";
     assert_eq!(Format::detect(shown.as_bytes()), None);
@@ -39,7 +39,7 @@ fn what_scontrol_says_of_a_job_is_another_format() {
 fn a_line_is_a_life_of_a_job() {
     let expected = "7 ann@batch 0 60 690 4 5400 n[1-3,7] Completed";
     assert_eq!(shown(&one(RAN), NOON), expected);
-    // What looks like keys in names and folders is none.
+    // Keys in names and folders are no keys.
     let odd = with(
         "Name=my job",
         "Name=x EndTime=Unknown NodeCnt=9 SubmitTime=Unknown",
@@ -101,7 +101,7 @@ fn a_job_without_nodes_never_started() {
 }
 
 #[test]
-fn old_versions_end_with_the_folder() {
+fn old_versions_lack_keys_behind_the_folder() {
     let (old, _) = RAN.split_once(" ReservationName=").unwrap();
     let expected = "7 ann@batch - 60 690 4 5400 n[1-3,7] Completed";
     assert_eq!(shown(&one(old), NOON), expected);

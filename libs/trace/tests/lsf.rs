@@ -71,7 +71,7 @@ fn a_finished_job_is_a_record() {
         read(&never, Format::LsbAcct),
         ["7 ann@normal 10 - - 0 60 - Cancelled"]
     );
-    // Nodes of another cluster are none of this one's.
+    // Nodes of another cluster do not count.
     let elsewhere = finish(0, "2 \"n1@far\" \"n2@far\"", 64, 0, 60);
     assert!(read(&elsewhere, Format::LsbAcct).is_empty());
     assert_eq!(skipped(&elsewhere, Format::LsbAcct), 1);
@@ -189,11 +189,11 @@ fn events_are_lives_of_jobs() {
         started(3, 2, 0, "1 \"4*n3\""),
         started(3, 3, 1, "1 \"n4\""),
         started(3, 4, 0, "1 \"x@far\""),
-        // Suspended, resumed, out of sight.
+        // Suspended, resumed, unknown.
         status(4, 1, 0, 16, 0, 0),
         status(5, 1, 0, 4, 0, 0),
         status(5, 1, 0, 65536, 0, 0),
-        // Put back, and started elsewhere in the cluster.
+        // Requeued, and started on other nodes.
         status(6, 2, 0, 1, 0, 0),
         event("JOB_SWITCH", 6, "1501 2 \"short\" 0 \"ann\""),
         started(7, 2, 0, "1 \"n5\""),
@@ -206,7 +206,7 @@ fn events_are_lives_of_jobs() {
         // Ended before it started.
         status(12, 5, 0, 32, 12, 14),
         started(13, 3, 2, "1 \"n6\""),
-        // Its end is not in the log.
+        // The log lacks its end.
         started(14, 2, 0, "1 \"n1\""),
         started(15, 2, 0, "1 \"n2\""),
         event("JOB_CLEAN", 16, "2 0"),
@@ -304,7 +304,7 @@ fn the_accounting_sample_is_read_but_for_its_damaged_lines() {
     );
 }
 
-/// How many lines of a log are in order but no jobs of this machine.
+/// Number of valid lines of a log that are no jobs of this machine.
 fn skipped(log: &str, format: Format) -> usize {
     let Log::Jobs(mut jobs) = text(log, &as_format(format)).unwrap() else {
         panic!("jobs");
@@ -324,7 +324,7 @@ fn records_that_were_cut_off_are_located() {
             "4 column 118 (numGPURusages)",
             "6 column 119 (storageInfoC)",
             "8 column 120 (numKVP)",
-            // It promises a pair, and nothing follows.
+            // It announces a pair, but the line ends.
             "10 column 120 (numKVP)",
             "12 column 122 (value)"
         ]
@@ -335,7 +335,7 @@ fn records_that_were_cut_off_are_located() {
 fn the_sample_of_events_agrees_with_a_plain_count() {
     let (format, records, damage, plain) = or_skip!(open("samples/lsf/lsb.events"));
     assert_eq!((format, damage.lines), (Format::LsbEvents, 0), "{damage:?}");
-    // By words: no text of the sample that stands before what is looked for holds a blank.
+    // Cut at blanks: in the sample, no text before the searched fields contains a blank.
     let (mut starts, mut lives) = (BTreeMap::new(), BTreeSet::new());
     let (mut elsewhere, mut never) = (BTreeSet::new(), 0);
     for line in plain.lines() {

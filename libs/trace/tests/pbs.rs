@@ -16,7 +16,7 @@ use logs::{as_format, jobs, located, shown, text};
 /// 12/21/2024 12:00:00 UTC.
 const NOON: i64 = 1_734_782_400;
 
-/// A record at a second behind noon; `+n` in the message is a time that long behind noon.
+/// A record at a second after noon; `+n` in the message is a time n seconds after noon.
 fn record(second: i64, letter: &str, id: &str, message: &str) -> String {
     let message = message
         .split(' ')
@@ -40,7 +40,7 @@ const ASKED: &str = "user=ann group=g queue=workq ctime=+0 qtime=+0 etime=+0 \
     Resource_List.nodect=2 Resource_List.walltime=02:00:00";
 
 #[test]
-fn the_end_says_all() {
+fn the_end_record_has_all_values() {
     let log = [
         "; UnixStartTime: 1734782400\n;\n# a comment\n\n".to_owned(),
         record(0, "L", "license", "floating license hour:0 day:0 month:0 max:0"),
@@ -48,7 +48,7 @@ fn the_end_says_all() {
         record(0, "Q", "2.srv", "queue=workq"),
         record(5, "S", "1.srv", &format!("{ASKED} start=+5 exec_host=n1/0*12+n2/3")),
         record(9, "E", "1.srv", &format!("{ASKED} start=+5 exec_host=n1/0+n1/1+n2/0-7+n1/2 end=+8 Exit_status=0")),
-        // Its beginning is not in the log, and its host is named with a port.
+        // The log lacks its start, and its host has a port.
         record(9, "E", "7.srv", &format!("{ASKED} start=+1 exec_host=n3:15002/0*8 end=+9 Exit_status=1")),
         record(9, "E", "8.srv", &format!("{ASKED} start=+1 exec_vnode=(n4[0]:ncpus=2+n4[1]:mem=4kb)+(n5:ncpus=1) end=+9 Exit_status=-29")),
     ]
@@ -65,14 +65,14 @@ fn the_end_says_all() {
 }
 
 #[test]
-fn values_in_quotes_may_hold_blanks_and_what_looks_like_keys() {
+fn values_in_quotes_may_hold_blanks_and_keys() {
     let message = "user=ann account=\"a b start=+3 x\" jobname='end=1 it''s' odd words start=+5 \
         queue=q exec_host=n1/0 end=+8 resources_used.diag='{ \"a\": \"b\" }' Exit_status=0";
     assert_eq!(
         read(&record(9, "E", "1", message)),
         ["1 ann@q - 5 8 1 - n1 Completed"]
     );
-    // A quote that never ends is a part of the word.
+    // A quote without an end is a part of the word.
     let message = "user=ann jobname='x start=+5 exec_host=n1/0 end=+8 Exit_status=0";
     assert_eq!(
         read(&record(9, "E", "1", message)),
@@ -81,7 +81,7 @@ fn values_in_quotes_may_hold_blanks_and_what_looks_like_keys() {
 }
 
 #[test]
-fn jobs_are_put_back_deleted_and_left_running() {
+fn jobs_are_requeued_deleted_and_left_running() {
     let start = |at: i64, host: &str| format!("{ASKED} start=+{at} exec_host={host}/0");
     let log = [
         record(0, "Q", "1", ASKED),
@@ -103,7 +103,7 @@ fn jobs_are_put_back_deleted_and_left_running() {
         record(8, "Q", "5", ASKED),
         record(8, "M", "5", "destination=q@other"),
         record(9, "S", "6", &start(9, "n1")),
-        // It was put back unseen.
+        // The log lacks its requeue.
         record(12, "S", "6", &start(12, "n3")),
         record(12, "s", "6", "exec_host=n3/0+n4/0"),
         // An array as a whole, and one of its jobs.
@@ -212,7 +212,7 @@ fn a_job_whose_end_is_damaged_runs_on() {
 #[test]
 fn the_sample_agrees_with_a_plain_count() {
     let path = or_skip!(data("samples/pbs/openpbs-accounting.log.gz"));
-    // Its first lines look like those of the Standard Workload Format.
+    // The first lines look like those of the Standard Workload Format.
     let log = Log::open(&path, &Reading::default()).unwrap();
     assert_eq!(log.format(), Format::Pbs);
     let (records, damage) = jobs(log).unwrap();
@@ -222,7 +222,7 @@ fn the_sample_agrees_with_a_plain_count() {
         .unwrap()
         .read_to_string(&mut plain)
         .unwrap();
-    // Out of the ends alone: id, start, end, hosts.
+    // From the records of ends alone: id, start, end, hosts.
     let mut expected = BTreeMap::new();
     for line in plain.lines().filter(|line| line.contains(";E;")) {
         let id = line.split(';').nth(2).unwrap();
@@ -263,8 +263,8 @@ fn the_sample_agrees_with_a_plain_count() {
 }
 
 #[test]
-fn the_zone_in_front_is_told_by_the_times_inside() {
-    // Clocks in front are two hours ahead; Torque's records of requeues have no time inside.
+fn the_zone_of_local_times_is_derived_from_unix_times() {
+    // Local times are two hours ahead. Torque's records of requeues have no time in Unix seconds.
     let inside = [
         record(0, "Q", "1.srv", "queue=batch qtime=+0"),
         record(10, "S", "1.srv", "queue=batch start=+10 exec_host=n1/0"),
@@ -287,7 +287,7 @@ fn the_zone_in_front_is_told_by_the_times_inside() {
             "1.srv @batch 0 60 92 1 - n2 Cancelled",
         ]
     );
-    // A zone that was named holds.
+    // A configured zone holds.
     let reading = Reading {
         time_zone: Some(jiff::tz::TimeZone::fixed(jiff::tz::offset(1))),
         ..as_format(Format::Pbs)
@@ -314,7 +314,7 @@ fn files_in_the_wrong_order_are_damage_once() {
 }
 
 #[test]
-fn a_log_of_ends_alone_does_not_know_what_still_runs() {
+fn a_log_of_ends_alone_lacks_running_jobs() {
     let start = record(0, "S", "1", "queue=q start=+0 exec_host=n1/0");
     let end = record(9, "E", "1", "queue=q start=+0 end=+9 exec_host=n1/0");
     for (log, expected) in [(start + &end, true), (end, false)] {

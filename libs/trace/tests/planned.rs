@@ -1,4 +1,4 @@
-//! Lists of planned starts: what is read, what is refused, and with which words.
+//! Lists of planned starts: accepted and refused lines, and the messages of errors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -29,7 +29,7 @@ fn planned(at: i64, node: &str, start: Option<i64>) -> PlannedStart {
     }
 }
 
-/// Node `a` has a hole in 10..20 and in 30..40, `b` one that the recording leaves open at 50.
+/// Node `a` has holes in 10..20 and in 30..40, `b` a censored hole until 50.
 fn holes() -> Vec<HoleRecord> {
     vec![
         hole("a", 10, 20, false),
@@ -40,7 +40,7 @@ fn holes() -> Vec<HoleRecord> {
 
 fn read(bytes: &[u8]) -> Result<PlannedList, ReadError> {
     let dir = tempfile::tempdir().unwrap();
-    // The name says nothing about the form; the first bytes do.
+    // The first bytes decide on the compression, not the name.
     let path = dir.path().join("planned");
     std::fs::write(&path, bytes).unwrap();
     read_planned(&path, &holes())
@@ -55,7 +55,7 @@ fn packed(starts: &[PlannedStart], compression: Compression) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_back_plain_or_packed() {
+fn written_lists_are_read_back_plain_or_packed() {
     let mut starts = vec![
         planned(10, "a", Some(25)),
         planned(10, "b", Some(60)),
@@ -74,7 +74,7 @@ fn what_is_written_is_read_back_plain_or_packed() {
 }
 
 #[test]
-fn lines_may_stand_in_any_order_and_those_without_a_hole_are_counted() {
+fn lines_may_have_any_order_and_those_without_a_hole_are_counted() {
     let text = format!(
         "{HEAD}30,a,99\n20,a,99\n\n10,b,30\n9,a,99\n15,c,99\r\n12,a,50\n12,a,60\n12,a,55\n51,b,60\n"
     );
@@ -86,7 +86,7 @@ fn lines_may_stand_in_any_order_and_those_without_a_hole_are_counted() {
         planned(51, "b", Some(60)),
     ];
     assert_eq!(list.starts, expected);
-    // Its hole of 10..20 is over at 20; there is no node c.
+    // The hole of 10..20 is over at 20; node c does not exist.
     assert_eq!(list.without_hole, 3);
 }
 
@@ -121,8 +121,8 @@ fn errors_name_line_column_expectation_and_finding() {
              found \"10\"",
         ),
     ] {
-        let said = read(text.as_bytes()).unwrap_err().to_string();
-        assert!(said.ends_with(expected), "{said}");
+        let message = read(text.as_bytes()).unwrap_err().to_string();
+        assert!(message.ends_with(expected), "{message}");
     }
     let bytes = packed(&vec![planned(10, "a", Some(25)); 999], Compression::Gzip);
     let cut = read(bytes.get(..bytes.len() / 2).unwrap()).unwrap_err();
@@ -131,8 +131,8 @@ fn errors_name_line_column_expectation_and_finding() {
     assert!(matches!(missing, ReadError::Open { .. }), "{missing}");
 }
 
-/// Each moment's second, the nodes that leave and come, and how planned starts change.
-fn told(starts: &[PlannedStart], window: (Option<i64>, Option<i64>)) -> Vec<String> {
+/// Each batch as text: its second, the nodes that leave and come, the changes of planned starts.
+fn texts(starts: &[PlannedStart], window: (Option<i64>, Option<i64>)) -> Vec<String> {
     let window = Window {
         start: window.0.map(Timestamp::from_unix),
         end: window.1.map(Timestamp::from_unix),
@@ -153,7 +153,7 @@ fn told(starts: &[PlannedStart], window: (Option<i64>, Option<i64>)) -> Vec<Stri
 }
 
 #[test]
-fn planned_starts_are_told_as_changes_and_end_with_their_holes() {
+fn planned_starts_are_reported_as_changes_and_end_with_their_holes() {
     let starts = [
         planned(10, "b", Some(45)),
         planned(10, "a", Some(18)),
@@ -167,10 +167,10 @@ fn planned_starts_are_told_as_changes_and_end_with_their_holes() {
         planned(40, "a", Some(99)),
     ];
     assert_eq!(
-        told(&starts, (None, None)),
+        texts(&starts, (None, None)),
         [
             "10 +a +b a:18 b:45",
-            // Second 12 tells nothing new; the hole of second 20 takes its planned start away.
+            // Second 12 has no change; the hole that ends in second 20 ends its planned start.
             "14 b:none",
             "20 -a",
             "30 +a a:48",
@@ -178,19 +178,20 @@ fn planned_starts_are_told_as_changes_and_end_with_their_holes() {
             "40 -a",
         ]
     );
-    // What holds at the start of a window is told there, unless it is of an earlier hole.
+    // A planned start that holds at the start of a window is reported there, unless it is of an
+    // earlier hole.
     assert_eq!(
-        told(&starts, (Some(13), Some(14))),
+        texts(&starts, (Some(13), Some(14))),
         ["13 +a +b a:18 b:45", "14 b:none"]
     );
-    assert_eq!(told(&starts, (Some(19), Some(19))), ["19 +a +b a:20"]);
-    assert_eq!(told(&starts, (Some(30), Some(34))), ["30 +a +b a:48"]);
-    assert_eq!(told(&starts, (Some(31), Some(34))), ["31 +a +b a:48"]);
-    assert_eq!(told(&starts, (Some(25), Some(25))), ["25 +b"]);
+    assert_eq!(texts(&starts, (Some(19), Some(19))), ["19 +a +b a:20"]);
+    assert_eq!(texts(&starts, (Some(30), Some(34))), ["30 +a +b a:48"]);
+    assert_eq!(texts(&starts, (Some(31), Some(34))), ["31 +a +b a:48"]);
+    assert_eq!(texts(&starts, (Some(25), Some(25))), ["25 +b"]);
 }
 
 #[test]
-fn a_planned_start_that_has_long_passed_is_withdrawn_at_the_next_moment() {
+fn a_planned_start_that_has_long_passed_is_withdrawn_in_the_next_batch() {
     let records = [
         hole("a", 0, 9_000, false),
         hole("b", 3_700, 3_701, false),

@@ -1,4 +1,4 @@
-//! Snapshots of `sinfo`: what opens and ends a hole.
+//! Snapshots of `sinfo`: starts and ends of holes.
 
 #![expect(
     clippy::unwrap_used,
@@ -52,7 +52,7 @@ fn good(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_full_machine_was_watched_too() {
+fn a_full_machine_has_observations_too() {
     let idle = "lowprio up 12:00:00 1 idle p1\n";
     let text = format!("1000\n----\n1010\n{idle}----\n1020\n----\n1030\n----\n9000\n----\n");
     let reading = Reading::default();
@@ -61,7 +61,7 @@ fn a_full_machine_was_watched_too() {
         panic!("a log of jobs");
     };
     assert_eq!(log.by_ref().count(), 1);
-    // A leap of the time that nothing confirms is not believed.
+    // A leap in time without confirmation is not accepted.
     let seconds = log
         .span()
         .map(|(from, until)| (from.unix_seconds(), until.unix_seconds()));
@@ -98,7 +98,7 @@ fn only_idle_nodes_and_those_of_pilots_are_holes() {
         1050\n\
         invokers: p1,p5\n\
         ----\n";
-    // p5 is seen in the last block alone: it has no length yet.
+    // p5 is only in the last block, so its hole has no length yet.
     assert_eq!(
         good(text),
         [
@@ -131,9 +131,9 @@ fn a_damaged_block_ends_no_hole_and_is_located() {
         ("999\ninvokers: c\n----\n", "4 time"),
         ("1000\ninvokers: c\n----\n", "4 time"),
         ("99999999999999\ninvokers: c\n----\n", "4 time"),
-        // The end mark is missing: the block counts for nothing, the next one does.
+        // The end mark is missing: the block is skipped, the next one counts.
         ("1010\ninvokers: c\n", "6 end of block"),
-        // A time that leaps ahead, which the block behind it contradicts.
+        // A time that leaps ahead, which the next block contradicts.
         ("9000\ninvokers: c\n----\n", "9 time of the block before"),
     ] {
         let text = format!("{begin}{block}{end}");
@@ -157,19 +157,19 @@ fn a_gap_ends_holes_with_the_last_block_before_it() {
     let text = "1000\ninvokers: a,b\n----\n1600\ninvokers: a,b\n----\n\
         3000\ninvokers: a\n----\n3010\ninvokers: a\n----\n";
     assert_eq!(good(text), ["a 1000-1600", "b 1000-1600", "a 3000-3010..."]);
-    // Nothing confirms the last time: what is behind it is not known.
+    // The last time is not confirmed: the states after it are unknown.
     let text = "1000\ninvokers: a\n----\n1010\ninvokers: a\n----\n9000\ninvokers: a\n----\n";
     assert_eq!(good(text), ["a 1000-1010..."]);
 }
 
 #[test]
-fn a_block_that_is_cut_off_counts_for_nothing() {
+fn a_block_that_is_cut_off_is_skipped() {
     let text = "1000\ninvokers: a,bcd\n----\n1010\ninvokers: a,bcd\n----\n1020\ninvokers: a,b";
     assert_eq!(good(text), ["a 1000-1010...", "bcd 1000-1010..."]);
 }
 
 #[test]
-fn short_lists_that_stand_for_many_nodes_do_not_take_all_memory() {
+fn short_lists_of_many_nodes_do_not_take_all_memory() {
     let mut text =
         "1000\ninvokers: a[0-999998]\n----\n1010\ninvokers: a[0-999998]\n----\n".to_owned();
     for at in 0..2 {
@@ -183,7 +183,7 @@ fn short_lists_that_stand_for_many_nodes_do_not_take_all_memory() {
 }
 
 #[test]
-fn it_is_told_from_other_formats() {
+fn it_is_distinguished_from_other_formats() {
     let head = b"\n1647471604\ninvokers: p1\nlowprio up 12:00:00 1 idle p2\n----\n1647471618\n";
     assert_eq!(Format::detect(head), Some(Format::Sinfo));
     assert_ne!(
@@ -193,7 +193,7 @@ fn it_is_told_from_other_formats() {
     assert_ne!(Format::detect(b"----\n1647471618\n"), Some(Format::Sinfo));
 }
 
-/// The available nodes of each block, by other means than the parser's.
+/// The available nodes of each block, by another method than the parser's.
 fn blocks(text: &str) -> Vec<(i64, BTreeSet<String>)> {
     let mut found = Vec::new();
     for block in text.split("\n----\n") {
@@ -231,7 +231,7 @@ fn blocks(text: &str) -> Vec<(i64, BTreeSet<String>)> {
 }
 
 #[test]
-fn the_recording_at_hand_has_the_holes_that_another_computation_finds() {
+fn the_holes_of_the_sample_agree_with_a_second_computation() {
     let path = or_skip!(data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz"));
     let log = Log::open(&path, &Reading::default()).unwrap();
     assert_eq!(log.format(), Format::Sinfo);
@@ -245,7 +245,7 @@ fn the_recording_at_hand_has_the_holes_that_another_computation_finds() {
         .unwrap();
     let blocks = blocks(&text);
     assert_eq!(blocks.len(), 8057);
-    // Node by node along the blocks, where the parser goes block by block along the nodes.
+    // Node by node over all blocks; the parser goes block by block over all nodes.
     let all: BTreeSet<&String> = blocks.iter().flat_map(|(_, nodes)| nodes).collect();
     let mut expected: BTreeMap<(String, i64), (i64, bool)> = BTreeMap::new();
     for node in all {
@@ -280,7 +280,7 @@ fn the_recording_at_hand_has_the_holes_that_another_computation_finds() {
         expected.len()
     );
 
-    // Conservation: node-time of the holes is that of the blocks.
+    // Conservation: the node time of the holes equals that of the blocks.
     let seconds: i64 = found
         .iter()
         .map(|((_, from), (until, _))| until - from)

@@ -102,7 +102,7 @@ fn lives_end_by_limits_preemption_and_failing_nodes() {
 }
 
 #[test]
-fn a_job_asked_to_end_has_ended_unless_it_is_heard_of_again() {
+fn a_job_with_a_request_to_end_has_ended_unless_a_message_follows() {
     let lines = "0 _slurm_rpc_submit_batch_job: JobId=1 InitPrio=1 usec=1
         0 _slurm_rpc_submit_batch_job: JobId=2 InitPrio=1 usec=1
         1 sched: Allocate JobId=1 NodeList=n1 #CPUs=8 Partition=p
@@ -122,9 +122,9 @@ fn a_job_asked_to_end_has_ended_unless_it_is_heard_of_again() {
     assert_eq!(
         read(lines),
         [
-            // It started again, so that it had ended when it was asked to.
+            // The job started again, so it had ended at the request.
             "5 @p - 1 5 1 - n5 Cancelled",
-            // The signal was not deadly.
+            // The signal did not end the job.
             "3 @p - 1 9 1 - n3 Completed",
             "1 @p 0 1 2 1 - n1 Cancelled",
             "2 @ 0 - - 0 - - Cancelled",
@@ -135,7 +135,7 @@ fn a_job_asked_to_end_has_ended_unless_it_is_heard_of_again() {
 }
 
 #[test]
-fn few_of_the_jobs_that_were_asked_to_end_are_kept() {
+fn few_jobs_with_a_request_to_end_are_kept_back() {
     let mut lines = String::new();
     for job in 1..=5000 {
         writeln!(
@@ -149,7 +149,7 @@ fn few_of_the_jobs_that_were_asked_to_end_are_kept() {
         )
         .unwrap();
     }
-    // The first ones are handed out before the last line has been read.
+    // The first jobs are returned before the last line has been read.
     let Log::Jobs(mut log) = text(&log(&lines), &as_format(Format::Slurmctld)).unwrap() else {
         panic!("a log of holes");
     };
@@ -192,7 +192,7 @@ fn arrays_and_heterogeneous_jobs_have_parts() {
 }
 
 #[test]
-fn older_releases_say_it_in_other_words() {
+fn messages_of_older_releases_are_read() {
     let lines = "0 _slurm_rpc_submit_batch_job JobId=4 usec=393
         1 backfill: Started JobId=4 in batch on n1
         2 job_complete: JobID=4 State=0x1 NodeCnt=1 WEXITSTATUS 0
@@ -307,7 +307,7 @@ fn other_lines_are_no_damage_and_damage_is_located() {
 }
 
 #[test]
-fn the_sample_agrees_with_what_the_completion_log_says_of_the_same_jobs() {
+fn the_sample_agrees_with_the_completion_log_of_the_same_jobs() {
     let path = or_skip!(data("samples/slurm-22.05/slurmctld.log"));
     let other = or_skip!(data("samples/slurm-22.05/jobcomp_filetxt.txt"));
     let log = Log::open(&path, &Reading::default()).unwrap();
@@ -315,7 +315,7 @@ fn the_sample_agrees_with_what_the_completion_log_says_of_the_same_jobs() {
     let (records, damage) = jobs(log).unwrap();
     assert_eq!(damage.lines, 0, "{damage:?}");
     let (completed, _) = jobs(Log::open(&other, &Reading::default()).unwrap()).unwrap();
-    // The controller counts seconds there and milliseconds here.
+    // Times are seconds in the completion log, and milliseconds here.
     let lives = |records: &[JobRecord]| -> Vec<String> {
         let mut lives: Vec<String> = records
             .iter()

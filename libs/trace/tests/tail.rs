@@ -88,7 +88,7 @@ fn a_torn_line_waits_for_its_end() {
     assert_eq!(disk.looks(&mut tail, 5), [""; 0]);
     disk.append("ee\nfo");
     assert_eq!(disk.look(&mut tail, usize::MAX), ["three"]);
-    // A restart reads the torn line again, and no whole one.
+    // A restart reads only the torn line again.
     let mut again = Tail::new(Order::Rotated, tail.position().cloned());
     disk.append("ur\n");
     assert_eq!(disk.looks(&mut again, 3), ["four"]);
@@ -103,7 +103,7 @@ fn a_renamed_file_is_read_to_its_end_before_the_next() {
     disk.files[0].0 = "log.1".to_owned();
     disk.file("log", b"b1\n");
     assert_eq!(disk.look(&mut tail, usize::MAX), ["a2"]);
-    // The writer has not yet noticed that its file has another name.
+    // The writer still writes into the renamed file.
     disk.files[0].2.extend_from_slice(b"a3\nlast");
     assert_eq!(disk.look(&mut tail, usize::MAX), ["a3"]);
     assert_eq!(disk.look(&mut tail, usize::MAX), [""; 0]);
@@ -113,7 +113,7 @@ fn a_renamed_file_is_read_to_its_end_before_the_next() {
         "a line without its end, then the next file"
     );
     assert_eq!(tail.counts().rotated, 1);
-    // Two rotations at once, unseen.
+    // Two rotations between two looks.
     disk.append("b2\n");
     disk.files[1].0 = "log.2".to_owned();
     disk.file("log.1", b"c1\n");
@@ -127,7 +127,7 @@ fn a_copy_of_a_truncated_file_is_read_on() {
     let (mut disk, mut tail) = begun(Order::Rotated, "first line of a file that will be copied\n");
     assert_eq!(disk.looks(&mut tail, 1).len(), 1);
     disk.append("second\n");
-    // copytruncate: copied under a new inode, then emptied.
+    // copytruncate: the file is copied to a new inode, then emptied.
     let copy = disk.files[0].2.clone();
     disk.inodes += 1;
     disk.files.insert(0, ("log.1".to_owned(), 99, copy));
@@ -157,11 +157,11 @@ fn truncated_replaced_and_reused_files_are_new_ones() {
     disk.files[0].2 = b"cc\nee\nff\n".to_vec();
     assert_eq!(disk.looks(&mut tail, 2), ["cc", "ee", "ff"]);
     assert_eq!(tail.counts().truncated, 2);
-    // Deleted, and a new file with another inode: what was behind the position is lost.
+    // Deleted, and a new file with another inode: the rest behind the position is lost.
     disk.files[0] = ("log".to_owned(), 1234, b"gg\n".to_vec());
     assert_eq!(disk.looks(&mut tail, 2), ["gg"]);
     assert_eq!(tail.counts().lost, 1);
-    // Nothing there for a while.
+    // The file is absent for a while.
     let gone = Disk::default();
     assert_eq!(gone.looks(&mut tail, 3), [""; 0]);
     disk.append("hh\n");
@@ -177,7 +177,7 @@ fn files_by_day_follow_each_other() {
     assert_eq!(
         disk.looks(&mut tail, 2),
         ["a"],
-        "what older files hold is past"
+        "older files are past"
     );
     disk.file("20261120", b"c\n");
     disk.files[1].2.extend_from_slice(b"b\n");
@@ -192,14 +192,14 @@ fn files_by_day_follow_each_other() {
 }
 
 #[test]
-fn zeros_are_waited_for_and_long_lines_passed_over() {
+fn zeros_are_waited_for_and_long_lines_skipped() {
     let (mut disk, mut tail) = begun(Order::Rotated, "a\nb");
     disk.append("\0\0\0\0");
     assert_eq!(disk.looks(&mut tail, 4), ["a"]);
     // The block arrives.
     disk.files[0].2 = b"a\nbb\nc\n".to_vec();
     assert_eq!(disk.looks(&mut tail, 2), ["bb", "c"]);
-    // One that never does.
+    // A block that never arrives.
     disk.append("\0\0\0d\n");
     assert_eq!(disk.looks(&mut tail, 30), ["d"]);
     assert_eq!(tail.counts().skipped, 1);
@@ -213,12 +213,12 @@ fn zeros_are_waited_for_and_long_lines_passed_over() {
 /// What happens to the file between looks.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// So many bytes of the writer's output arrive.
+    /// This many bytes of the writer's output arrive.
     Write(usize),
     Look(usize),
     Rename,
     CopyTruncate,
-    /// The reader ends and goes on from the position that it kept.
+    /// The reader restarts at its saved position.
     Restart,
 }
 
@@ -236,10 +236,10 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// Whatever happens, every line is handed out once and in order.
+    /// Every line is returned once and in order.
     #[test]
     fn nothing_is_read_twice_or_lost(deeds in deeds()) {
-        // Numbered lines, long enough that a position is sure after the first.
+        // Numbered lines, long enough that the first one identifies the file.
         let mut output = Vec::new();
         for n in 0..4000 {
             output.extend_from_slice(format!("line {n:06} of the log that is followed\n").as_bytes());
@@ -262,7 +262,7 @@ proptest! {
                     let text = String::from_utf8_lossy(&output[written..upto]).into_owned();
                     disk.append(&text);
                     written = upto;
-                    // Before anything was read a copy cannot be told.
+                    // A copy cannot be recognised before its first bytes have been read.
                     let sure = tail.position().is_some_and(|p| p.offset >= 64);
                     match deed {
                         Deed::CopyTruncate if sure => {

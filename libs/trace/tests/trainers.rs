@@ -1,4 +1,4 @@
-//! Lists of trainers: what is read, what is refused, and with which words.
+//! Lists of trainers: accepted and refused lines, and the messages of errors.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn a_well_formed_trainer_is_read() {
 }
 
 #[test]
-fn what_objectives_count_is_read() {
+fn fields_of_objectives_are_read() {
     let more = r#""owner":"ada","priority":-2,"weight":2.5,"deadline":3600.5,"name"#;
     let trainers = read(GOOD.replace("\"name", more).as_bytes()).unwrap();
     let trainer = &trainers[0];

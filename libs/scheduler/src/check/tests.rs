@@ -284,7 +284,7 @@ fn each_condition_is_refuted_by_its_breach() {
     ] {
         let changed = |text: &str| text.replace(from, to);
         let all = CONFIG.to_owned() + PARTITIONS + QOS;
-        assert!(all.contains(from), "{from:?} stands nowhere");
+        assert!(all.contains(from), "{from:?} is missing");
         let findings = site(&changed(CONFIG), &changed(PARTITIONS), &changed(QOS));
         assert_eq!(
             verdict(&findings, condition),

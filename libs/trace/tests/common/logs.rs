@@ -1,4 +1,4 @@
-//! Logs of batch jobs out of texts and out of the samples.
+//! Logs of batch jobs from texts and from the samples.
 
 #![expect(clippy::panic, reason = "helpers of tests may panic")]
 
@@ -35,8 +35,8 @@ pub(crate) fn jobs(log: Log) -> Result<(Vec<JobRecord>, Damage), ReadError> {
     Ok((records, log.damage().clone()))
 }
 
-/// A record as one line: `id user@queue submit start end nodes walltime hosts outcome`, times in
-/// seconds behind `zero`, what is absent as `-`.
+/// A record as one line: `id user@queue submit start end nodes walltime hosts outcome`. Times are
+/// seconds after `zero`; an absent value is `-`.
 pub(crate) fn shown(record: &JobRecord, zero: i64) -> String {
     let time = |time: Option<Timestamp>| match time {
         Some(time) => (time.unix_seconds() - zero as f64).to_string(),

@@ -1,5 +1,5 @@
 //! Damaged logs: real lines with bytes flipped, fields dropped, doubled and swapped, numbers
-//! blown up, texts cut, and bytes that are no text; and what must hold of any log that is read.
+//! enlarged, texts cut, and bytes that are no text; and properties of every log that is read.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,14 +16,14 @@ use lacuna_model::Timestamp;
 use lacuna_trace::{Damage, Format, JobRecord, Log, ReadError, Reading};
 use lacuna_skip::data;
 
-/// How many damaged lines each test makes: `LACUNA_FUZZ_CASES`, else 20,000.
+/// Number of damaged lines of each test: `LACUNA_FUZZ_CASES`, else 20,000.
 pub(crate) fn cases() -> u64 {
     let wanted = std::env::var("LACUNA_FUZZ_CASES").ok();
     wanted.map_or(20_000, |wanted| wanted.parse().unwrap())
 }
 
-/// Up to about `most` lines of a recording, evenly from its beginning to its end; without it none,
-/// and this part of the test is left out.
+/// About `most` lines of a sample, evenly from its beginning to its end. Without the sample there
+/// are none, and this part of the test is omitted.
 pub(crate) fn real(name: &str, most: usize) -> Vec<Vec<u8>> {
     let path = match data(name) {
         Ok(path) => path,
@@ -66,7 +66,7 @@ impl Random {
         let seed = std::env::var("LACUNA_FUZZ_SEED").ok();
         let seed: u64 = seed.map_or(1, |seed| seed.parse().unwrap());
         println!("{test}: LACUNA_FUZZ_SEED={seed}");
-        // Tests differ in what they do with the same seed.
+        // Tests use the same seed in different ways.
         Self(
             test.bytes()
                 .fold(seed, |seed, byte| seed.rotate_left(7) ^ u64::from(byte)),
@@ -80,7 +80,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 if there is none.
+    /// A number below `bound`; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
@@ -91,7 +91,7 @@ impl Random {
     }
 }
 
-/// Texts that parsers have tripped over.
+/// Texts that have caused faults of parsers.
 const NASTY: [&[u8]; 26] = [
     b"",
     b"0",
@@ -129,7 +129,7 @@ pub(crate) struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// `delimiters` are what may stand between the fields of a line.
+    /// `delimiters`: bytes that separate the fields of a line.
     pub(crate) fn new(test: &str, good: &'a [Vec<u8>], delimiters: &'a [u8]) -> Self {
         assert!(!good.is_empty());
         Self {
@@ -184,7 +184,7 @@ impl<'a> Mutator<'a> {
                 line.extend_from_slice(&other[from..]);
             }
             9 => {
-                // A digit for a digit: the form stays, the meaning changes.
+                // A digit for a digit keeps the form and changes the value.
                 let digits: Vec<usize> = (0..line.len())
                     .filter(|&at| line[at].is_ascii_digit())
                     .collect();
@@ -240,17 +240,17 @@ pub(crate) fn open(log: &Arc<[u8]>, reading: &Reading) -> Result<Log, ReadError>
     )
 }
 
-/// Whether a log's good lines mean the same whatever stands before them.
+/// Whether a good line means the same after any other lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lines {
-    /// Each line is a record by itself.
+    /// Each line is one record.
     Alone,
     /// Several lines make a record.
     Together,
 }
 
-/// Reads as many damaged lines as [`cases`] says in logs that begin with `head`, and checks each
-/// log. Prints what came of them.
+/// Reads [`cases`] damaged lines in logs that begin with `head`, and checks each log. Prints the
+/// results.
 pub(crate) fn jobs(
     test: &str,
     reading: &Reading,
@@ -263,7 +263,7 @@ pub(crate) fn jobs(
     let (mut made, mut records, mut damaged) = (0, 0, 0);
     let mut line = Vec::new();
     let head: Vec<Vec<u8>> = head.iter().map(|line| line.to_vec()).collect();
-    // Good lines behind damaged ones are read as ever.
+    // Good lines behind damaged ones are read as without them.
     let behind: &[Vec<u8>] = match lines {
         Lines::Alone => &good[..good.len().min(16)],
         Lines::Together => &[],
@@ -289,8 +289,8 @@ pub(crate) fn jobs(
     assert!(records > 0 && damaged > 0, "both happen");
 }
 
-/// Reads a log to its end, checks each record and the damage; the number of records, and the
-/// last of them.
+/// Reads a log to its end, and checks each record and the damage. Returns the number of records,
+/// the damage and the last records.
 fn read(log: &Arc<[u8]>, reading: &Reading, last: usize) -> (u64, Damage, Vec<JobRecord>) {
     let Log::Jobs(mut jobs) = open(log, reading).unwrap() else {
         panic!("jobs");
@@ -305,7 +305,7 @@ fn read(log: &Arc<[u8]>, reading: &Reading, last: usize) -> (u64, Damage, Vec<Jo
             tail.pop_front();
         }
     }
-    // The end stays the end.
+    // After the end, no record follows.
     assert!(!jobs.read(&mut record).unwrap());
     let lines = log.iter().filter(|&&byte| byte == b'\n').count() as u64;
     assert_eq!((jobs.lines(), jobs.bytes()), (lines, log.len() as u64));
@@ -318,7 +318,7 @@ fn read(log: &Arc<[u8]>, reading: &Reading, last: usize) -> (u64, Damage, Vec<Jo
     (found, damage, tail.into())
 }
 
-/// What holds of every record, whatever the log.
+/// Properties of every record of any log.
 fn sound(record: &JobRecord) {
     assert!(!record.id.is_empty(), "{record:?}");
     assert!(record.end.is_none() || record.start.is_some(), "{record:?}");
@@ -340,7 +340,7 @@ fn sound(record: &JobRecord) {
     );
 }
 
-/// Damage names its line, its place and what was expected, and shows no more than an excerpt.
+/// Damage has its line, its place and the expected value, and shows at most an excerpt.
 pub(crate) fn located(damage: &Damage, lines: u64) {
     assert_eq!(damage.first.len() as u64, damage.lines.min(10));
     let mut before = 0;

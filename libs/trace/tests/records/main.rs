@@ -1,5 +1,4 @@
-//! Logs of batch jobs and of the states of nodes: what is read from each format, what is found
-//! damaged in it, and how files are opened.
+//! Logs of batch jobs and of node states: records of each format, damage, and opening of files.
 
 #![expect(
     clippy::unwrap_used,

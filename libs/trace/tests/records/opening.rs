@@ -1,4 +1,4 @@
-//! Files of any packing and any content.
+//! Files of any compression and content.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn count(path: &Path) -> Result<u64, ReadError> {
 }
 
 #[test]
-fn packed_logs_are_told_by_their_first_bytes() {
+fn packed_logs_are_recognised_by_their_first_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let plain = swf(20_000);
     let zstd = zstd::encode_all(plain.as_slice(), 3).unwrap();
@@ -71,7 +71,7 @@ fn packed_logs_are_told_by_their_first_bytes() {
 }
 
 #[test]
-fn packed_logs_that_are_cut_short_say_so_wherever_they_are_cut() {
+fn a_packed_log_that_is_cut_anywhere_is_reported_as_cut_short() {
     let folder = tempfile::tempdir().unwrap();
     let plain = swf(20_000);
     for (name, whole) in [
@@ -100,7 +100,7 @@ fn packed_logs_that_are_cut_short_say_so_wherever_they_are_cut() {
 }
 
 #[test]
-fn packed_logs_that_are_damaged_are_no_shorter_logs() {
+fn a_damaged_packed_log_is_no_shorter_log() {
     let folder = tempfile::tempdir().unwrap();
     let plain = swf(20_000);
     let mut gz = gzip(&plain);
@@ -127,7 +127,7 @@ fn packed_logs_that_are_damaged_are_no_shorter_logs() {
 }
 
 #[test]
-fn what_is_not_unpacked_names_the_tool_that_does() {
+fn an_unsupported_packed_format_names_its_tool() {
     let folder = tempfile::tempdir().unwrap();
     for (bytes, tool) in [
         (&b"BZh91AY&SY"[..], "unpack it with bunzip2 first"),
@@ -141,7 +141,7 @@ fn what_is_not_unpacked_names_the_tool_that_does() {
 }
 
 #[test]
-fn formats_are_told_by_their_first_lines() {
+fn formats_are_recognised_by_their_first_lines() {
     let job = "1 0 10 100 16 -1 -1 16 3600 -1 1 7 1 -1 2 -1 -1 -1\n";
     let comments = "; Queue: 1 a\n".repeat(500);
     for (head, format) in [
@@ -193,7 +193,7 @@ fn formats_are_told_by_their_first_lines() {
 }
 
 #[test]
-fn every_recording_is_told_by_its_first_lines() {
+fn every_sample_is_recognised_by_its_first_lines() {
     for (name, format) in [
         ("theta-2022/theta_2022.swf.gz", Format::Swf),
         ("summit-2021-02/holes.csv.gz", Format::Holes),

@@ -72,7 +72,7 @@ fn a_line_of_every_kind_becomes_its_record() {
 }
 
 #[test]
-fn another_table_behind_the_first_is_told_by_its_header_whatever_column_is_first() {
+fn a_second_table_is_recognised_by_its_header() {
     let table = "\
 JobID|Start|End|NNodes
 1|2022-01-01T00:00:10|2022-01-01T00:00:40|4
@@ -93,7 +93,7 @@ End|Start|JobID|NNodes|State
 }
 
 #[test]
-fn names_that_fit_no_line_are_refused_and_a_damaged_first_line_is_not() {
+fn given_columns_that_fit_no_line_are_refused_and_a_damaged_first_line_is_not() {
     let reading = Reading {
         columns: Some("jobid,start,end,nnodes".to_owned()),
         ..Reading::default()
@@ -215,7 +215,7 @@ fn the_name_of_a_job_may_hold_the_delimiter() {
 }
 
 #[test]
-fn tables_may_stand_one_behind_the_other() {
+fn tables_may_be_joined() {
     let line = "2022-01-01T00:00:10|2022-01-01T00:00:40";
     let log = format!(
         "JobID|Start|End|NNodes\n1|{line}|3\nJobID|Start|End|NNodes\n2|{line}|4\n\
@@ -228,7 +228,7 @@ fn tables_may_stand_one_behind_the_other() {
 }
 
 #[test]
-fn dates_are_of_the_zone_that_is_named() {
+fn dates_are_in_the_configured_zone() {
     let warsaw = Reading {
         time_zone: Some(TimeZone::get("Europe/Warsaw").unwrap()),
         ..Reading::default()
@@ -311,7 +311,7 @@ fn damage_is_counted_with_line_and_field_or_refused() {
 }
 
 #[test]
-fn a_table_that_cannot_be_read_says_what_it_lacks() {
+fn a_table_that_cannot_be_read_names_its_missing_columns() {
     let refused = |log: &str, columns: Option<&str>| {
         let reading = Reading {
             columns: columns.map(str::to_owned),
@@ -361,8 +361,8 @@ fn three_days_of_a_centre_are_read_whole() {
     assert_eq!(log.format(), Format::Sacct);
     let (records, _) = jobs(log).unwrap();
 
-    // The same from nothing but the places of the columns. The elapsed time that Slurm prints is
-    // the end less the start.
+    // The same by the positions of the columns alone. The elapsed time that Slurm prints is the end
+    // minus the start.
     let mut plain = String::new();
     std::io::Read::read_to_string(&mut lacuna_trace::open(&path).unwrap(), &mut plain).unwrap();
     let (mut lines, mut started, mut completed, mut node_seconds) = (0, 0, 0, 0);
@@ -429,7 +429,7 @@ fn the_tables_of_a_live_cluster_are_read_whole() {
         while log.read(&mut record).unwrap() {
             found.push(record.id.clone());
         }
-        // Steps are what has a dot in its id.
+        // Ids of steps contain a dot.
         let plain = std::fs::read_to_string(&path).unwrap();
         let names: Vec<&str> = plain.lines().next().unwrap().split('|').collect();
         let column = names.iter().position(|name| *name == "JobID").unwrap();

@@ -1,4 +1,4 @@
-//! Hole lists and states of nodes.
+//! Hole lists and node states.
 
 use lacuna_model::HoleRecord;
 use lacuna_trace::{Damage, Format, Log, ReadError, Reading, read_holes};
@@ -90,7 +90,7 @@ fn damage_in_states_is_counted_with_line_and_column_or_refused() {
 }
 
 #[test]
-fn a_log_of_states_says_from_when_to_when_it_watched() {
+fn a_log_of_states_has_a_first_and_a_last_observation() {
     let states = "time,node,state\n10,n1,busy\n20,n1,idle\n30,n1,busy\n90,n2,busy\n";
     let list = "node,idle_from,idle_until,censored\na,10,20,0\n";
     let at = lacuna_model::Timestamp::from_unix;
@@ -124,7 +124,7 @@ fn hole_lists_are_logs_too_and_their_damage_is_located() {
 }
 
 #[test]
-fn a_recording_is_the_same_by_either_reader() {
+fn both_readers_of_holes_give_the_same_records() {
     let path = or_skip!(data("summit-2021-02/holes.csv.gz"));
     let (records, damage) = holes(Log::open(&path, &Reading::default()).unwrap()).unwrap();
     assert_eq!((records.len(), damage.lines), (354_196, 0));

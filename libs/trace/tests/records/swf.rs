@@ -6,7 +6,7 @@ use lacuna_skip::{data, or_skip};
 
 use crate::logs::{as_format, jobs, located, shown, text};
 
-/// One job of every kind that the archive's definition knows.
+/// One job of every kind in the definition of the archive.
 const GOLDEN: &str = "\
 ; Version: 2.2
 ; Computer: IBM SP2, thin nodes
@@ -70,7 +70,7 @@ fn a_job_of_every_kind_becomes_its_record() {
 }
 
 #[test]
-fn processors_become_nodes_as_the_reading_or_the_header_says() {
+fn processors_become_nodes_by_the_reading_or_the_header() {
     let line = "1 0 0 1 33 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n";
     for (header, procs_per_node, nodes, machine) in [
         ("", None, 33, None),
@@ -181,7 +181,7 @@ fn a_year_of_theta_is_read_whole() {
     assert_eq!((count, overran, log.damage().lines), (23_911, 6_264, 0));
     assert_eq!(log.header().nodes, Some(4360));
 
-    // The same sums from nothing but the places of the columns.
+    // The same sums by the positions of the columns alone.
     let mut plain = String::new();
     std::io::Read::read_to_string(&mut lacuna_trace::open(&path).unwrap(), &mut plain).unwrap();
     let mut by_hand = 0.0;

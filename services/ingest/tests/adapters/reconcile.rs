@@ -1,4 +1,4 @@
-//! Sightings, hooks and restarts in any order, by seeded random schedules.
+//! Observations, hooks and restarts in any order, by seeded random schedules.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn ledger() -> Ledger {
     Ledger::new(0, UnknownNodes::Accept, 100, Span::from_secs(300))
 }
 
-/// What a hook says, stamped up to ten seconds before or after `now`.
+/// An event of a hook, with a time up to ten seconds before or after `now`.
 fn hook(rng: &mut StdRng, now: i64) -> External {
     let node = node(rng.random_range(0..NODES));
     External {
@@ -49,10 +49,10 @@ fn hook(rng: &mut StdRng, now: i64) -> External {
     }
 }
 
-/// Whatever was said before: a observation that is newer than all of it makes the pool what it
-/// says, as consumers see it too, and said again it changes nothing.
+/// An observation that is newer than all earlier events sets the pool, also for consumers. Its
+/// repetition changes nothing.
 #[test]
-fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
+fn a_newer_observation_sets_the_pool_and_an_older_one_changes_nothing_newer() {
     for seed in 0..200 {
         println!("seed {seed}");
         let mut rng = StdRng::seed_from_u64(seed);
@@ -64,14 +64,14 @@ fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
             now += rng.random_range(1..30);
             match rng.random_range(0..10) {
                 0..4 => {
-                    let said = hook(&mut rng, now);
+                    let event = hook(&mut rng, now);
                     events.extend(
                         ledger
-                            .external(&said, Timestamp::from_unix(now))
+                            .external(&event, Timestamp::from_unix(now))
                             .unwrap_or_default(),
                     );
                 }
-                // An answer that took its time speaks of a moment before.
+                // A slow answer is of an earlier moment.
                 4..9 => {
                     let at = Timestamp::from_unix(now - rng.random_range(0..15));
                     let seen: Vec<(NodeId, NodeStatus)> = (0..NODES)
@@ -101,9 +101,9 @@ fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
                             assert_eq!(*status == NodeStatus::Hole, after.contains(node), "{node}");
                         }
                     }
-                    assert_eq!(ledger.reconcile(&seen, &[], at), [], "said again");
+                    assert_eq!(ledger.reconcile(&seen, &[], at), [], "a repetition");
                 }
-                // Ingest starts anew from its newest snapshot.
+                // Ingest restarts from its newest snapshot.
                 _ => {
                     let snapshot = ledger.snapshot(Timestamp::from_unix(now));
                     ledger = self::ledger();
