@@ -31,7 +31,6 @@ pub use format::Format;
 pub use holes::{HEADER, HoleList, HoleReader, Refused, read_holes};
 pub use job::{JobOutcome, JobRecord};
 pub use log::{HoleLog, JobLog, Log};
-pub use moments::{EventBatch, Window, event_batches};
 pub use nodes::{first_nodes, read_nodes};
 pub use planned::{PLANNED_HEADER, PlannedList, read_planned};
 pub use reading::{Damage, DamagedLine, LogHeader, Reading};

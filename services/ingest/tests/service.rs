@@ -338,7 +338,7 @@ async fn numbers_are_not_used_twice_though_the_server_forgets_and_consumers_go_o
     config.ingest.snapshot_every = Span::from_ms(100);
     let (stop, running) = start(&nats, config.clone()).await;
     let now = seconds(wall());
-    let said = |what: &str, name: &str, at: i64| {
+    let event_text = |what: &str, name: &str, at: i64| {
         format!(r#"{{"type":"node.{what}","node":"{name}","time":{at}}}"#)
     };
     for (name, at) in [("a", 30), ("b", 20)] {

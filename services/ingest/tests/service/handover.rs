@@ -210,8 +210,8 @@ async fn a_second_look_finds_events_published_during_the_start() {
             let kind = EventKind::NodeIdle {
                 node: name.parse().unwrap(),
             };
-            let said = NodeEvent { seq, at, kind };
-            bus.store(&event, &said, "").await.unwrap();
+            let numbered = NodeEvent { seq, at, kind };
+            bus.store(&event, &numbered, "").await.unwrap();
             let last = bus.last(&snapshot).await.unwrap().unwrap();
             if last.sequence != own {
                 break;
