@@ -159,8 +159,8 @@ fn job(value: &Value) -> Result<JobReport, FieldError> {
 }
 
 fn object(value: &Value) -> Result<&Map<String, Value>, FieldError> {
-    let odd = || FieldError::new("record", "an object", value.to_string());
-    value.as_object().ok_or_else(odd)
+    let unexpected = || FieldError::new("record", "an object", value.to_string());
+    value.as_object().ok_or_else(unexpected)
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> &'a str {

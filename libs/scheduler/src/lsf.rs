@@ -118,7 +118,7 @@ impl LsfEvents {
         }
         fields.text("version")?;
         let Some(at) = fields.time("event time")? else {
-            return Err(fields.odd("event time", "a time in Unix seconds", b"0"));
+            return Err(fields.unexpected("event time", "a time in Unix seconds", b"0"));
         };
         match kind {
             b"JOB_NEW" => self.new_job(&mut fields)?,

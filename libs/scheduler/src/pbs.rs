@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_trace::fields::{LocalTimes, civil, odd, signed};
+use lacuna_trace::fields::{LocalTimes, civil, signed, unexpected};
 use lacuna_trace::records::pbs::{Attributes, Parts, hosts};
 use lacuna_trace::{FieldError, JobOutcome};
 use serde::de::DeserializeOwned;
@@ -58,7 +58,7 @@ impl PbsRecords {
         }
         let Some(parts) = Parts::of(line) else {
             let expected = "MM/DD/YYYY HH:MM:SS;type;id;key=value ...";
-            return Err(odd("record", expected, line));
+            return Err(unexpected("record", expected, line));
         };
         let at = self.at(&parts)?;
         let is_array = memchr::memmem::find(parts.id, b"[]").is_some();
@@ -103,7 +103,7 @@ impl PbsRecords {
         local()
             .and_then(|local| self.times.unix_seconds(local))
             .map(Timestamp::from_unix)
-            .ok_or_else(|| odd("time", "a time (12/21/2024 17:58:09)", text))
+            .ok_or_else(|| unexpected("time", "a time (12/21/2024 17:58:09)", text))
     }
 }
 

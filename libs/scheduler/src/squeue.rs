@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_trace::fields::{LocalTimes, length, odd, unix};
+use lacuna_trace::fields::{LocalTimes, length, unexpected, unix};
 use lacuna_trace::{FieldError, JobOutcome};
 
 use crate::answer::{AnswerError, each, format, nodes, text};
@@ -144,7 +144,8 @@ pub fn read(answer: &str, zone: &TimeZone) -> Result<Vec<JobReport>, AnswerError
             account: text(account).to_owned(),
             user: text(user).to_owned(),
             nodes: nodes("NodeList", held)?,
-            // The time limit does not affect the status of a node, so an odd one is no error.
+            // The time limit does not affect the status of a node, so an unexpected one is no
+            // error.
             time_limit: length(limit.as_bytes()).and_then(|length| length.span()),
             start: time(&mut times, "StartTime", start)?,
             preempted: time(&mut times, "PreemptTime", preempted)?,
@@ -167,7 +168,7 @@ fn time(times: &mut LocalTimes, place: &str, field: &str) -> Result<Option<Times
         .or_else(|| times.iso(field.as_bytes()))
         .map(Some)
         .ok_or_else(|| {
-            odd(
+            unexpected(
                 place,
                 "a time (2026-11-20T19:46:33, or Unix seconds)",
                 field.as_bytes(),

@@ -176,7 +176,8 @@ pub fn excerpt(text: &str) -> String {
     short
 }
 
-/// Tells a compressed stream that ends too early, or is damaged, from other failures.
+/// The error of a failed read: a compressed stream that is cut short or damaged, or another
+/// failure.
 pub(crate) fn failed(path: &Path, line: u64, source: io::Error) -> ReadError {
     let path = path.to_owned();
     match source.kind() {

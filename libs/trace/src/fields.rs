@@ -12,7 +12,7 @@ pub const LATEST_S: i64 = 253_402_300_799;
 
 /// An error about a text, which is quoted and cut after 60 characters.
 #[cold]
-pub fn odd(place: impl Into<String>, expected: &str, found: &[u8]) -> FieldError {
+pub fn unexpected(place: impl Into<String>, expected: &str, found: &[u8]) -> FieldError {
     // The excerpt shows at most 60 characters.
     let found = found.get(..256).unwrap_or(found);
     let found = format!("{:?}", String::from_utf8_lossy(found));

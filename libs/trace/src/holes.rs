@@ -10,7 +10,7 @@ use std::path::Path;
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::fields::odd;
+use crate::fields::unexpected;
 use crate::rows::{Names, Rows, time};
 use crate::{FieldError, ReadError, open};
 
@@ -54,7 +54,7 @@ pub(crate) fn hole(
         censored: match censored {
             b"0" => false,
             b"1" => true,
-            other => return Err(odd("column 4 (censored)", "0 or 1", other)),
+            other => return Err(unexpected("column 4 (censored)", "0 or 1", other)),
         },
     })
 }

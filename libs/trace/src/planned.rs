@@ -10,7 +10,7 @@ use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 
-use crate::fields::odd;
+use crate::fields::unexpected;
 use crate::rows::{Names, Rows, time};
 use crate::{FieldError, ReadError, open};
 
@@ -103,7 +103,7 @@ fn planned_start(
     };
     if planned.start.is_some_and(|start| start <= planned.at) {
         let expected = "a time after column 1 (at), or nothing";
-        return Err(odd(place, expected, start));
+        return Err(unexpected(place, expected, start));
     }
     Ok(planned)
 }

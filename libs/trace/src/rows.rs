@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lacuna_model::{NodeId, Timestamp};
 
 use crate::error::{excerpt, failed};
-use crate::fields::{self, odd};
+use crate::fields::{self, unexpected};
 use crate::{FieldError, ReadError};
 
 /// Seconds from 1970 to the year 10000. A greater number is an error, as milliseconds taken for
@@ -128,7 +128,7 @@ pub(crate) fn node_id(place: &str, text: &[u8]) -> Result<NodeId, FieldError> {
         .and_then(|name| NodeId::new(name).ok())
         .ok_or_else(|| {
             let expected = "a node name of 1 to 255 of A-Z a-z 0-9 _ - . and no - or . in front";
-            odd(place, expected, text)
+            unexpected(place, expected, text)
         })
 }
 
@@ -143,5 +143,5 @@ pub(crate) fn time(place: &str, text: &[u8]) -> Result<Timestamp, FieldError> {
         .and_then(|number| number.parse::<f64>().ok())
         .filter(|seconds| (0.0..LATEST_S).contains(seconds))
         .map(|seconds| Timestamp::from_unix_ms((seconds * 1000.0).round() as i64))
-        .ok_or_else(|| odd(place, "a time in Unix seconds", text))
+        .ok_or_else(|| unexpected(place, "a time in Unix seconds", text))
 }

@@ -132,7 +132,7 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
     let id = name
         .as_str()
         .and_then(|name| TrainerId::new(name).ok())
-        .ok_or_else(|| odd("name", "a text of 1 to 64 of A-Z a-z 0-9 _ - .", name))?;
+        .ok_or_else(|| unexpected("name", "a text of 1 to 64 of A-Z a-z 0-9 _ - .", name))?;
     let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
     let rates = list(object, "samples_per_s", "a number", Value::as_f64)?;
     let objective = match object.get("objective") {
@@ -192,11 +192,11 @@ fn optional<T>(
         None | Some(Value::Null) => Ok(None),
         Some(value) => take(value)
             .map(Some)
-            .ok_or_else(|| odd(field, expected, value)),
+            .ok_or_else(|| unexpected(field, expected, value)),
     }
 }
 
-fn odd(field: &str, expected: &str, found: &Value) -> FieldError {
+fn unexpected(field: &str, expected: &str, found: &Value) -> FieldError {
     FieldError::new(format!("field {field}"), expected, found.to_string())
 }
 
@@ -208,7 +208,7 @@ fn get<'a>(object: &'a Map<String, Value>, field: &str) -> Result<&'a Value, Fie
 
 fn number(object: &Map<String, Value>, field: &str) -> Result<f64, FieldError> {
     let value = get(object, field)?;
-    value.as_f64().ok_or_else(|| odd(field, "a number", value))
+    value.as_f64().ok_or_else(|| unexpected(field, "a number", value))
 }
 
 fn count(value: &Value) -> Option<u32> {
@@ -217,7 +217,7 @@ fn count(value: &Value) -> Option<u32> {
 
 fn whole(object: &Map<String, Value>, field: &str) -> Result<u32, FieldError> {
     let value = get(object, field)?;
-    count(value).ok_or_else(|| odd(field, "a whole number, zero or more", value))
+    count(value).ok_or_else(|| unexpected(field, "a whole number, zero or more", value))
 }
 
 fn list<T>(
@@ -229,9 +229,9 @@ fn list<T>(
     let value = get(object, field)?;
     let items = value
         .as_array()
-        .ok_or_else(|| odd(field, "a list", value))?;
+        .ok_or_else(|| unexpected(field, "a list", value))?;
     let one = |(at, item): (usize, &Value)| {
-        take(item).ok_or_else(|| odd(&format!("{field}[{at}]"), expected, item))
+        take(item).ok_or_else(|| unexpected(&format!("{field}[{at}]"), expected, item))
     };
     items.iter().enumerate().map(one).collect()
 }

@@ -212,7 +212,7 @@ fn zeros_are_waited_for_and_long_lines_skipped() {
 
 /// What happens to the file between looks.
 #[derive(Debug, Clone)]
-enum Deed {
+enum Change {
     /// This many bytes of the writer's output arrive.
     Write(usize),
     Look(usize),
@@ -222,15 +222,15 @@ enum Deed {
     Restart,
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
-    let deed = prop_oneof![
-        6 => (1..80_usize).prop_map(Deed::Write),
-        6 => (1..200_usize).prop_map(Deed::Look),
-        1 => Just(Deed::Rename),
-        1 => Just(Deed::CopyTruncate),
-        2 => Just(Deed::Restart),
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let change = prop_oneof![
+        6 => (1..80_usize).prop_map(Change::Write),
+        6 => (1..200_usize).prop_map(Change::Look),
+        1 => Just(Change::Rename),
+        1 => Just(Change::CopyTruncate),
+        2 => Just(Change::Restart),
     ];
-    prop::collection::vec(deed, 1..80)
+    prop::collection::vec(change, 1..80)
 }
 
 proptest! {
@@ -238,7 +238,7 @@ proptest! {
 
     /// Every line is returned once and in order.
     #[test]
-    fn nothing_is_read_twice_or_lost(deeds in deeds()) {
+    fn nothing_is_read_twice_or_lost(changes in changes()) {
         // Numbered lines, long enough that the first one identifies the file.
         let mut output = Vec::new();
         for n in 0..4000 {
@@ -246,17 +246,17 @@ proptest! {
         }
         let (mut disk, mut tail) = begun(Order::Rotated, "");
         let (mut written, mut lines): (usize, Vec<String>) = (0, Vec::new());
-        for deed in &deeds {
-            match deed {
-                Deed::Write(count) => {
+        for change in &changes {
+            match change {
+                Change::Write(count) => {
                     let upto = (written + count).min(output.len());
                     let text = String::from_utf8_lossy(&output[written..upto]).into_owned();
                     disk.append(&text);
                     written = upto;
                 }
-                Deed::Look(most) => lines.extend(disk.look(&mut tail, *most)),
+                Change::Look(most) => lines.extend(disk.look(&mut tail, *most)),
                 // Whole lines only: a writer does not rename a file within one.
-                Deed::Rename | Deed::CopyTruncate => {
+                Change::Rename | Change::CopyTruncate => {
                     let rest = 40 - written % 40;
                     let upto = (written + rest % 40).min(output.len());
                     let text = String::from_utf8_lossy(&output[written..upto]).into_owned();
@@ -264,8 +264,8 @@ proptest! {
                     written = upto;
                     // A copy cannot be recognised before its first bytes have been read.
                     let sure = tail.position().is_some_and(|p| p.offset >= 64);
-                    match deed {
-                        Deed::CopyTruncate if sure => {
+                    match change {
+                        Change::CopyTruncate if sure => {
                             let content = disk.files.last().unwrap().2.clone();
                             disk.inodes += 1;
                             let (name, inode) = (format!("log.{}", disk.inodes), disk.inodes);
@@ -273,7 +273,7 @@ proptest! {
                             disk.files.insert(at, (name, inode, content));
                             disk.files.last_mut().unwrap().2.clear();
                         }
-                        Deed::Rename if sure => {
+                        Change::Rename if sure => {
                             let name = format!("log.{}", disk.inodes);
                             disk.files.last_mut().unwrap().0 = name;
                             disk.file("log", b"");
@@ -281,7 +281,7 @@ proptest! {
                         _ => {}
                     }
                 }
-                Deed::Restart => {
+                Change::Restart => {
                     let kept = serde_json::to_string(&tail.position()).unwrap();
                     let position: Option<Position> = serde_json::from_str(&kept).unwrap();
                     tail = Tail::new(Order::Rotated, position);

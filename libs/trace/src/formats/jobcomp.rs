@@ -13,7 +13,7 @@
 use lacuna_model::Timestamp;
 use memchr::memmem::{find, rfind};
 
-use crate::fields::{Length, LocalTimes, copy, length, odd, unsigned};
+use crate::fields::{Length, LocalTimes, copy, length, unexpected, unsigned};
 use crate::formats::JobParser;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
@@ -52,7 +52,7 @@ impl Jobcomp {
         }
         match self.times.iso_after(text, earliest) {
             Some(time) => Ok(Some(time)),
-            None => Err(odd(key, "a time (2022-03-17T12:00:00) or Unknown", text)),
+            None => Err(unexpected(key, "a time (2022-03-17T12:00:00) or Unknown", text)),
         }
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Keys<'a> {
         let text = self.open(key)?;
         match find(text, next.as_bytes()) {
             Some(end) => Ok(self.cut(text, end)),
-            None => Err(odd(key, &format!("a value and then{next}"), text)),
+            None => Err(unexpected(key, &format!("a value and then{next}"), text)),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Keys<'a> {
         self.rest
             .strip_prefix(key.as_bytes())
             .and_then(|text| text.strip_prefix(b"="))
-            .ok_or_else(|| odd(key, "this key here", self.rest))
+            .ok_or_else(|| unexpected(key, "this key here", self.rest))
     }
 
     fn cut(&mut self, text: &'a [u8], end: usize) -> &'a [u8] {
@@ -109,7 +109,7 @@ impl JobParser for Jobcomp {
         let mut keys = Keys { rest: line };
         let id = keys.value("JobId")?;
         if unsigned(id).is_none() {
-            return Err(odd("JobId", "a number", id));
+            return Err(unexpected("JobId", "a number", id));
         }
         copy(&mut record.id, id);
         let user = keys.value_until("UserId", " GroupId=")?;
@@ -125,7 +125,7 @@ impl JobParser for Jobcomp {
             b"Partition_Limit" => None,
             _ => length(limit)
                 .map(Length::span)
-                .ok_or_else(|| odd("TimeLimit", "minutes or UNLIMITED", limit))?,
+                .ok_or_else(|| unexpected("TimeLimit", "minutes or UNLIMITED", limit))?,
         };
         let (start_text, end_text) = (keys.value("StartTime")?, keys.value("EndTime")?);
         let start = self.time("StartTime", start_text, None)?;
@@ -137,7 +137,7 @@ impl JobParser for Jobcomp {
         let count = keys.value("NodeCnt")?;
         let nodes = unsigned(count)
             .and_then(|count| u32::try_from(count).ok())
-            .ok_or_else(|| odd("NodeCnt", "a number of nodes", count))?;
+            .ok_or_else(|| unexpected("NodeCnt", "a number of nodes", count))?;
         let listed = hosts::count(&record.hosts).map_err(|error| FieldError {
             place: "NodeList".to_owned(),
             ..error
@@ -156,10 +156,10 @@ impl JobParser for Jobcomp {
                 None => ("StartTime", start_text),
                 Some(_) => ("EndTime", end_text),
             };
-            return Err(odd(key, "a time, since the job had nodes", text));
+            return Err(unexpected(key, "a time, since the job had nodes", text));
         };
         if end < start {
-            return Err(odd("EndTime", "a time not before StartTime", end_text));
+            return Err(unexpected("EndTime", "a time not before StartTime", end_text));
         }
         (record.start, record.end) = (Some(start), Some(end));
         Ok(true)

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 
-use crate::fields::{self, LocalTimes, odd};
+use crate::fields::{self, LocalTimes, unexpected};
 use crate::formats::HoleParser;
 use crate::rows::node_id;
 use crate::{FieldError, Reading};
@@ -167,20 +167,20 @@ impl HoleParser for NodeStates {
         let mut columns = line.splitn(3, |&byte| byte == b',').map(<[u8]>::trim_ascii);
         let (Some(time), Some(name), Some(word)) = (columns.next(), columns.next(), columns.next())
         else {
-            return Err(odd("line", "3 columns (time,node,state)", line));
+            return Err(unexpected("line", "3 columns (time,node,state)", line));
         };
         let place = "column 1 (time)";
         let at = fields::unix(time)
             .or_else(|| self.times.iso(time))
             .ok_or_else(|| {
-                odd(
+                unexpected(
                     place,
                     "Unix seconds, or a time as in 2022-03-17T23:00:00Z",
                     time,
                 )
             })?;
         if self.newest.is_some_and(|newest| at < newest) {
-            return Err(odd(
+            return Err(unexpected(
                 place,
                 "a time that is not before the line before",
                 time,
@@ -193,7 +193,7 @@ impl HoleParser for NodeStates {
             .filter(|word| quotes(word))
             .unwrap_or(word);
         let state = state(word).ok_or_else(|| {
-            odd(
+            unexpected(
                 "column 3 (state)",
                 "idle, busy, down, or a word of a scheduler for it",
                 word,

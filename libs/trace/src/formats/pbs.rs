@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 use lacuna_model::{Span, Timestamp};
 
-use crate::fields::{LocalTimes, civil, copy, odd, signed, unsigned};
+use crate::fields::{LocalTimes, civil, copy, signed, unexpected, unsigned};
 use crate::formats::JobParser;
 use crate::formats::front::{Order, ahead_s};
 use crate::records::pbs::{Attributes, Parts, hosts, time, walltime};
@@ -80,7 +80,7 @@ impl Job {
         }
         if let Some(text) = attributes.walltime {
             self.walltime = Some(walltime(text).ok_or_else(|| {
-                odd(
+                unexpected(
                     "Resource_List.walltime",
                     "a length of time as 02:00:00",
                     text,
@@ -90,7 +90,7 @@ impl Job {
         if let Some(text) = attributes.nodect {
             self.asked = unsigned(text)
                 .and_then(|nodes| u32::try_from(nodes).ok())
-                .ok_or_else(|| odd("Resource_List.nodect", "a number of nodes", text))?;
+                .ok_or_else(|| unexpected("Resource_List.nodect", "a number of nodes", text))?;
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Pbs {
             let (hour, minute) = (number(11, 13)?, number(14, 16)?);
             civil(year, month, day, hour, minute, number(17, 19)?)
         };
-        let damaged = || odd("time", "a time (12/21/2024 17:58:09)", text);
+        let damaged = || unexpected("time", "a time (12/21/2024 17:58:09)", text);
         let local = local().ok_or_else(damaged)?;
         let seconds = match &mut self.ahead_s {
             Some(ahead) => {
@@ -230,7 +230,7 @@ impl Pbs {
         }
         if end < start {
             let found = attributes.end.unwrap_or(&[]);
-            return Err(odd("end", "a time not before start", found));
+            return Err(unexpected("end", "a time not before start", found));
         }
         job.run = Some(run);
         job.fill(id, record);
@@ -240,7 +240,7 @@ impl Pbs {
             None => JobOutcome::Unknown,
             Some(text) => {
                 let status =
-                    signed(text).ok_or_else(|| odd("Exit_status", "a whole number", text))?;
+                    signed(text).ok_or_else(|| unexpected("Exit_status", "a whole number", text))?;
                 let at_limit = job.walltime.is_some_and(|limit| end.since(start) >= limit);
                 match status {
                     0 => JobOutcome::Completed,
@@ -310,14 +310,14 @@ impl JobParser for Pbs {
         }
         let Some(parts) = Parts::of(line) else {
             let expected = "MM/DD/YYYY HH:MM:SS;type;id;key=value ...";
-            return Err(odd("record", expected, line));
+            return Err(unexpected("record", expected, line));
         };
         let (letter, id) = (parts.letter, parts.id);
         if !b"QSTsERCDAM".contains(&letter) || memchr::memmem::find(id, b"[]").is_some() {
             return Ok(false);
         }
         if id.is_empty() {
-            return Err(odd("id", "the name of a job", id));
+            return Err(unexpected("id", "the name of a job", id));
         }
         let attributes = Attributes::of(parts.message);
         let at = self.at(&parts, &attributes)?;

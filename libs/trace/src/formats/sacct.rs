@@ -12,7 +12,7 @@ mod columns;
 
 use lacuna_model::{Span, Timestamp};
 
-use crate::fields::{self, Length, LocalTimes, odd};
+use crate::fields::{self, Length, LocalTimes, unexpected};
 use crate::formats::JobParser;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
@@ -114,7 +114,7 @@ impl Sacct {
         if self.columns.is_none() {
             let names = self.names.as_deref().ok_or_else(|| {
                 let expected = "a header that names the columns (JobID|Start|End|NNodes|...)";
-                odd("line", expected, line)
+                unexpected("line", expected, line)
             })?;
             self.columns = Some(Columns::from_names(names, line).map_err(wrong)?);
         }
@@ -225,8 +225,8 @@ impl<'a> Row<'a> {
     }
 
     #[cold]
-    fn odd(&self, role: Role, expected: &str) -> FieldError {
-        odd(self.columns.place(role), expected, self.cell(role))
+    fn unexpected(&self, role: Role, expected: &str) -> FieldError {
+        unexpected(self.columns.place(role), expected, self.cell(role))
     }
 
     /// Reads the line into a record. Returns whether it is a job, not a step.
@@ -255,7 +255,7 @@ impl<'a> Row<'a> {
             _ if id.first().is_some_and(u8::is_ascii_digit) && id.iter().all(is_part) => {
                 Ok((false, id))
             }
-            _ => Err(self.odd(role, "the id of a job, as in 123, 123_4 and 123+0")),
+            _ => Err(self.unexpected(role, "the id of a job, as in 123, 123_4 and 123+0")),
         }
     }
 
@@ -277,7 +277,7 @@ impl<'a> Row<'a> {
             fields::copy(&mut record.hosts, list);
         }
         let in_list = hosts::count(&record.hosts)
-            .map_err(|_| self.odd(Role::NodeList, "a list of hosts, as in n[1-4,7],login"))?;
+            .map_err(|_| self.unexpected(Role::NodeList, "a list of hosts, as in n[1-4,7],login"))?;
         let allocated = self.count(Role::AllocNodes)?;
         let mut nodes = self
             .count(Role::NNodes)?
@@ -311,10 +311,10 @@ impl<'a> Row<'a> {
             record.end = end;
             match end {
                 Some(end) if end < start => {
-                    return Err(self.odd(Role::End, "a time that is not before the start"));
+                    return Err(self.unexpected(Role::End, "a time that is not before the start"));
                 }
                 None if outcome != JobOutcome::Running && !self.cell(Role::State).is_empty() => {
-                    return Err(self.odd(Role::End, "the end of a job that has ended"));
+                    return Err(self.unexpected(Role::End, "the end of a job that has ended"));
                 }
                 _ => {}
             }
@@ -346,7 +346,7 @@ impl<'a> Row<'a> {
         // With `SLURM_TIME_FORMAT=%s`.
         fields::unix(text)
             .map(Some)
-            .ok_or_else(|| self.odd(role, "a time as in 2016-12-21T21:43:34, or Unknown"))
+            .ok_or_else(|| self.unexpected(role, "a time as in 2016-12-21T21:43:34, or Unknown"))
     }
 
     /// Outcome of the job, and whether it still waits.
@@ -373,7 +373,10 @@ impl<'a> Row<'a> {
             {
                 JobOutcome::Unknown
             }
-            _ => return Err(self.odd(Role::State, "a state, as in COMPLETED or CANCELLED by 1")),
+            _ => {
+                let expected = "a state, as in COMPLETED or CANCELLED by 1";
+                return Err(self.unexpected(Role::State, expected));
+            }
         };
         Ok((outcome, false))
     }
@@ -400,7 +403,7 @@ impl<'a> Row<'a> {
         };
         nodes
             .map(Some)
-            .ok_or_else(|| self.odd(role, "a number of nodes"))
+            .ok_or_else(|| self.unexpected(role, "a number of nodes"))
     }
 
     fn limit(&self, role: Role) -> Result<Option<Length>, FieldError> {
@@ -417,6 +420,6 @@ impl<'a> Row<'a> {
         }
         fields::length(text)
             .map(Some)
-            .ok_or_else(|| self.odd(role, "a length of time, as in 1-12:30:00 or UNLIMITED"))
+            .ok_or_else(|| self.unexpected(role, "a length of time, as in 1-12:30:00 or UNLIMITED"))
     }
 }

@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
 
-use crate::fields::{odd, unix, unsigned};
+use crate::fields::{unexpected, unix, unsigned};
 use crate::formats::HoleParser;
 use crate::{FieldError, Reading, hosts};
 
@@ -96,14 +96,15 @@ impl Sinfo {
 
     /// Takes the nodes of a list as available.
     fn list(&mut self, place: &str, list: &[u8], nodes: Option<u64>) -> Result<(), FieldError> {
-        let text = std::str::from_utf8(list).map_err(|_| odd(place, "a list of nodes", list))?;
+        let text = std::str::from_utf8(list)
+            .map_err(|_| unexpected(place, "a list of nodes", list))?;
         let (known, places) = (&mut self.nodes, &mut self.places);
         let available = &mut self.block.available;
         if let Some(nodes) = nodes
             && hosts::count(text).is_ok_and(|found| u64::from(found) != nodes)
         {
             let expected = format!("as many nodes as column 4 says ({nodes})");
-            return Err(odd(place, &expected, list));
+            return Err(unexpected(place, &expected, list));
         }
         let mut wrong = None;
         hosts::expand(text, &mut |name| {
@@ -112,8 +113,8 @@ impl Sinfo {
                 return;
             }
             if known.len() >= MOST {
-                let odd = || odd(place, "a million nodes at most in all", list);
-                wrong.get_or_insert_with(odd);
+                let unexpected = || unexpected(place, "a million nodes at most in all", list);
+                wrong.get_or_insert_with(unexpected);
                 return;
             }
             match NodeId::new(name) {
@@ -124,8 +125,8 @@ impl Sinfo {
                     known.push(Node { id, since, seen });
                 }
                 Err(error) => {
-                    let odd = || odd(place, error.expected, name.as_bytes());
-                    wrong.get_or_insert_with(odd);
+                    let unexpected = || unexpected(place, error.expected, name.as_bytes());
+                    wrong.get_or_insert_with(unexpected);
                 }
             }
         })
@@ -155,10 +156,10 @@ impl Sinfo {
         }
         if found != columns.len() {
             let expected = "6 columns (PARTITION AVAIL TIMELIMIT NODES STATE NODELIST)";
-            return Err(odd("line of sinfo", expected, line));
+            return Err(unexpected("line of sinfo", expected, line));
         }
         let Some(nodes) = unsigned(nodes) else {
-            return Err(odd("column 4 (NODES)", "a number of nodes", nodes));
+            return Err(unexpected("column 4 (NODES)", "a number of nodes", nodes));
         };
         if state == b"idle" && avail == b"up" {
             self.list("column 6 (NODELIST)", list, Some(nodes))?;
@@ -174,11 +175,11 @@ impl Sinfo {
         match self.block.at {
             None => {
                 self.block.damaged = true;
-                Err(odd("time", "a time in Unix seconds", line))
+                Err(unexpected("time", "a time in Unix seconds", line))
             }
             Some(at) if self.last.is_some_and(|last| at <= last) => {
                 self.block.damaged = true;
-                Err(odd("time", "a time after that of the block before", line))
+                Err(unexpected("time", "a time after that of the block before", line))
             }
             Some(_) => Ok(()),
         }
@@ -203,7 +204,7 @@ impl Sinfo {
             } else {
                 let found = leapt.unix_seconds().to_string();
                 let expected = "a time before that of this block";
-                error = Some(odd("time of the block before", expected, found.as_bytes()));
+                error = Some(unexpected("time of the block before", expected, found.as_bytes()));
             }
         }
         if self.last.is_some_and(|last| at.since(last) > GAP) {
@@ -276,7 +277,7 @@ impl HoleParser for Sinfo {
             let begun = self.time(line);
             if unfinished {
                 begun?;
-                return Err(odd("end of block", "---- before the next time", line));
+                return Err(unexpected("end of block", "---- before the next time", line));
             }
             return begun;
         }
@@ -284,7 +285,7 @@ impl HoleParser for Sinfo {
             return Ok(());
         }
         let found = if self.block.at.is_none() {
-            Err(odd("time", "a time in Unix seconds", line))
+            Err(unexpected("time", "a time in Unix seconds", line))
         } else if let Some(list) = line.strip_prefix(PILOTS) {
             self.list("invokers", list, None)
         } else {

@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use lacuna_model::Timestamp;
 
 use self::messages::{Message, Name, message};
-use crate::fields::{LocalTimes, copy, odd};
+use crate::fields::{LocalTimes, copy, unexpected};
 use crate::formats::JobParser;
 use crate::formats::front::Order;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
@@ -351,7 +351,7 @@ impl Run {
         copy(&mut run.queue, queue);
         run.nodes = hosts::count(&run.hosts)?;
         match run.nodes {
-            0 => Err(odd("NodeList", "nodes", list)),
+            0 => Err(unexpected("NodeList", "nodes", list)),
             _ => Ok(run),
         }
     }
@@ -374,7 +374,7 @@ impl JobParser for Slurmctld {
             let at = self
                 .times
                 .iso(time)
-                .ok_or_else(|| odd("time", "a time (2022-03-17T12:00:00.123)", time))?;
+                .ok_or_else(|| unexpected("time", "a time (2022-03-17T12:00:00.123)", time))?;
             self.order.check(at, time)?;
             done = self.take(at, &message, record)?;
         }

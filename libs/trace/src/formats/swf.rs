@@ -16,7 +16,7 @@
 
 use lacuna_model::{Span, Timestamp};
 
-use crate::fields::{self, LATEST_S, odd};
+use crate::fields::{self, LATEST_S, unexpected};
 use crate::formats::JobParser;
 use crate::{FieldError, JobOutcome, JobRecord, LogHeader, Reading};
 
@@ -94,7 +94,7 @@ impl Swf {
             }
             "UnixStartTime" if self.header.start.is_none() => {
                 let start = fields::unix(first_word(value)).ok_or_else(|| {
-                    odd(
+                    unexpected(
                         "header UnixStartTime",
                         "a time in Unix seconds",
                         value.as_bytes(),
@@ -131,7 +131,7 @@ impl Swf {
     fn job(&mut self, fields: &Job<'_>, record: &mut JobRecord) -> Result<bool, FieldError> {
         let number = fields::signed(fields.number)
             .filter(|&number| number >= 0)
-            .ok_or_else(|| odd("field 1 (job number)", "a whole number", fields.number))?;
+            .ok_or_else(|| unexpected("field 1 (job number)", "a whole number", fields.number))?;
         let status = status(fields.status)?;
         let is_partial = (2..=4).contains(&status);
         if is_partial && number == self.whole {
@@ -149,7 +149,7 @@ impl Swf {
             (None, Some((of, submit, end))) if is_partial && of == number => (submit, end),
             (None, _) => {
                 let expected = "seconds, zero or more";
-                return Err(odd("field 2 (submit time)", expected, fields.submit));
+                return Err(unexpected("field 2 (submit time)", expected, fields.submit));
             }
         };
         let times = run.and_then(|run| match wait {
@@ -163,7 +163,7 @@ impl Swf {
             None => (submit, "field 2 (submit time)", fields.submit),
         };
         if latest > LATEST_MS {
-            return Err(odd(place, "a job that ends before the year 10000", text));
+            return Err(unexpected(place, "a job that ends before the year 10000", text));
         }
         let walltime = seconds("field 9 (requested time)", fields.requested_time)?;
         let allocated = processors("field 5 (allocated processors)", fields.allocated)?;
@@ -320,7 +320,7 @@ fn first_word(text: &str) -> &[u8] {
 fn count(key: &str, value: &str) -> Result<Option<u32>, FieldError> {
     fields::signed(first_word(value).trim_ascii_end())
         .map(|number| u32::try_from(number).ok().filter(|&number| number > 0))
-        .ok_or_else(|| odd(format!("header {key}"), "a whole number", value.as_bytes()))
+        .ok_or_else(|| unexpected(format!("header {key}"), "a whole number", value.as_bytes()))
 }
 
 /// Seconds as milliseconds; `None` for -1.
@@ -337,7 +337,7 @@ fn seconds(place: &str, text: &[u8]) -> Result<Option<i64>, FieldError> {
     match ms {
         Some(-1000) => Ok(None),
         Some(ms) if (0..=LATEST_MS).contains(&ms) => Ok(Some(ms)),
-        _ => Err(odd(place, "seconds, zero or more, or -1", text)),
+        _ => Err(unexpected(place, "seconds, zero or more, or -1", text)),
     }
 }
 
@@ -349,12 +349,12 @@ fn processors(place: &str, text: &[u8]) -> Result<Option<u32>, FieldError> {
         Some(number) => u32::try_from(number).ok().map(Some),
         None => None,
     }
-    .ok_or_else(|| odd(place, "a number of processors, or -1", text))
+    .ok_or_else(|| unexpected(place, "a number of processors, or -1", text))
 }
 
 #[inline]
 fn status(text: &[u8]) -> Result<i64, FieldError> {
     fields::signed(text)
         .filter(|status| (-1..=5).contains(status))
-        .ok_or_else(|| odd("field 11 (status)", "a status from 0 to 5, or -1", text))
+        .ok_or_else(|| unexpected("field 11 (status)", "a status from 0 to 5, or -1", text))
 }

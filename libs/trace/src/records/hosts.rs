@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::FieldError;
-use crate::fields::{copy, odd};
+use crate::fields::{copy, unexpected};
 
 /// Appends the hosts to `list`, each once, in the order of their first appearance, with commas
 /// between. Returns their number.
@@ -23,7 +23,7 @@ pub(super) fn distinct<'a>(
         }
         let plain = |byte: &u8| byte.is_ascii_graphic() && !b"[],()\"".contains(byte);
         if name.is_empty() || !name.iter().all(plain) {
-            return Err(odd(place, "names of hosts", name));
+            return Err(unexpected(place, "names of hosts", name));
         }
         hosts.push(name);
     }
@@ -42,5 +42,5 @@ pub(super) fn distinct<'a>(
         }
         copy(list, host);
     }
-    u32::try_from(hosts.len()).map_err(|_| odd(place, "fewer hosts", &[]))
+    u32::try_from(hosts.len()).map_err(|_| unexpected(place, "fewer hosts", &[]))
 }

@@ -7,7 +7,7 @@ use lacuna_model::Timestamp;
 
 use super::hosts::distinct;
 use crate::FieldError;
-use crate::fields::{odd, signed, unix};
+use crate::fields::{signed, unexpected, unix};
 
 /// Number of fields of resource usage in a record (`lsfRusage`).
 const USAGE: usize = 19;
@@ -38,8 +38,8 @@ impl<'a> Fields<'a> {
     /// An error about the newest field.
     #[cold]
     #[must_use]
-    pub fn odd(&self, name: &str, expected: &str, found: &[u8]) -> FieldError {
-        odd(format!("column {} ({name})", self.column), expected, found)
+    pub fn unexpected(&self, name: &str, expected: &str, found: &[u8]) -> FieldError {
+        unexpected(format!("column {} ({name})", self.column), expected, found)
     }
 
     /// The next field without its quotes, and whether it is in quotes.
@@ -52,7 +52,7 @@ impl<'a> Fields<'a> {
             let (field, rest) = text.split_at_checked(end).unwrap_or((text, &[]));
             self.rest = rest;
             if field.is_empty() {
-                return Err(self.odd(name, "a field", b"the end of the line"));
+                return Err(self.unexpected(name, "a field", b"the end of the line"));
             }
             return Ok((field, false));
         };
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
                 .and_then(|rest| memchr::memchr(b'"', rest))
                 .map(|at| from + at);
             let Some(at) = at else {
-                return Err(self.odd(name, "a quote at the end of the text", text));
+                return Err(self.unexpected(name, "a quote at the end of the text", text));
             };
             match inside.get(at + 1) {
                 Some(b'"') => from = at + 2,
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
                     self.rest = rest.get(1..).unwrap_or(&[]);
                     return Ok((field, true));
                 }
-                Some(_) => return Err(self.odd(name, "a blank behind the text", text)),
+                Some(_) => return Err(self.unexpected(name, "a blank behind the text", text)),
             }
         }
     }
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
     pub fn text(&mut self, name: &str) -> Result<&'a [u8], FieldError> {
         match self.next(name)? {
             (text, true) => Ok(text),
-            (found, false) => Err(self.odd(name, "a text in quotes", found)),
+            (found, false) => Err(self.unexpected(name, "a text in quotes", found)),
         }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
         let is_odd = is_text || matches!(text, [b'0', _, ..]);
         signed(text)
             .filter(|_| !is_odd)
-            .ok_or_else(|| self.odd(name, "a whole number", text))
+            .ok_or_else(|| self.unexpected(name, "a whole number", text))
     }
 
     /// A count of fields that follow.
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
             .filter(|&count| count <= self.rest.len() / 2)
             .ok_or_else(|| {
                 let found = number.to_string();
-                self.odd(name, "a number of fields that follow", found.as_bytes())
+                self.unexpected(name, "a number of fields that follow", found.as_bytes())
             })
     }
 
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         let plain = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
         match !is_text && found.iter().all(plain) {
             true => Ok(()),
-            false => Err(self.odd(name, "a number", found)),
+            false => Err(self.unexpected(name, "a number", found)),
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Fields<'a> {
         unix(text)
             .filter(|_| !is_text)
             .map(Some)
-            .ok_or_else(|| self.odd(name, "a time in Unix seconds", text))
+            .ok_or_else(|| self.unexpected(name, "a time in Unix seconds", text))
     }
 
     /// The number of execution hosts, then the hosts. Writes the hosts of this cluster into `list`,

@@ -6,7 +6,7 @@ use lacuna_model::{Span, Timestamp};
 
 use super::hosts::distinct;
 use crate::FieldError;
-use crate::fields::{odd, signed, unix};
+use crate::fields::{signed, unexpected, unix};
 
 /// The four parts of a record.
 pub struct Parts<'a> {
@@ -173,7 +173,7 @@ pub(crate) fn time(
         None | Some(b"0") => Ok(None),
         Some(text) => match unix(text) {
             Some(time) => Ok(Some(time)),
-            None => Err(odd(key, "a time in Unix seconds", text)),
+            None => Err(unexpected(key, "a time in Unix seconds", text)),
         },
     }
 }
@@ -185,11 +185,11 @@ pub(crate) fn walltime(text: &[u8]) -> Option<Span> {
     for part in text.split(|&byte| byte == b':') {
         let number = signed(part).filter(|number| (0..=1_000_000_000).contains(number))?;
         // Days hold 24 hours, all else 60 of what follows.
-        let worth = match (parts, memchr::memchr_iter(b':', text).count()) {
+        let unit = match (parts, memchr::memchr_iter(b':', text).count()) {
             (1, 3) => 24,
             _ => 60,
         };
-        seconds = seconds.checked_mul(worth)?.checked_add(number)?;
+        seconds = seconds.checked_mul(unit)?.checked_add(number)?;
         parts += 1;
     }
     (parts <= 4).then(|| Span::from_secs(seconds))

@@ -1,8 +1,8 @@
 //! Metrics of adapters.
 
 use lacuna_runtime::metrics::{self, Error, Registry};
-use lacuna_trace::FieldError;
 use lacuna_scheduler::NodeStatus;
+use lacuna_trace::FieldError;
 use lacuna_trace::tail::TailCounts;
 use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 

@@ -6,7 +6,7 @@ use lacuna_scheduler::{NodeStatus, PlannedJob};
 use tokio::sync::{mpsc, oneshot};
 
 use super::metrics::SchedulerMetrics;
-use super::{Receipt, Observation};
+use super::{Observation, Receipt};
 
 /// The connection of an adapter to the shell.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ impl JobParser for Acct {
         }
         let found = fields.text("version")?;
         let Some(version) = version(found) else {
-            return Err(fields.odd("version", "a version as 10.1", found));
+            return Err(fields.unexpected("version", "a version as 10.1", found));
         };
         let end = fields.time("event time")?;
         let id = fields.number("jobId")?;
@@ -63,7 +63,7 @@ impl JobParser for Acct {
         {
             let found = (start.unix_ms() / 1000).to_string();
             let expected = "a time before the event time";
-            return Err(fields.odd("startTime", expected, found.as_bytes()));
+            return Err(fields.unexpected("startTime", expected, found.as_bytes()));
         }
         copy(&mut record.user, fields.text("userName")?);
         copy(&mut record.queue, fields.text("queue")?);

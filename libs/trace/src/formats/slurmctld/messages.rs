@@ -2,7 +2,7 @@
 
 use memchr::memmem::find;
 
-use crate::fields::{odd, unsigned};
+use crate::fields::{unexpected, unsigned};
 use crate::{FieldError, JobOutcome};
 
 /// Name of a job in messages: `15`, `15_3(19)` for the task of an array, `5+1(6)` for a component
@@ -138,7 +138,7 @@ fn allocate(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     };
     let nodes = token(text, b" NodeList=")
         .filter(|nodes| !nodes.is_empty())
-        .ok_or_else(|| odd("NodeList", "nodes", text))?;
+        .ok_or_else(|| unexpected("NodeList", "nodes", text))?;
     let queue = token(text, b" Partition=").unwrap_or(&[]);
     Ok(Some(Message::Started { name, nodes, queue }))
 }
@@ -154,7 +154,7 @@ fn started(text: &[u8]) -> Result<Option<Message<'_>>, FieldError> {
     let queue = token(text, b" in ").unwrap_or(&[]);
     let nodes = token(text, b" on ")
         .filter(|nodes| !nodes.is_empty())
-        .ok_or_else(|| odd("nodes", "nodes behind the word on", text))?;
+        .ok_or_else(|| unexpected("nodes", "nodes behind the word on", text))?;
     Ok(Some(Message::Started { name, nodes, queue }))
 }
 
@@ -231,14 +231,14 @@ fn named(text: &[u8]) -> Result<Option<Name<'_>>, FieldError> {
         .or_else(|| token(text, b"JobID="))
         .or_else(|| token(text, b" job "));
     let Some(found) = found else {
-        return Err(odd("JobId", "the number of a job", text));
+        return Err(unexpected("JobId", "the number of a job", text));
     };
     if matches!(found, b"Invalid" | b"CORRUPT") {
         return Ok(None);
     }
     name(found)
         .map(Some)
-        .ok_or_else(|| odd("JobId", "a number, as in 15, 15_3(19) or 5+1(6)", found))
+        .ok_or_else(|| unexpected("JobId", "a number, as in 15, 15_3(19) or 5+1(6)", found))
 }
 
 /// Reads `15`, `15_3(19)`, `15_3`, `15_[3-5]`, `15_*` or `5+1(6)`.
