@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_trace::fields::{LocalTimes, civil, signed, unexpected};
+use lacuna_trace::fields::{signed, unexpected};
 use lacuna_trace::records::pbs::{Attributes, Parts, hosts};
+use lacuna_trace::times::{LocalTimes, civil};
 use lacuna_trace::{FieldError, JobOutcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -2,7 +2,8 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_trace::fields::{LocalTimes, length, unexpected, unix};
+use lacuna_trace::fields::{length, unexpected, unix};
+use lacuna_trace::times::LocalTimes;
 use lacuna_trace::{FieldError, JobOutcome};
 
 use crate::answer::{AnswerError, each, format, nodes, text};

@@ -4,8 +4,6 @@ use lacuna_model::{Span, Timestamp};
 
 use crate::FieldError;
 
-pub use crate::local::{LocalTimes, civil};
-
 /// Latest valid second, the end of the year 9999. A greater number is an error, as milliseconds
 /// taken for seconds.
 pub const LATEST_S: i64 = 253_402_300_799;

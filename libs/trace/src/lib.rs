@@ -13,7 +13,6 @@ mod holes;
 pub mod hosts;
 mod job;
 mod lines;
-mod local;
 mod log;
 mod nodes;
 mod planned;
@@ -22,6 +21,7 @@ pub mod records;
 mod rows;
 mod source;
 pub mod tail;
+pub mod times;
 mod trainers;
 mod write;
 

@@ -13,8 +13,9 @@
 use lacuna_model::Timestamp;
 use memchr::memmem::{find, rfind};
 
-use crate::fields::{Length, LocalTimes, copy, length, unexpected, unsigned};
+use crate::fields::{Length, copy, length, unexpected, unsigned};
 use crate::formats::JobParser;
+use crate::times::LocalTimes;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
 /// Whether one of these first lines is a record.

@@ -11,9 +11,10 @@ use std::collections::{HashMap, VecDeque};
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 
-use crate::fields::{self, LocalTimes, unexpected};
+use crate::fields::{self, unexpected};
 use crate::formats::HoleParser;
 use crate::rows::node_id;
+use crate::times::LocalTimes;
 use crate::{FieldError, Reading};
 
 /// The first line of every such log.

@@ -26,10 +26,11 @@ use std::collections::HashMap;
 
 use lacuna_model::{Span, Timestamp};
 
-use crate::fields::{LocalTimes, civil, copy, signed, unexpected, unsigned};
+use crate::fields::{copy, signed, unexpected, unsigned};
 use crate::formats::JobParser;
 use crate::formats::front::{Order, ahead_s};
 use crate::records::pbs::{Attributes, Parts, hosts, time, walltime};
+use crate::times::{LocalTimes, civil};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// OpenPBS's exit status of a job that was killed because it reached its walltime

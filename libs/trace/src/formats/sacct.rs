@@ -12,8 +12,9 @@ mod columns;
 
 use lacuna_model::{Span, Timestamp};
 
-use crate::fields::{self, Length, LocalTimes, unexpected};
+use crate::fields::{self, Length, unexpected};
 use crate::formats::JobParser;
+use crate::times::LocalTimes;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
 use columns::{Columns, Cut, ROLES, Role, is_data};

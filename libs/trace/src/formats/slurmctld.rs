@@ -23,9 +23,10 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use lacuna_model::Timestamp;
 
 use self::messages::{Message, Name, message};
-use crate::fields::{LocalTimes, copy, unexpected};
+use crate::fields::{copy, unexpected};
 use crate::formats::JobParser;
 use crate::formats::front::Order;
+use crate::times::LocalTimes;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
 /// Number of jobs with a request to end that are kept back, since later messages may name them.
