@@ -60,7 +60,7 @@ impl Marks {
 /// Classifies a node by its state and the jobs that name it. The answers of `sinfo` and `squeue`
 /// are of different moments and may contradict each other. The more restrictive one holds then.
 #[must_use]
-pub fn standing<'a>(
+pub fn node_status<'a>(
     node: &NodeReport,
     jobs: impl IntoIterator<Item = &'a JobReport>,
     pilots: &Marks,

@@ -206,7 +206,7 @@ fn in_a_secured_cluster_only_observed_nodes_are_known() {
         take(&mut l, &external("1", "idle", "a", 10)),
         Err("unknown_node")
     );
-    l.sight([node("a")].iter());
+    l.observe([node("a")].iter());
     assert_eq!(take(&mut l, &external("2", "idle", "a", 10)), Ok(vec![1]));
     assert_eq!(
         take(&mut l, &external("3", "idle", "b", 10)),
