@@ -57,7 +57,7 @@ pub enum AnswerError {
     /// The answer is not text, or not JSON.
     #[error("the answer cannot be read: {reason}")]
     Unreadable {
-        /// Reason.
+        /// Why the text is not readable.
         reason: String,
     },
 }

@@ -14,7 +14,7 @@ pub enum ReadError {
     Open {
         /// Path of the file.
         path: PathBuf,
-        /// Reason.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Reading stopped in the middle.
@@ -24,7 +24,7 @@ pub enum ReadError {
         path: PathBuf,
         /// The last line that was read, 0 before the first.
         line: u64,
-        /// Reason.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The compressed stream ends too early.

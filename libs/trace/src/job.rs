@@ -48,7 +48,7 @@ impl JobOutcome {
 pub struct JobRecord {
     /// Job id, with array index or component.
     pub id: String,
-    /// Submission.
+    /// Time of submission.
     pub submit: Option<Timestamp>,
     /// Start; `None` if the job never started.
     pub start: Option<Timestamp>,
@@ -61,7 +61,7 @@ pub struct JobRecord {
     /// Nodes in Slurm's notation (`n[1-4,7],login`), see [`crate::hosts`]; empty if the log does
     /// not contain them.
     pub hosts: String,
-    /// Outcome.
+    /// Outcome of the job.
     pub outcome: JobOutcome,
     /// User who submitted the job; empty if the log does not contain it.
     pub user: String,

@@ -10,9 +10,9 @@ use crate::{HEADER, PLANNED_HEADER};
 /// Compression of a written list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Text as it is.
+    /// Plain text.
     Plain,
-    /// gzip.
+    /// Compressed by gzip.
     Gzip,
 }
 

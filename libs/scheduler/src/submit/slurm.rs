@@ -29,8 +29,8 @@ impl Slurm {
 const SCRIPT: &str = include_str!("../../../../deploy/slurm/pilot.sbatch");
 
 /// The batch script of a pilot. It starts the agent with `exec srun`, since only the tasks of a
-/// step get SIGTERM at the beginning of a grace time. The script has no options; the command line
-/// has.
+/// step get SIGTERM at the beginning of a grace time. All options are on the command line of
+/// `sbatch`, none in the script.
 #[must_use]
 pub fn script(agent: &str, config: &str) -> String {
     let mut script = String::new();
