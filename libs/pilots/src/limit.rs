@@ -1,11 +1,11 @@
-//! From a forecast to a pilot's time limit.
+//! Time limit of a pilot, from the forecast of its hole.
 
 use lacuna_model::{Forecast, Span};
 
 use crate::settings::TimeLimit;
 
 impl TimeLimit {
-    /// The limit for a hole with this forecast.
+    /// Time limit for a hole with this forecast.
     #[must_use]
     pub fn of(&self, forecast: Option<&Forecast>) -> Span {
         let Some(forecast) = forecast.filter(|f| !f.points.is_empty()) else {
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(limit.of(Some(&until(1000.0, 0.0))), Span::from_secs(900));
         assert_eq!(limit.of(Some(&until(60.0, 0.0))), Span::from_secs(300));
         assert_eq!(limit.of(Some(&until(1e6, 0.0))), Span::from_secs(7200));
-        // The forecast ends while half are open: it may last.
+        // The forecast ends while half of the holes are open: the hole may last.
         assert_eq!(limit.of(Some(&until(100.0, 0.5))), Span::from_secs(7200));
     }
 }

@@ -1,15 +1,13 @@
-//! What pilots would have brought, and whom they would have held up, where none is started.
+//! Observe-only accounting: the harvest and the harm of pilots that are not started.
 //!
-//! [`Observer`] hears which nodes are idle and what the newest plan would run on them. A node in
-//! the plan counts as if a pilot had trained there from [`Assumed::start`] after it came into the
-//! plan; a node that leaves the pool while it is in the plan would have been taken from a pilot,
-//! and the batch job that took it would have waited for [`Assumed::delay`], once for all the
-//! nodes that it took at that moment.
+//! [`Observer`] gets the idle nodes and the newest plan. A node in the plan counts as if a pilot
+//! trained there, from [`Assumed::start`] after the node came into the plan. A node that leaves the
+//! pool while it is in the plan counts as taken from a pilot. The batch job that took it would have
+//! waited for [`Assumed::delay`], once for all nodes that it took at that moment.
 //!
-//! When a trainer's nodes change, whether a plan or a batch job changes them, all that it has then
-//! stand still for what growing or shrinking costs it. None of the plans is followed, so each is
-//! made as if nothing ran yet, and may change more than those of a cluster that trains would: too
-//! much is charged rather than too little.
+//! When the nodes of a trainer change, by a plan or by a batch job, all its nodes stall for the
+//! rescale cost. No plan is followed, so each plan is made as if nothing ran, and may change more
+//! than in a cluster that trains. So the accounting overestimates the costs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,53 +17,53 @@ use crate::settings::Assumed;
 
 /// An hour, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
-/// A longer silence was not observed: the clock jumped, or nobody was there.
+/// A longer interval is not counted: the clock jumped, or control did not run.
 const LONGEST: Span = Span::from_secs(600);
 
-/// What a plan would do with one trainer.
+/// One trainer in a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// On which nodes it would run.
+    /// Nodes of the trainer.
     pub nodes: BTreeSet<NodeId>,
-    /// What a change of them costs it.
+    /// Cost of a change of its nodes.
     pub rescale: RescaleCost,
 }
 
 /// A node of the pool that the plan uses.
 #[derive(Debug, Clone)]
-struct Place {
+struct PlannedNode {
     trainer: TrainerId,
-    /// When its pilot would be up.
+    /// Time at which its pilot would be ready.
     up: Timestamp,
-    /// Until when its trainer stands still.
+    /// Time until which its trainer is stalled.
     still: Timestamp,
 }
 
-/// The first moment of the hour of a moment.
+/// Start of the hour that contains `at`.
 #[must_use]
 pub fn hour_of(at: Timestamp) -> Timestamp {
     Timestamp::from_unix_ms(at.unix_ms().div_euclid(HOUR_MS).saturating_mul(HOUR_MS))
 }
 
-/// Counts. See the module.
+/// The observe-only accounting; see the module.
 #[derive(Debug)]
 pub struct Observer {
     assumed: Assumed,
-    /// Up to when all is counted.
+    /// Time up to which all is counted.
     at: Option<Timestamp>,
     idle: BTreeSet<NodeId>,
-    /// Whether a pool has come: before that no hole opens.
+    /// Whether a pool has arrived; no hole opens before the first.
     known: bool,
     /// The newest plan.
     plan: BTreeMap<TrainerId, Planned>,
-    /// Idle nodes of it.
-    places: BTreeMap<NodeId, Place>,
+    /// Idle nodes of the plan.
+    planned_nodes: BTreeMap<NodeId, PlannedNode>,
     hour: ObservedHour,
     done: Vec<ObservedHour>,
 }
 
 impl Observer {
-    /// One that has seen nothing.
+    /// An observer without any input yet.
     #[must_use]
     pub fn new(assumed: Assumed) -> Self {
         Self {
@@ -74,20 +72,20 @@ impl Observer {
             idle: BTreeSet::new(),
             known: false,
             plan: BTreeMap::new(),
-            places: BTreeMap::new(),
+            planned_nodes: BTreeMap::new(),
             hour: ObservedHour::default(),
             done: Vec::new(),
         }
     }
 
-    /// Goes on with an hour that an earlier observer has begun.
+    /// Continues an hour of an earlier observer.
     pub fn resume(&mut self, hour: ObservedHour) {
         if self.at.is_none() {
             self.hour = hour;
         }
     }
 
-    /// All idle nodes at a moment.
+    /// Takes all idle nodes at time `now`.
     pub fn pool(&mut self, now: Timestamp, idle: BTreeSet<NodeId>) {
         self.pass(now);
         if self.known {
@@ -96,7 +94,7 @@ impl Observer {
         }
         self.known = true;
         let taken = self
-            .places
+            .planned_nodes
             .keys()
             .filter(|node| !idle.contains(*node))
             .count();
@@ -109,14 +107,14 @@ impl Observer {
         self.match_plan(now);
     }
 
-    /// The newest plan.
+    /// Takes the newest plan.
     pub fn plan(&mut self, now: Timestamp, plan: BTreeMap<TrainerId, Planned>) {
         self.pass(now);
         self.plan = plan;
         self.match_plan(now);
     }
 
-    /// Time has passed.
+    /// Counts the time up to `now`.
     pub fn pass(&mut self, now: Timestamp) {
         let Some(mut from) = self.at else {
             self.at = Some(now);
@@ -139,21 +137,21 @@ impl Observer {
         self.at = Some(now);
     }
 
-    /// The present hour, as far as it has come.
+    /// Counts of the present hour so far.
     #[must_use]
     pub const fn hour(&self) -> &ObservedHour {
         &self.hour
     }
 
-    /// Hours that are over, each once.
+    /// Counts of the hours that are over, each once.
     pub fn take_done(&mut self) -> Vec<ObservedHour> {
         std::mem::take(&mut self.done)
     }
 
-    /// How many idle nodes the plan uses now.
+    /// Number of idle nodes that the plan uses now.
     #[must_use]
     pub fn planned(&self) -> usize {
-        self.places.len()
+        self.planned_nodes.len()
     }
 
     fn open_hour(&mut self, at: Timestamp) {
@@ -171,19 +169,19 @@ impl Observer {
     fn count(&mut self, from: Timestamp, until: Timestamp) {
         let seconds = until.since(from).as_secs_f64();
         let after = |begin: Timestamp| until.since(begin.max(from)).as_secs_f64().max(0.0);
-        let up: f64 = self.places.values().map(|place| after(place.up)).sum();
-        let trained = |place: &Place| after(place.up.max(place.still));
-        let trained: f64 = self.places.values().map(trained).sum();
+        let up: f64 = self.planned_nodes.values().map(|place| after(place.up)).sum();
+        let trained = |place: &PlannedNode| after(place.up.max(place.still));
+        let trained: f64 = self.planned_nodes.values().map(trained).sum();
         self.hour.watched_s += seconds;
         self.hour.idle_node_s += seconds * self.idle.len() as f64;
-        self.hour.planned_node_s += seconds * self.places.len() as f64;
+        self.hour.planned_node_s += seconds * self.planned_nodes.len() as f64;
         self.hour.harvested_node_s += trained;
         self.hour.restart_node_s += up - trained;
     }
 
-    /// The places that the newest plan gives the present pool.
+    /// Matches the newest plan with the present pool.
     fn match_plan(&mut self, now: Timestamp) {
-        let mut places = BTreeMap::new();
+        let mut planned_nodes = BTreeMap::new();
         for (trainer, planned) in &self.plan {
             let nodes = || planned.nodes.intersection(&self.idle);
             let had: BTreeSet<&NodeId> = self.nodes_of(trainer).collect();
@@ -192,35 +190,35 @@ impl Observer {
                 || had.iter().any(|node| !self.idle.contains(*node));
             let up = if grows { planned.rescale.up_s } else { 0.0 };
             let down = if shrinks { planned.rescale.down_s } else { 0.0 };
-            // Its first nodes interrupt nothing.
+            // The first nodes of a trainer interrupt no training.
             let cost = if had.is_empty() { 0.0 } else { up.max(down) };
             let still = now + Span::from_secs_f64(cost);
             let mut any = false;
             for node in nodes() {
                 any = true;
-                let before = self.places.get(node);
+                let before = self.planned_nodes.get(node);
                 if before.is_none() {
                     self.hour.pilots = self.hour.pilots.saturating_add(1);
                 }
                 let of_it = before.filter(|place| place.trainer == *trainer);
-                let place = Place {
+                let place = PlannedNode {
                     trainer: trainer.clone(),
                     up: before.map_or(now + self.assumed.start, |place| place.up),
                     still: of_it.map_or(still, |place| place.still.max(still)),
                 };
-                places.insert(node.clone(), place);
+                planned_nodes.insert(node.clone(), place);
             }
             if cost > 0.0 && any {
                 self.hour.restarts = self.hour.restarts.saturating_add(1);
             }
         }
-        self.places = places;
+        self.planned_nodes = planned_nodes;
         self.note_most();
     }
 
     fn nodes_of<'a>(&'a self, trainer: &'a TrainerId) -> impl Iterator<Item = &'a NodeId> {
         let of_it = self
-            .places
+            .planned_nodes
             .iter()
             .filter(move |(_, p)| p.trainer == *trainer);
         of_it.map(|(node, _)| node)
@@ -228,7 +226,7 @@ impl Observer {
 
     fn note_most(&mut self) {
         let idle = u32::try_from(self.idle.len()).unwrap_or(u32::MAX);
-        let planned = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        let planned = u32::try_from(self.planned_nodes.len()).unwrap_or(u32::MAX);
         self.hour.most_idle = self.hour.most_idle.max(idle);
         self.hour.most_planned = self.hour.most_planned.max(planned);
     }
@@ -279,7 +277,7 @@ mod tests {
 
     /// Three idle nodes, two in the plan from 100 s on; one is taken at 200 s.
     #[test]
-    fn what_is_planned_is_harvested_after_the_start_and_what_is_taken_is_harm() {
+    fn planned_nodes_are_harvested_after_the_start_and_taken_nodes_are_harm() {
         let mut o = observer();
         let t = Timestamp::from_unix;
         o.pool(t(0), nodes(&["a", "b", "c"]));
@@ -305,7 +303,7 @@ mod tests {
         o.pool(t(60), nodes(&["c", "d"]));
         o.pool(t(120), nodes(&["c"]));
         assert_eq!((o.hour().wanted, o.hour().moments), (2, 1));
-        // A plan that gives nodes up wants nobody's patience.
+        // A plan that releases nodes delays no batch job.
         o.plan(t(130), plan(&["c"]));
         o.plan(t(140), plan(&[]));
         o.pool(t(150), nodes(&[]));
@@ -332,7 +330,7 @@ mod tests {
         again.pass(t(hour + 300));
         assert_eq!(again.hour().watched_s, 200.0);
         assert_eq!(again.hour().idle_node_s, 200.0);
-        // What an earlier observer left unfinished is an hour of its own.
+        // The unfinished hour of an earlier observer is an hour of its own.
         let mut late = observer();
         late.resume(*o.hour());
         late.pass(t(3 * hour));
@@ -340,17 +338,17 @@ mod tests {
     }
 
     #[test]
-    fn a_trainer_whose_nodes_change_stands_still() {
+    fn a_trainer_whose_nodes_change_stalls() {
         let mut o = observer();
         let t = Timestamp::from_unix;
         let plan = |names: &[&str]| costly(&[("t", names)], 20.0, 5.0);
         o.pool(t(0), nodes(&["a", "b", "c"]));
         o.plan(t(0), plan(&["a", "b"]));
         o.pass(t(100));
-        // The first nodes cost the pilots' start and nothing else.
+        // The first nodes cost only the start of the pilots.
         assert_eq!(o.hour().harvested_node_s, 2.0 * 90.0);
         assert_eq!((o.hour().restarts, o.hour().restart_node_s), (0, 0.0));
-        // Growing: both stand still for 20 s; the third is up after 10 s and still for 10 more.
+        // Growing: both nodes stall for 20 s; the third is ready after 10 s and stalls for 10 more.
         o.plan(t(100), plan(&["a", "b", "c"]));
         o.pass(t(200));
         assert_eq!(o.hour().harvested_node_s, 2.0 * 90.0 + 3.0 * 80.0);
@@ -360,13 +358,13 @@ mod tests {
         o.plan(t(200), plan(&["a", "b", "c"]));
         o.pass(t(250));
         assert_eq!(o.hour().restarts, 1);
-        // A batch job takes one; that the next plan knows of it changes nothing more.
+        // A batch job takes one node. The next plan, which knows it, changes nothing more.
         o.pool(t(300), nodes(&["a", "b"]));
         o.plan(t(301), plan(&["a", "b"]));
         o.pass(t(400));
         assert_eq!(o.hour().restarts, 2);
         assert_eq!(o.hour().restart_node_s, 50.0 + 2.0 * 5.0);
-        // All is accounted for.
+        // The parts add up to the planned node time.
         let hour = *o.hour();
         let started = 3.0 * 10.0;
         assert_eq!(
@@ -376,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_in_a_row_are_one_standstill_and_a_move_is_a_change_for_both() {
+    fn changes_in_a_row_are_one_stall_and_a_move_is_a_change_for_both() {
         let mut o = observer();
         let t = Timestamp::from_unix;
         let two = |one: &[&str], other: &[&str]| costly(&[("s", one), ("t", other)], 20.0, 20.0);
@@ -392,7 +390,7 @@ mod tests {
             "a node that changes hands keeps its pilot"
         );
         assert_eq!(o.hour().restart_node_s, 3.0 * 30.0);
-        // A trainer that loses all its nodes has nothing that could stand still.
+        // A trainer without nodes has no node that stalls.
         o.plan(t(200), two(&[], &["c"]));
         o.pass(t(300));
         assert_eq!(o.hour().restart_node_s, 3.0 * 30.0);

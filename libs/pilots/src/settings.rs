@@ -1,4 +1,4 @@
-//! The section `[control.pilots]`: how agents come to nodes as jobs of the main scheduler.
+//! The section `[control.pilots]`: agents as batch jobs of the main scheduler.
 
 use std::path::PathBuf;
 
@@ -6,22 +6,22 @@ use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether pilots are wanted.
+/// Mode of pilots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nothing is started; what would have been harvested is counted. Pilots that wait are
-    /// cancelled, so that none starts; those that run may run to their end.
+    /// No pilot starts, and the possible harvest is counted. Waiting pilots are cancelled; running
+    /// pilots may run to their end.
     #[default]
     Observe,
     /// Pilots are submitted to idle nodes.
     On,
-    /// Nothing is started, and pilots of ours that still run are cancelled.
+    /// No pilot starts, and our own running pilots are cancelled.
     Off,
 }
 
 impl Mode {
-    /// A word for it, as in the configuration.
+    /// Its name in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Mode {
     }
 }
 
-/// Which batch scheduler takes pilots.
+/// The batch scheduler of pilots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulerKind {
@@ -43,52 +43,52 @@ pub enum SchedulerKind {
     Pbs,
 }
 
-/// How pilots are submitted. Without this section control starts nothing, and agents come in
-/// another way: by `lacuna up`, or as the site starts them.
+/// Submission of pilots. Without this section control starts no agents; `lacuna up` or the site
+/// starts them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pilots {
-    /// Whether pilots are wanted.
+    /// Mode of pilots.
     pub mode: Mode,
-    /// Which scheduler takes pilots.
+    /// The batch scheduler of pilots.
     pub scheduler: SchedulerKind,
-    /// Pilots' partition or queue; the scheduler's default if empty.
+    /// Partition or queue of pilots; the scheduler's default if empty.
     pub partition: String,
-    /// Pilots' account; the default of the user that control runs as if empty.
+    /// Account of pilots; the default of control's user if empty.
     pub account: String,
-    /// Pilots' quality of service; none if empty.
+    /// Quality of service of pilots; none if empty.
     pub qos: String,
-    /// Pilots' job name. The main scheduler's source must know pilots by the same
+    /// Job name of pilots. The marks of the main scheduler's adapter must fit it
     /// (`ingest.slurm.pilots`).
     pub name: String,
-    /// Whether a pilot has its node for itself.
+    /// Whether a pilot has the whole node.
     pub exclusive: bool,
-    /// File for what a pilot's batch script says.
+    /// Output file of the batch script.
     pub output: String,
     /// Further arguments of a submission, as in `["--gpus-per-node=4"]`.
     pub extra: Vec<String>,
-    /// PBS: what the one chunk asks for beside its host, as in `ncpus=64:ngpus=4`.
+    /// PBS: resources of the chunk besides its host, as in `ncpus=64:ngpus=4`.
     pub chunk: String,
-    /// The agent's program, as nodes know it.
+    /// Program of the agent on nodes.
     pub agent: String,
-    /// The agent's configuration file, as nodes know it; the agent's own default if empty.
+    /// Configuration file of the agent on nodes; the agent's own default if empty.
     pub agent_config: String,
-    /// A file whose text replaces the batch script built in. It must become the agent
+    /// A file that replaces the built-in batch script. The script must become the agent
     /// (`exec srun ... lacuna-agent --pilot --node "$SLURMD_NODENAME"`).
     pub script: Option<PathBuf>,
-    /// Variables of control's environment that the commands see beside `PATH`, `HOME`, `USER`
-    /// and those that begin with `SLURM_CONF` or `PBS_`; pilots see them too.
+    /// Variables of control's environment for the commands and for pilots, besides `PATH`, `HOME`,
+    /// `USER` and those that begin with `SLURM_CONF` or `PBS_`.
     pub pass_env: Vec<String>,
-    /// Pilots start although `lacuna check slurm` finds conditions under which they would harm
+    /// Whether pilots start although `lacuna check slurm` finds conditions under which they harm
     /// batch jobs.
     pub override_check: bool,
-    /// The scheduler's commands.
+    /// Commands of the scheduler.
     pub commands: Commands,
-    /// How long pilots may run.
+    /// Time limits of pilots.
     pub time: TimeLimit,
-    /// How fast, how many, how patiently.
+    /// Rates, limits and waits.
     pub pace: Pace,
-    /// What a report on observation assumes.
+    /// Assumptions of observe-only accounting.
     pub assumed: Assumed,
 }
 
@@ -118,7 +118,7 @@ impl Default for Pilots {
     }
 }
 
-/// Commands of the scheduler, each a program with its first arguments; one that is empty is the
+/// Commands of the scheduler, each a program with its first arguments. An empty command is the
 /// scheduler's own, found by `PATH`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -129,30 +129,30 @@ pub struct Commands {
     pub cancel: Vec<String>,
     /// Lists pilots; `["squeue"]` or `["qstat"]` if empty.
     pub list: Vec<String>,
-    /// Tells Slurm's configuration, which is checked; `["scontrol"]` if empty.
+    /// Prints the configuration of Slurm for the site check; `["scontrol"]` if empty.
     pub scontrol: Vec<String>,
-    /// Tells Slurm's qualities of service, which are checked; `["sacctmgr"]` if empty.
+    /// Prints the qualities of service of Slurm for the site check; `["sacctmgr"]` if empty.
     pub sacctmgr: Vec<String>,
 }
 
-/// How long pilots may run: until the hole is probably over ([`crate::limit`]).
+/// Time limits of pilots: until the hole is probably over ([`crate::limit`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeLimit {
-    /// Share of like holes that are over when the pilot's time is: at 0.9 one in ten lasts longer
-    /// than its pilot.
+    /// Share of holes that are over at the time limit: at 0.9, one hole in ten lasts longer than
+    /// its pilot.
     pub quantile: f64,
-    /// The shortest time of a pilot.
+    /// Shortest time limit.
     #[serde(with = "SpanText")]
     pub min: Span,
-    /// The longest time of a pilot, also where the forecast does not reach so far.
+    /// Longest time limit, also beyond the end of a forecast.
     #[serde(with = "SpanText")]
     pub max: Span,
-    /// The time of a pilot on a node without a forecast.
+    /// Time limit on a node without a forecast.
     #[serde(with = "SpanText")]
     pub default: Span,
-    /// Whether Slurm may give a pilot less time, down to `min`, to fit it in before a job that
-    /// is planned (`--time-min`).
+    /// Whether Slurm may shorten the time limit, down to `min`, to fit a pilot in before a planned
+    /// job (`--time-min`).
     pub flexible: bool,
 }
 
@@ -168,7 +168,7 @@ impl Default for TimeLimit {
     }
 }
 
-/// How fast, how many, how patiently.
+/// Rates, limits and waits of pilots.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pace {
@@ -176,55 +176,55 @@ pub struct Pace {
     pub rate: f64,
     /// Submissions at once after a pause.
     pub burst: u32,
-    /// At most so many pilots wait for their node or for the scheduler's answer.
+    /// Largest number of pilots that wait for their node or for the scheduler's answer.
     pub max_pending: u32,
-    /// At most so many pilots in all; 0: as many as there are idle nodes.
+    /// Largest number of pilots; 0: one for each idle node.
     pub max_pilots: u32,
-    /// Whether pilots go only to as many nodes as the admitted trainers can use.
+    /// Whether pilots start only on as many nodes as the admitted trainers can use.
     pub only_with_work: bool,
     /// A pilot that waits longer for its node is cancelled.
     #[serde(with = "SpanText")]
     pub pending_limit: Span,
-    /// A pilot that has its node, but no agent that speaks, is cancelled after this time; after
-    /// twice `agent.report_every` and 5 s at the earliest.
+    /// A pilot with a node, but without a report of an agent, is cancelled after this time. At the
+    /// earliest after twice `agent.report_every` and 5 s.
     #[serde(with = "SpanText")]
     pub start_limit: Span,
-    /// A node whose pilot has ended is left alone for this long, unless it has been busy since:
-    /// the pool may not know yet that the scheduler has taken it. Longer than two polls of the
-    /// scheduler's source.
+    /// A node whose pilot has ended gets no pilot for this time, unless it has been busy since: the
+    /// pool may still show a node that the scheduler has taken. Longer than two polls of the main
+    /// scheduler.
     #[serde(with = "SpanText")]
     pub rest: Span,
     /// A pilot on a node that is no hole is cancelled after this time.
     #[serde(with = "SpanText")]
     pub stray_after: Span,
-    /// A pilot whose agent has had nothing to do for this long is cancelled while more nodes have
-    /// pilots than trainers can use.
+    /// A pilot without a trainer for this time is cancelled while more nodes have pilots than
+    /// trainers can use.
     #[serde(with = "SpanText")]
     pub idle_after: Span,
-    /// A failure keeps a node waiting for this long, doubled with each further one.
+    /// Wait of a node after a failure, doubled with each further failure.
     #[serde(with = "SpanText")]
     pub backoff: Span,
-    /// The longest time that `backoff` is doubled to.
+    /// Longest wait to which `backoff` is doubled.
     #[serde(with = "SpanText")]
     pub backoff_max: Span,
-    /// After so many failures in a row a node goes into quarantine.
+    /// Failures in a row that put a node into quarantine.
     pub quarantine_after: u32,
-    /// How long a node is in quarantine.
+    /// Duration of a quarantine.
     #[serde(with = "SpanText")]
     pub quarantine: Span,
-    /// The scheduler is asked for our pilots this often, and sooner after changes.
+    /// Time between two lists of our pilots; lists are sooner after changes.
     #[serde(with = "SpanText")]
     pub list_every: Span,
-    /// After changes it is asked again no sooner after the last time than this.
+    /// Shortest time between two lists after changes.
     #[serde(with = "SpanText")]
     pub list_soon: Span,
-    /// A command that takes longer is killed, with all that it has started.
+    /// A command that takes longer is killed, with all processes that it has started.
     #[serde(with = "SpanText")]
     pub command_limit: Span,
 }
 
 impl Pace {
-    /// At most so many pilots in all.
+    /// Largest number of pilots.
     #[must_use]
     pub const fn most_pilots(&self) -> u32 {
         match self.max_pilots {
@@ -258,14 +258,14 @@ impl Default for Pace {
     }
 }
 
-/// What a report on observation assumes, where nothing could be measured.
+/// Assumptions of observe-only accounting, which cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Assumed {
-    /// How long a batch job would have waited for nodes with pilots on them.
+    /// Wait of a batch job for nodes with pilots.
     #[serde(with = "SpanText")]
     pub delay: Span,
-    /// How long a pilot would have taken until it trains.
+    /// Time from the submission of a pilot until it trains.
     #[serde(with = "SpanText")]
     pub start: Span,
 }
@@ -280,10 +280,10 @@ impl Default for Assumed {
 }
 
 impl Pilots {
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// [`SettingError`] for the first wrong value.
     pub fn check(&self) -> Result<(), SettingError> {
         let (pace, time) = (&self.pace, &self.time);
         SettingError::unless_positive([
@@ -332,7 +332,7 @@ impl Pilots {
             pace.list_every,
             "at least control.pilots.pace.list_soon",
         )?;
-        // The name goes into a format whose fields `|` separates, and tells pilots from others.
+        // The name marks pilots, and is part of a format with fields separated by `|`.
         let sound = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         SettingError::unless(
             !self.name.is_empty() && self.name.chars().all(sound),

@@ -1,29 +1,31 @@
-//! The files that the configuration names: the list of nodes and the recording.
+//! The files that the configuration names: the list of nodes and the trace.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
-use lacuna_schedlog::Window;
+use lacuna_trace::Window;
 use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::Pace;
 use lacuna_wire::time_text;
 
-use crate::player::Tape;
+use crate::trace_source::Trace;
 
-/// Reads the list of nodes and the recording.
+/// Reads the list of nodes and the trace.
 ///
 /// # Errors
-/// [`Misconfigured`], which names file, line and column.
-pub(crate) fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), Misconfigured> {
+/// [`Misconfigured`] with file, line and column.
+pub(crate) fn read_files(
+    settings: &Ingest,
+) -> Result<(UnknownNodes, Option<Trace>), Misconfigured> {
     read(settings).map_err(|e| Misconfigured(e.to_string()))
 }
 
-fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), ServiceError> {
+fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Trace>), ServiceError> {
     let nodes = match &settings.nodes_file {
         Some(path) => {
-            let nodes = lacuna_schedlog::read_nodes(path)?;
+            let nodes = lacuna_trace::read_nodes(path)?;
             UnknownNodes::Refuse(nodes.into_iter().collect::<BTreeSet<_>>())
         }
         None => UnknownNodes::Accept,
@@ -36,53 +38,54 @@ fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), ServiceError>
     Ok((nodes, recorded))
 }
 
-/// What distinguishes a recording: the file by its name and size, and what of it is played.
+/// Identity of a trace: name and size of its files, and the chosen part.
 fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
     let name = |path: &Path| {
         let name = path.file_name().unwrap_or(path.as_os_str());
         name.to_string_lossy().into_owned()
     };
     let size = std::fs::metadata(&recording.path)?.len();
-    let mut told = format!("{} {size} B", name(&recording.path));
+    let mut text = format!("{} {size} B", name(&recording.path));
     if let Some(planned) = &recording.planned_file {
         let size = std::fs::metadata(planned)?.len();
-        told += &format!(", planned starts {} {size} B", name(planned));
+        text += &format!(", planned starts {} {size} B", name(planned));
     }
     if let Some(start) = recording.start {
-        told += &format!(", from {}", time_text::format(start));
+        text += &format!(", from {}", time_text::format(start));
     }
     if let Some(end) = recording.end {
-        told += &format!(", until {}", time_text::format(end));
+        text += &format!(", until {}", time_text::format(end));
     }
     if let Some(count) = recording.first_nodes {
-        told += &format!(", first {count} nodes");
+        text += &format!(", first {count} nodes");
         if let Some(order) = &recording.nodes_file {
-            told += &format!(" of {}", name(order));
+            text += &format!(" of {}", name(order));
         }
     }
-    Ok(told)
+    Ok(text)
 }
 
-fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
-    let list = lacuna_schedlog::read_holes(&recording.path)?;
+fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
+    let list = lacuna_trace::read_holes(&recording.path)?;
     let order = recording
         .nodes_file
         .as_ref()
-        .map(|path| lacuna_schedlog::read_nodes(path))
+        .map(|path| lacuna_trace::read_nodes(path))
         .transpose()?;
     let chosen = recording
         .first_nodes
-        .map(|count| lacuna_schedlog::first_nodes(count, order.as_deref(), &list.records));
+        .map(|count| lacuna_trace::first_nodes(count, order.as_deref(), &list.records));
     let window = Window {
         start: recording.start,
         end: recording.end,
     };
     let planned = recording.planned_file.as_ref();
-    let planned = planned.map(|path| lacuna_schedlog::read_planned(path, &list.records));
+    let planned = planned.map(|path| lacuna_trace::read_planned(path, &list.records));
     let planned = planned.transpose()?.unwrap_or_default();
-    let moments = lacuna_schedlog::moments(&list.records, &planned.starts, chosen.as_ref(), window);
-    let last = moments.last().map(|m| m.at);
-    let recorded_end = list.end().or(last).ok_or("the recording has no holes")?;
+    let batches =
+        lacuna_trace::event_batches(&list.records, &planned.starts, chosen.as_ref(), window);
+    let last = batches.last().map(|m| m.at);
+    let recorded_end = list.end().or(last).ok_or("the trace has no holes")?;
     let end = recording
         .end
         .map_or(recorded_end, |end| end.min(recorded_end));
@@ -92,9 +95,9 @@ fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
         refused = ?list.refused,
         planned_starts = planned.starts.len(),
         planned_without_hole = planned.without_hole,
-        moments = moments.len(),
+        batches = batches.len(),
         end = %time_text::format(end),
-        "recording read"
+        "trace read"
     );
     let pace = match recording.pace {
         RecordingPace::LockStep => Pace::LockStep,
@@ -103,8 +106,8 @@ fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
             wall_at: clock::wall(),
         },
     };
-    Ok(Tape {
-        moments,
+    Ok(Trace {
+        batches,
         end,
         pace,
         recording: fingerprint(recording)?,

@@ -1,16 +1,16 @@
-//! The ledger: takes what happened, refuses what cannot be, numbers the rest without gaps.
+//! The ledger: refuses impossible events, and numbers the others without gaps.
 //!
-//! - An external event with a known `ce-id` is a duplicate. An event older than its node's newest
-//!   known change is late. Both are only counted.
-//! - A start that finds earlier state jumps 1,000,000 numbers ahead, since the newest events may
-//!   have been lost, and no number is given twice. A snapshot with the new number is kept before
-//!   any event, so consumers take the jump as a gap that this snapshot ends.
-//! - After a restart a `node.idle` of a node that was not idle in the restored snapshot is judged
-//!   by the node's last change, as far back as the newest 4,096 events tell. Of a node in none of
-//!   these events it is late if it is older than the snapshot.
-//! - The moment of a snapshot is that of the newest event while external events wait unread or
-//!   recorded ones are due, and the clock's otherwise: a snapshot must not claim a time whose
-//!   events are still to come.
+//! - An external event with a known `ce-id` is a duplicate. An event older than the newest known
+//!   change of its node is late. Both are only counted.
+//! - A start that finds earlier state jumps 1,000,000 numbers ahead, since the newest events may be
+//!   lost, and no number is used twice. A snapshot with the new number is stored before any event,
+//!   so consumers take the jump for a gap that this snapshot ends.
+//! - After a restart, a `node.idle` of a node that was not idle in the restored snapshot is judged
+//!   by the last change of the node in the newest 4,096 events. If none of them names the node, a
+//!   `node.idle` older than the snapshot is late.
+//! - A snapshot has the time of the newest event while external events wait unread, or events of
+//!   the trace are due. Otherwise it has the time of the clock. A snapshot must not have a time
+//!   whose events are still to come.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -19,37 +19,37 @@ use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Span, Timestam
 use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
 use lacuna_wire::External;
 
-/// The planned start of a recorded node is that of a job of this name, followed by the node's.
+/// Prefix of the job id of a planned start in a trace; the name of the node follows.
 const PLANNED: &str = "planned-";
 
-/// Why an external event was not taken.
+/// Why an external event is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Its id has been seen.
+    /// An event with this id has been taken.
     #[error("event {id} was seen before")]
     Duplicate {
-        /// Its id.
+        /// Id of the event.
         id: String,
     },
-    /// It says what is known already.
+    /// The node already has this state.
     #[error("node {node} is already in this state")]
     Unchanged {
         /// The node.
         node: NodeId,
     },
-    /// It is older than the newest change of its node.
+    /// The event is older than the newest change of its node.
     #[error("the event is older than the newest change of node {node}")]
     Late {
         /// The node.
         node: NodeId,
     },
-    /// It is stamped with a time that is still far ahead.
+    /// The time of the event is too far ahead of the cluster's time.
     #[error("the event is stamped {ahead} ahead of the cluster's time: check the sender's clock")]
     Ahead {
-        /// How far.
+        /// Time by which the event is ahead.
         ahead: Span,
     },
-    /// It names a node that the cluster does not have.
+    /// The event names a node that the cluster does not have.
     #[error("node {node} is not on the list of nodes (ingest.nodes_file, or the scheduler's own)")]
     UnknownNode {
         /// The node.
@@ -58,7 +58,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// As a label.
+    /// Label of the refusal in metrics.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
@@ -70,43 +70,43 @@ impl Refusal {
         }
     }
 
-    /// Whether the operator should see the event itself: it shows something that is wrong.
+    /// Whether the event shows a fault, so that the operator should see it.
     #[must_use]
     pub const fn is_fault(&self) -> bool {
         matches!(self, Self::Ahead { .. } | Self::UnknownNode { .. })
     }
 }
 
-/// Numbers events, and knows the state that they add up to.
+/// Numbers events, and keeps the state after them.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     pub(crate) keeper: PoolKeeper,
     nodes: UnknownNodes,
-    /// The nodes that a scheduler was seen to have, where external events may name no others.
-    sighted: Option<HashSet<NodeId>>,
-    /// Ids of events with their sources, as a hash with a key of this process: an id may be as long
-    /// as its sender likes.
+    /// Observed nodes, if external events may name only observed nodes.
+    observed: Option<HashSet<NodeId>>,
+    /// Ids of events with their sources, hashed with a key of this process, since an id may have
+    /// any length.
     seen: HashSet<u64>,
     order: VecDeque<u64>,
     key: RandomState,
     window: usize,
     max_ahead: Span,
-    /// The moment of the snapshot that a restart took back in, if any event had come before it.
+    /// Time of the restored snapshot, if any event preceded it.
     restored: Option<Timestamp>,
-    /// When nodes changed last before that snapshot, of those of which the stream still tells.
+    /// Last changes of nodes before that snapshot, by the events that the stream still has.
     past: HashMap<NodeId, Timestamp>,
-    /// The newest planned start of each recorded node; `None` once it is withdrawn.
+    /// Newest planned start of each node of the trace; `None` once it is withdrawn.
     planned: HashMap<NodeId, Option<Timestamp>>,
 }
 
 impl Ledger {
-    /// An empty ledger that goes on after number `seq`. It remembers `window` ids.
+    /// An empty ledger whose numbers follow `seq`. It remembers `window` ids.
     #[must_use]
     pub fn new(seq: u64, nodes: UnknownNodes, window: usize, max_ahead: Span) -> Self {
         let mut ledger = Self {
             keeper: PoolKeeper::new(nodes.clone()),
             nodes,
-            sighted: None,
+            observed: None,
             seen: HashSet::new(),
             order: VecDeque::new(),
             key: RandomState::new(),
@@ -120,19 +120,19 @@ impl Ledger {
         ledger
     }
 
-    /// External events may name no nodes from now on but those that a scheduler was seen to have.
-    pub fn believe_only_sighted(&mut self) {
-        self.sighted = Some(HashSet::new());
+    /// From now on, external events may name only observed nodes.
+    pub fn restrict_to_observed(&mut self) {
+        self.observed = Some(HashSet::new());
     }
 
-    /// A scheduler was seen to have these nodes.
-    pub(crate) fn sight<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
-        if let Some(sighted) = &mut self.sighted {
-            sighted.extend(nodes.cloned());
+    /// A scheduler has these nodes.
+    pub(crate) fn observe<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
+        if let Some(observed) = &mut self.observed {
+            observed.extend(nodes.cloned());
         }
     }
 
-    /// Forgets all nodes; numbers go on after `seq`.
+    /// Forgets all nodes. Numbers go on after `seq`.
     pub fn reset(&mut self, seq: u64, at: Timestamp) {
         self.restored = None;
         self.past.clear();
@@ -146,21 +146,21 @@ impl Ledger {
         });
     }
 
-    /// Takes a published event or snapshot back in, after a restart.
+    /// Restores a published event or snapshot after a restart.
     pub fn recall(&mut self, event: &NodeEvent) {
         if matches!(event.kind, EventKind::Snapshot { .. }) && event.seq > 0 {
             self.restored = Some(event.at);
         }
         self.learn_planned(&event.kind);
-        self.sight_told(&event.kind);
+        self.observe_published(&event.kind);
         self.keeper.step(event);
     }
 
-    /// Learns from an event of before the snapshot that was taken back in. The snapshot tells
-    /// which nodes are idle, not when the others were taken, and no planned start.
+    /// Learns from an event before the restored snapshot. The snapshot contains the idle nodes, but
+    /// neither the times at which others were taken, nor planned starts.
     pub fn recall_past(&mut self, event: &NodeEvent) {
         self.learn_planned(&event.kind);
-        self.sight_told(&event.kind);
+        self.observe_published(&event.kind);
         if let EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }
         | EventKind::NodeDown { node, .. }
@@ -171,15 +171,15 @@ impl Ledger {
         }
     }
 
-    /// What was published named nodes that there are: an event of one is not refused after a restart
-    /// because its scheduler was not yet asked.
-    fn sight_told(&mut self, kind: &EventKind) {
+    /// Published events name existing nodes. So an event of such a node is not refused after a
+    /// restart, before the first poll.
+    fn observe_published(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::Snapshot { idle } => self.sight(idle.iter().map(|hole| &hole.node)),
+            EventKind::Snapshot { idle } => self.observe(idle.iter().map(|hole| &hole.node)),
             EventKind::NodeIdle { node }
             | EventKind::NodeBusy { node }
             | EventKind::NodeDown { node, .. }
-            | EventKind::NodeWanted { node, .. } => self.sight(std::iter::once(node)),
+            | EventKind::NodeWanted { node, .. } => self.observe(std::iter::once(node)),
             _ => {}
         }
     }
@@ -194,20 +194,20 @@ impl Ledger {
         }
     }
 
-    /// A planned start of the recording that was published, even if the stream tells no more of
-    /// it. What the stream tells is newer.
+    /// Restores a published planned start of the trace, which the stream may no longer contain. A
+    /// planned start in the stream is newer.
     pub fn recall_planned(&mut self, node: &NodeId, start: Timestamp) {
         self.planned.entry(node.clone()).or_insert(Some(start));
     }
 
-    /// Jumps ahead, once all that is known of before has been recalled: consumers may have seen
-    /// more events than the streams have kept, and no number is used twice.
+    /// Jumps ahead after the restoration: consumers may have seen more events than the streams have
+    /// kept, and no number is used twice.
     pub fn restart(&mut self) {
         self.skip_to(self.keeper.seq().saturating_add(RESTART_JUMP));
     }
 
-    /// Numbers go on after `seq`, if that is further: events up to it have been published, and
-    /// those that are missing here are lost.
+    /// Numbers go on after `seq`, if that is greater. Events up to it have been published; those
+    /// unknown to this ledger are lost.
     pub fn skip_to(&mut self, seq: u64) {
         if seq > self.keeper.seq() {
             let mut snapshot = self.keeper.to_snapshot(self.keeper.newest_at());
@@ -216,50 +216,50 @@ impl Ledger {
         }
     }
 
-    /// The newest moment of any event or snapshot.
+    /// Latest time of any event or snapshot.
     #[must_use]
     pub fn newest_at(&self) -> Timestamp {
         self.keeper.newest_at()
     }
 
-    /// The newest number given.
+    /// The newest number.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.keeper.seq()
     }
 
-    /// How many nodes are idle.
+    /// Number of idle nodes.
     #[must_use]
     pub fn idle(&self) -> usize {
         self.keeper.len()
     }
 
-    /// The full state, at `at`.
+    /// A snapshot of the full state, with time `at`.
     #[must_use]
     pub fn snapshot(&self, at: Timestamp) -> NodeEvent {
         self.keeper.to_snapshot(at)
     }
 
-    /// A hole of the recording opens. Nothing if that, or something newer, is known already.
+    /// A hole of the trace opens. `None` if this or a newer change of the node is known.
     pub fn open(&mut self, hole: &Hole) -> Option<NodeEvent> {
-        let said = self.keeper.idle_since(&hole.node) == Some(hole.since);
-        if said || self.keeper.is_late(&hole.node, hole.since) {
+        let known = self.keeper.idle_since(&hole.node) == Some(hole.since);
+        if known || self.keeper.is_late(&hole.node, hole.since) {
             return None;
         }
         let node = hole.node.clone();
         Some(self.number(hole.since, EventKind::NodeIdle { node }))
     }
 
-    /// A hole of the recording ends at `at`. Nothing if the node is not idle, or has become
-    /// idle at that very moment again.
+    /// A hole of the trace ends at `at`. `None` if the node is not idle, or became idle again at
+    /// the same time.
     pub fn close(&mut self, node: &NodeId, at: Timestamp) -> Option<NodeEvent> {
         self.keeper.idle_since(node).filter(|since| *since < at)?;
         let node = node.clone();
         Some(self.number(at, EventKind::NodeBusy { node }))
     }
 
-    /// The batch scheduler of the recording plans a start on an idle node at `at`, or withdraws
-    /// the plan. Nothing if that is known already, or the node is not idle.
+    /// At `at`, the batch scheduler of the trace plans a start on an idle node, or withdraws it.
+    /// `None` if this is known, or if the node is not idle.
     pub fn plan(
         &mut self,
         node: &NodeId,
@@ -283,11 +283,11 @@ impl Ledger {
         self.keeper.idle_since(node).is_some()
     }
 
-    /// Takes what an external program said; `now` is the cluster's time. One statement can be
-    /// several events (a snapshot), or none.
+    /// Takes an external event at cluster time `now`. An external snapshot may become several
+    /// events or none.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing was changed.
+    /// [`Refusal`]. The ledger is then unchanged.
     pub fn external(
         &mut self,
         event: &External,
@@ -315,7 +315,7 @@ impl Ledger {
             }
             EventKind::NodeWanted { node, deadline } => {
                 self.known(node)?;
-                // A wish is no history: one from a clock that is behind is heeded all the same.
+                // A request is no change of the past: it counts even if its clock is behind.
                 let late = self.keeper.is_late(node, at);
                 let at = if late { self.keeper.newest_at() } else { at };
                 let (node, deadline) = (node.clone(), (*deadline).max(at));
@@ -337,8 +337,8 @@ impl Ledger {
     }
 
     fn known(&self, node: &NodeId) -> Result<(), Refusal> {
-        let sighted = self.sighted.as_ref();
-        if self.keeper.knows(node) && sighted.is_none_or(|sighted| sighted.contains(node)) {
+        let observed = self.observed.as_ref();
+        if self.keeper.knows(node) && observed.is_none_or(|observed| observed.contains(node)) {
             Ok(())
         } else {
             Err(Refusal::UnknownNode { node: node.clone() })
@@ -364,14 +364,14 @@ impl Ledger {
         Ok(self.number(at, event.kind.clone()))
     }
 
-    /// Whether it is older than the restored snapshot, of a node that was not idle then, and perhaps
-    /// older than the taking of that node: an old word must not bring it back.
+    /// Whether an event of a node that was not idle in the restored snapshot may precede the end of
+    /// its hole. An old event must not reopen the hole.
     pub(crate) fn is_before_restart(&self, node: &NodeId, at: Timestamp) -> bool {
         let newest = self.past.get(node).copied().or(self.restored);
         self.keeper.state(node).is_none() && newest.is_some_and(|newest| at < newest)
     }
 
-    /// The events that lead from what is known to a full state.
+    /// Events that lead from the known state to a full state.
     fn differences(&mut self, idle: &[Hole], at: Timestamp) -> Result<Vec<NodeEvent>, Refusal> {
         for hole in idle {
             self.known(&hole.node)?;
@@ -389,8 +389,8 @@ impl Ledger {
             .map(|node| self.number(at, EventKind::NodeBusy { node }))
             .collect();
         for hole in idle {
-            // Only what is newer than the newest change of the node; a hole that the snapshot
-            // dates earlier than we do has begun when we last saw it taken.
+            // Only holes newer than the newest change of the node. A hole that the snapshot dates
+            // before that change has the time of the snapshot.
             let known_idle = self.keeper.idle_since(&hole.node).is_some();
             if known_idle
                 || self.keeper.is_late(&hole.node, at)

@@ -1,20 +1,23 @@
-//! Ingest: numbers what the main scheduler does. Events come from external programs, out of a
-//! recording, or from an adapter that asks or follows a living scheduler; they leave with numbers without gaps, and a full snapshot every few seconds.
+//! Ingest: numbers the events of the main scheduler.
 //!
-//! - [`ledger`]: numbering, refusing, remembering; no I/O
-//! - [`player`]: a recording in its three paces; no I/O
-//! - [`adapters`]: ask or follow a living scheduler
+//! Events come from external programs, from a trace, or from an adapter that polls or follows a
+//! live scheduler. Ingest publishes them with numbers without gaps, and a full snapshot every few
+//! seconds.
+//!
+//! - [`ledger`]: numbers, refuses and deduplicates events; no I/O
+//! - [`trace_source`]: a trace in its three paces; no I/O
+//! - [`adapters`]: poll or follow a live scheduler
 //! - [`shell`]: reads and writes the bus
 
 pub mod adapters;
 mod files;
 pub mod ledger;
 mod metrics;
-pub mod player;
 mod reconcile;
 mod recover;
 pub mod shell;
 mod takeover;
+pub mod trace_source;
 mod writer;
 
 pub use metrics::Metrics;

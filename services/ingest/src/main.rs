@@ -1,4 +1,4 @@
-//! The process `lacuna-ingest`.
+//! The service program `lacuna-ingest`.
 
 use std::process::ExitCode;
 

@@ -1,30 +1,30 @@
-//! What ingest counts.
+//! Metrics of ingest.
 
 use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
 use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge};
 
-/// What ingest counts.
+/// Metrics of ingest.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     /// Events published, by type.
     pub events: IntCounterVec,
-    /// External events, by what became of them.
+    /// External events, by outcome.
     pub external: IntCounterVec,
-    /// The newest event number.
+    /// Newest event number.
     pub seq: IntGauge,
-    /// Idle nodes.
+    /// Number of idle nodes.
     pub idle: IntGauge,
     /// Snapshots published.
     pub snapshots: IntCounter,
-    /// External events that wait.
+    /// External events that wait in the stream.
     pub pending: IntGauge,
-    /// Events that had to be published again.
+    /// Events that were published again.
     pub retries: IntCounter,
-    /// Recorded moments that are past and not yet published, as a time.
+    /// Seconds by which the trace is behind the cluster's time.
     pub lag: Gauge,
-    /// Steps of the recording.
+    /// Step of the trace.
     pub step: IntGauge,
-    /// From the arrival of an event until a stream keeps it.
+    /// Seconds from the arrival of an event until a stream keeps it.
     pub latency: Histogram,
 }
 
@@ -39,7 +39,7 @@ const TYPES: [&str; 7] = [
     "reservation",
 ];
 
-/// What can become of an external event.
+/// Outcomes of external events.
 const OUTCOMES: [&str; 7] = [
     "taken",
     "duplicate",
@@ -51,10 +51,10 @@ const OUTCOMES: [&str; 7] = [
 ];
 
 impl Metrics {
-    /// Registers all.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// If a name is taken.
+    /// If a name is already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let made = Self {
             events: metrics::counters(
@@ -66,7 +66,7 @@ impl Metrics {
             external: metrics::counters(
                 registry,
                 "lacuna_ingest_external_total",
-                "events of external programs, by what became of them",
+                "events of external programs, by outcome",
                 &["outcome"],
             )?,
             seq: metrics::gauge(registry, "lacuna_ingest_seq", "newest event number")?,
@@ -89,13 +89,13 @@ impl Metrics {
             lag: metrics::float_gauge(
                 registry,
                 "lacuna_ingest_lag_seconds",
-                "how far the recording is behind the cluster's time",
+                "seconds by which the trace is behind the cluster's time",
             )?,
-            step: metrics::gauge(registry, "lacuna_ingest_step", "step of the recording")?,
+            step: metrics::gauge(registry, "lacuna_ingest_step", "step of the trace")?,
             latency: metrics::histogram(
                 registry,
                 "lacuna_ingest_latency_seconds",
-                "from the arrival of an event until a stream keeps it",
+                "seconds from the arrival of an event until a stream keeps it",
                 &LATENCY_BOUNDS,
             )?,
         };

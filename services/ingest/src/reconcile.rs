@@ -1,76 +1,76 @@
-//! What an adapter has seen, compared with what the ledger knows.
+//! Reconciliation: an observation of an adapter, compared with the ledger, becomes events.
 
 use std::collections::BTreeSet;
 
 use lacuna_model::{EventKind, NodeEvent, NodeId, NodeState, Timestamp};
-use lacuna_schedlog::living::{Promise, Standing};
+use lacuna_scheduler::{NodeStatus, PlannedJob};
 
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// The events that lead from what is known to what has been seen at `at`. What is known to
-    /// have happened later holds, and so does what is said of nodes off the list.
+    /// Events that lead from the known state to an observation of moment `at`. Later events of a
+    /// node override the observation. Nodes outside the list of nodes are ignored.
     pub fn reconcile(
         &mut self,
-        nodes: &[(NodeId, Standing)],
-        promises: &[Promise],
+        nodes: &[(NodeId, NodeStatus)],
+        planned: &[PlannedJob],
         at: Timestamp,
     ) -> Vec<NodeEvent> {
-        self.sight(nodes.iter().map(|(node, _)| node));
+        self.observe(nodes.iter().map(|(node, _)| node));
         let mut events = Vec::new();
-        for (node, standing) in nodes {
-            if let Some(kind) = self.change_to(node, standing, at) {
+        for (node, status) in nodes {
+            if let Some(kind) = self.change_to(node, status, at) {
                 events.push(self.number(at, kind));
             }
         }
-        for promise in promises {
+        for planned in planned {
             let listed = |node: &&NodeId| self.keeper.knows(node);
-            let nodes: Vec<NodeId> = promise.nodes.iter().filter(listed).cloned().collect();
-            if nodes.is_empty() && !promise.nodes.is_empty() {
+            let nodes: Vec<NodeId> = planned.nodes.iter().filter(listed).cloned().collect();
+            if nodes.is_empty() && !planned.nodes.is_empty() {
                 continue;
             }
             let kind = EventKind::JobPlanned {
-                job: promise.job.clone(),
+                job: planned.job.clone(),
                 nodes,
-                start: promise.start,
+                start: planned.start,
             };
             events.push(self.number(at, kind));
         }
         events
     }
 
-    /// Idle nodes of which nothing was said.
+    /// Idle nodes that an observation does not list.
     #[must_use]
-    pub fn unseen(&self, nodes: &[(NodeId, Standing)]) -> Vec<NodeId> {
-        let said: BTreeSet<&NodeId> = nodes.iter().map(|(node, _)| node).collect();
+    pub fn unseen(&self, nodes: &[(NodeId, NodeStatus)]) -> Vec<NodeId> {
+        let listed: BTreeSet<&NodeId> = nodes.iter().map(|(node, _)| node).collect();
         let holes = self.keeper.holes().into_iter().map(|hole| hole.node);
-        holes.filter(|node| !said.contains(node)).collect()
+        holes.filter(|node| !listed.contains(node)).collect()
     }
 
-    fn change_to(&self, node: &NodeId, standing: &Standing, at: Timestamp) -> Option<EventKind> {
+    fn change_to(&self, node: &NodeId, status: &NodeStatus, at: Timestamp) -> Option<EventKind> {
         if !self.keeper.knows(node) || self.keeper.is_late(node, at) {
             return None;
         }
         let known = self.keeper.state(node);
         let node = node.clone();
-        match standing {
-            Standing::Hole => {
+        match status {
+            NodeStatus::Hole => {
                 let is_new = known != Some(NodeState::Idle) && !self.is_before_restart(&node, at);
                 is_new.then_some(EventKind::NodeIdle { node })
             }
-            // The scheduler has chosen already, so that there is no time left that is known.
-            Standing::Wanted { since } => {
+            // The scheduler preempts already, so the deadline has passed.
+            NodeStatus::Wanted { since } => {
                 (known == Some(NodeState::Idle)).then_some(EventKind::NodeWanted {
                     node,
                     deadline: (*since).max(at),
                 })
             }
-            // Of a node that nobody has heard of it matters only when it is idle.
-            Standing::Taken => {
+            // A node that is not known yet matters only once it is idle.
+            NodeStatus::Taken => {
                 let was = matches!(known, Some(NodeState::Idle | NodeState::Down));
                 was.then_some(EventKind::NodeBusy { node })
             }
-            Standing::Unusable { reason } => {
+            NodeStatus::Unusable { reason } => {
                 let was = matches!(known, Some(NodeState::Idle | NodeState::Busy));
                 let reason = reason.clone();
                 was.then_some(EventKind::NodeDown { node, reason })

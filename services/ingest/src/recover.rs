@@ -1,5 +1,4 @@
-//! What was published before a restart: the newest snapshot, the events after it, the newest
-//! tick.
+//! Recovery after a restart: the newest snapshot, the events after it, the newest tick.
 
 use std::time::Duration;
 
@@ -11,27 +10,27 @@ use lacuna_wire::msg::Clock;
 
 use crate::ledger::Ledger;
 
-/// How long to wait for the events after the snapshot; they are in the stream already.
+/// Wait for the events after the snapshot, which are already in the stream.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// So many events of another ingest, on its way out, may stand between and behind ours.
+/// Events that another, ending ingest may write between and behind ours.
 const SLACK: u64 = 1024;
 
-/// So many events of before the snapshot are read again: words that the bus has kept and that no
-/// ingest has numbered yet are judged by them, and are not lost because they are old by now.
+/// Events before the snapshot that are read again. By them, external events that wait unnumbered on
+/// the bus are judged, so that they are not refused as old.
 const LOOK_BACK: u64 = 4096;
 
-/// What was found besides the state.
+/// Findings of the recovery besides the ledger.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// The newest tick.
     pub clock: Option<Clock>,
-    /// The sequence number, in the stream, of the newest event; 0 if there is none.
+    /// Sequence number of the newest event in the stream; 0 without events.
     pub newest: u64,
 }
 
-/// Brings an empty ledger to where the last process was, by its newest snapshot and the events
-/// after it, and its numbers well beyond those, and beyond `floor`.
+/// Restores the state of the process before into an empty ledger, from the newest snapshot and the
+/// events after it. Numbers then go on well beyond those events and beyond `floor`.
 ///
 /// # Errors
 /// [`BusError`] if the streams cannot be read.
@@ -50,8 +49,8 @@ pub(crate) async fn recover(
     let last = bus.last(&subject).await?;
     let mut newest = from;
     if let Some(last) = &last {
-        // The last in the stream need not have the greatest number: an ingest on its way out may
-        // have written behind its successor.
+        // The last event of the stream need not have the greatest number: an ending ingest may
+        // write behind its successor.
         let many = last.message.seq.saturating_sub(from);
         let many = many.saturating_add(SLACK + LOOK_BACK);
         let mut events = bus.follow(&subject, Start::Newest(many)).await?;
@@ -67,7 +66,7 @@ pub(crate) async fn recover(
                 ledger.recall_past(&event.message);
             }
             if seq > from && seq > ledger.seq().saturating_add(RESTART_JUMP) {
-                // Between them ingest had started anew; its snapshot is lost.
+                // Ingest restarted between the two events, and its snapshot is lost.
                 ledger.skip_to(seq - 1);
             }
             let known = seq <= ledger.seq();
@@ -90,7 +89,7 @@ pub(crate) async fn recover(
             known,
             seq = ledger.seq(),
             idle = ledger.idle(),
-            "going on where we were"
+            "state restored, going on"
         );
     }
     let newest = last.map_or(0, |e| e.sequence);

@@ -1,4 +1,4 @@
-//! The shell: bus and clock in, ledger and player, bus out.
+//! The shell of ingest: reads the bus and the clock, calls ledger and trace source, publishes.
 
 use std::time::Duration;
 
@@ -14,31 +14,31 @@ use lacuna_wire::{address, external};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::adapters::{self, Kept, Sighting};
+use crate::adapters::{self, Observation, Receipt};
 use crate::files::read_files;
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
-use crate::player::{Out, Player};
+use crate::trace_source::{Message, TraceSource};
 use crate::takeover::{Begun, PAUSE, cause_of, take_over};
 use crate::writer::Writer;
 
 /// Messages of external programs taken at once.
 const BATCH: usize = 512;
 
-/// Recorded moments published at once.
-const MOMENTS: usize = 64;
+/// Batches of the trace published at once.
+const BATCHES: usize = 64;
 
-/// A tick that has found no answer is repeated this often: the answer may be lost.
+/// A tick without an answer is repeated after this time, since the answer may be lost.
 const REPEAT: Duration = Duration::from_secs(1);
 
-/// So often a snapshot is tried, before the next is waited for.
+/// Attempts to write a snapshot, before the time of the next one.
 const ATTEMPTS: u32 = 3;
 
 /// Runs until shutdown.
 ///
 /// # Errors
-/// If the recording or the list of nodes cannot be read, another ingest starts for this cluster
-/// ([`Superseded`]), or the bus is closed for good.
+/// If the trace or the list of nodes cannot be read, if another ingest starts for this cluster
+/// ([`Superseded`]), or if the bus is closed for good.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
 }
@@ -57,25 +57,26 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let mut empty = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
     if !any_node {
         tracing::info!(
-            "external events may name no nodes but those that the scheduler's adapter has seen: the \
-             cluster is secured, and there is no ingest.nodes_file (ingest.any_node = true admits all)"
+            "external events may name only nodes that the scheduler's adapter has observed: the \
+             cluster is secured and has no ingest.nodes_file (ingest.any_node = true admits all \
+             nodes)"
         );
-        empty.believe_only_sighted();
+        empty.restrict_to_observed();
     }
     let Some(begun) = take_over(&ctx, &empty, recorded.as_ref(), &metrics).await? else {
         return Ok(());
     };
     drop(recorded);
     let mut shell = Shell::new(&ctx, begun, metrics).await?;
-    let first = match &mut shell.player {
-        Some(player) => player.start(&mut shell.ledger),
-        None => vec![Out::Tick(real_time(&shell.ledger))],
+    let first = match &mut shell.source {
+        Some(source) => source.start(&mut shell.ledger),
+        None => vec![Message::Tick(real_time(&shell.ledger))],
     };
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
     let mut queue = ctx.bus.queue(&incoming).await?;
-    let mut sightings = adapters::start(&ctx, &listed)?;
-    go_on(&ctx, &alive, &mut shell, &mut queue, &mut sightings).await
+    let mut observations = adapters::start(&ctx, &listed)?;
+    go_on(&ctx, &alive, &mut shell, &mut queue, &mut observations).await
 }
 
 /// The loop.
@@ -84,7 +85,7 @@ async fn go_on(
     alive: &HealthCheck,
     shell: &mut Shell,
     queue: &mut Queue,
-    sightings: &mut Option<mpsc::Receiver<Sighting>>,
+    observations: &mut Option<mpsc::Receiver<Observation>>,
 ) -> Result<(), ServiceError> {
     let snapshot = address::snapshot(&ctx.cluster);
     let mut others = ctx.bus.follow(&snapshot, Start::Last).await?;
@@ -93,13 +94,13 @@ async fn go_on(
     let mut repeats = tokio::time::interval(REPEAT);
     let mut link = ctx.bus.link();
     let mut generation = link.seen().generation;
-    // The newest external event that is done with. It leaves the queue when a snapshot that is on
-    // the disk has it: the stream of events is written behind.
+    // The newest external event whose events are stored. It leaves the queue once a snapshot on the
+    // disk contains its effect, since the stream of events is written to the disk later.
     let mut done: Option<Delivery> = None;
     loop {
         alive.ok();
         let due = shell.wait();
-        // The rarest first, so that none has to wait for good.
+        // The rarest branch is first, so that none starves.
         tokio::select! {
             biased;
             () = ctx.shutdown.cancelled() => return Ok(()),
@@ -119,7 +120,7 @@ async fn go_on(
             }
             _ = snapshots.tick() => shell.snapshot(queue, &mut done).await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
-            Some(sighting) = seen(sightings) => shell.sighted(sighting).await,
+            Some(observation) = observed(observations) => shell.observe(observation).await,
             () = due => shell.play().await,
             delivery = queue.next() => {
                 let mut batch = vec![delivery?];
@@ -134,10 +135,10 @@ async fn go_on(
     }
 }
 
-/// What the adapter has seen next; nothing, for ever, without one.
-async fn seen(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighting> {
-    match sightings {
-        Some(sightings) => sightings.recv().await,
+/// The next observation of the adapter; pending forever without an adapter.
+async fn observed(observations: &mut Option<mpsc::Receiver<Observation>>) -> Option<Observation> {
+    match observations {
+        Some(observations) => observations.recv().await,
         None => std::future::pending().await,
     }
 }
@@ -147,14 +148,14 @@ pub(crate) struct Shell {
     writer: Writer,
     stop: CancellationToken,
     ledger: Ledger,
-    player: Option<Player>,
+    source: Option<TraceSource>,
     metrics: Metrics,
     settled: Subscription<Settled>,
-    /// The newest tick published.
+    /// The newest published tick.
     clock: Option<Clock>,
-    /// The correlation of the newest event.
+    /// Correlation id of the newest event.
     newest: String,
-    /// Whether external events wait that have not been read.
+    /// Whether unread external events wait.
     backlog: bool,
 }
 
@@ -166,7 +167,7 @@ impl Shell {
             writer: begun.writer,
             stop: ctx.shutdown.clone(),
             ledger: begun.ledger,
-            player: begun.player,
+            source: begun.source,
             metrics,
             clock: None,
             newest: String::new(),
@@ -174,14 +175,14 @@ impl Shell {
         })
     }
 
-    /// The cluster's time now.
+    /// The present cluster time.
     fn now(&self) -> Timestamp {
         clock::at(self.clock.as_ref(), clock::wall())
     }
 
-    /// Waits until the recording has something to say by time; for ever if it has not.
+    /// Waits until the trace has messages by time; forever without such a trace.
     fn wait(&self) -> impl Future<Output = ()> + use<> {
-        let due = self.player.as_ref().and_then(Player::due);
+        let due = self.source.as_ref().and_then(TraceSource::due);
         let rate = match self.clock.as_ref().map(|c| c.pace) {
             Some(Pace::Scaled { rate, .. }) => rate,
             _ => 1.0,
@@ -190,7 +191,7 @@ impl Shell {
         async move {
             match left {
                 Some(seconds) => {
-                    // Clocks go by milliseconds; a little late is better than a loop.
+                    // Clocks have milliseconds. Waking late is better than a busy loop.
                     let wait = Duration::from_secs_f64(seconds.min(3600.0));
                     tokio::time::sleep(wait + Duration::from_millis(1)).await;
                 }
@@ -201,35 +202,34 @@ impl Shell {
 
     async fn play(&mut self) {
         let now = self.now();
-        let Some(player) = &mut self.player else {
+        let Some(source) = &mut self.source else {
             return;
         };
-        let lag = player.due().map_or(0.0, |due| now.since(due).as_secs_f64());
+        let lag = source.due().map_or(0.0, |due| now.since(due).as_secs_f64());
         self.metrics.lag.set(lag.max(0.0));
-        let out = player.poll(now, MOMENTS, &mut self.ledger);
+        let out = source.poll(now, BATCHES, &mut self.ledger);
         self.publish(out, "", Stopwatch::start()).await;
     }
 
     async fn settle(&mut self, answer: &Settled) {
-        let Some(player) = &mut self.player else {
+        let Some(source) = &mut self.source else {
             return;
         };
-        let out = player.settled(answer, &mut self.ledger);
+        let out = source.settled(answer, &mut self.ledger);
         self.publish(out, "", Stopwatch::start()).await;
     }
 
-    /// Takes what external programs said; `last` if no more has come. Gives whether they are done
-    /// with: when all that came of them is kept by a stream, so that a crash before repeats them
-    /// and nothing is lost.
+    /// Takes external messages; `last`: no more have arrived. Returns whether a stream keeps all
+    /// their events. A crash before that repeats the messages, so none is lost.
     ///
     /// # Errors
-    /// If a later ingest writes: then nothing is done with, and comes again to that one.
+    /// If a later ingest writes. The messages then stay in the queue for that ingest.
     async fn external(&mut self, batch: &[Delivery], last: bool) -> Result<bool, ServiceError> {
         let wall = clock::wall();
         let mut events = Vec::new();
         for delivery in batch {
-            // Without a time of its own an event counts as of its arrival at the server, so that
-            // one that comes again is not taken for newer than those that have overtaken it.
+            // An event without a time has the time of its arrival at the server. So a repeated
+            // event does not count as newer than events that have overtaken it.
             let now = clock::at(self.clock.as_ref(), delivery.stored.min(wall));
             for part in external::read_all(delivery.headers(), delivery.payload()) {
                 let outcome = self.take(&part, now, delivery.subject(), &mut events);
@@ -244,7 +244,7 @@ impl Shell {
             if error.is::<Superseded>() {
                 return Err(error);
             }
-            tracing::warn!(%error, "the queue keeps these events until those after them are stored");
+            tracing::warn!(%error, "the queue keeps these events until later ones are stored");
             return Ok(false);
         }
         for delivery in batch {
@@ -258,7 +258,7 @@ impl Shell {
         Ok(true)
     }
 
-    /// Takes one event of another program, or buries it; gives what became of it, as a label.
+    /// Takes one external event, or dead-letters it. Returns its outcome as a label.
     fn take(
         &mut self,
         part: &external::Part<'_>,
@@ -282,29 +282,29 @@ impl Shell {
         label
     }
 
-    /// Publishes what an adapter has seen and nobody knew.
-    async fn sighted(&mut self, sighting: Sighting) {
-        let Sighting {
+    /// Publishes the events that follow from an observation.
+    async fn observe(&mut self, observation: Observation) {
+        let Observation {
             at,
             nodes,
-            promises,
+            planned,
             done,
-        } = sighting;
+        } = observation;
         let unseen = self.ledger.unseen(&nodes);
-        let events = self.ledger.reconcile(&nodes, &promises, at);
+        let events = self.ledger.reconcile(&nodes, &planned, at);
         let events: Vec<_> = events.into_iter().map(|e| (e, String::new())).collect();
         let stored = self.store(&events).await;
-        // An adapter that has ended need not know.
-        let _ = done.send(Kept { stored, unseen });
+        // An adapter that has ended needs no receipt.
+        let _ = done.send(Receipt { stored, unseen });
     }
 
-    /// Publishes in order: events first reach their stream, then the tick that follows them.
-    async fn publish(&mut self, out: Vec<Out>, correlation: &str, since: Stopwatch) {
+    /// Publishes in order: events reach their stream before the tick that follows them.
+    async fn publish(&mut self, out: Vec<Message>, correlation: &str, since: Stopwatch) {
         let mut events = Vec::new();
         for message in out {
             match message {
-                Out::Event(event) => events.push((event, correlation.to_owned())),
-                Out::Tick(tick) => {
+                Message::Event(event) => events.push((event, correlation.to_owned())),
+                Message::Tick(tick) => {
                     self.store(&std::mem::take(&mut events)).await;
                     self.tick(tick).await;
                 }
@@ -316,8 +316,8 @@ impl Shell {
         }
     }
 
-    /// Stores events, again and again until all are kept, or it is to stop; gives whether all
-    /// are kept. The same number twice is no harm.
+    /// Stores events, with retries until all are stored or the service stops. Returns whether all
+    /// are stored. A repeated number is harmless.
     async fn store(&mut self, events: &[(NodeEvent, String)]) -> bool {
         let subject = address::event(self.bus.cluster());
         let mut left: Vec<&(NodeEvent, String)> = events.iter().collect();
@@ -378,10 +378,11 @@ impl Shell {
             .step
             .set(i64::try_from(tick.step).unwrap_or(i64::MAX));
         if tick.ended {
-            tracing::info!(seq = tick.events_upto, "the recording has ended");
+            tracing::info!(seq = tick.events_upto, "the trace has ended");
         }
         let subject = address::clock(self.bus.cluster());
-        // Unacknowledged: it is repeated until it is answered, and after every reconnection.
+        // Without acknowledgement: a tick is repeated until its answer, and after each
+        // reconnection.
         match self.bus.store_later(&subject, &tick, "").await {
             Ok(ack) => drop(ack),
             Err(error) => tracing::warn!(%error, "tick not sent"),
@@ -395,9 +396,9 @@ impl Shell {
         }
     }
 
-    /// In lock step, a tick without an answer is said again.
+    /// In lock step, repeats a tick without an answer.
     async fn repeat_unanswered(&mut self) {
-        let waiting = self.player.as_ref().is_some_and(|p| !p.ended());
+        let waiting = self.source.as_ref().is_some_and(|p| !p.ended());
         if waiting
             && self
                 .clock
@@ -408,7 +409,7 @@ impl Shell {
         }
     }
 
-    /// Publishes the full state. If that fails, a later one repairs it.
+    /// Publishes a snapshot. If that fails, a later one repairs it.
     ///
     /// # Errors
     /// If a later ingest writes.
@@ -418,15 +419,15 @@ impl Shell {
         done: &mut Option<Delivery>,
     ) -> Result<(), ServiceError> {
         if !self.bus.connected() {
-            // The reconnection brings the next.
+            // The reconnection publishes the next one.
             return Ok(());
         }
         let now = self.now();
-        // A snapshot must not claim a time whose events are still to come.
+        // A snapshot must not have a time whose events are still to come.
         let behind = self
-            .player
+            .source
             .as_ref()
-            .and_then(Player::due)
+            .and_then(TraceSource::due)
             .is_some_and(|due| due <= now)
             || self.backlog;
         let at = if behind || self.clock.is_none() {
@@ -446,7 +447,7 @@ impl Shell {
                     return Ok(());
                 }
                 Err(error) if error.is::<Superseded>() => return Err(error),
-                // After a reconnection the server may not have all its streams yet.
+                // After a reconnection, the server may lack some of its streams for a while.
                 Err(error) => tracing::warn!(%error, "snapshot not kept"),
             }
             self.metrics.retries.inc();
@@ -456,7 +457,7 @@ impl Shell {
     }
 }
 
-/// Without a recording, the cluster's time is the wall clock's.
+/// The tick of a cluster without a trace, whose time is that of the wall clock.
 fn real_time(ledger: &Ledger) -> Clock {
     Clock {
         now: clock::wall(),

@@ -1,33 +1,32 @@
-//! One ingest at a time: snapshots are written by compare-and-set, and their numbers say which of
-//! two processes goes on.
+//! One ingest at a time: snapshots are written by compare-and-set, and their numbers decide which
+//! of two processes goes on.
 //!
-//! The start of an ingest jumps far ahead in its numbers. Of two snapshots by different processes,
-//! the one with the greater number is of the process that started later, and that process goes on.
-//! The other finds it when it writes a snapshot, hears of one, or looks before it acknowledges
-//! external events, and ends with exit code 75. The ended process writes no snapshot after the
-//! other's first. Its last events have smaller numbers than that snapshot, so consumers that have
-//! it ignore them. A snapshot with a smaller number is not another's work: the server has lost its
-//! newest writes.
+//! An ingest jumps far ahead in its numbers at its start. Of two snapshots by different processes,
+//! the greater number belongs to the process that started later, and that process goes on. The
+//! other process finds that snapshot when it writes one, receives one, or looks before it
+//! acknowledges external events. It then ends with exit code 75, and writes no further snapshot.
+//! Its last events have smaller numbers than that snapshot, so consumers ignore them. A snapshot
+//! with a smaller number than ours means that the server has lost its newest writes.
 
 use lacuna_model::NodeEvent;
 use lacuna_runtime::{Bus, BusError, Received, ServiceError, Superseded};
 use lacuna_wire::address;
 
-/// Writes snapshots, and watches that nobody else does.
+/// Writes snapshots, and detects another writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     bus: Bus,
-    /// The sequence number, in the stream, of the newest snapshot known.
+    /// Sequence number of the newest known snapshot in the stream.
     newest: u64,
 }
 
 impl Writer {
-    /// Nothing is known yet.
+    /// A writer that knows no snapshot yet.
     pub(crate) fn new(bus: Bus) -> Self {
         Self { bus, newest: 0 }
     }
 
-    /// The newest snapshot kept, whoever wrote it. The next write is meant to follow it.
+    /// Reads the newest stored snapshot, of any writer. The next write must follow it.
     ///
     /// # Errors
     /// [`BusError`] if the stream cannot be read.
@@ -40,11 +39,11 @@ impl Writer {
         Ok(newest.understood())
     }
 
-    /// Writes a snapshot after the newest known.
+    /// Writes a snapshot after the newest known one.
     ///
     /// # Errors
-    /// [`BusError::Conflict`] if another one has been written; else [`BusError`] if it may not
-    /// have been kept.
+    /// [`BusError::Conflict`] if another snapshot has been written; another [`BusError`] if this
+    /// one may not be stored.
     pub(crate) async fn write(
         &mut self,
         snapshot: &NodeEvent,
@@ -56,7 +55,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a snapshot, whatever the server has lost meanwhile.
+    /// Writes a snapshot, even if the server has lost the one before.
     ///
     /// # Errors
     /// [`Superseded`] if a later ingest writes, else [`BusError`].
@@ -74,7 +73,7 @@ impl Writer {
         }
     }
 
-    /// Looks whether this process, whose newest number is `seq`, is still the one that writes.
+    /// Checks that this process, whose newest number is `seq`, is still the writer.
     ///
     /// # Errors
     /// [`Superseded`] if a later ingest writes, else [`BusError`].
@@ -85,10 +84,10 @@ impl Writer {
         }
     }
 
-    /// Judges a snapshot that has been heard.
+    /// Checks a snapshot that has been received.
     ///
     /// # Errors
-    /// [`Superseded`] if it is of a later ingest.
+    /// [`Superseded`] if a later ingest wrote it.
     pub(crate) fn heard(&self, last: &Received<NodeEvent>, seq: u64) -> Result<(), Superseded> {
         let (sender, own) = (Bus::sender(&last.envelope), self.bus.instance());
         if sender != own && (last.message.seq, sender) > (seq, own) {

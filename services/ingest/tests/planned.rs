@@ -1,4 +1,4 @@
-//! Planned starts of a recording: what the player's consumers know is what the replay knows.
+//! Planned starts of a trace: consumers of the trace source know the same as the replay.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,15 +9,15 @@
 use std::collections::BTreeMap;
 
 use lacuna_ingest_service::ledger::Ledger;
-use lacuna_ingest_service::player::{Out, Player, Tape};
+use lacuna_ingest_service::trace_source::{self, Message, TraceSource};
 use lacuna_model::{HoleRecord, NodeEvent, PlannedStart, Span, Timestamp};
-use lacuna_schedlog::{Window, moments};
 use lacuna_sim::{Recording as _, Trace};
 use lacuna_timeline::workload::generated_trace;
 use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
+use lacuna_trace::{Window, event_batches};
 use lacuna_wire::msg::{Clock, Pace, Settled};
 
-/// So many events of before a snapshot does a restart read here: fewer than some moments have.
+/// A restart reads this many events before a snapshot, here fewer than some batches have.
 const LOOK_BACK: usize = 6;
 
 const SEED: u64 = 7;
@@ -61,9 +61,14 @@ fn replayed(
     states
 }
 
-fn tape(holes: &[HoleRecord], planned: &[PlannedStart], window: Window, pace: Pace) -> Tape {
-    Tape {
-        moments: moments(holes, planned, None, window),
+fn input(
+    holes: &[HoleRecord],
+    planned: &[PlannedStart],
+    window: Window,
+    pace: Pace,
+) -> trace_source::Trace {
+    trace_source::Trace {
+        batches: event_batches(holes, planned, None, window),
         end: window.end.unwrap(),
         pace,
         recording: "this".to_owned(),
@@ -93,17 +98,17 @@ impl Consumer {
         }
     }
 
-    fn hear(&mut self, out: &[Out]) {
+    fn take(&mut self, out: &[Message]) {
         for message in out {
             match message {
-                Out::Event(event) => {
+                Message::Event(event) => {
                     self.keeper.step(event);
                     self.events.push(event.clone());
                 }
-                Out::Tick(tick) if tick.complete => {
+                Message::Tick(tick) if tick.complete => {
                     self.states.insert(tick.now, self.known());
                 }
-                Out::Tick(_) => {}
+                Message::Tick(_) => {}
             }
         }
     }
@@ -150,12 +155,12 @@ fn in_lock_step_consumers_know_at_each_moment_what_the_replay_knows() {
     let (holes, planned, window) = machine();
     let mut consumer = Consumer::new();
     let mut ledger = ledger();
-    let tape = tape(&holes, &planned, window, Pace::LockStep);
-    let mut player = Player::begin(tape, None, &mut ledger);
-    consumer.hear(&player.start(&mut ledger));
-    while !player.ended() {
-        let answer = answer(&player.clock());
-        consumer.hear(&player.settled(&answer, &mut ledger));
+    let input = input(&holes, &planned, window, Pace::LockStep);
+    let mut source = TraceSource::begin(input, None, &mut ledger);
+    consumer.take(&source.start(&mut ledger));
+    while !source.ended() {
+        let answer = answer(&source.clock());
+        consumer.take(&source.settled(&answer, &mut ledger));
     }
     agree(&consumer, &replayed(&holes, &planned, window));
 }
@@ -169,11 +174,11 @@ fn by_time_consumers_know_after_each_moment_what_the_replay_knows() {
         rate: 600.0,
         wall_at: Timestamp::default(),
     };
-    let tape = tape(&holes, &planned, window, pace);
-    let mut player = Player::begin(tape, None, &mut ledger);
-    consumer.hear(&player.start(&mut ledger));
-    while let Some(due) = player.due() {
-        consumer.hear(&player.poll(due, 1, &mut ledger));
+    let input = input(&holes, &planned, window, pace);
+    let mut source = TraceSource::begin(input, None, &mut ledger);
+    consumer.take(&source.start(&mut ledger));
+    while let Some(due) = source.due() {
+        consumer.take(&source.poll(due, 1, &mut ledger));
         consumer.states.insert(due, consumer.known());
     }
     agree(&consumer, &replayed(&holes, &planned, window));
@@ -184,11 +189,11 @@ fn restarts_of_ingest_change_nothing_of_what_consumers_know() {
     let (holes, planned, window) = machine();
     let mut consumer = Consumer::new();
     let mut ledger = ledger();
-    let tape = tape(&holes, &planned, window, Pace::LockStep);
-    let mut player = Player::begin(tape.clone(), None, &mut ledger);
+    let input = input(&holes, &planned, window, Pace::LockStep);
+    let mut source = TraceSource::begin(input.clone(), None, &mut ledger);
     let mut newest = ledger.snapshot(ledger.newest_at());
     let mut tick = None;
-    let mut out = player.start(&mut ledger);
+    let mut out = source.start(&mut ledger);
     let (mut batch, mut restarts) = (0_usize, 0);
     loop {
         batch += 1;
@@ -198,10 +203,10 @@ fn restarts_of_ingest_change_nothing_of_what_consumers_know() {
             let sent = (batch / 5) % (out.len() + 1);
             out.truncate(sent);
         }
-        consumer.hear(&out);
+        consumer.take(&out);
         let mut ticks = out.iter().filter_map(|out| match out {
-            Out::Tick(tick) => Some(tick.clone()),
-            Out::Event(_) => None,
+            Message::Tick(tick) => Some(tick.clone()),
+            Message::Event(_) => None,
         });
         tick = ticks.next_back().or(tick);
         if dies {
@@ -216,21 +221,21 @@ fn restarts_of_ingest_change_nothing_of_what_consumers_know() {
                 next.recall(event);
             }
             next.restart();
-            player = Player::begin(tape.clone(), tick.clone(), &mut next);
+            source = TraceSource::begin(input.clone(), tick.clone(), &mut next);
             ledger = next;
             newest = ledger.snapshot(ledger.newest_at());
             consumer.keeper.step(&newest);
-            out = player.start(&mut ledger);
+            out = source.start(&mut ledger);
             continue;
         }
         if batch.is_multiple_of(3) {
             newest = ledger.snapshot(ledger.newest_at());
         }
-        if player.ended() {
+        if source.ended() {
             break;
         }
-        let answer = answer(&player.clock());
-        out = player.settled(&answer, &mut ledger);
+        let answer = answer(&source.clock());
+        out = source.settled(&answer, &mut ledger);
     }
     println!("{restarts} restarts");
     assert!(restarts > 100 && ledger.seq() > 100 * RESTART_JUMP);

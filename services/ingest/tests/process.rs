@@ -1,4 +1,4 @@
-//! The process: what it says and how it exits when something is wrong, and how it stops.
+//! The process: messages and exit codes of faults, and its stop.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -20,19 +20,19 @@ fn ended(args: &[&str]) -> (i32, String) {
     (status.code().unwrap(), text)
 }
 
-/// Starts it, and reads its log up to a line that holds `mark`.
+/// Starts the process, and reads its log up to a line with `mark`.
 fn started(command: &mut Command, mark: &str) -> (Child, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while log.read_line(&mut said).unwrap() > 0 && !said.contains(mark) {}
-    assert!(said.contains(mark), "{said}");
+    let mut lines = String::new();
+    while log.read_line(&mut lines).unwrap() > 0 && !lines.contains(mark) {}
+    assert!(lines.contains(mark), "{lines}");
     // Keep reading, so that the process never waits for us.
     std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
-    (child, said)
+    (child, lines)
 }
 
-/// What the process with this log answers to `GET path`.
+/// Answer of the process with this log to `GET path`.
 fn get(log: &str, path: &str) -> String {
     let line = log.lines().find(|l| l.contains("listening")).unwrap();
     let address = line.split("address=").nth(1).unwrap().trim();
@@ -83,7 +83,7 @@ fn a_busy_port_exits_64_and_no_server_exits_69() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("lacuna.toml");
     std::fs::write(&path, "[bus]\nconnect_limit = \"300ms\"\n").unwrap();
-    // No program is given this port by the system.
+    // The system gives this port to no program.
     let url = "nats://127.0.0.1:1";
     let config = path.to_str().unwrap();
     let args = ["--config", config, "--nats", url, "--listen", "127.0.0.1:0"];
@@ -111,31 +111,31 @@ fn a_process_is_healthy_until_its_parent_is_gone() {
 }
 
 #[test]
-fn it_can_be_stopped_when_nobody_reads_its_log_and_the_server_is_gone() {
+fn it_stops_with_an_unread_log_and_without_the_server() {
     let nats = TestNats::start();
     let url = nats.url();
     let mut command = ingest(&["--nats", &url, "--listen", "127.0.0.1:0"]);
     command.env("LACUNA_PARENT_PIPE", "1").stdin(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while log.read_line(&mut said).unwrap() > 0 && !said.contains("ready") {}
+    let mut lines = String::new();
+    while log.read_line(&mut lines).unwrap() > 0 && !lines.contains("ready") {}
     drop(log);
     drop(nats);
     let connected = |count| format!("lacuna_bus_connected {count}");
     let noticed = (0..200).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
-        get(&said, "/metrics").contains(&connected(0))
+        get(&lines, "/metrics").contains(&connected(0))
     });
     assert!(noticed, "it does not notice that the server is gone");
     drop(child.stdin.take());
-    // 70: without a server it may not get done what it still had to do.
+    // 70: without a server, its last messages may not be sent.
     let code = child.wait().unwrap().code();
     assert!(matches!(code, Some(0 | 70)), "{code:?}");
 }
 
 #[test]
-fn a_malformed_recording_exits_64_and_names_file_line_and_column() {
+fn a_malformed_trace_exits_64_and_names_file_line_and_column() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
     let holes = dir.path().join("holes.csv");
@@ -161,7 +161,7 @@ fn a_malformed_recording_exits_64_and_names_file_line_and_column() {
 }
 
 #[test]
-fn the_later_of_two_stands_by_until_the_earlier_is_gone() {
+fn the_later_of_two_is_standby_until_the_earlier_is_gone() {
     let nats = TestNats::start();
     let url = nats.url();
     let args = ["--nats", &url, "--listen", "127.0.0.1:0"];

@@ -33,7 +33,7 @@ fn cluster() -> ClusterId {
 }
 
 async fn start(nats: &TestNats, mut config: Config) -> (CancellationToken, Running) {
-    // Some tests say what is to come, so that no snapshot makes it late.
+    // Some tests send events of the future, so that no snapshot makes them late.
     config.ingest.max_ahead = Span::from_secs(300);
     let bus = connect(nats, &cluster(), "ingest").await;
     let shutdown = CancellationToken::new();
@@ -47,8 +47,8 @@ async fn start(nats: &TestNats, mut config: Config) -> (CancellationToken, Runni
         tasks: Tasks::new(shutdown.clone()),
         shutdown: shutdown.clone(),
     };
-    // A service takes its connection with it: one that is left repeats its states to a server that
-    // comes back, after the next one has said newer ones.
+    // A service closes its connection. An open connection would repeat its states to a restarted
+    // server, after newer states of the next service.
     let own = ctx.bus.clone();
     let running = tokio::spawn(async move {
         let ended = run(ctx, NoArgs {}).await;
@@ -77,7 +77,7 @@ fn seconds(at: Timestamp) -> i64 {
 const HOLES: &str = "node,idle_from,idle_until,censored\n\
     a,90,110,0\nb,100,200,1\nc,110,120,0\nc,120,140,0\na,150,160,0\n";
 
-/// A recording in a folder of its own.
+/// A trace in a folder of its own.
 fn recording(dir: &Path, pace: RecordingPace, rate: f64) -> Config {
     let path = dir.join("holes.csv");
     std::fs::File::create(&path)
@@ -98,7 +98,7 @@ fn recording(dir: &Path, pace: RecordingPace, rate: f64) -> Config {
     config
 }
 
-fn told(events: &[NodeEvent]) -> Vec<String> {
+fn texts(events: &[NodeEvent]) -> Vec<String> {
     let one = |e: &NodeEvent| match &e.kind {
         EventKind::NodeIdle { node } => format!("{} {} +{node}", e.seq, e.at.unix_seconds()),
         EventKind::NodeBusy { node } => format!("{} {} -{node}", e.seq, e.at.unix_seconds()),
@@ -113,7 +113,7 @@ const PLAYED: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn external_events_are_numbered_once_whatever_comes() {
+async fn external_events_are_numbered_once() {
     let mut nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let mut events = bus
@@ -161,7 +161,7 @@ async fn external_events_are_numbered_once_whatever_comes() {
     assert_eq!(first.envelope.correlation, "x1");
     let second = next(&mut events).await;
     assert_eq!(
-        told(&[first.message, second.message]),
+        texts(&[first.message, second.message]),
         ["1 100 +n.1", "2 130 -n.1"]
     );
     let reasons = [next(&mut dead).await, next(&mut dead).await].map(|d| d.message.reason);
@@ -175,14 +175,14 @@ async fn external_events_are_numbered_once_whatever_comes() {
     );
     stop.cancel();
     running.await.unwrap().unwrap();
-    // Numbers go on after a restart of ingest and of the server. What the server has buffered
-    // reaches its file within some milliseconds.
+    // Numbers go on after a restart of ingest and of the server. Buffered writes of the server
+    // reach its file within some milliseconds.
     tokio::time::sleep(Duration::from_millis(500)).await;
     nats.kill();
     nats.restart();
     let (stop, running) = start(&nats, Config::default()).await;
     let waiting = Stopwatch::start();
-    // After all that was said before, whatever part of a second has passed.
+    // Later than all earlier events, in whole seconds.
     let now = seconds(wall()) + 1;
     let body = format!(r#"{{"type":"node.idle","node":"n.2","time":{now}}}"#);
     let subject = address::incoming_from(&cluster(), "test");
@@ -196,15 +196,15 @@ async fn external_events_are_numbered_once_whatever_comes() {
     {
         assert!(waiting.seconds() < 20.0);
     }
-    // No number is used twice, even if the newest had been lost.
+    // No number is used twice, even after a loss of the newest events.
     let expected = format!("{} {now} +n.2", 3 + RESTART_JUMP);
-    assert_eq!(told(&[next(&mut events).await.message]), [expected]);
+    assert_eq!(texts(&[next(&mut events).await.message]), [expected]);
     stop.cancel();
     running.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_scaled_recording_is_played_in_order_with_snapshots() {
+async fn a_scaled_trace_is_published_in_order_with_snapshots() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
     let bus = connect(&nats, &cluster(), "test").await;
@@ -222,8 +222,8 @@ async fn a_scaled_recording_is_played_in_order_with_snapshots() {
     while heard.len() < PLAYED.len() {
         heard.push(next(&mut events).await.message);
     }
-    assert_eq!(told(&heard), PLAYED);
-    // 60 recorded seconds at 100 a second.
+    assert_eq!(texts(&heard), PLAYED);
+    // 60 seconds of the trace at 100 a second.
     assert!(watch.seconds() > 0.55, "too fast: {} s", watch.seconds());
     while !next(&mut clocks).await.message.ended {}
     let snapshot = bus
@@ -236,7 +236,7 @@ async fn a_scaled_recording_is_played_in_order_with_snapshots() {
     running.await.unwrap().unwrap();
 }
 
-/// Answers ticks as control would, until the recording ends or `answers` are given.
+/// Answers ticks as control does, until the trace ends or `answers` are sent.
 async fn answer(bus: &Bus, clocks: &mut Follow<Clock>, answers: usize) -> Vec<Clock> {
     let mut heard: Vec<Clock> = Vec::new();
     let mut given = 0;
@@ -280,7 +280,7 @@ async fn lock_step_goes_on_after_kills_without_doubling_an_event() {
         stop.cancel();
         running.await.unwrap().unwrap();
         if answers == 3 {
-            // What the server has buffered reaches its file within some milliseconds.
+            // Buffered writes of the server reach its file within some milliseconds.
             tokio::time::sleep(Duration::from_millis(300)).await;
             nats.kill();
             nats.restart();
@@ -298,14 +298,14 @@ async fn lock_step_goes_on_after_kills_without_doubling_an_event() {
         kept.push(next(&mut events).await.message);
     }
     assert!(kept.is_sorted_by(|a, b| a.seq < b.seq), "{kept:?}");
-    // Each start has jumped ahead; apart from that, all is said once and in its order.
+    // Each start jumps ahead. Otherwise every event is published once and in order.
     for (event, seq) in kept.iter_mut().zip(1..) {
         event.seq = seq;
     }
-    assert_eq!(told(&kept), PLAYED);
+    assert_eq!(texts(&kept), PLAYED);
 }
 
-/// Events and snapshots as a consumer hears them, in whatever order the two come.
+/// Events and snapshots of a consumer, in any order of the two streams.
 async fn consume(
     keeper: &mut PoolKeeper,
     events: &mut Follow<NodeEvent>,
@@ -338,11 +338,11 @@ async fn numbers_are_not_used_twice_though_the_server_forgets_and_consumers_go_o
     config.ingest.snapshot_every = Span::from_ms(100);
     let (stop, running) = start(&nats, config.clone()).await;
     let now = seconds(wall());
-    let said = |what: &str, name: &str, at: i64| {
+    let event_text = |what: &str, name: &str, at: i64| {
         format!(r#"{{"type":"node.{what}","node":"{name}","time":{at}}}"#)
     };
     for (name, at) in [("a", 30), ("b", 20)] {
-        external(&bus, &[], &said("idle", name, now - at)).await;
+        external(&bus, &[], &event_text("idle", name, now - at)).await;
     }
     consume(&mut keeper, &mut events, &mut snapshots, |k| k.seq() == 2).await;
     while next(&mut snapshots).await.message.seq < 2 {}
@@ -358,14 +358,14 @@ async fn numbers_are_not_used_twice_though_the_server_forgets_and_consumers_go_o
     });
     assert_eq!(keeper.len(), 3);
     let (stop, running) = start(&nats, config).await;
-    external(&bus, &[], &said("idle", "old", now - 3600)).await;
-    external(&bus, &[], &said("busy", "a", seconds(wall()))).await;
+    external(&bus, &[], &event_text("idle", "old", now - 3600)).await;
+    external(&bus, &[], &event_text("busy", "a", seconds(wall()))).await;
     let jumped = 3 + RESTART_JUMP;
     consume(&mut keeper, &mut events, &mut snapshots, |k| {
         k.seq() >= jumped && k.sync() == Sync::Fresh
     })
     .await;
-    assert_eq!(keeper.seq(), jumped, "the old word is late");
+    assert_eq!(keeper.seq(), jumped, "the old event is late");
     let idle: Vec<String> = keeper.holes().iter().map(|h| h.node.to_string()).collect();
     assert_eq!(idle, ["b"]);
     assert_eq!(keeper.counts().old_snapshots, 0);
@@ -374,7 +374,7 @@ async fn numbers_are_not_used_twice_though_the_server_forgets_and_consumers_go_o
 }
 
 #[tokio::test]
-async fn another_recording_is_played_from_its_beginning() {
+async fn another_trace_starts_from_its_beginning() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
     let bus = connect(&nats, &cluster(), "test").await;
@@ -400,7 +400,7 @@ async fn another_recording_is_played_from_its_beginning() {
     assert!(first.step > 2 && first.recording.starts_with("holes.csv "));
     stop.cancel();
     running.await.unwrap().unwrap();
-    // Of the same file, only what comes before the place where the first was left.
+    // The same file, up to the moment at which the first replay stopped.
     let mut other = config;
     other.ingest.recording.as_mut().unwrap().end = Some(Timestamp::from_unix(130));
     let (stop, running) = start(&nats, other).await;
@@ -425,7 +425,7 @@ async fn another_recording_is_played_from_its_beginning() {
     bus.publish(&address::settled(&cluster()), &settled, "")
         .await
         .unwrap();
-    // A consumer of both takes the beginning of the second for what it is.
+    // A consumer of both recognises the beginning of the second trace.
     consume(&mut keeper, &mut events, &mut snapshots, |k| {
         seconds(k.newest_at()) == 90 && k.seq() > RESTART_JUMP && k.len() == 1
     })
@@ -442,7 +442,7 @@ async fn another_recording_is_played_from_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_malformed_recording_names_line_and_column() {
+async fn a_malformed_trace_names_line_and_column() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
     let config = recording(dir.path(), RecordingPace::Scaled, 1.0);
@@ -468,7 +468,7 @@ async fn a_malformed_recording_names_line_and_column() {
 mod handover;
 
 #[test]
-fn the_exposition_is_as_written_down() {
+fn the_exposition_is_as_documented() {
     let registry = Registry::new();
     bus::declare_metrics(&registry, "ingest").unwrap();
     lacuna_runtime::leader::declare_metrics(&registry).unwrap();

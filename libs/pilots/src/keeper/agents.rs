@@ -1,54 +1,54 @@
-//! What agents say of their nodes.
+//! Reports of agents.
 
 use lacuna_model::{NodeId, Timestamp};
 
 use super::Keeper;
-use super::place::{Agent, Phase, Place};
+use super::node::{Agent, NodeRecord, Phase};
 
 impl Keeper {
-    /// An agent has spoken.
+    /// An agent has reported.
     pub(super) fn agent(&mut self, node: &NodeId, leaving: bool, free: bool, now: Timestamp) {
-        let place = self.places.entry(node.clone()).or_default();
+        let record = self.nodes.entry(node.clone()).or_default();
         if leaving {
-            place.agent = None;
-            if let Some(pilot) = &mut place.pilot {
+            record.agent = None;
+            if let Some(pilot) = &mut record.pilot {
                 pilot.left.get_or_insert(now);
-                // One still being submitted is another than that whose agent has left.
+                // A pilot that is being submitted is another than the pilot of that agent.
                 if matches!(pilot.phase, Phase::Pending | Phase::Running) {
                     pilot.phase = Phase::Ending;
                 }
             }
             return;
         }
-        let before = place.agent.and_then(|agent| agent.free_since);
-        place.agent = Some(Agent {
+        let before = record.agent.and_then(|agent| agent.free_since);
+        record.agent = Some(Agent {
             at: now,
             free_since: free.then(|| before.unwrap_or(now)),
         });
-        if let Some(pilot) = &mut place.pilot {
+        if let Some(pilot) = &mut record.pilot {
             pilot.spoke = true;
             if pilot.phase == Phase::Pending {
                 pilot.phase = Phase::Running;
             }
             if pilot.phase == Phase::Running {
                 pilot.running_since.get_or_insert(now);
-                place.waits = 0;
+                record.waits = 0;
                 if now.since(pilot.began) >= self.settings.young {
-                    place.failures = 0;
-                    place.quarantined = false;
+                    record.failures = 0;
+                    record.quarantined = false;
                 }
             }
         }
     }
 
-    /// Whether an agent speaks at a place. While the bus is away it would not be heard.
-    pub(super) fn agent_speaks(&self, place: &Place, now: Timestamp) -> bool {
-        place.agent.is_some_and(|agent| {
+    /// Whether a node has an agent that reports. Without the bus, no report arrives.
+    pub(super) fn agent_speaks(&self, record: &NodeRecord, now: Timestamp) -> bool {
+        record.agent.is_some_and(|agent| {
             !self.linked || self.silence(agent, now) < self.settings.silent_after
         })
     }
 
-    /// How long an agent could have spoken and did not.
+    /// Time since the newest report of an agent, while the bus was connected.
     pub(super) fn silence(&self, agent: Agent, now: Timestamp) -> lacuna_model::Span {
         now.since(agent.at.max(self.linked_at))
     }

@@ -1,11 +1,10 @@
-//! What is done as time passes.
+//! Decisions at each tick of the timer: lists, cancellations, submissions.
 
 use lacuna_model::{NodeId, Span, Timestamp};
-
-use crate::job::Stage;
+use lacuna_scheduler::job::Stage;
 
 use super::listing::Cancel;
-use super::place::{Phase, Pilot};
+use super::node::{Phase, Pilot};
 use super::{Effect, FIRST_LISTS, Keeper, Mode, Ticket};
 
 impl Keeper {
@@ -30,15 +29,15 @@ impl Keeper {
         }
     }
 
-    /// At a slow pace, and sooner while a list would tell something that must be known.
+    /// Requests a list at a slow pace, and sooner while a list would settle an open question.
     fn ask_for_list(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let since = self.asked.map(|at| now.since(at));
         let age = |pilot: &Pilot| now.since(pilot.known_at.max(pilot.began));
-        let telling = || {
+        let needed = || {
             if self.lists < FIRST_LISTS {
                 return true;
             }
-            self.places.values().any(|place| match &place.pilot {
+            self.nodes.values().any(|record| match &record.pilot {
                 None => false,
                 Some(pilot) => match pilot.phase {
                     Phase::Submitting => false,
@@ -46,15 +45,15 @@ impl Keeper {
                         age(pilot) >= self.settings.pace.pending_limit
                     }
                     Phase::Running => pilot.missed.is_some(),
-                    // Nobody waits for a node that the scheduler has taken.
-                    Phase::Ending => place.hole.is_some(),
+                    // A node that the scheduler has taken is not needed.
+                    Phase::Ending => record.hole.is_some(),
                 },
             })
         };
         let due = match since {
             None => true,
             Some(since) if since >= self.settings.pace.list_every => true,
-            Some(since) => !self.listing && since >= self.settings.pace.list_soon && telling(),
+            Some(since) => !self.listing && since >= self.settings.pace.list_soon && needed(),
         };
         if due {
             self.asked = Some(now);
@@ -63,20 +62,20 @@ impl Keeper {
         }
     }
 
-    /// Pilots that are of no use to anybody, or not wanted.
+    /// Cancels pilots that are useless or not wanted.
     fn cancel_useless(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let settings = &self.settings;
         let fresh = self
             .pool_at
             .is_some_and(|at| now.since(at) <= settings.pool_stale);
-        let with_pilots = self.places.values().filter(|p| p.pilot.is_some()).count();
+        let with_pilots = self.nodes.values().filter(|p| p.pilot.is_some()).count();
         let wanted = self.demand.min(self.limits.at_most.unwrap_or(u32::MAX));
         let mut spare = with_pilots.saturating_sub(wanted as usize);
         let mut cancel = Cancel::default();
         let mut failed = Vec::new();
-        for (node, place) in &mut self.places {
-            let (hole, closed_at) = (place.hole, place.closed_at);
-            let Some(pilot) = &mut place.pilot else {
+        for (node, record) in &mut self.nodes {
+            let (hole, closed_at) = (record.hole, record.closed_at);
+            let Some(pilot) = &mut record.pilot else {
                 continue;
             };
             let Some(job) = pilot.job.clone() else {
@@ -93,14 +92,15 @@ impl Keeper {
                 cancel.push(job, Some(node), "off");
                 continue;
             }
-            // The books take the node from its trainer; the pilot goes when nothing trains there.
-            let busy = place.agent.is_some_and(|agent| agent.free_since.is_none());
+            // Control takes the node from its trainer. The pilot is cancelled once the node is
+            // free.
+            let busy = record.agent.is_some_and(|agent| agent.free_since.is_none());
             let over = pilot.phase == Phase::Ending;
             if self.limits.withheld.contains(node) && !busy && !over {
                 cancel.push(job, Some(node), "withheld");
                 continue;
             }
-            // Its agent has left, but the pilot does not end.
+            // The agent has left, but the pilot does not end.
             let stuck = pilot.listed == Some(Stage::Running)
                 && pilot
                     .left
@@ -122,7 +122,7 @@ impl Keeper {
             if !self.linked {
                 continue;
             }
-            let heard = place.agent.map(|agent| agent.at);
+            let heard = record.agent.map(|agent| agent.at);
             let since = heard.or(pilot.running_since).unwrap_or(pilot.began);
             let silence = now.since(since.max(self.linked_at));
             let limit = if heard.is_some() {
@@ -139,7 +139,7 @@ impl Keeper {
                 pilot.counted = true;
                 continue;
             }
-            let free = place.agent.and_then(|agent| agent.free_since);
+            let free = record.agent.and_then(|agent| agent.free_since);
             let idle = free.is_some_and(|at| now.since(at) >= settings.pace.idle_after);
             if settings.pace.only_with_work && idle && spare > 0 {
                 spare -= 1;
@@ -152,7 +152,7 @@ impl Keeper {
         }
     }
 
-    /// Pilots for idle nodes, the longest holes first.
+    /// Submits pilots for idle nodes, the longest holes first.
     fn submit(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if self.blind(now) || self.paused_until > now || self.limits.no_growth {
             return;
@@ -161,7 +161,7 @@ impl Keeper {
         let waiting = counts.submitting + counts.pending;
         let mut room = self.settings.pace.max_pending.saturating_sub(waiting);
         if self.refused > 0 {
-            // One tries whether the scheduler takes pilots again.
+            // A single pilot probes whether the scheduler takes pilots again.
             room = u32::from(waiting == 0);
         }
         let pilots = waiting + counts.running + counts.ending;
@@ -169,9 +169,9 @@ impl Keeper {
         let most = most.min(self.settings.pace.most_pilots());
         room = room.min(most.saturating_sub(pilots));
         if self.settings.pace.only_with_work {
-            // An agent without a pilot, which the site has started itself, serves as well.
-            let places = self.places.values();
-            let served = places.filter(|p| p.pilot.is_some() || self.agent_speaks(p, now));
+            // An agent without a pilot, started by the site, also serves trainers.
+            let nodes = self.nodes.values();
+            let served = nodes.filter(|p| p.pilot.is_some() || self.agent_speaks(p, now));
             let served = u32::try_from(served.count()).unwrap_or(u32::MAX);
             room = room.min(self.demand.saturating_sub(served));
         }
@@ -180,24 +180,24 @@ impl Keeper {
             return;
         }
         let mut open: Vec<(Span, NodeId)> = self
-            .places
+            .nodes
             .iter()
-            .filter(|(node, place)| {
-                place.pilot.is_none()
+            .filter(|(node, record)| {
+                record.pilot.is_none()
                     && !self.limits.withheld.contains(*node)
-                    && place.not_before <= now
-                    && place.rest_until <= now
-                    && !self.agent_speaks(place, now)
+                    && record.not_before <= now
+                    && record.rest_until <= now
+                    && !self.agent_speaks(record, now)
             })
-            .filter_map(|(node, place)| Some((place.hole?, node.clone())))
+            .filter_map(|(node, record)| Some((record.hole?, node.clone())))
             .collect();
         open.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         for (limit, node) in open.into_iter().take(room as usize) {
             let ticket = Ticket(self.next_ticket);
             self.next_ticket = self.next_ticket.saturating_add(1);
             self.tokens = self.tokens.saturating_sub(1000);
-            if let Some(place) = self.places.get_mut(&node) {
-                place.pilot = Some(Pilot::new(ticket, now));
+            if let Some(record) = self.nodes.get_mut(&node) {
+                record.pilot = Some(Pilot::new(ticket, now));
             }
             out.push(Effect::Submit {
                 ticket,

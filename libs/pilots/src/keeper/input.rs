@@ -1,210 +1,155 @@
-//! What the keeper hears and what it asks for.
+//! Inputs and effects of the keeper.
 
 use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_scheduler::job::{End, JobId, Listed};
+use lacuna_scheduler::submit::Refusal;
 
-use crate::job::{End, JobId, Listed};
 use crate::settings::Mode;
 
-/// Which submission an answer belongs to.
+/// Identifies a submission in its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// An idle node and how long a pilot there may run.
+/// An idle node, with the time limit of a pilot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// Which node.
+    /// The idle node.
     pub node: NodeId,
-    /// The time limit of a pilot submitted now.
+    /// Time limit of a pilot submitted now.
     pub limit: Span,
 }
 
-/// How the operator wants nodes to be used.
+/// The operator's controls.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Nodes that get no pilot, and whose pilot goes once nothing trains there.
+    /// Nodes that get no pilot, and whose pilot is cancelled once no trainer uses the node.
     pub withheld: BTreeSet<NodeId>,
-    /// So many nodes have pilots at most; nothing means any number.
+    /// Largest number of nodes with pilots; `None` is unlimited.
     pub at_most: Option<u32>,
-    /// Whether no more pilots are submitted.
+    /// Whether submissions are stopped.
     pub no_growth: bool,
 }
 
-/// Why a submission came to nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// What kind of reason.
-    pub cause: Cause,
-    /// The scheduler's words.
-    pub text: String,
-}
-
-/// Kinds of reasons for which a submission comes to nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// This node cannot be had.
-    Node,
-    /// We may not submit at all: account, partition, permission.
-    Denied,
-    /// There is no such program here.
-    Missing,
-    /// We have too many jobs or requests.
-    Busy,
-    /// The scheduler did not answer, or not in time: the job may exist.
-    Unreachable,
-    /// Something else: the job may exist.
-    Unclear,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Node,
-        Self::Denied,
-        Self::Missing,
-        Self::Busy,
-        Self::Unreachable,
-        Self::Unclear,
-    ];
-
-    /// A word for it, for logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Denied => "denied",
-            Self::Missing => "missing",
-            Self::Busy => "busy",
-            Self::Unreachable => "unreachable",
-            Self::Unclear => "unclear",
-        }
-    }
-
-    /// Whether the job may exist nevertheless.
-    #[must_use]
-    pub const fn unsure(self) -> bool {
-        matches!(self, Self::Unreachable | Self::Unclear)
-    }
-}
-
-/// What the keeper hears.
+/// An input of the keeper.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// Whether pilots are wanted.
+    /// The mode of pilots.
     Mode(Mode),
-    /// All idle nodes. Nodes where only our pilots run count as idle.
+    /// All idle nodes. Nodes with only our own pilots count as idle.
     Pool(Vec<Offer>),
-    /// How many nodes trainers can use in all.
+    /// Number of nodes that all trainers together can use.
     Demand(u32),
-    /// How the operator wants nodes to be used.
+    /// The operator's controls.
     Use(Limits),
-    /// An agent has spoken.
+    /// A report of an agent.
     Agent {
-        /// Where.
+        /// Node of the agent.
         node: NodeId,
-        /// Whether these were its last words.
+        /// Whether this is its last report.
         leaving: bool,
-        /// Whether it has nothing to do.
+        /// Whether it has no trainer.
         free: bool,
     },
-    /// The bus is there or not: without it no agent is heard.
+    /// Whether the bus is connected; without it no report arrives.
     Link(bool),
-    /// What became of a submission.
+    /// The outcome of a submission.
     Submitted {
-        /// Which.
+        /// Ticket of the submission.
         ticket: Ticket,
-        /// The job, or why there is none.
+        /// The job, or the refusal.
         outcome: Result<JobId, Refusal>,
     },
     /// A cancellation did not reach the scheduler.
     CancelFailed(Vec<JobId>),
-    /// Our jobs as the scheduler lists them, all of them; those of others do no harm.
+    /// The scheduler's list of all our jobs. Foreign jobs in it are ignored.
     Listing {
-        /// When the list was asked for.
+        /// Time of the request.
         asked: Timestamp,
-        /// The jobs.
+        /// Jobs of the list.
         jobs: Vec<Listed>,
     },
-    /// No list came.
+    /// The request for a list failed.
     ListingFailed,
-    /// Time has passed. Nothing is submitted or cancelled at any other input.
+    /// A tick of the timer. Only this input causes submissions and cancellations.
     Timer,
 }
 
-/// What must happen.
+/// An effect that the caller applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// A pilot is to be submitted.
+    /// Submit a pilot.
     Submit {
-        /// To be named in the answer.
+        /// Ticket of the answer.
         ticket: Ticket,
-        /// To this node alone.
+        /// The only node of the pilot.
         node: NodeId,
-        /// With this time limit.
+        /// Time limit of the pilot.
         limit: Span,
     },
-    /// Pilots of ours are to be cancelled.
+    /// Cancel our own pilots.
     Cancel {
-        /// Which.
+        /// Pilots to cancel.
         jobs: Vec<JobId>,
-        /// Only as far as they still wait for their node.
+        /// Whether pilots that have their node are spared.
         pending_only: bool,
     },
-    /// The scheduler is to be asked for a list.
+    /// Request a list of the scheduler.
     List,
-    /// Something worth telling.
+    /// Log and count a note.
     Note(Note),
 }
 
-/// Something worth telling.
+/// A note for logs and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// Pilots are wanted in another way than before.
+    /// The mode of pilots has changed.
     Mode(Mode),
-    /// A submission came to nothing.
+    /// A submission failed.
     Refused {
-        /// For which node.
+        /// Node of the submission.
         node: NodeId,
-        /// Why.
+        /// Cause and message.
         refusal: Refusal,
-        /// Until nothing is tried there, or anywhere if the reason is no single node's.
+        /// Wait before the next submission to this node, or to any node if the cause is not the
+        /// node.
         again_in: Span,
     },
-    /// A pilot that runs already was found.
+    /// A running pilot was found and adopted.
     Adopted {
-        /// Where.
+        /// Node of the pilot.
         node: NodeId,
-        /// Which.
+        /// Job id of the pilot.
         job: JobId,
     },
     /// A pilot is over.
     Ended {
-        /// Where.
+        /// Node of the pilot.
         node: NodeId,
-        /// Which, if that was ever known.
+        /// Job id, if it was ever known.
         job: Option<JobId>,
-        /// How; nothing if the scheduler no longer knows it.
+        /// Outcome; `None` if the scheduler no longer knows the pilot.
         end: Option<End>,
     },
     /// A pilot is being cancelled.
     Cancelling {
-        /// Which.
+        /// Job id of the pilot.
         job: JobId,
-        /// Where, if that is known.
+        /// Node of the pilot, if it is known.
         node: Option<NodeId>,
-        /// Why: `pending`, `duplicate`, `no agent`, `mute`, `stray`, `idle`, `withheld`, `off`.
+        /// Cause: `pending`, `duplicate`, `no agent`, `mute`, `stray`, `idle`, `withheld`, `off`.
         cause: &'static str,
     },
-    /// A pilot failed, which counts against its node.
+    /// A pilot failed, which counts as a failure of its node.
     Failed {
-        /// Where.
+        /// Node of the pilot.
         node: NodeId,
-        /// How often in a row.
+        /// Failures in a row.
         failures: u32,
-        /// How.
+        /// Kind of failure.
         cause: &'static str,
-        /// Until when the node is left alone.
+        /// Wait before the next submission to this node.
         again_in: Span,
         /// Whether the node is in quarantine.
         quarantined: bool,

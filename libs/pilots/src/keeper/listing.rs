@@ -1,21 +1,20 @@
-//! The scheduler's list against what is known.
+//! Comparison of the scheduler's list with the known pilots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, Timestamp};
+use lacuna_scheduler::job::{JobId, Listed, Stage};
 
-use crate::job::{JobId, Listed, Stage};
-
-use super::place::{Phase, Pilot};
+use super::node::{Phase, Pilot};
 use super::{Effect, Keeper, Mode, Note, Ticket};
 
-/// A cancelled pilot that still lives is cancelled again after so many milliseconds.
+/// A cancelled pilot that is not over is cancelled again after this time, milliseconds.
 const AGAIN_MS: i64 = 30_000;
-/// Lists in a row that must leave a pilot out before it counts as gone.
+/// A pilot is gone after this many lists in a row without it.
 const MISSES: u32 = 2;
 
 impl Keeper {
-    /// A list has come that was asked for at `asked`.
+    /// Takes a list that was requested at `asked`.
     pub(super) fn listing(
         &mut self,
         asked: Timestamp,
@@ -30,7 +29,7 @@ impl Keeper {
         self.listed = Some(asked);
         self.lists = self.lists.saturating_add(1);
         let owner = &self.settings.owner;
-        let (living, ended): (Vec<Listed>, Vec<Listed>) = jobs
+        let (live, ended): (Vec<Listed>, Vec<Listed>) = jobs
             .into_iter()
             .filter(|job| owner.owns(job))
             .partition(|job| job.stage.lives());
@@ -39,22 +38,22 @@ impl Keeper {
             self.ended(job, &mut seen, now, out);
         }
         let mut cancel = Cancel::default();
-        // Those that run first, so that of two on one node the waiting one goes.
+        // Running pilots first, so that of two pilots on a node the waiting one is cancelled.
         let (waiting, holding): (Vec<&Listed>, Vec<&Listed>) =
-            living.iter().partition(|job| job.stage == Stage::Pending);
-        let present: BTreeSet<&JobId> = living.iter().map(|job| &job.job).collect();
+            live.iter().partition(|job| job.stage == Stage::Pending);
+        let present: BTreeSet<&JobId> = live.iter().map(|job| &job.job).collect();
         for job in holding.into_iter().chain(waiting) {
-            self.living(job, asked, &present, &mut seen, &mut cancel, now, out);
+            self.live(job, asked, &present, &mut seen, &mut cancel, now, out);
         }
         self.missing(asked, &seen, now, out);
         self.cancel(cancel, now, out);
-        // What has been cancelled and is no longer listed needs no memory.
+        // A cancelled job that is no longer listed is forgotten.
         let long_ago = |asked: &Asked| now.since(asked.at).as_ms() > 10 * AGAIN_MS;
         self.cancelled
             .retain(|job, asked| present.contains(job) || !long_ago(asked));
     }
 
-    /// A pilot that is over. What is said of an earlier job of that number ends nothing.
+    /// A pilot that is over. An earlier job with the same id ends no pilot.
     fn ended(
         &mut self,
         job: &Listed,
@@ -63,8 +62,8 @@ impl Keeper {
         out: &mut Vec<Effect>,
     ) {
         let Stage::Ended(end) = job.stage else { return };
-        let found = self.places.iter().find(|(_, place)| {
-            let pilot = place.pilot.as_ref();
+        let found = self.nodes.iter().find(|(_, record)| {
+            let pilot = record.pilot.as_ref();
             pilot.is_some_and(|pilot| pilot.is(&job.job, &job.submitted))
         });
         if let Some((node, _)) = found {
@@ -79,7 +78,7 @@ impl Keeper {
         clippy::too_many_arguments,
         reason = "one step of one loop, given its state"
     )]
-    fn living(
+    fn live(
         &mut self,
         job: &Listed,
         asked: Timestamp,
@@ -90,21 +89,21 @@ impl Keeper {
         out: &mut Vec<Effect>,
     ) {
         let Some(node) = &job.node else {
-            // It asks for no node of its own, so it is none that we would submit today.
+            // The job requests no single node, so it is no pilot of this version.
             cancel.add(job, None, "stray");
             return;
         };
         let (linked, linked_at) = (self.linked, self.linked_at);
-        let place = self.places.entry(node.clone()).or_default();
-        let speaks = place.agent.is_some_and(|agent| {
+        let record = self.nodes.entry(node.clone()).or_default();
+        let speaks = record.agent.is_some_and(|agent| {
             !linked || now.since(agent.at.max(linked_at)) < self.settings.silent_after
         });
-        match &mut place.pilot {
-            // Its answer is on its way and will say whether this is it.
+        match &mut record.pilot {
+            // The pending answer of the submission will show whether this job is the pilot.
             Some(pilot) if pilot.phase == Phase::Submitting => return,
             Some(pilot) if pilot.job.as_ref() == Some(&job.job) => {
                 if !pilot.is(&job.job, &job.submitted) {
-                    // Its number has come again: a successor, which begins anew.
+                    // The id is used again: a successor, whose state starts from the beginning.
                     *pilot = found(job, pilot.ticket, now);
                 }
             }
@@ -115,7 +114,7 @@ impl Keeper {
                 if pilot.job.as_ref().is_some_and(|own| present.contains(own))
                     && (pilot.phase != Phase::Pending || job.stage == Stage::Pending) =>
             {
-                // Two on one node, as after a crash between submission and answer.
+                // Two pilots on one node, as after a crash between submission and answer.
                 cancel.add(job, Some(node), "duplicate");
                 return;
             }
@@ -128,7 +127,7 @@ impl Keeper {
             }
         }
         seen.insert(node.clone());
-        let Some(pilot) = &mut place.pilot else {
+        let Some(pilot) = &mut record.pilot else {
             return;
         };
         pilot.missed = None;
@@ -136,7 +135,7 @@ impl Keeper {
         pilot.submitted.get_or_insert_with(|| job.submitted.clone());
         match job.stage {
             Stage::Pending => {
-                // An agent that speaks knows better than a list that was asked for before.
+                // The report of an agent is newer than a list that was requested before it.
                 if pilot.spoke && speaks {
                     return;
                 }
@@ -146,19 +145,19 @@ impl Keeper {
                     cancel.waiting.push(job.job.clone());
                     let wait = super::outcome::doubled(
                         self.settings.pace.backoff,
-                        place.waits,
+                        record.waits,
                         self.settings.pace.backoff_max,
                     );
                     if !self.cancelled.contains_key(&job.job) {
-                        place.waits = place.waits.saturating_add(1);
-                        place.not_before = place.not_before.max(now + wait);
+                        record.waits = record.waits.saturating_add(1);
+                        record.not_before = record.not_before.max(now + wait);
                     }
                 }
             }
             Stage::Running if pilot.left.is_none() => {
                 pilot.phase = Phase::Running;
                 pilot.running_since.get_or_insert(now);
-                // It had its node before the cancellation of what waits could reach it.
+                // The pilot got its node before the cancellation of waiting pilots.
                 if self.cancelled.get(&job.job).is_some_and(|c| c.pending_only) {
                     self.cancelled.remove(&job.job);
                 }
@@ -167,7 +166,7 @@ impl Keeper {
         }
     }
 
-    /// Pilots that the list leaves out. One list proves nothing.
+    /// Pilots that are missing from the list. A single list is no proof.
     fn missing(
         &mut self,
         asked: Timestamp,
@@ -176,8 +175,8 @@ impl Keeper {
         out: &mut Vec<Effect>,
     ) {
         let mut gone = Vec::new();
-        for (node, place) in &mut self.places {
-            let Some(pilot) = &mut place.pilot else {
+        for (node, record) in &mut self.nodes {
+            let Some(pilot) = &mut record.pilot else {
                 continue;
             };
             let may_miss = pilot.phase == Phase::Submitting || asked <= pilot.known_at;
@@ -196,7 +195,7 @@ impl Keeper {
         }
     }
 
-    /// Asks for cancellations, each again only after a while.
+    /// Requests cancellations, each again only after [`AGAIN_MS`].
     pub(super) fn cancel(&mut self, cancel: Cancel, now: Timestamp, out: &mut Vec<Effect>) {
         let Cancel {
             mut waiting,
@@ -232,29 +231,29 @@ impl Keeper {
     }
 }
 
-/// A cancellation that was asked for.
+/// A requested cancellation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) at: Timestamp,
-    /// Only if the pilot still waits.
+    /// Whether it spares a pilot that has its node.
     pub(super) pending_only: bool,
 }
 
 impl Asked {
-    /// Whether it is too early to ask again.
+    /// Whether it is too early to repeat the request.
     pub(super) fn recent(&self, now: Timestamp) -> bool {
         now.since(self.at).as_ms() < AGAIN_MS
     }
 }
 
-/// Pilots to be cancelled.
+/// Pilots to cancel.
 #[derive(Debug, Default)]
 pub(super) struct Cancel {
-    /// Only as far as they still wait.
+    /// Pilots to cancel only while they wait.
     pub(super) waiting: Vec<JobId>,
-    /// Whatever they do.
+    /// Pilots to cancel in any stage.
     pub(super) holding: Vec<JobId>,
-    /// Where they are, and why they go.
+    /// Node and cause for each pilot.
     pub(super) why: BTreeMap<JobId, (Option<NodeId>, &'static str)>,
 }
 
@@ -269,7 +268,7 @@ impl Cancel {
     }
 }
 
-/// A pilot out of a list.
+/// A pilot found in a list.
 fn found(job: &Listed, ticket: Ticket, began: Timestamp) -> Pilot {
     Pilot {
         job: Some(job.job.clone()),

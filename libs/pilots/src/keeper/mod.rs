@@ -1,82 +1,83 @@
-//! Which node needs a pilot, and which pilot must go.
+//! The keeper: which node needs a pilot, and which pilot is cancelled.
 //!
-//! [`Keeper`] hears which nodes are idle, on which an agent speaks, which pilots the scheduler
-//! lists, and what became of its own requests; it asks for submissions, cancellations and new
-//! lists. It relies on little:
+//! Inputs of [`Keeper`] are the idle nodes, the agents that report, the scheduler's lists of
+//! pilots, and the results of its own requests. Its effects are submissions, cancellations and
+//! requests for lists. Its assumptions:
 //!
-//! - A list tells of the moment at which it was asked for, not of the one at which it came. A
-//!   pilot submitted since then may be missing from it.
-//! - A pilot that one list leaves out is not gone; one that several leave out, over some time,
-//!   is.
-//! - A pilot is its number *and* the moment of its submission: what is said of an earlier job
-//!   of that number ends nothing.
+//! - A list shows the moment of its request, not of its arrival. A pilot submitted since then may
+//!   be missing from it.
+//! - A pilot that is missing from one list is not gone. A pilot that several lists lack, over some
+//!   time, is gone.
+//! - The job id *and* the time of submission identify a pilot. The end of an earlier job with the
+//!   same id ends no pilot.
 //! - A pilot that is completing still has its node.
-//! - A submission whose command failed or hung may have been taken all the same: the node waits
-//!   until lists show which.
-//! - To be preempted is normal, and so is the end of a pilot whose time is up or whose agent
-//!   said that it leaves. None of these counts against a node.
-//! - Before the second list after a start nothing is submitted: pilots may run already, and are
-//!   adopted.
+//! - A submission whose command failed or hung may have succeeded. Its node waits until lists show
+//!   whether it has a pilot.
+//! - Preemption is normal. So is the end of a pilot at its time limit, or after its agent has left.
+//!   None of these counts as a failure of the node.
+//! - Nothing is submitted before the second list after a start, since pilots may already run. They
+//!   are adopted.
 //!
-//! Pilots are ours, and adopted, by job name and comment, whichever control submitted them.
+//! Job name and comment mark our own pilots, which any control of the cluster adopts.
 
 mod agents;
 mod decide;
 mod input;
 mod listing;
+mod node;
 mod outcome;
-mod place;
 mod settings;
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_scheduler::job::JobId;
 
-pub use input::{Cause, Effect, Input, Limits, Note, Offer, Refusal, Ticket};
+pub use input::{Effect, Input, Limits, Note, Offer, Ticket};
+pub use lacuna_scheduler::submit::{Cause, Refusal};
 pub use settings::Settings;
 
 pub use crate::settings::Mode;
 
-use crate::job::JobId;
 use listing::Asked;
-use place::{Phase, Place};
+use node::{NodeRecord, Phase};
 
-/// After a start so many lists are needed to know the pilots that run already.
+/// Number of lists after a start that show all running pilots.
 const FIRST_LISTS: u32 = 2;
 
-/// The state machine. See the module.
+/// The state machine of pilots; see the module.
 #[derive(Debug)]
 pub struct Keeper {
     settings: Settings,
     mode: Mode,
-    places: BTreeMap<NodeId, Place>,
-    /// How many nodes trainers can use.
+    nodes: BTreeMap<NodeId, NodeRecord>,
+    /// Number of nodes that trainers can use.
     demand: u32,
     limits: Limits,
-    /// Jobs that we have asked to be cancelled.
+    /// Requested cancellations.
     cancelled: BTreeMap<JobId, Asked>,
     next_ticket: u64,
-    /// Submissions that may be made at once, in thousandths, and when that was so.
+    /// Submissions that may be made at once, in thousandths, at `tokens_at`.
     tokens: i64,
     tokens_at: Timestamp,
-    /// Submissions that failed in a row, whatever the node, and until when nothing is tried.
+    /// Failed submissions in a row on any node; nothing is submitted before `paused_until`.
     refused: u32,
     paused_until: Timestamp,
-    /// When the newest list was asked for that has been answered; nothing before the first.
+    /// Time of the request for the newest list; `None` before the first.
     listed: Option<Timestamp>,
-    /// How many have been answered.
+    /// Number of lists received.
     lists: u32,
-    /// When a list was last asked for, and whether its answer is still to come.
+    /// Time of the newest request for a list, and whether its list is pending.
     asked: Option<Timestamp>,
     listing: bool,
-    /// When the pool last came.
+    /// Time of the newest pool.
     pool_at: Option<Timestamp>,
-    /// Whether the bus stands, and since when.
+    /// Whether the bus is connected, and since when.
     linked: bool,
     linked_at: Timestamp,
 }
 
-/// How many nodes are in which state.
+/// Numbers of nodes by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Nodes in the pool.
@@ -89,23 +90,23 @@ pub struct Counts {
     pub running: u32,
     /// Pilots that are over, whose node is not free yet.
     pub ending: u32,
-    /// Nodes on which an agent speaks.
+    /// Nodes with an agent that reports.
     pub agents: u32,
-    /// Nodes that are left alone for a time after failures.
+    /// Nodes that get no pilot for a time after failures.
     pub held_back: u32,
     /// Nodes in quarantine.
     pub quarantined: u32,
 }
 
 impl Keeper {
-    /// A keeper that knows nothing yet.
+    /// A keeper without any state yet.
     #[must_use]
     pub fn new(settings: Settings, mode: Mode, now: Timestamp) -> Self {
         let tokens = i64::from(settings.pace.burst) * 1000;
         Self {
             settings,
             mode,
-            places: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             demand: 0,
             limits: Limits::default(),
             cancelled: BTreeMap::new(),
@@ -124,9 +125,8 @@ impl Keeper {
         }
     }
 
-    /// Takes one input at a moment of any clock that never goes back, and says what must
-    /// happen.
-    #[must_use = "what must happen does not happen by itself"]
+    /// Takes one input at time `now` of a monotonic clock. Returns the effects to apply.
+    #[must_use = "the caller applies the effects"]
     pub fn step(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
         let mut out = Vec::new();
         match input {
@@ -165,16 +165,16 @@ impl Keeper {
         out
     }
 
-    /// How many nodes are in which state.
+    /// Numbers of nodes by state.
     #[must_use]
     pub fn counts(&self, now: Timestamp) -> Counts {
         let mut counts = Counts::default();
-        for place in self.places.values() {
-            counts.idle += u32::from(place.hole.is_some());
-            counts.agents += u32::from(self.agent_speaks(place, now));
-            counts.held_back += u32::from(place.not_before > now);
-            counts.quarantined += u32::from(place.quarantined && place.not_before > now);
-            match place.pilot.as_ref().map(|p| p.phase) {
+        for record in self.nodes.values() {
+            counts.idle += u32::from(record.hole.is_some());
+            counts.agents += u32::from(self.agent_speaks(record, now));
+            counts.held_back += u32::from(record.not_before > now);
+            counts.quarantined += u32::from(record.quarantined && record.not_before > now);
+            match record.pilot.as_ref().map(|p| p.phase) {
                 None => {}
                 Some(Phase::Submitting | Phase::Unsure) => counts.submitting += 1,
                 Some(Phase::Pending) => counts.pending += 1,
@@ -185,7 +185,7 @@ impl Keeper {
         counts
     }
 
-    /// Whether the scheduler's lists have failed to come for so long that nothing is known.
+    /// Whether lists or the pool are too old, so that nothing is submitted.
     #[must_use]
     pub fn blind(&self, now: Timestamp) -> bool {
         let old = |at: Option<Timestamp>, limit: Span| at.is_none_or(|at| now.since(at) > limit);
@@ -194,9 +194,9 @@ impl Keeper {
             || old(self.pool_at, self.settings.pool_stale)
     }
 
-    /// The idle nodes, all of them.
+    /// Takes all idle nodes.
     fn pool(&mut self, offers: Vec<Offer>, now: Timestamp) {
-        // After a time without a pool nobody knows since when a node is out of it.
+        // After a time without a pool, the time at which a node left it is unknown.
         let fresh = self
             .pool_at
             .is_some_and(|at| now.since(at) <= self.settings.pool_stale);
@@ -205,15 +205,15 @@ impl Keeper {
         for offer in offers {
             present.insert(offer.node, offer.limit);
         }
-        for (node, place) in &mut self.places {
+        for (node, record) in &mut self.nodes {
             match present.remove(node) {
-                Some(limit) => place.opened(limit),
-                None => place.closed(now, fresh),
+                Some(limit) => record.opened(limit),
+                None => record.closed(now, fresh),
             }
         }
         for (node, limit) in present {
-            self.places.entry(node).or_default().opened(limit);
+            self.nodes.entry(node).or_default().opened(limit);
         }
-        self.places.retain(|_, place| !place.forgettable(now));
+        self.nodes.retain(|_, record| !record.forgettable(now));
     }
 }

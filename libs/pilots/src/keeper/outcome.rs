@@ -1,14 +1,13 @@
-//! What became of a submission, and how a pilot ended.
+//! Outcomes of submissions, and ends of pilots.
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_scheduler::job::{End, JobId};
 
-use crate::job::{End, JobId};
-
-use super::place::Phase;
+use super::node::Phase;
 use super::{Cause, Effect, Keeper, Note, Refusal, Ticket};
 
 impl Keeper {
-    /// The answer to a submission.
+    /// Takes the outcome of a submission.
     pub(super) fn submitted(
         &mut self,
         ticket: Ticket,
@@ -16,13 +15,13 @@ impl Keeper {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let found = self.places.iter_mut().find(|(_, place)| {
-            let pilot = place.pilot.as_ref();
+        let found = self.nodes.iter_mut().find(|(_, record)| {
+            let pilot = record.pilot.as_ref();
             pilot.is_some_and(|p| p.ticket == ticket && p.phase == Phase::Submitting)
         });
-        let Some((node, place)) = found else { return };
+        let Some((node, record)) = found else { return };
         let node = node.clone();
-        let Some(pilot) = &mut place.pilot else {
+        let Some(pilot) = &mut record.pilot else {
             return;
         };
         match outcome {
@@ -42,7 +41,7 @@ impl Keeper {
                     pilot.phase = Phase::Unsure;
                     pilot.known_at = now;
                 } else {
-                    place.pilot = None;
+                    record.pilot = None;
                 }
                 let again_in = match refusal.cause {
                     Cause::Node => {
@@ -51,8 +50,8 @@ impl Keeper {
                         self.fail(&node, now, "refused", out)
                     }
                     Cause::Unclear => {
-                        // Whether it is the node nobody knows: the next try is another's, so
-                        // that one bad node stops nothing.
+                        // The node may be the cause. The next attempt uses another node, so that
+                        // one bad node does not stop all submissions.
                         self.fail(&node, now, "refused", out);
                         self.pause(now)
                     }
@@ -67,9 +66,9 @@ impl Keeper {
         }
     }
 
-    /// Nothing at all is submitted for a while: the reason is no single node's.
+    /// Pauses all submissions, since the cause is not a single node.
     fn pause(&mut self, now: Timestamp) -> Span {
-        // Answers of submissions made before the pause say nothing new.
+        // Submissions made before the pause add no information.
         if self.paused_until > now {
             return self.paused_until.since(now);
         }
@@ -83,7 +82,7 @@ impl Keeper {
         wait
     }
 
-    /// Counts a failure against a node; gives how long it is left alone.
+    /// Counts a failure of a node. Returns how long the node gets no pilot.
     pub(super) fn fail(
         &mut self,
         node: &NodeId,
@@ -92,32 +91,32 @@ impl Keeper {
         out: &mut Vec<Effect>,
     ) -> Span {
         let settings = &self.settings;
-        let Some(place) = self.places.get_mut(node) else {
+        let Some(record) = self.nodes.get_mut(node) else {
             return Span::ZERO;
         };
-        place.failures = place.failures.saturating_add(1);
-        place.quarantined = place.failures >= settings.pace.quarantine_after;
-        let again_in = if place.quarantined {
+        record.failures = record.failures.saturating_add(1);
+        record.quarantined = record.failures >= settings.pace.quarantine_after;
+        let again_in = if record.quarantined {
             settings.pace.quarantine
         } else {
             doubled(
                 settings.pace.backoff,
-                place.failures - 1,
+                record.failures - 1,
                 settings.pace.backoff_max,
             )
         };
-        place.not_before = now + again_in;
+        record.not_before = now + again_in;
         out.push(Effect::Note(Note::Failed {
             node: node.clone(),
-            failures: place.failures,
+            failures: record.failures,
             cause,
             again_in,
-            quarantined: place.quarantined,
+            quarantined: record.quarantined,
         }));
         again_in
     }
 
-    /// A pilot is over; `end` is nothing if the scheduler no longer knows it.
+    /// A pilot is over. `end` is `None` if the scheduler no longer knows the pilot.
     pub(super) fn over(
         &mut self,
         node: &NodeId,
@@ -125,15 +124,15 @@ impl Keeper {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let Some(place) = self.places.get_mut(node) else {
+        let Some(record) = self.nodes.get_mut(node) else {
             return;
         };
-        let Some(pilot) = place.pilot.take() else {
+        let Some(pilot) = record.pilot.take() else {
             return;
         };
-        // What its agent said before it ended says nothing of the node now.
-        place.agent = place.agent.filter(|_| end.is_none());
-        place.rest_until = now + self.settings.pace.rest;
+        // Reports of its agent before the end do not count for the node now.
+        record.agent = record.agent.filter(|_| end.is_none());
+        record.rest_until = now + self.settings.pace.rest;
         let by_us = pilot
             .job
             .as_ref()
@@ -158,20 +157,20 @@ impl Keeper {
             Some(End::Failed) => {
                 self.fail(node, now, "failed", out);
             }
-            // An operator who cancels a pilot does not want another at once.
-            Some(End::Cancelled) => place.not_before = now + self.settings.pace.backoff_max,
-            // Nobody knows how it ended, and nobody was ever there: perhaps it cannot start.
+            // After an operator's cancellation, no pilot is submitted at once.
+            Some(End::Cancelled) => record.not_before = now + self.settings.pace.backoff_max,
+            // The outcome is unknown and no agent reported: pilots may be unable to start here.
             None if !pilot.spoke => {
                 let (first, longest) = (self.settings.pace.backoff, self.settings.pace.backoff_max);
-                place.not_before = now + doubled(first, place.waits, longest);
-                place.waits = place.waits.saturating_add(1);
+                record.not_before = now + doubled(first, record.waits, longest);
+                record.waits = record.waits.saturating_add(1);
             }
             Some(End::Completed | End::Preempted | End::TimeLimit) | None => {}
         }
     }
 }
 
-/// A wait, doubled so often, but no longer than the longest.
+/// The wait `first`, doubled `times` times, at most `longest`.
 pub(super) fn doubled(first: Span, times: u32, longest: Span) -> Span {
     let factor = 1_i64.checked_shl(times.min(30)).unwrap_or(i64::MAX);
     Span::from_ms(first.as_ms().saturating_mul(factor)).min(longest.max(first))

@@ -1,33 +1,33 @@
-//! What the keeper goes by.
+//! Settings of the keeper.
 
 use lacuna_model::Span;
+use lacuna_scheduler::job::Owner;
 
-use crate::job::Owner;
 use crate::settings::Pace;
 
-/// What the keeper goes by.
+/// Settings of the keeper.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Which jobs are ours.
+    /// Marks of our own pilots.
     pub owner: Owner,
-    /// How fast, how many, how patiently: as the configuration has it.
+    /// Rates, limits and waits of the configuration.
     pub pace: Pace,
-    /// An agent that has said nothing for this long speaks no more.
+    /// An agent without a report for this time no longer counts as present.
     pub silent_after: Span,
-    /// A pilot whose agent has said nothing for this long is cancelled.
+    /// A pilot whose agent has not reported for this time is cancelled.
     pub mute_after: Span,
-    /// A pilot that fails within this time of its submission died young: that counts.
+    /// A pilot that fails within this time of its submission counts as a failure of its node.
     pub young: Span,
-    /// A pilot that lists leave out for this long, and twice at least, is gone.
+    /// A pilot that lists lack for this time, and at least twice, is gone.
     pub absent_for: Span,
-    /// Without a list for this long nothing is submitted.
+    /// Nothing is submitted after this time without a list.
     pub blind_after: Span,
-    /// Nor with a pool that came longer ago than this.
+    /// Nothing is submitted after this time without a pool.
     pub pool_stale: Span,
 }
 
 impl Settings {
-    /// The defaults, for pilots of this owner.
+    /// Defaults for pilots of this owner.
     #[must_use]
     pub fn of(owner: Owner) -> Self {
         Self {

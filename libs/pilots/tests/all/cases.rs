@@ -1,18 +1,18 @@
-//! One test for each way in which neighbours went wrong.
+//! One test for each known fault of similar systems.
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_pilots::job::{End, JobId, Listed, Stage};
+use lacuna_scheduler::job::{End, JobId, Listed, Stage};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
 
 use crate::world::{name, settings};
 
-/// A keeper at a time of its own, with what it asked for.
+/// A keeper with its own clock, and its effects.
 struct Case {
     keeper: Keeper,
     s: i64,
-    /// Whether a list has come.
+    /// Whether a list has arrived.
     known: bool,
     effects: Vec<Effect>,
 }
@@ -62,7 +62,7 @@ impl Case {
         let asked = Timestamp::from_unix(self.s);
         let jobs: Vec<Listed> = jobs.collect();
         if !self.known {
-            // The first one alone would not do.
+            // The first list alone does not suffice.
             self.known = true;
             let jobs = jobs.clone();
             self.tell(Input::Listing { asked, jobs });
@@ -70,7 +70,7 @@ impl Case {
         self.tell(Input::Listing { asked, jobs });
     }
 
-    /// Time passes; the pool stays fresh while it does.
+    /// Time passes with a fresh pool.
     fn wait(&mut self, seconds: i64, pool: &[usize]) {
         for _ in 0..seconds {
             self.s += 1;
@@ -89,7 +89,7 @@ impl Case {
         });
     }
 
-    /// Submissions since the last look.
+    /// Submissions since the call before.
     fn submitted(&mut self) -> Vec<(Ticket, NodeId)> {
         let all = std::mem::take(&mut self.effects);
         let submissions = all.iter().filter_map(|e| match e {
@@ -117,7 +117,7 @@ impl Case {
         self.effects.iter().filter(failed).count()
     }
 
-    /// A pilot that runs on node 1 under this number.
+    /// A pilot with this job id runs on node 1.
     fn running(&mut self, job: &str) {
         self.list(&[]);
         self.wait(1, &[1]);
@@ -162,14 +162,14 @@ fn a_pilot_that_runs_already_is_adopted() {
 }
 
 #[test]
-fn the_end_of_an_earlier_job_of_that_number_ends_nothing() {
+fn the_end_of_an_earlier_job_with_the_same_id_ends_no_pilot() {
     let mut case = Case::new();
     case.running("7");
     case.s += 60;
     case.speak(1, false);
     case.list(&[("7", "t0", 1, Stage::Ended(End::Completed))]);
     case.wait(30, &[1]);
-    // The list left ours out once, and an agent speaks: it is still there.
+    // One list lacked our pilot, but its agent reports: the pilot is not gone.
     assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
     assert_eq!(case.submitted(), []);
 }
@@ -210,7 +210,7 @@ fn absent_from_one_list_is_not_gone() {
     case.list(&[]);
     assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
     case.s += 5;
-    // Twice, but within a short time.
+    // Two lists lack it, but within a short time.
     case.list(&[]);
     assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
     case.s += 30;
@@ -219,7 +219,7 @@ fn absent_from_one_list_is_not_gone() {
 }
 
 #[test]
-fn a_list_asked_for_before_the_submission_says_nothing_of_it() {
+fn a_list_requested_before_the_submission_does_not_end_its_pilot() {
     let mut case = Case::new();
     case.list(&[]);
     let asked = Timestamp::from_unix(case.s);
@@ -250,7 +250,7 @@ fn being_preempted_is_no_failure_however_often() {
         assert_eq!(submissions.len(), 1, "after {n} preemptions");
         let (ticket, outcome) = (submissions[0].0, Ok(id(&n.to_string())));
         case.tell(Input::Submitted { ticket, outcome });
-        // Preempted even before its agent could speak.
+        // Preempted before the first report of its agent.
         case.s += 1;
         if n % 2 == 0 {
             case.speak(1, false);
@@ -260,7 +260,7 @@ fn being_preempted_is_no_failure_however_often() {
 }
 
 #[test]
-fn pilots_that_die_young_put_their_node_into_quarantine() {
+fn pilots_that_fail_early_put_their_node_into_quarantine() {
     let mut case = Case::new();
     case.list(&[]);
     let mut waits = Vec::new();
@@ -289,7 +289,7 @@ fn pilots_that_die_young_put_their_node_into_quarantine() {
 }
 
 #[test]
-fn one_bad_node_stops_nobody_else() {
+fn one_bad_node_does_not_stop_submissions_to_others() {
     let mut case = Case::new();
     case.list(&[]);
     let mut good = 0;
@@ -322,7 +322,7 @@ fn one_bad_node_stops_nobody_else() {
 }
 
 #[test]
-fn a_denied_account_pauses_all_and_one_tries_again() {
+fn a_denied_account_pauses_all_submissions_and_one_pilot_probes() {
     let mut case = Case::new();
     case.list(&[]);
     case.wait(1, &[1, 2, 3, 4]);
@@ -341,7 +341,7 @@ fn a_denied_account_pauses_all_and_one_tries_again() {
 }
 
 #[test]
-fn a_submission_of_unknown_outcome_holds_its_node_until_lists_tell() {
+fn a_submission_of_unknown_outcome_holds_its_node_until_lists_decide() {
     let mut case = Case::new();
     case.list(&[]);
     case.wait(1, &[1]);
@@ -352,7 +352,7 @@ fn a_submission_of_unknown_outcome_holds_its_node_until_lists_tell() {
     case.tell(Input::Submitted { ticket, outcome });
     case.wait(15, &[1]);
     assert_eq!(case.submitted(), []);
-    // There it is after all.
+    // A later list contains the pilot.
     case.list(&[("9", "t", 1, Stage::Running)]);
     case.speak(1, false);
     case.wait(60, &[1]);
@@ -361,7 +361,7 @@ fn a_submission_of_unknown_outcome_holds_its_node_until_lists_tell() {
 }
 
 #[test]
-fn a_pilot_that_waits_is_cancelled_after_a_few_seconds_and_the_node_rests() {
+fn a_waiting_pilot_is_cancelled_after_a_few_seconds_and_the_node_rests() {
     let mut case = Case::new();
     case.list(&[]);
     case.wait(1, &[1]);
@@ -382,7 +382,7 @@ fn a_pilot_that_waits_is_cancelled_after_a_few_seconds_and_the_node_rests() {
 }
 
 #[test]
-fn of_two_pilots_on_a_node_the_waiting_one_goes() {
+fn of_two_pilots_on_a_node_the_waiting_one_is_cancelled() {
     let mut case = Case::new();
     let both = [
         ("7", "t1", 1, Stage::Pending),
@@ -435,7 +435,7 @@ fn off_cancels_all_pilots_and_observe_only_those_that_wait() {
 }
 
 #[test]
-fn a_pilot_without_an_agent_goes_and_so_does_one_on_a_node_out_of_the_pool() {
+fn pilots_without_an_agent_or_out_of_the_pool_are_cancelled() {
     let mut case = Case::new();
     case.list(&[
         ("7", "t1", 1, Stage::Running),
@@ -448,7 +448,7 @@ fn a_pilot_without_an_agent_goes_and_so_does_one_on_a_node_out_of_the_pool() {
     let gone: Vec<String> = case.cancelled().into_iter().map(|c| c.0).collect();
     assert!(gone.contains(&"7".to_owned()), "{gone:?}");
     assert!(gone.contains(&"8".to_owned()), "{gone:?}");
-    // A node that a batch job or an operator took is not at fault.
+    // A node that a batch job or an operator took has no failure.
     assert_eq!(case.failures(), 1);
 }
 

@@ -1,7 +1,7 @@
-//! Random schedules.
+//! Random schedules with faults.
 
 use lacuna_model::Span;
-use lacuna_pilots::job::{End, Stage};
+use lacuna_scheduler::job::{End, Stage};
 use lacuna_pilots::keeper::{Input, Mode, Settings};
 use lacuna_pilots::settings::Pace;
 use rand::RngExt;
@@ -14,7 +14,7 @@ fn hurried() -> Settings {
         rate: 2.0,
         burst: 4,
         max_pending: 6,
-        // Shorter than in life, so that a test lives to see it end.
+        // Shorter than the default, so that it ends within a test.
         quarantine: Span::from_secs(120),
         backoff_max: Span::from_secs(60),
         ..settings.pace
@@ -43,7 +43,7 @@ fn disturb(world: &mut World) {
         0..3 => world.take(node),
         3..7 => world.busy[node] = false,
         7 => {
-            // Somebody else's job of the same name.
+            // A foreign job of the same name.
             let (id, until) = (world.next, world.ms + 500);
             world.next += 1;
             let job = Job {
@@ -95,7 +95,7 @@ fn disturb(world: &mut World) {
 }
 
 #[test]
-fn whatever_happens_no_node_has_two_pilots_and_nobody_elses_job_is_cancelled() {
+fn no_node_ever_has_two_pilots_and_no_foreign_job_is_cancelled() {
     let mut ended = 0;
     for seed in 0..40 {
         println!("seed {seed}");
@@ -109,7 +109,7 @@ fn whatever_happens_no_node_has_two_pilots_and_nobody_elses_job_is_cancelled() {
         }
         rate_kept(&world);
         ended += world.notes.len();
-        // Then nothing goes wrong any more.
+        // Then no more faults occur.
         world.trouble = Trouble(0);
         world.mode = Mode::On;
         world.tell(Input::Mode(Mode::On));

@@ -1,4 +1,4 @@
-//! The keeper against a scheduler that does all that schedulers do.
+//! The keeper against a simulated scheduler with all known behaviours.
 
 #![expect(
     clippy::unwrap_used,

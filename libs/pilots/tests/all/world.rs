@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_pilots::job::{End, JobId, Listed, Owner, Stage};
+use lacuna_scheduler::job::{End, JobId, Listed, Owner, Stage};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
@@ -18,7 +18,7 @@ pub(crate) fn owner() -> Owner {
     }
 }
 
-/// The defaults, but nodes rest for no longer than the cases wait.
+/// The defaults, with a shorter rest of nodes.
 pub(crate) fn settings() -> Settings {
     let mut settings = Settings::of(owner());
     settings.pace.rest = Span::from_secs(15);
@@ -29,19 +29,19 @@ pub(crate) fn name(n: usize) -> NodeId {
     NodeId::new(format!("n{n:02}")).unwrap()
 }
 
-/// A job as the scheduler knows it.
+/// A job in the scheduler.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) node: usize,
     pub(crate) ours: bool,
     pub(crate) stage: Stage,
     pub(crate) submitted: u64,
-    /// When its stage changes by itself.
+    /// Time at which its stage changes by itself.
     pub(crate) until: i64,
     pub(crate) speaks_at: i64,
 }
 
-/// What is on its way to the keeper or to the scheduler.
+/// A message on its way to the keeper or to the scheduler.
 #[derive(Debug, Clone)]
 pub(crate) enum Way {
     Land(u64, usize),
@@ -50,7 +50,7 @@ pub(crate) enum Way {
     Kill(Vec<JobId>, bool),
 }
 
-/// How much goes wrong, in percent.
+/// Probabilities of faults, in percent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trouble(pub(crate) u32);
 
@@ -68,10 +68,10 @@ pub(crate) struct World {
     pub(crate) submissions: Vec<i64>,
     pub(crate) notes: Vec<Note>,
     pub(crate) trouble: Trouble,
-    /// When a list last left out a job that was there.
+    /// Time of the newest list that lacked a present job.
     pub(crate) omitted: i64,
     pub(crate) mode: Mode,
-    /// How jobs that are ending will have ended.
+    /// Outcomes of the jobs that are ending.
     pub(crate) ends: BTreeMap<u64, End>,
 }
 
@@ -110,7 +110,7 @@ impl World {
         self.ways.push((at, way));
     }
 
-    /// Another control takes over; what was on its way to the scheduler has arrived or not.
+    /// Another control takes over. Messages on their way to the scheduler arrive or are lost.
     pub(crate) fn restart(&mut self) {
         let ways = std::mem::take(&mut self.ways);
         for (_, way) in ways {
@@ -147,7 +147,7 @@ impl World {
         let trouble = self.trouble.0;
         match effect {
             Effect::Submit { ticket, node, .. } => {
-                assert_eq!(self.mode, Mode::On, "a submission although it is not on");
+                assert_eq!(self.mode, Mode::On, "a submission in another mode than on");
                 self.submissions.push(self.ms);
                 let node = node.as_str()[1..].parse::<usize>().unwrap();
                 self.submit(ticket, node, trouble);
@@ -156,7 +156,7 @@ impl World {
                 for job in &jobs {
                     let id: u64 = job.as_str().parse().unwrap();
                     if let Some(job) = self.jobs.get(&id) {
-                        assert!(job.ours, "job {id} of somebody else is cancelled");
+                        assert!(job.ours, "foreign job {id} is cancelled");
                     }
                 }
                 if self.chance(trouble) {
@@ -188,7 +188,7 @@ impl World {
         if self.chance(trouble) {
             let cause = Cause::ALL[self.rng.random_range(0..Cause::ALL.len())];
             if cause.unsure() && self.rng.random_range(0..2) == 0 {
-                // The scheduler takes it all the same, perhaps after the command was given up.
+                // The scheduler takes the job nevertheless, perhaps after the end of the command.
                 self.later(0, 6000, Way::Land(id, node));
             }
             self.later(3000, 4000, refused(cause));
@@ -223,7 +223,7 @@ impl World {
         jobs
     }
 
-    /// Whether a job or its remains hold the node.
+    /// Whether a job holds the node, running or ending.
     fn held(&self, node: usize) -> bool {
         let holds =
             |job: &Job| job.node == node && matches!(job.stage, Stage::Running | Stage::Ending);
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// A tenth of a second passes.
+    /// Advances by a tenth of a second.
     pub(crate) fn pass(&mut self) {
         self.ms += 100;
         let (due, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ways)
@@ -336,8 +336,7 @@ impl World {
         }
     }
 
-    /// The pool, as it was up to ten seconds ago: the idle nodes, and those where only our
-    /// pilots run.
+    /// Sends a pool that is up to ten seconds old: idle nodes, and nodes with only our own pilots.
     pub(crate) fn report(&mut self) {
         let foreign = |node: usize| {
             let mut jobs = self.jobs.values();
@@ -358,7 +357,7 @@ impl World {
         self.tell(Input::Pool(offers));
     }
 
-    /// What must always hold.
+    /// Checks the invariants.
     fn check(&self) {
         for node in 0..self.busy.len() {
             let on = self

@@ -1,45 +1,45 @@
-//! Runs a command of the scheduler, and reads its answer.
+//! Runs a command of the scheduler and reads its answer.
 
 use lacuna_model::Span;
 use lacuna_runtime::command::{self, Bounds, CommandError, Ended};
-use lacuna_schedlog::living::AnswerError;
+use lacuna_scheduler::AnswerError;
 use tokio::process::Command;
 
-/// The longest answer, bytes: a hundred thousand jobs are some 20 MB.
+/// Longest answer, bytes. A hundred thousand jobs take about 20 MB.
 const MOST: usize = 256 << 20;
 
-/// Why there is no answer.
+/// Why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command did not come to a good end.
+    /// The command failed.
     #[error(transparent)]
     Run(#[from] CommandError),
-    /// Its answer is not what was asked for.
-    #[error("{program}: {source}{}", hint(said))]
+    /// The answer was refused.
+    #[error("{program}: {source}{}", hint(stderr))]
     Answer {
-        /// Which program.
+        /// The program.
         program: String,
-        /// What is wrong.
+        /// Why the answer was refused.
         source: Box<AnswerError>,
-        /// What it says beside the answer, cut short.
-        said: String,
+        /// Standard error of the program.
+        stderr: String,
     },
 }
 
-fn hint(said: &str) -> String {
-    match said {
+fn hint(stderr: &str) -> String {
+    match stderr {
         "" => String::new(),
-        said => format!(" (it says: {said})"),
+        text => format!(" (its error output: {text})"),
     }
 }
 
-/// The labels of failures.
+/// Labels of failures in metrics.
 pub(crate) const REASONS: [&str; 7] = [
     "absent", "denied", "limit", "exit", "too_long", "io", "answer",
 ];
 
 impl Failure {
-    /// As a label.
+    /// Label of the failure in metrics.
     #[must_use]
     pub(crate) const fn label(&self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl Failure {
 /// Reads the answer of a command.
 ///
 /// # Errors
-/// [`Failure::Answer`].
+/// [`Failure::Answer`] if the answer is refused.
 pub(crate) fn read<T>(
     ended: &Ended,
     program: &str,
@@ -66,14 +66,14 @@ pub(crate) fn read<T>(
     read(&ended.stdout).map_err(|source| Failure::Answer {
         program: program.to_owned(),
         source: Box::new(source),
-        said: ended.stderr.trim().to_owned(),
+        stderr: ended.stderr.trim().to_owned(),
     })
 }
 
-/// Runs `command` with `more` arguments to a good end, for `limit` at most.
+/// Runs `command` with `more` arguments, for at most `limit`.
 ///
 /// # Errors
-/// [`Failure::Run`].
+/// [`Failure::Run`] if the command fails or exceeds its limit.
 pub(crate) async fn run(
     command: &[String],
     more: &[String],
@@ -86,10 +86,10 @@ pub(crate) async fn run(
     prepared
         .args(first)
         .args(more)
-        // Times without a zone would have to be guessed at.
+        // Unix seconds have no time zone that would have to be guessed.
         .env("SLURM_TIME_FORMAT", "%s");
     for (key, _) in std::env::vars_os() {
-        // What an administrator prefers to see must not change the answer.
+        // An administrator's preferences must not change the form of the answer.
         let name = key.to_string_lossy();
         if name.starts_with("SQUEUE_") || name.starts_with("SINFO_") || name == "SLURM_CLUSTERS" {
             prepared.env_remove(&key);

@@ -1,6 +1,7 @@
-//! Reads a file that a scheduler writes, and keeps the place over a restart. All of it blocks.
+//! Follows a file while a scheduler writes it, and keeps its position over a restart. All functions
+//! block.
 //!
-//! The place moves on only when a stream keeps what came of the lines before it.
+//! The saved position advances only after a stream keeps the events of the lines before it.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Write};
@@ -8,65 +9,66 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use lacuna_runtime::Misconfigured;
-use lacuna_schedlog::tail::{BEFORE, HEAD, Next, Order, Place, Seen, Tail, TailCounts};
+use lacuna_trace::tail::{BEFORE, FileView, HEAD, Next, Order, Position, Tail, TailCounts};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The version of the state file.
+/// Version of the state file.
 const VERSION: u32 = 1;
 
-/// So many bytes are read at one time, before what came of them is published.
+/// Bytes read in one look, before their events are published.
 const MOST: usize = 16 << 20;
 
-/// What a look has brought.
+/// Lines of one look.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Whole lines, in order.
     pub(crate) lines: Vec<Vec<u8>>,
-    /// Whether more stands there.
+    /// Whether the file has further lines.
     pub(crate) more: bool,
 }
 
-/// Follows a file or a folder of files by day.
+/// Follows a file, or a folder with a file a day.
 #[derive(Debug)]
 pub(crate) struct Follower {
     path: PathBuf,
     tail: Tail,
-    /// The file read last, open, so that it can be read to its end if somebody deletes it.
+    /// The file read last, kept open so that it can be read to its end after its deletion.
     open: Option<(u64, File)>,
 }
 
 impl Follower {
-    /// Goes on at a place. `path` is a file, or a folder of files whose names are days.
-    pub(crate) fn new(path: &Path, place: Option<Place>) -> Self {
+    /// A follower that continues at `position`. `path` is a file, or a folder of files whose names
+    /// are days.
+    pub(crate) fn new(path: &Path, position: Option<Position>) -> Self {
         let order = match path.is_dir() {
             true => Order::Dated,
             false => Order::Rotated,
         };
         Self {
             path: path.to_owned(),
-            tail: Tail::new(order, place),
+            tail: Tail::new(order, position),
             open: None,
         }
     }
 
-    pub(crate) fn place(&self) -> Option<&Place> {
-        self.tail.place()
+    pub(crate) fn position(&self) -> Option<&Position> {
+        self.tail.position()
     }
 
     pub(crate) fn counts(&self) -> TailCounts {
         self.tail.counts()
     }
 
-    /// Looks at the files and reads what is new.
+    /// Reads the new lines of the files.
     ///
     /// # Errors
-    /// If there is no such file or folder, or it cannot be read.
+    /// If the file or folder does not exist, or cannot be read.
     pub(crate) fn look(&mut self) -> Result<Batch, Error> {
         let mut batch = Batch::default();
         let mut read = 0_usize;
         loop {
-            let files = self.seen()?;
+            let files = self.views()?;
             let Some(next) = self.tail.look(&files) else {
                 return Ok(batch);
             };
@@ -90,19 +92,19 @@ impl Follower {
     }
 
     /// All files that may hold lines, older ones first.
-    fn seen(&self) -> Result<Vec<Seen>, Error> {
+    fn views(&self) -> Result<Vec<FileView>, Error> {
         if self.path.is_dir() {
             return self.by_day();
         }
         let present = match self.one(&self.path) {
-            // Between the renaming of the one and the making of the next.
-            Err(error) if error.kind() == ErrorKind::NotFound && self.place().is_some() => None,
+            // The file has been renamed, and the next one does not exist yet.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.position().is_some() => None,
             other => Some(other?),
         };
-        if let (Some(present), Some(place)) = (&present, self.place())
-            && present.inode == place.inode
-            && present.length >= place.offset
-            && present.before == place.before
+        if let (Some(present), Some(position)) = (&present, self.position())
+            && present.inode == position.inode
+            && present.length >= position.offset
+            && present.before == position.before
         {
             return Ok(vec![present.clone()]);
         }
@@ -112,22 +114,22 @@ impl Follower {
         Ok(files)
     }
 
-    /// The file that was read last, if it has no name any more.
-    fn with_open(&self, files: &mut Vec<Seen>, present: Option<&Seen>) {
+    /// Adds the file that was read last, if it no longer has a name.
+    fn with_open(&self, files: &mut Vec<FileView>, present: Option<&FileView>) {
         let Some((inode, file)) = &self.open else {
             return;
         };
-        if files.iter().chain(present).any(|seen| seen.inode == *inode) {
+        if files.iter().chain(present).any(|view| view.inode == *inode) {
             return;
         }
-        // On a network file system a deleted file may be gone at once.
-        if let Ok(seen) = self.describe(String::new(), file) {
-            files.insert(0, seen);
+        // On a network file system, the content of a deleted file may be gone at once.
+        if let Ok(view) = self.describe(String::new(), file) {
+            files.insert(0, view);
         }
     }
 
-    /// Rotated files: the name with a number or a day behind it, not compressed.
-    fn siblings(&self) -> Result<Vec<Seen>, Error> {
+    /// Rotated files: the name with a suffix that is a number or a day, not compressed.
+    fn siblings(&self) -> Result<Vec<FileView>, Error> {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Ok(Vec::new());
         };
@@ -147,20 +149,20 @@ impl Follower {
             let is_number = rest.starts_with(['.', '-'])
                 && rest.len() > 1
                 && rest.chars().skip(1).all(|c| c.is_ascii_digit() || c == '-');
-            // One that is gone again meanwhile is none.
+            // A file that has been deleted meanwhile is skipped.
             if is_number
                 && let Ok(data) = entry.metadata()
-                && let Ok(seen) = self.one(&entry.path())
+                && let Ok(view) = self.one(&entry.path())
             {
-                found.push((data.mtime(), data.mtime_nsec(), seen));
+                found.push((data.mtime(), data.mtime_nsec(), view));
             }
         }
         found.sort_by_key(|found| (found.0, found.1));
-        Ok(found.into_iter().map(|(_, _, seen)| seen).collect())
+        Ok(found.into_iter().map(|(_, _, view)| view).collect())
     }
 
-    /// Files whose names are days, from the one that was read last on; at first the last alone.
-    fn by_day(&self) -> Result<Vec<Seen>, Error> {
+    /// Files whose names are days, from the one that was read last; at first only the newest.
+    fn by_day(&self) -> Result<Vec<FileView>, Error> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
@@ -169,8 +171,8 @@ impl Follower {
             }
         }
         names.sort_unstable();
-        let from = match self.place() {
-            Some(place) => names.partition_point(|name| *name < place.name),
+        let from = match self.position() {
+            Some(position) => names.partition_point(|name| *name < position.name),
             None => names.len().saturating_sub(1),
         };
         let mut files = Vec::new();
@@ -184,7 +186,7 @@ impl Follower {
         Ok(files)
     }
 
-    fn one(&self, path: &Path) -> Result<Seen, Error> {
+    fn one(&self, path: &Path) -> Result<FileView, Error> {
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = name.to_string_lossy().into_owned();
         let file = File::open(path)
@@ -192,9 +194,9 @@ impl Follower {
         self.describe(name, &file)
     }
 
-    fn describe(&self, name: String, file: &File) -> Result<Seen, Error> {
+    fn describe(&self, name: String, file: &File) -> Result<FileView, Error> {
         let data = file.metadata()?;
-        let offset = self.place().map_or(0, |place| place.offset);
+        let offset = self.position().map_or(0, |position| position.offset);
         let from = offset.saturating_sub(u64::try_from(BEFORE).unwrap_or(0));
         let before = match data.len() >= offset {
             true => {
@@ -203,7 +205,7 @@ impl Follower {
             }
             false => Vec::new(),
         };
-        Ok(Seen {
+        Ok(FileView {
             name,
             inode: data.ino(),
             length: data.len(),
@@ -212,7 +214,7 @@ impl Follower {
         })
     }
 
-    /// Reads what the tail asks for; nothing if the name means another file by now.
+    /// Reads the bytes that the tail requests; none if the name belongs to another file by now.
     fn bytes(&mut self, next: &Next) -> Result<Vec<u8>, Error> {
         if self
             .open
@@ -263,18 +265,19 @@ fn read_at(file: &File, from: u64, most: usize) -> Result<Vec<u8>, Error> {
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Saved<T> {
     version: u32,
-    place: Option<Place>,
+    #[serde(rename = "place")]
+    position: Option<Position>,
     state: T,
 }
 
-/// What was kept before a restart: the place and the jobs that ran there. A file that cannot be
-/// understood is put aside, so that reading begins anew.
+/// Loads the position and the state of the jobs there. A damaged file is renamed to
+/// `*.refused`, and reading starts from the beginning.
 ///
 /// # Errors
-/// [`Misconfigured`] if the file is there and cannot be read.
+/// [`Misconfigured`] if the file exists and cannot be read.
 pub(crate) fn load<T: DeserializeOwned + Default>(
     path: Option<&Path>,
-) -> Result<(Option<Place>, T), Misconfigured> {
+) -> Result<(Option<Position>, T), Misconfigured> {
     let Some(path) = path else {
         return Ok((None, T::default()));
     };
@@ -290,33 +293,33 @@ pub(crate) fn load<T: DeserializeOwned + Default>(
     };
     let read: Result<Saved<T>, _> = serde_json::from_slice(&text);
     match read {
-        Ok(saved) if saved.version == VERSION => Ok((saved.place, saved.state)),
+        Ok(saved) if saved.version == VERSION => Ok((saved.position, saved.state)),
         other => {
             let reason = match other {
                 Ok(saved) => format!("it has version {}", saved.version),
                 Err(error) => error.to_string(),
             };
             tracing::error!(file = %path.display(), reason,
-                "the place that was read to is lost, reading from the beginning");
+                "the position in the main scheduler's file is lost, reading from the beginning");
             let _ = std::fs::rename(path, path.with_extension("refused"));
             Ok((None, T::default()))
         }
     }
 }
 
-/// Keeps the place: the file is written whole or not at all.
+/// Saves the position and the state. The file is written whole or not at all.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If the file cannot be written.
 pub(crate) fn save<T: Serialize>(
     path: Option<&Path>,
-    place: Option<&Place>,
+    position: Option<&Position>,
     state: &T,
 ) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
     let saved = Saved {
         version: VERSION,
-        place: place.cloned(),
+        position: position.cloned(),
         state,
     };
     let text = serde_json::to_vec(&saved)?;

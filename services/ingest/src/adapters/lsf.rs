@@ -1,11 +1,11 @@
-//! A living LSF: `lsb.events` followed.
+//! Adapter of a live LSF, which follows `lsb.events`.
 
 use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{ServiceError, clock};
-use lacuna_schedlog::living::settings::Lsf;
-use lacuna_schedlog::living::{LsfEvents, LsfState, Standing};
+use lacuna_scheduler::settings::Lsf;
+use lacuna_scheduler::{LsfEvents, LsfState, NodeStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::follow::{Follower, load, save};
@@ -13,7 +13,7 @@ use super::metrics::FollowMetrics;
 use super::pbs::moment;
 use super::source::Source;
 
-/// The adapter's state.
+/// The adapter of LSF.
 pub(crate) struct Adapter {
     settings: Lsf,
     /// All nodes of the cluster.
@@ -22,23 +22,23 @@ pub(crate) struct Adapter {
     follow: FollowMetrics,
     events: LsfEvents,
     follower: Option<Follower>,
-    /// The newest event.
+    /// Time of the newest event.
     newest: Option<Timestamp>,
 }
 
 impl Adapter {
     /// # Errors
-    /// If the state file is there and cannot be read.
+    /// If the state file exists and cannot be read.
     pub(crate) fn new(
         settings: Lsf,
         nodes: BTreeSet<NodeId>,
         source: Source,
         follow: FollowMetrics,
     ) -> Result<Self, ServiceError> {
-        let (place, state): (_, LsfState) = load(settings.following.state_file.as_deref())?;
+        let (position, state): (_, LsfState) = load(settings.following.state_file.as_deref())?;
         Ok(Self {
             events: LsfEvents::new(settings.pilots.clone(), state),
-            follower: Some(Follower::new(&settings.events, place)),
+            follower: Some(Follower::new(&settings.events, position)),
             nodes,
             source,
             follow,
@@ -47,7 +47,7 @@ impl Adapter {
         })
     }
 
-    /// Follows, until it is to stop.
+    /// Follows the file until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
@@ -63,26 +63,26 @@ impl Adapter {
                 continue;
             };
             if more {
-                // What is past is read first: until then nobody knows who holds what.
+                // The past is read first: before its end the running jobs are unknown.
                 if begun {
-                    self.tell_changes().await;
+                    self.send_changes().await;
                 }
                 continue;
             }
             if begun {
-                self.tell_changes().await;
+                self.send_changes().await;
             } else {
                 begun = true;
                 let _ = self.events.changes();
-                let all = self.events.standings(&self.nodes);
+                let all = self.events.statuses(&self.nodes);
                 let now = clock::wall();
-                self.tell(now, all).await;
+                self.send(now, all).await;
             }
             tokio::time::sleep(self.settings.following.every.to_std()).await;
         }
     }
 
-    /// Reads what is new; whether more stands there, nothing if it cannot be read.
+    /// Reads new events. Returns whether the file has more; `None` if it cannot be read.
     async fn look(&mut self) -> Result<Option<bool>, ServiceError> {
         let Some(mut follower) = self.follower.take() else {
             return Ok(None);
@@ -114,29 +114,29 @@ impl Adapter {
         Ok(Some(batch.more))
     }
 
-    async fn tell_changes(&mut self) {
+    async fn send_changes(&mut self) {
         let mut changes = self.events.changes();
         changes.retain(|(node, _)| self.nodes.contains(node));
         let now = clock::wall();
         let at = self.newest.map_or(now, |newest| moment(newest, now));
-        self.tell(at, changes).await;
+        self.send(at, changes).await;
     }
 
-    async fn tell(&mut self, at: Timestamp, nodes: Vec<(NodeId, Standing)>) {
-        let all = self.events.standings(&self.nodes);
+    async fn send(&mut self, at: Timestamp, nodes: Vec<(NodeId, NodeStatus)>) {
+        let all = self.events.statuses(&self.nodes);
         self.source
             .metrics
-            .count(all.iter().map(|(_, standing)| standing));
+            .count(all.iter().map(|(_, status)| status));
         let stored = match nodes.is_empty() {
             true => true,
             false => {
-                let kept = self.source.tell(at, nodes, Vec::new()).await;
-                kept.is_some_and(|kept| kept.stored)
+                let receipt = self.source.send(at, nodes, Vec::new()).await;
+                receipt.is_some_and(|receipt| receipt.stored)
             }
         };
-        let place = self.follower.as_ref().and_then(Follower::place);
+        let position = self.follower.as_ref().and_then(Follower::position);
         let path = self.settings.following.state_file.as_deref();
-        if stored && let Err(error) = save(path, place, self.events.state()) {
+        if stored && let Err(error) = save(path, position, self.events.state()) {
             self.follow.unsaved(&error);
         }
     }

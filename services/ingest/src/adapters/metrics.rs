@@ -1,52 +1,52 @@
-//! What the adapter of a scheduler counts.
+//! Metrics of adapters.
 
 use lacuna_runtime::metrics::{self, Error, Registry};
-use lacuna_schedlog::FieldError;
-use lacuna_schedlog::living::Standing;
-use lacuna_schedlog::tail::TailCounts;
+use lacuna_scheduler::NodeStatus;
+use lacuna_trace::FieldError;
+use lacuna_trace::tail::TailCounts;
 use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 use super::command::REASONS;
 use super::pacer::Breaker;
 
-/// Bounds of the time that an answer takes, seconds.
+/// Bounds of the durations of answers, seconds.
 const BOUNDS: [f64; 10] = [0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0];
 
-/// Standings as labels.
-const STANDINGS: [&str; 4] = ["hole", "wanted", "taken", "unusable"];
+/// Node statuses as labels. The label `standing` is part of the interface.
+const STATUSES: [&str; 4] = ["hole", "wanted", "taken", "unusable"];
 
-/// What the adapter of a scheduler counts.
+/// Metrics of polling.
 #[derive(Debug, Clone)]
 pub struct SchedulerMetrics {
     /// Requests, by command.
     pub requests: IntCounterVec,
-    /// How long answers take, by command.
+    /// Durations of answers, seconds, by command.
     pub seconds: HistogramVec,
     /// Requests without a usable answer, by command and reason.
     pub failures: IntCounterVec,
-    /// 0 closed, 1 trial, 2 open.
+    /// 0 closed, 1 probe, 2 open.
     pub breaker: IntGauge,
-    /// Whether what is known may be out of date.
+    /// Whether the newest request has failed, so that the pool may be out of date.
     pub stale: IntGauge,
     /// Unix seconds of the newest answer; 0 before the first.
     pub answered: Gauge,
-    /// Times that a cycle waited for its budget.
+    /// Cycles that waited for the budget of requests.
     pub delayed: IntCounter,
-    /// Nodes of the newest answer, by what they are to us.
+    /// Nodes of the newest answer, by status.
     pub nodes: GaugeVec,
-    /// Nodes missing in the newest answer and not yet taken for gone.
+    /// Nodes that are missing in the newest answer and not yet gone.
     pub missing: IntGauge,
-    /// Nodes that the scheduler has not heard from, which keep their standing for a while.
+    /// Silent nodes that keep their status for a while.
     pub silent: IntGauge,
-    /// Planned starts passed on to forecasts.
-    pub promises: IntGauge,
+    /// Planned starts that forecasts receive.
+    pub planned: IntGauge,
 }
 
 impl SchedulerMetrics {
-    /// Registers all, for these commands.
+    /// Registers the metrics for these commands.
     ///
     /// # Errors
-    /// If a name is taken.
+    /// If a name is already registered.
     pub fn new(registry: &Registry, commands: &[&str]) -> Result<Self, Error> {
         let name = |rest: &str| format!("lacuna_ingest_scheduler_{rest}");
         let made = Self {
@@ -59,7 +59,7 @@ impl SchedulerMetrics {
             seconds: metrics::histograms(
                 registry,
                 &name("seconds"),
-                "how long the main scheduler's answers take",
+                "durations of the main scheduler's answers",
                 &BOUNDS,
                 &["command"],
             )?,
@@ -72,7 +72,7 @@ impl SchedulerMetrics {
             breaker: metrics::gauge(
                 registry,
                 &name("breaker"),
-                "circuit breaker on slow answers: 0 closed, 1 trial, 2 open",
+                "circuit breaker on slow answers: 0 closed, 1 probe, 2 open",
             )?,
             stale: metrics::gauge(
                 registry,
@@ -82,7 +82,7 @@ impl SchedulerMetrics {
             answered: metrics::float_gauge(
                 registry,
                 &name("answered_timestamp_seconds"),
-                "when the main scheduler last answered",
+                "time of the main scheduler's newest answer",
             )?,
             delayed: metrics::counter(
                 registry,
@@ -92,23 +92,23 @@ impl SchedulerMetrics {
             nodes: metrics::gauges(
                 registry,
                 &name("nodes"),
-                "nodes by what they are to us, by the main scheduler's newest answer",
+                "nodes by status in the main scheduler's newest answer",
                 &["standing"],
             )?,
             missing: metrics::gauge(
                 registry,
                 &name("missing_nodes"),
-                "nodes missing in the newest answer and not yet taken for gone",
+                "nodes that are missing in the newest answer and not yet gone",
             )?,
             silent: metrics::gauge(
                 registry,
                 &name("silent_nodes"),
-                "nodes that the scheduler has not heard from and that are not yet given up",
+                "nodes that the scheduler has not heard from and that keep their status",
             )?,
-            promises: metrics::gauge(
+            planned: metrics::gauge(
                 registry,
                 &name("promises"),
-                "planned starts of batch jobs passed on to forecasts",
+                "planned starts of batch jobs that forecasts receive",
             )?,
         };
         for command in commands {
@@ -118,64 +118,64 @@ impl SchedulerMetrics {
                 made.failures.with_label_values(&[command, reason]);
             }
         }
-        for standing in STANDINGS {
-            made.nodes.with_label_values(&[standing]);
+        for status in STATUSES {
+            made.nodes.with_label_values(&[status]);
         }
         Ok(made)
     }
 
-    /// Shows the breaker.
+    /// Sets the gauge of the circuit breaker.
     pub(crate) fn show(&self, breaker: Breaker) {
         self.breaker.set(match breaker {
             Breaker::Closed => 0,
-            Breaker::Trial => 1,
+            Breaker::Probe => 1,
             Breaker::Open => 2,
         });
     }
 
-    /// Counts nodes by standing.
-    pub(crate) fn count<'a>(&self, standings: impl Iterator<Item = &'a Standing>) {
-        let mut counts = [0.0_f64; STANDINGS.len()];
-        for standing in standings {
-            let place = match standing {
-                Standing::Hole => 0,
-                Standing::Wanted { .. } => 1,
-                Standing::Taken => 2,
-                Standing::Unusable { .. } => 3,
+    /// Sets the gauges of nodes by status.
+    pub(crate) fn count<'a>(&self, statuses: impl Iterator<Item = &'a NodeStatus>) {
+        let mut counts = [0.0_f64; STATUSES.len()];
+        for status in statuses {
+            let place = match status {
+                NodeStatus::Hole => 0,
+                NodeStatus::Wanted { .. } => 1,
+                NodeStatus::Taken => 2,
+                NodeStatus::Unusable { .. } => 3,
             };
             if let Some(count) = counts.get_mut(place) {
                 *count += 1.0;
             }
         }
-        for (standing, count) in STANDINGS.iter().zip(counts) {
-            self.nodes.with_label_values(&[standing]).set(count);
+        for (status, count) in STATUSES.iter().zip(counts) {
+            self.nodes.with_label_values(&[status]).set(count);
         }
     }
 }
 
-/// What the follower of a file counts.
+/// Metrics of following a file.
 #[derive(Debug, Clone)]
 pub struct FollowMetrics {
     /// Lines read.
     pub lines: IntCounter,
-    /// Lines that could not be understood.
+    /// Damaged lines.
     pub damaged: IntCounter,
-    /// Rotations, truncations, files lost, lines passed over.
+    /// Rotations, truncations, lost files, skipped lines.
     pub files: GaugeVec,
     /// Whether the file cannot be read.
     pub stale: IntGauge,
-    /// Times that the place could not be kept.
+    /// Failures to save the position.
     pub unsaved: IntCounter,
 }
 
-/// What can happen to a file, as labels.
-const HAPPENINGS: [&str; 4] = ["rotated", "truncated", "lost", "passed"];
+/// Changes of a file as labels.
+const CHANGES: [&str; 4] = ["rotated", "truncated", "lost", "passed"];
 
 impl FollowMetrics {
-    /// Registers all.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// If a name is taken.
+    /// If a name is already registered.
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let name = |rest: &str| format!("lacuna_ingest_follow_{rest}");
         let made = Self {
@@ -187,12 +187,12 @@ impl FollowMetrics {
             damaged: metrics::counter(
                 registry,
                 &name("damaged_lines_total"),
-                "lines of the main scheduler's file that could not be understood",
+                "damaged lines of the main scheduler's file",
             )?,
             files: metrics::gauges(
                 registry,
                 &name("files"),
-                "files rotated, truncated or lost, and lines passed over, since the start",
+                "files rotated, truncated or lost, and lines skipped, since the start",
                 &["what"],
             )?,
             stale: metrics::gauge(
@@ -203,30 +203,30 @@ impl FollowMetrics {
             unsaved: metrics::counter(
                 registry,
                 &name("unsaved_total"),
-                "times that the place read to could not be kept",
+                "failures to save the position in the main scheduler's file",
             )?,
         };
-        for what in HAPPENINGS {
+        for what in CHANGES {
             made.files.with_label_values(&[what]);
         }
         Ok(made)
     }
 
-    /// Shows what has happened to the file.
+    /// Sets the gauges of changes of the file.
     pub(crate) fn show(&self, counts: TailCounts) {
-        let counts = [counts.rotated, counts.truncated, counts.lost, counts.passed];
-        for (what, count) in HAPPENINGS.iter().zip(counts) {
+        let counts = [counts.rotated, counts.truncated, counts.lost, counts.skipped];
+        for (what, count) in CHANGES.iter().zip(counts) {
             self.files.with_label_values(&[what]).set(count as f64);
         }
     }
 
-    /// A line could not be understood.
+    /// Counts a damaged line.
     pub(crate) fn damage(&self, error: &FieldError) {
         self.damaged.inc();
         tracing::warn!(%error, "a line of the main scheduler's file is damaged");
     }
 
-    /// The file cannot be read.
+    /// Records that the file cannot be read.
     pub(crate) fn failed(&self, error: &std::io::Error) {
         if self.stale.get() == 0 {
             tracing::warn!(%error, "the main scheduler's file cannot be read");
@@ -234,10 +234,11 @@ impl FollowMetrics {
         self.stale.set(1);
     }
 
-    /// The place could not be kept: after a restart lines are read again, which does no harm.
+    /// Counts a failure to save the position. After a restart, lines are read again, which is
+    /// harmless.
     pub(crate) fn unsaved(&self, error: &std::io::Error) {
         if self.unsaved.get() == 0 {
-            tracing::warn!(%error, "the place that was read to cannot be kept");
+            tracing::warn!(%error, "the position in the main scheduler's file cannot be saved");
         }
         self.unsaved.inc();
     }

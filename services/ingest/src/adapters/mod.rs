@@ -1,9 +1,8 @@
 //! Adapters of live schedulers (Slurm, PBS, LSF): each polls or follows one.
 //!
-//! An adapter makes no events but sightings: what nodes are at a moment. `reconcile` compares a
-//! sighting with the ledger, and the difference becomes events. So a hook's newer word holds, and a
-//! repeated or failed answer changes nothing. The answers are read in `schedlog::living`, the one
-//! reader of each scheduler's answers.
+//! An adapter makes observations, not events: the status of nodes at a moment. `reconcile` compares
+//! an observation with the ledger, and the difference becomes events. So a newer event of a hook
+//! holds, and a repeated or failed answer changes nothing. `lacuna_scheduler` reads the answers.
 
 pub(crate) mod command;
 mod follow;
@@ -16,8 +15,8 @@ mod source;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
-use lacuna_schedlog::living::settings::Polling;
-use lacuna_schedlog::living::{Held, LsfState, Promise, Standing};
+use lacuna_scheduler::settings::Polling;
+use lacuna_scheduler::{LsfState, NodeStatus, PlannedJob, RunningJobs};
 use lacuna_timeline::UnknownNodes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -25,42 +24,42 @@ pub use metrics::{FollowMetrics, SchedulerMetrics};
 
 use source::Source;
 
-/// What an adapter has seen.
+/// An observation of an adapter.
 #[derive(Debug)]
-pub struct Sighting {
-    /// The moment that it speaks of. What is known to have happened later holds.
+pub struct Observation {
+    /// Moment of the observation. Later events of a node override it.
     pub at: Timestamp,
-    /// What nodes are; of nodes that are not listed nothing is said.
-    pub nodes: Vec<(NodeId, Standing)>,
-    /// Promises that are new, changed or withdrawn.
-    pub promises: Vec<Promise>,
-    /// Told when all that came of it is kept.
-    pub done: oneshot::Sender<Kept>,
+    /// Status of nodes. The status of unlisted nodes is unchanged.
+    pub nodes: Vec<(NodeId, NodeStatus)>,
+    /// Planned starts that are new, changed or withdrawn.
+    pub planned: Vec<PlannedJob>,
+    /// Gets the receipt once the events of the observation are stored.
+    pub done: oneshot::Sender<Receipt>,
 }
 
-/// What has become of a sighting.
+/// Answer of the shell to an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Whether a stream keeps all that came of it.
+pub struct Receipt {
+    /// Whether a stream keeps all events of the observation.
     pub stored: bool,
-    /// Nodes that are idle as far as is known, and of which it did not speak.
+    /// Idle nodes that the observation does not list.
     pub unseen: Vec<NodeId>,
 }
 
-/// Sightings that have not been looked at; an adapter waits when there are more.
+/// Capacity of the channel of observations; an adapter waits while it is full.
 const WAITING: usize = 4;
 
-/// Starts the adapter that is configured, if one is.
+/// Starts the configured adapter, if there is one.
 ///
 /// # Errors
-/// [`Misconfigured`] if its settings cannot work.
+/// [`Misconfigured`] if the settings of the adapter cannot work.
 pub(crate) fn start(
     ctx: &Context,
     nodes: &UnknownNodes,
-) -> Result<Option<mpsc::Receiver<Sighting>>, ServiceError> {
+) -> Result<Option<mpsc::Receiver<Observation>>, ServiceError> {
     let settings = &ctx.config.ingest;
-    let (to, sightings) = mpsc::channel(WAITING);
-    // A program that nobody can kill, or a file system that hangs, shows by silence.
+    let (to, observations) = mpsc::channel(WAITING);
+    // A program that cannot be killed, or a file system that hangs, shows as silence.
     let make = |name: &'static str, commands: &[&str], silence| -> Result<_, ServiceError> {
         let metrics = SchedulerMetrics::new(&ctx.registry, commands)?;
         let health = ctx.health.check(name, Some(silence));
@@ -75,8 +74,8 @@ pub(crate) fn start(
         });
     } else if let Some(pbs) = settings.pbs.clone() {
         let zone = zone(pbs.time_zone.as_deref())?;
-        // Read once more by the adapter: what cannot be read ends the service here.
-        follow::load::<Held>(pbs.following.state_file.as_deref())?;
+        // The adapter reads the file again. A file that cannot be read ends the service here.
+        follow::load::<RunningJobs>(pbs.following.state_file.as_deref())?;
         let source = make("pbs", &["pbsnodes"], silence(&pbs.polling))?;
         let follow = FollowMetrics::new(&ctx.registry)?;
         ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
@@ -101,20 +100,20 @@ pub(crate) fn start(
     } else {
         return Ok(None);
     }
-    Ok(Some(sightings))
+    Ok(Some(observations))
 }
 
-/// After so long without a look at its file the adapter of LSF is taken to hang.
+/// The adapter of LSF counts as hanging after this time without a look at its file.
 const LSF_SILENCE: Span = Span::from_secs(60);
 
-/// After so long without a word the adapter is taken to hang: it waits for `longest_wait` at
-/// most, with jitter, and each request has its limit.
+/// Time without an answer or a failure after which an adapter counts as hanging. It waits at most
+/// `longest_wait` with jitter, and each request has a limit.
 fn silence(polling: &Polling) -> Span {
     let longest = polling.longest_wait.as_ms().saturating_mul(2);
     Span::from_ms(longest.saturating_add(polling.limit.as_ms().saturating_mul(4)))
 }
 
-/// The zone of local times in answers.
+/// Time zone of local times in answers.
 fn zone(name: Option<&str>) -> Result<jiff::tz::TimeZone, Misconfigured> {
     match name {
         None => Ok(jiff::tz::TimeZone::system()),

@@ -1,48 +1,48 @@
-//! When a scheduler may be asked: a budget, jitter, back-off after failures, and a circuit breaker
-//! on the time that answers take. No clock and no dice of its own.
+//! Pace of polling: a budget, jitter, back-off after failures, and a circuit breaker on slow
+//! answers. Time and random numbers are arguments.
 //!
-//! - P1 Never more requests than the budget allows: a bucket that holds ten seconds' worth (two
-//!   requests at least), refilled evenly.
+//! - P1 Requests never exceed the budget: a token bucket for ten seconds (at least two requests),
+//!   refilled evenly.
 //! - P2 After n failures in a row the wait is doubled n times, up to `longest_wait`.
-//! - P3 Three cycles with a slow answer in a row open the breaker for `pause`; then one cycle is
-//!   a trial, which closes it or opens it for twice as long, up to `longest_wait`.
-//! - P4 At least as much time passes without a request as the last cycle took.
+//! - P3 Three cycles in a row with a slow answer open the breaker for `pause`. Then one cycle is a
+//!   probe, which closes the breaker, or opens it for twice as long, up to `longest_wait`.
+//! - P4 After a cycle, no request is sent for at least the duration of that cycle.
 
 use lacuna_model::Span;
-use lacuna_schedlog::living::settings::Polling;
+use lacuna_scheduler::settings::Polling;
 
-/// So many slow cycles in a row open the breaker.
+/// Slow cycles in a row that open the breaker.
 const SLOW_IN_ROW: u32 = 3;
 
-/// Whether the scheduler is asked.
+/// State of the circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breaker {
-    /// As usual.
+    /// Polling goes on as usual.
     Closed,
-    /// The next cycle is a trial.
-    Trial,
-    /// It is left in peace.
+    /// The next cycle is a probe.
+    Probe,
+    /// Polling pauses.
     Open,
 }
 
-/// What has become of a cycle.
+/// Outcome of a polling cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// Whether there was an answer.
+    /// Whether a request failed.
     pub failed: bool,
-    /// The longest that one request took.
+    /// Duration of the slowest request.
     pub slowest: Span,
-    /// How long all of it took.
+    /// Duration of the cycle.
     pub took: Span,
 }
 
-/// Decides when the next request may go out.
+/// Decides when the next request may be sent (P1 to P4).
 #[derive(Debug, Clone)]
 pub struct Pacer {
     polling: Polling,
-    /// Requests that may go out now.
+    /// Requests that may be sent now.
     left: f64,
-    /// When that was reckoned, seconds on the caller's clock.
+    /// Time at which `left` was computed, seconds on the caller's clock.
     at: f64,
     failures: u32,
     slow: u32,
@@ -51,7 +51,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Full of budget.
+    /// A pacer with a full budget.
     #[must_use]
     pub fn new(polling: Polling) -> Self {
         let mut pacer = Self {
@@ -67,7 +67,7 @@ impl Pacer {
         pacer
     }
 
-    /// The breaker.
+    /// State of the circuit breaker.
     #[must_use]
     pub const fn breaker(&self) -> Breaker {
         self.breaker
@@ -77,11 +77,10 @@ impl Pacer {
         (f64::from(self.polling.requests_per_minute) / 6.0).max(2.0)
     }
 
-    /// Takes `requests` (at most two) out of the budget, at `now` seconds; else says how long to
-    /// wait until they may be asked for again.
+    /// Takes `requests` (at most two) out of the budget, at `now` seconds.
     ///
     /// # Errors
-    /// The wait.
+    /// The wait until the budget allows them.
     pub fn ask(&mut self, requests: u32, now: f64) -> Result<(), Span> {
         let each_s = f64::from(self.polling.requests_per_minute) / 60.0;
         let passed = (now - self.at).max(0.0);
@@ -91,16 +90,16 @@ impl Pacer {
         if self.left >= wanted {
             self.left -= wanted;
             if self.breaker == Breaker::Open {
-                self.breaker = Breaker::Trial;
+                self.breaker = Breaker::Probe;
             }
             return Ok(());
         }
-        // A millisecond more than it takes, since times are rounded.
+        // One millisecond more than needed, since times are rounded.
         let wait = (wanted - self.left) / each_s + 0.001;
         Err(Span::from_secs_f64(wait))
     }
 
-    /// After a cycle: how long to wait from its end to the next. `dice` is from 0 to 1.
+    /// Wait from the end of a cycle to the next one. `dice`: a random number from 0 to 1.
     pub fn done(&mut self, cycle: Cycle, dice: f64) -> Span {
         let is_slow = cycle.slowest > self.polling.slow_after;
         self.failures = match cycle.failed {
@@ -112,11 +111,11 @@ impl Pacer {
             false => 0,
         };
         match self.breaker {
-            Breaker::Trial if is_slow => {
+            Breaker::Probe if is_slow => {
                 self.breaker = Breaker::Open;
                 self.pause = self.twice(self.pause);
             }
-            Breaker::Trial if !cycle.failed => {
+            Breaker::Probe if !cycle.failed => {
                 self.breaker = Breaker::Closed;
                 self.pause = self.polling.pause;
             }

@@ -1,8 +1,8 @@
-//! A living PBS: accounting records followed, and `pbsnodes` asked.
+//! Adapter of a live PBS, which follows accounting records and polls `pbsnodes`.
 //!
-//! Records tell at once who starts and ends; `pbsnodes` tells what else a node may be, and
-//! repairs what records have missed. Records are read after `pbsnodes` has answered and before
-//! its answer is judged, so that they know whose its jobs are.
+//! Records show starts and ends of jobs at once. `pbsnodes` shows the other states of a node, and
+//! repairs gaps in the records. New records are read between the answer of `pbsnodes` and its
+//! classification, so that the owners of its jobs are known.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,8 +10,10 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::settings::{Marks, Pbs};
-use lacuna_schedlog::living::{Absence, Held, PbsNode, PbsRecords, Standing, pbs, pbs_standing};
+use lacuna_scheduler::settings::{Marks, Pbs};
+use lacuna_scheduler::{
+    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs, pbs_node_status,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
@@ -20,23 +22,23 @@ use super::metrics::FollowMetrics;
 use super::pacer::{Cycle, Pacer};
 use super::source::Source;
 
-/// A record is stamped with the second in which it was written, which has passed by its end.
+/// A record has the second in which it was written; its events are before the end of that second.
 const SECOND: Span = Span::from_ms(999);
 
-/// A record younger than this is news.
-const NEWS: Span = Span::from_secs(60);
+/// Age below which a record is recent.
+const RECENT: Span = Span::from_secs(60);
 
-/// The moment that records speak of, of which `newest` is the newest. What is news is of now, by
-/// our own clock, since the scheduler's may be some seconds off; what was written while nobody
-/// read is of its own time.
+/// The moment of an observation from records, of which `newest` is the newest. Recent records count
+/// as of `now`, since the clock of the scheduler may be some seconds off. Older records, written
+/// while ingest was down, count as of their own time.
 pub(super) fn moment(newest: Timestamp, now: Timestamp) -> Timestamp {
-    match now.since(newest) < NEWS {
+    match now.since(newest) < RECENT {
         true => now,
         false => newest + SECOND,
     }
 }
 
-/// The adapter's state.
+/// The adapter of PBS.
 pub(crate) struct Adapter {
     settings: Pbs,
     marks: Marks,
@@ -44,14 +46,14 @@ pub(crate) struct Adapter {
     follow: FollowMetrics,
     records: PbsRecords,
     follower: Option<Follower>,
-    /// The newest answer of `pbsnodes`.
+    /// Nodes of the newest answer of `pbsnodes`.
     nodes: BTreeMap<NodeId, PbsNode>,
-    absence: Absence,
+    missing: MissingNodes,
 }
 
 impl Adapter {
     /// # Errors
-    /// If the state file is there and cannot be read.
+    /// If the state file exists and cannot be read.
     pub(crate) fn new(
         settings: Pbs,
         zone: TimeZone,
@@ -59,14 +61,14 @@ impl Adapter {
         follow: FollowMetrics,
     ) -> Result<Self, ServiceError> {
         let marks = settings.pilots.clone();
-        let (place, held): (_, Held) = load(settings.following.state_file.as_deref())?;
+        let (position, running): (_, RunningJobs) = load(settings.following.state_file.as_deref())?;
         let follower = settings
             .accounting
             .as_ref()
-            .map(|path| Follower::new(path, place));
+            .map(|path| Follower::new(path, position));
         Ok(Self {
-            records: PbsRecords::new(marks.clone(), zone, held),
-            absence: Absence::new(settings.absent_after),
+            records: PbsRecords::new(marks.clone(), zone, running),
+            missing: MissingNodes::new(settings.absent_after),
             marks,
             source,
             follow,
@@ -76,7 +78,7 @@ impl Adapter {
         })
     }
 
-    /// Follows and asks, until it is to stop.
+    /// Follows and polls until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
@@ -116,7 +118,7 @@ impl Adapter {
         }
     }
 
-    /// Asks once.
+    /// One polling cycle.
     async fn poll(&mut self) -> Result<Cycle, ServiceError> {
         let at = clock::wall();
         let since = Stopwatch::start();
@@ -138,7 +140,7 @@ impl Adapter {
         match answer {
             Ok(nodes) => {
                 while self.follow().await? {}
-                self.judge(at, nodes).await;
+                self.observe(at, nodes).await;
             }
             Err(failure) => self.failed(&failure),
         }
@@ -155,34 +157,37 @@ impl Adapter {
         self.source.failed(&failure.to_string());
     }
 
-    async fn judge(&mut self, at: Timestamp, nodes: Vec<PbsNode>) {
+    async fn observe(&mut self, at: Timestamp, nodes: Vec<PbsNode>) {
         self.source.answered();
-        // Of a node that PBS has not heard from nothing is said; it counts as missing.
+        // A node that PBS has not heard from counts as missing.
         let (unclear, nodes): (Vec<PbsNode>, Vec<PbsNode>) =
             nodes.into_iter().partition(PbsNode::is_unclear);
-        let (gone, missing) = self.absence.take(nodes.iter().map(|node| &node.node));
+        let (gone, missing) = self.missing.take(nodes.iter().map(|node| &node.node));
         drop(unclear);
-        let held = self.records.held();
-        let judged = |node: &PbsNode| (node.node.clone(), pbs_standing(node, held, &self.marks));
-        let mut said: Vec<(NodeId, Standing)> = nodes.iter().map(judged).collect();
+        let running = self.records.running();
+        let classify = |node: &PbsNode| {
+            let status = pbs_node_status(node, running, &self.marks);
+            (node.node.clone(), status)
+        };
+        let mut statuses: Vec<(NodeId, NodeStatus)> = nodes.iter().map(classify).collect();
         for (node, reason) in gone {
             self.nodes.remove(&node);
-            said.push((node, Standing::Unusable { reason }));
+            statuses.push((node, NodeStatus::Unusable { reason }));
         }
         let metrics = &self.source.metrics;
-        metrics.count(said.iter().map(|(_, standing)| standing));
+        metrics.count(statuses.iter().map(|(_, status)| status));
         metrics
             .missing
             .set(i64::try_from(missing).unwrap_or(i64::MAX));
         for node in nodes {
             self.nodes.insert(node.node.clone(), node);
         }
-        if let Some(kept) = self.source.tell(at, said, Vec::new()).await {
-            self.absence.expect(kept.unseen);
+        if let Some(receipt) = self.source.send(at, statuses, Vec::new()).await {
+            self.missing.expect(receipt.unseen);
         }
     }
 
-    /// Reads what is new in the records; says whether more stands there.
+    /// Reads new records. Returns whether there are more.
     async fn follow(&mut self) -> Result<bool, ServiceError> {
         let Some(mut follower) = self.follower.take() else {
             return Ok(false);
@@ -212,43 +217,43 @@ impl Adapter {
         }
         self.follow.lines.inc_by(batch.lines.len() as u64);
         let mut stored = true;
-        let changes = self.records.held().changes();
+        let changes = self.records.running().changes();
         if let Some(newest) = newest.filter(|_| !changes.is_empty()) {
             let at = moment(newest, clock::wall());
             let nodes = changes
                 .into_iter()
-                .filter_map(|(node, standing)| self.now(node, standing))
+                .filter_map(|(node, status)| self.now(node, status))
                 .collect();
-            let kept = self.source.tell(at, nodes, Vec::new()).await;
-            stored = kept.is_some_and(|kept| kept.stored);
+            let receipt = self.source.send(at, nodes, Vec::new()).await;
+            stored = receipt.is_some_and(|receipt| receipt.stored);
         }
         if !batch.lines.is_empty() && stored {
-            self.keep(&follower);
+            self.save(&follower);
         }
         self.follower = Some(follower);
         Ok(batch.more)
     }
 
-    /// What a node is whose jobs have changed, if that can be said.
-    fn now(&mut self, node: NodeId, standing: Standing) -> Option<(NodeId, Standing)> {
-        if standing == Standing::Taken {
-            return Some((node, standing));
+    /// Status of a node whose jobs have changed, if it is known.
+    fn now(&mut self, node: NodeId, status: NodeStatus) -> Option<(NodeId, NodeStatus)> {
+        if status == NodeStatus::Taken {
+            return Some((node, status));
         }
-        // Without jobs of others it is a hole if nothing else speaks against it.
+        // A node without foreign jobs is a hole unless its state forbids it.
         let mut known = self.nodes.get(&node)?.clone();
         known.jobs.clear();
         known.state = known
             .state
             .replace("job-busy", "free")
             .replace("job-exclusive", "free");
-        let standing = pbs_standing(&known, self.records.held(), &self.marks);
-        (standing == Standing::Hole).then_some((node, standing))
+        let status = pbs_node_status(&known, self.records.running(), &self.marks);
+        (status == NodeStatus::Hole).then_some((node, status))
     }
 
-    fn keep(&mut self, follower: &Follower) {
+    fn save(&mut self, follower: &Follower) {
         let path: Option<PathBuf> = self.settings.following.state_file.clone();
-        let held = self.records.held();
-        if let Err(error) = save(path.as_deref(), follower.place(), held) {
+        let running = self.records.running();
+        if let Err(error) = save(path.as_deref(), follower.position(), running) {
             self.follow.unsaved(&error);
         }
     }

@@ -1,20 +1,20 @@
-//! Asks a living Slurm: `sinfo`, then `squeue`, in each cycle.
+//! Adapter of a live Slurm, which polls `sinfo`, then `squeue`, in each cycle.
 //!
-//! Nodes come first: whatever changes between the two answers then makes a node look less free
-//! than it is (see `standing` in `schedlog::living`), never more.
+//! Nodes come first. A change between the two answers then makes a node look less free than it is,
+//! never more (see `node_status` in `lacuna_scheduler`).
 
 use jiff::tz::TimeZone;
 use lacuna_model::Span;
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::settings::{Answers, Slurm};
-use lacuna_schedlog::living::{AnswerError, JobReport, NodeReport, Watch, json, sinfo, squeue};
+use lacuna_scheduler::settings::{Answers, Slurm};
+use lacuna_scheduler::{AnswerError, JobReport, NodeReport, Tracker, json, sinfo, squeue};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
 use super::pacer::{Cycle, Pacer};
 use super::source::Source;
 
-/// The poller's state.
+/// The adapter of Slurm.
 pub(crate) struct Poller {
     settings: Slurm,
     zone: TimeZone,
@@ -30,7 +30,7 @@ impl Poller {
         }
     }
 
-    /// Asks again and again, until it is to stop.
+    /// Polls until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
@@ -40,7 +40,7 @@ impl Poller {
 
     async fn go_on(&mut self) -> Result<(), ServiceError> {
         let settings = &self.settings;
-        let mut watch = Watch::new(settings.clone(), []);
+        let mut tracker = Tracker::new(settings.clone(), []);
         let mut pacer = Pacer::new(settings.polling.clone());
         let since = Stopwatch::start();
         loop {
@@ -56,17 +56,17 @@ impl Poller {
             let failed = answer.is_err();
             match answer {
                 Ok((nodes, jobs)) => {
-                    let sight = watch.take(&nodes, &jobs);
+                    let result = tracker.take(&nodes, &jobs);
                     self.source.answered();
                     let metrics = &self.source.metrics;
-                    metrics.count(sight.nodes.iter().map(|(_, standing)| standing));
+                    metrics.count(result.nodes.iter().map(|(_, status)| status));
                     let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
-                    metrics.missing.set(number(sight.missing));
-                    metrics.silent.set(number(sight.silent));
-                    metrics.promises.set(number(watch.promises()));
-                    let told = self.source.tell(at, sight.nodes, sight.promises);
-                    if let Some(kept) = told.await {
-                        watch.expect(kept.unseen);
+                    metrics.missing.set(number(result.missing));
+                    metrics.silent.set(number(result.silent));
+                    metrics.planned.set(number(tracker.planned()));
+                    let sent = self.source.send(at, result.nodes, result.planned);
+                    if let Some(receipt) = sent.await {
+                        tracker.expect(receipt.unseen);
                     }
                 }
                 Err(failure) => self.failed(&failure),
@@ -85,7 +85,7 @@ impl Poller {
         }
     }
 
-    /// One cycle: two requests.
+    /// One polling cycle of two requests.
     async fn ask(
         &self,
         slowest: &mut Span,
@@ -94,7 +94,7 @@ impl Poller {
         let partition = settings.pilots.partition.as_deref();
         let zone = &self.zone;
         let is_json = settings.answers == Answers::Json;
-        let (sinfo_says, squeue_says) = match is_json {
+        let (sinfo_args, squeue_args) = match is_json {
             true => (Vec::new(), Vec::new()),
             false => (sinfo::arguments(partition), squeue::arguments()),
         };
@@ -107,11 +107,11 @@ impl Poller {
             false => squeue::read(answer, zone),
         };
         let nodes = self
-            .request("sinfo", &settings.sinfo, &sinfo_says, slowest, read_nodes)
+            .request("sinfo", &settings.sinfo, &sinfo_args, slowest, read_nodes)
             .await
             .map_err(|failure| ("sinfo", failure))?;
         let jobs = self
-            .request("squeue", &settings.squeue, &squeue_says, slowest, read_jobs)
+            .request("squeue", &settings.squeue, &squeue_args, slowest, read_jobs)
             .await
             .map_err(|failure| ("squeue", failure))?;
         Ok((nodes, jobs))

@@ -1,31 +1,31 @@
-//! What the adapters of schedulers have in common: telling the shell, and telling people.
+//! The common part of all adapters: observations for the shell, and health, metrics and logs.
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{HealthCheck, Stopwatch, clock};
-use lacuna_schedlog::living::{Promise, Standing};
+use lacuna_scheduler::{NodeStatus, PlannedJob};
 use tokio::sync::{mpsc, oneshot};
 
 use super::metrics::SchedulerMetrics;
-use super::{Kept, Sighting};
+use super::{Observation, Receipt};
 
-/// A source of sightings.
+/// The connection of an adapter to the shell.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// The scheduler's name, in lower case.
+    /// Name of the scheduler, in lower case.
     name: &'static str,
-    to: mpsc::Sender<Sighting>,
+    to: mpsc::Sender<Observation>,
     pub(crate) metrics: SchedulerMetrics,
     health: HealthCheck,
-    /// Since the newest answer, or the beginning.
+    /// Time since the newest answer, or since the start.
     answered: Stopwatch,
-    /// The newest failure, if no answer has come since.
+    /// The newest failure, if no answer has followed it.
     failing: Option<String>,
 }
 
 impl Source {
     pub(crate) fn new(
         name: &'static str,
-        to: mpsc::Sender<Sighting>,
+        to: mpsc::Sender<Observation>,
         metrics: SchedulerMetrics,
         health: HealthCheck,
     ) -> Self {
@@ -39,26 +39,26 @@ impl Source {
         }
     }
 
-    /// Hands a sighting to the shell and waits until all that came of it is kept, which may be
-    /// late while the bus is gone. Nothing: the service ends.
-    pub(crate) async fn tell(
+    /// Sends an observation to the shell and waits until its events are stored, which may be late
+    /// while the bus is down. `None`: the service ends.
+    pub(crate) async fn send(
         &self,
         at: Timestamp,
-        nodes: Vec<(NodeId, Standing)>,
-        promises: Vec<Promise>,
-    ) -> Option<Kept> {
-        let (done, kept) = oneshot::channel();
-        let sighting = Sighting {
+        nodes: Vec<(NodeId, NodeStatus)>,
+        planned: Vec<PlannedJob>,
+    ) -> Option<Receipt> {
+        let (done, receipt) = oneshot::channel();
+        let observation = Observation {
             at,
             nodes,
-            promises,
+            planned,
             done,
         };
-        self.to.send(sighting).await.ok()?;
-        kept.await.ok()
+        self.to.send(observation).await.ok()?;
+        receipt.await.ok()
     }
 
-    /// It has answered.
+    /// The scheduler has answered.
     pub(crate) fn answered(&mut self) {
         if let Some(failure) = self.failing.take() {
             tracing::info!(scheduler = self.name, after = %self.answered.span(), failure,
@@ -72,7 +72,7 @@ impl Source {
         self.health.ok();
     }
 
-    /// It has not. Nothing changes: what was known before still holds, as far as anybody knows.
+    /// The scheduler has not answered. The pool stays as it was.
     pub(crate) fn failed(&mut self, failure: &str) {
         self.metrics.stale.set(1);
         let name = self.name;

@@ -10,7 +10,7 @@ fn node(name: &str) -> NodeId {
     NodeId::new(name).unwrap()
 }
 
-fn said(id: &str, what: &str, name: &str, at: i64) -> External {
+fn external(id: &str, what: &str, name: &str, at: i64) -> External {
     let node = node(name);
     External {
         kind: match what {
@@ -40,16 +40,16 @@ fn take(ledger: &mut Ledger, event: &External) -> Result<Vec<u64>, &'static str>
 }
 
 #[test]
-fn numbers_have_no_gaps_whatever_is_refused() {
+fn numbers_have_no_gaps_after_refusals() {
     let mut l = ledger();
-    assert_eq!(take(&mut l, &said("1", "idle", "a", 10)), Ok(vec![1]));
-    assert_eq!(take(&mut l, &said("1", "idle", "a", 10)), Err("duplicate"));
-    assert_eq!(take(&mut l, &said("2", "idle", "a", 11)), Err("unchanged"));
-    assert_eq!(take(&mut l, &said("3", "busy", "a", 5)), Err("late"));
-    assert_eq!(take(&mut l, &said("4", "busy", "a", 2000)), Err("ahead"));
-    assert_eq!(take(&mut l, &said("5", "busy", "a", 20)), Ok(vec![2]));
-    assert_eq!(take(&mut l, &said("6", "broken", "a", 30)), Ok(vec![3]));
-    assert_eq!(take(&mut l, &said("7", "idle", "b", 1)), Ok(vec![4]));
+    assert_eq!(take(&mut l, &external("1", "idle", "a", 10)), Ok(vec![1]));
+    assert_eq!(take(&mut l, &external("1", "idle", "a", 10)), Err("duplicate"));
+    assert_eq!(take(&mut l, &external("2", "idle", "a", 11)), Err("unchanged"));
+    assert_eq!(take(&mut l, &external("3", "busy", "a", 5)), Err("late"));
+    assert_eq!(take(&mut l, &external("4", "busy", "a", 2000)), Err("ahead"));
+    assert_eq!(take(&mut l, &external("5", "busy", "a", 20)), Ok(vec![2]));
+    assert_eq!(take(&mut l, &external("6", "broken", "a", 30)), Ok(vec![3]));
+    assert_eq!(take(&mut l, &external("7", "idle", "b", 1)), Ok(vec![4]));
     assert_eq!((l.seq(), l.idle()), (4, 1));
 }
 
@@ -60,13 +60,13 @@ fn ids_are_remembered_within_the_window_and_by_source() {
         let at = 10 + i64::try_from(n).unwrap();
         take(
             &mut l,
-            &said(id, if n % 2 == 0 { "idle" } else { "busy" }, "a", at),
+            &external(id, if n % 2 == 0 { "idle" } else { "busy" }, "a", at),
         )
         .unwrap();
     }
-    // "1" has left the window; its state is refused all the same.
-    assert_eq!(take(&mut l, &said("1", "idle", "a", 10)), Err("late"));
-    let mut other = said("4", "idle", "a", 50);
+    // "1" has left the window, but its state is still refused.
+    assert_eq!(take(&mut l, &external("1", "idle", "a", 10)), Err("late"));
+    let mut other = external("4", "idle", "a", 50);
     other.source = Some("pbs".to_owned());
     assert_eq!(take(&mut l, &other), Ok(vec![5]));
 }
@@ -76,25 +76,25 @@ fn nodes_off_the_list_are_refused() {
     let nodes = UnknownNodes::Refuse(BTreeSet::from([node("a")]));
     let mut l = Ledger::new(0, nodes, 10, Span::from_secs(60));
     assert_eq!(
-        take(&mut l, &said("1", "idle", "ghost", 1)),
+        take(&mut l, &external("1", "idle", "ghost", 1)),
         Err("unknown_node")
     );
-    assert_eq!(take(&mut l, &said("2", "idle", "a", 1)), Ok(vec![1]));
+    assert_eq!(take(&mut l, &external("2", "idle", "a", 1)), Ok(vec![1]));
 }
 
 #[test]
-fn a_wish_from_a_clock_that_is_behind_is_heeded() {
+fn a_request_from_a_clock_that_is_behind_counts() {
     let mut l = ledger();
-    take(&mut l, &said("1", "idle", "a", 100)).unwrap();
-    assert_eq!(take(&mut l, &said("2", "wanted", "a", 98)), Ok(vec![2]));
+    take(&mut l, &external("1", "idle", "a", 100)).unwrap();
+    assert_eq!(take(&mut l, &external("2", "wanted", "a", 98)), Ok(vec![2]));
     assert_eq!(l.keeper.state(&node("a")), Some(NodeState::Busy));
 }
 
 #[test]
 fn an_external_snapshot_becomes_its_differences() {
     let mut l = ledger();
-    take(&mut l, &said("1", "idle", "a", 10)).unwrap();
-    take(&mut l, &said("2", "idle", "b", 20)).unwrap();
+    take(&mut l, &external("1", "idle", "a", 10)).unwrap();
+    take(&mut l, &external("2", "idle", "b", 20)).unwrap();
     let hole = |name: &str, since| Hole {
         node: node(name),
         since: Timestamp::from_unix(since),
@@ -108,12 +108,12 @@ fn an_external_snapshot_becomes_its_differences() {
         source: None,
     };
     let events = l.external(&snapshot, Timestamp::from_unix(30)).unwrap();
-    let told: Vec<String> = events
+    let texts: Vec<String> = events
         .iter()
         .map(|e| format!("{} {} {:?}", e.seq, e.at.unix_seconds(), e.kind))
         .collect();
     assert_eq!(
-        told,
+        texts,
         [
             "3 30 NodeBusy { node: \"a\" }",
             "4 25 NodeIdle { node: \"c\" }"
@@ -124,11 +124,11 @@ fn an_external_snapshot_becomes_its_differences() {
 }
 
 #[test]
-fn after_a_restart_an_old_word_brings_no_node_back() {
+fn after_a_restart_an_old_event_opens_no_hole() {
     let mut first = ledger();
-    take(&mut first, &said("1", "idle", "a", 10)).unwrap();
-    take(&mut first, &said("2", "idle", "b", 20)).unwrap();
-    take(&mut first, &said("3", "busy", "a", 30)).unwrap();
+    take(&mut first, &external("1", "idle", "a", 10)).unwrap();
+    take(&mut first, &external("2", "idle", "b", 20)).unwrap();
+    take(&mut first, &external("3", "busy", "a", 30)).unwrap();
     let snapshot = first.snapshot(Timestamp::from_unix(50));
     let mut second = ledger();
     second.recall(&snapshot);
@@ -138,16 +138,16 @@ fn after_a_restart_an_old_word_brings_no_node_back() {
         (second.seq(), second.snapshot(Timestamp::default()).seq),
         (jumped, jumped)
     );
-    assert_eq!(take(&mut second, &said("1", "idle", "a", 10)), Err("late"));
+    assert_eq!(take(&mut second, &external("1", "idle", "a", 10)), Err("late"));
     assert_eq!(
-        take(&mut second, &said("4", "busy", "b", 40)),
+        take(&mut second, &external("4", "busy", "b", 40)),
         Ok(vec![jumped + 1])
     );
     assert_eq!(
-        take(&mut second, &said("5", "idle", "a", 60)),
+        take(&mut second, &external("5", "idle", "a", 60)),
         Ok(vec![jumped + 2])
     );
-    // Where the stream still tells when a node was taken, only what is older than that is.
+    // If the stream has the event that took the node, only older events are late.
     let mut third = ledger();
     third.recall(&snapshot);
     let taken = NodeEvent {
@@ -157,12 +157,12 @@ fn after_a_restart_an_old_word_brings_no_node_back() {
     };
     third.recall_past(&taken);
     third.restart();
-    assert_eq!(take(&mut third, &said("1", "idle", "a", 10)), Err("late"));
+    assert_eq!(take(&mut third, &external("1", "idle", "a", 10)), Err("late"));
     assert_eq!(
-        take(&mut third, &said("6", "idle", "a", 35)),
+        take(&mut third, &external("6", "idle", "a", 35)),
         Ok(vec![jumped + 1])
     );
-    // A snapshot of the sender's is believed from then on, not before.
+    // An external snapshot counts from its own time on.
     let of = |at| External {
         kind: EventKind::Snapshot {
             idle: ["a", "c"]
@@ -182,39 +182,39 @@ fn after_a_restart_an_old_word_brings_no_node_back() {
 }
 
 #[test]
-fn a_recalled_ledger_goes_on_where_the_other_was() {
+fn a_restored_ledger_continues_the_one_before() {
     let mut first = ledger();
-    take(&mut first, &said("1", "idle", "a", 10)).unwrap();
+    take(&mut first, &external("1", "idle", "a", 10)).unwrap();
     let snapshot = first.snapshot(Timestamp::from_unix(12));
-    let later = first.external(&said("2", "idle", "b", 20), Timestamp::from_unix(20));
+    let later = first.external(&external("2", "idle", "b", 20), Timestamp::from_unix(20));
     let mut second = ledger();
     second.recall(&snapshot);
     second.recall(&later.unwrap()[0]);
     assert_eq!((second.seq(), second.idle()), (2, 2));
     assert_eq!(
-        take(&mut second, &said("2", "idle", "b", 20)),
+        take(&mut second, &external("2", "idle", "b", 20)),
         Err("unchanged")
     );
-    assert_eq!(take(&mut second, &said("3", "busy", "b", 30)), Ok(vec![3]));
+    assert_eq!(take(&mut second, &external("3", "busy", "b", 30)), Ok(vec![3]));
 }
 
 #[test]
-fn where_keys_are_in_use_a_name_is_a_node_when_its_scheduler_has_it() {
+fn in_a_secured_cluster_only_observed_nodes_are_known() {
     let mut l = ledger();
-    l.believe_only_sighted();
+    l.restrict_to_observed();
     assert_eq!(
-        take(&mut l, &said("1", "idle", "a", 10)),
+        take(&mut l, &external("1", "idle", "a", 10)),
         Err("unknown_node")
     );
-    l.sight([node("a")].iter());
-    assert_eq!(take(&mut l, &said("2", "idle", "a", 10)), Ok(vec![1]));
+    l.observe([node("a")].iter());
+    assert_eq!(take(&mut l, &external("2", "idle", "a", 10)), Ok(vec![1]));
     assert_eq!(
-        take(&mut l, &said("3", "idle", "b", 10)),
+        take(&mut l, &external("3", "idle", "b", 10)),
         Err("unknown_node")
     );
-    // After a restart what was published is known.
+    // After a restart, nodes of published events are known.
     let mut second = ledger();
-    second.believe_only_sighted();
+    second.restrict_to_observed();
     second.recall(&l.snapshot(Timestamp::from_unix(12)));
-    assert!(take(&mut second, &said("4", "busy", "a", 20)).is_ok());
+    assert!(take(&mut second, &external("4", "busy", "a", 20)).is_ok());
 }

@@ -12,7 +12,7 @@ use lacuna_runtime::{
     Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, ServiceError, Start,
     Tasks,
 };
-use lacuna_schedlog::living::settings::{Marks, Polling, Slurm};
+use lacuna_scheduler::settings::{Marks, Polling, Slurm};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use tokio_util::sync::CancellationToken;
@@ -36,14 +36,14 @@ impl Fake {
         self.dir.path().join(name)
     }
 
-    /// Writes a file so that a reader finds the old or the new one, never a part.
+    /// Writes a file atomically: a reader finds the old or the new file.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let part = self.path("part");
         std::fs::write(&part, text).unwrap();
         std::fs::rename(part, self.path(name)).unwrap();
     }
 
-    /// A shell script; it stands in its folder.
+    /// Writes a shell script that runs in the folder.
     pub(crate) fn script(&self, name: &str, body: &str) {
         let dir = self.dir.path().display();
         let text = format!("#!/bin/sh\ncd '{dir}' || exit 9\n{body}\n");
@@ -61,7 +61,7 @@ impl Fake {
         self.jobs("");
     }
 
-    /// What `sinfo` answers: `node state` a line, or `node state partition available reason`.
+    /// Answer of `sinfo`: `node state` a line, or `node state partition available reason`.
     pub(crate) fn nodes(&self, lines: &str) {
         let mut text = String::new();
         for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {
@@ -77,8 +77,8 @@ impl Fake {
         self.write("sinfo.txt", &text);
     }
 
-    /// What `squeue` answers: `id state partition nodes start preempted planned name` a line,
-    /// `-` for what is absent.
+    /// Answer of `squeue`: `id state partition nodes start preempted planned name` a line, `-` for
+    /// an absent value.
     pub(crate) fn jobs(&self, lines: &str) {
         let mut text = String::new();
         for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {
@@ -109,12 +109,12 @@ impl Fake {
         self.write("squeue.txt", &text);
     }
 
-    /// How often any command was asked.
+    /// Number of requests to all commands.
     pub(crate) fn asked(&self) -> usize {
         std::fs::read_to_string(self.path("asked")).map_or(0, |text| text.lines().count())
     }
 
-    /// Settings that ask these commands, fast.
+    /// Settings that poll these commands at a fast pace.
     pub(crate) fn config(&self) -> Config {
         let command = |name: &str| vec![self.path(name).display().to_string()];
         let mut config = Config::default();
@@ -186,8 +186,8 @@ impl Service {
         self.tasks.finish(Duration::from_secs(5)).await;
     }
 
-    /// The value of a metric, by its name with labels as exposed; no number while there is none,
-    /// before the adapter has begun.
+    /// The value of a metric, by its name and labels in the exposition; NaN before the adapter has
+    /// started.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = expose(&self.registry).unwrap();
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
@@ -205,13 +205,13 @@ impl Service {
         panic!("never: {what}\n{}", expose(&self.registry).unwrap());
     }
 
-    /// Waits until so many more cycles are over.
+    /// Waits for `more` further polling cycles.
     pub(crate) async fn cycles(&self, fake: &Fake, more: usize) {
         let goal = fake.asked() + 2 * more + 2;
         self.until("further cycles", |_| fake.asked() >= goal).await;
     }
 
-    /// What the health check of the adapter says: whether it holds, reason and note.
+    /// The health check of the adapter: whether it is healthy, with reason and note.
     pub(crate) fn check(&self, name: &str) -> (bool, String) {
         let report = self.health.report();
         match report.checks.into_iter().find(|c| c.name == name) {
@@ -221,13 +221,13 @@ impl Service {
     }
 }
 
-/// Hears events.
-pub(crate) struct Ear {
+/// Receives events.
+pub(crate) struct Consumer {
     pub(crate) bus: Bus,
     events: Follow<NodeEvent>,
 }
 
-impl Ear {
+impl Consumer {
     pub(crate) async fn new(nats: &TestNats) -> Self {
         let bus = connect(nats, &cluster(), "test").await;
         let address = address::event(&cluster());
@@ -241,16 +241,16 @@ impl Ear {
         message
     }
 
-    /// The next events, in short; those of one answer are sorted.
-    pub(crate) async fn hear(&mut self, count: usize) -> Vec<String> {
-        let mut said = Vec::new();
+    /// The next events, in short form; events of one answer are sorted.
+    pub(crate) async fn receive(&mut self, count: usize) -> Vec<String> {
+        let mut received = Vec::new();
         for _ in 0..count {
-            said.push(short(&self.event().await));
+            received.push(short(&self.event().await));
         }
-        said
+        received
     }
 
-    /// Whether nothing more has come.
+    /// Whether no further event has arrived.
     pub(crate) fn quiet(&mut self) -> bool {
         self.events.try_next().is_none()
     }
@@ -270,7 +270,7 @@ pub(crate) fn short(event: &NodeEvent) -> String {
     }
 }
 
-/// Whether any process has this word in its command line.
+/// Whether the command line of any process contains this word.
 pub(crate) fn runs(word: &str) -> bool {
     let Ok(processes) = std::fs::read_dir(Path::new("/proc")) else {
         return false;

@@ -1,13 +1,13 @@
-//! A Slurm that does not work: nothing changes, and everybody can see why.
+//! A Slurm with faults: the pool does not change, and the cause is visible.
 
 use std::time::Duration;
 
 use lacuna_model::Span;
 use lacuna_testkit::TestNats;
 
-use super::common::{Ear, Fake, Service, runs};
+use super::common::{Consumer, Fake, Service, runs};
 
-/// What makes `sinfo` or `squeue` fail, the reason as a label, and a word of the explanation.
+/// A fault of `sinfo` or `squeue`, its label, and a part of its message.
 const FAULTS: [(&str, &str, &str, &str); 9] = [
     ("squeue", "exit 1", "exit", "exit status: 1"),
     (
@@ -35,7 +35,7 @@ const FAULTS: [(&str, &str, &str, &str); 9] = [
         "answer",
         "squeue: ",
     ),
-    // An old Slurm that does not know a field says so and prints the others.
+    // An old Slurm reports an unknown field and prints the others.
     (
         "sinfo",
         "echo 'sinfo: error: Invalid job format specification: StateComplete' >&2; \
@@ -54,13 +54,13 @@ const FAULTS: [(&str, &str, &str, &str); 9] = [
 ];
 
 #[tokio::test]
-async fn whatever_fails_changes_nothing_and_is_named() {
+async fn a_failed_request_changes_nothing_and_is_named() {
     let nats = TestNats::start();
-    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    let (fake, mut consumer) = (Fake::new(), Consumer::new(&nats).await);
     fake.slurm();
     fake.nodes("n1 idle\nn2 idle");
     let service = Service::start(&nats, fake.config()).await;
-    assert_eq!(ear.hear(2).await, ["+n1", "+n2"]);
+    assert_eq!(consumer.receive(2).await, ["+n1", "+n2"]);
     for (command, fault, reason, word) in FAULTS {
         let name = format!(
             "lacuna_ingest_scheduler_failures_total{{command=\"{command}\",reason=\"{reason}\"}}"
@@ -85,13 +85,13 @@ async fn whatever_fails_changes_nothing_and_is_named() {
                 s.metric("lacuna_ingest_scheduler_stale") == 0.0
             })
             .await;
-        assert!(ear.quiet(), "{fault} has said something of nodes");
+        assert!(consumer.quiet(), "{fault} has caused an event");
     }
     service.end().await;
 }
 
 #[tokio::test]
-async fn a_command_that_hangs_is_killed_with_all_that_it_started() {
+async fn a_command_that_hangs_is_killed_with_all_its_processes() {
     let nats = TestNats::start();
     let fake = Fake::new();
     fake.slurm();
@@ -111,7 +111,7 @@ async fn a_command_that_hangs_is_killed_with_all_that_it_started() {
     service
         .until("two limits", |s| s.metric(limit) >= 2.0)
         .await;
-    // At its end the service kills what runs, too.
+    // At its end the service kills running commands, too.
     let asked = fake.asked();
     service.until("another", |_| fake.asked() > asked).await;
     service.end().await;
@@ -125,7 +125,7 @@ async fn a_command_that_hangs_is_killed_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_absent_or_may_not_run_is_named() {
+async fn a_missing_or_forbidden_program_is_named() {
     let nats = TestNats::start();
     let fake = Fake::new();
     fake.slurm();
@@ -134,7 +134,7 @@ async fn a_program_that_is_absent_or_may_not_run_is_named() {
     service
         .until("absent", |s| s.check("slurm").1.contains("cannot be found"))
         .await;
-    // A file without the right to run it.
+    // A file without the execute permission.
     fake.write("sinfo", "#!/bin/sh\n");
     let denied = "lacuna_ingest_scheduler_failures_total{command=\"sinfo\",reason=\"denied\"}";
     service.until("denied", |s| s.metric(denied) > 0.0).await;
@@ -149,7 +149,7 @@ async fn a_program_that_is_absent_or_may_not_run_is_named() {
 }
 
 #[tokio::test]
-async fn a_slow_scheduler_is_left_in_peace_and_tried_again() {
+async fn polling_of_a_slow_scheduler_pauses_and_resumes() {
     let nats = TestNats::start();
     let fake = Fake::new();
     fake.slurm();
@@ -164,7 +164,7 @@ async fn a_slow_scheduler_is_left_in_peace_and_tried_again() {
     let service = Service::start(&nats, config).await;
     let breaker = "lacuna_ingest_scheduler_breaker";
     service.until("open", |s| s.metric(breaker) == 2.0).await;
-    // Three cycles of two requests; slow answers are answers all the same.
+    // Three cycles of two requests; slow answers also count as answers.
     assert_eq!(fake.asked(), 6);
     assert_eq!(service.metric("lacuna_ingest_idle_nodes"), 1.0);
     tokio::time::sleep(Duration::from_millis(1000)).await;
@@ -182,7 +182,7 @@ async fn the_budget_holds() {
     fake.nodes("n1 idle");
     let mut config = fake.config();
     if let Some(slurm) = &mut config.ingest.slurm {
-        // Ten cycles a second would be asked for, sixty requests a minute are allowed.
+        // The pace asks for ten cycles a second; the budget allows sixty requests a minute.
         slurm.polling.requests_per_minute = 60;
     }
     let service = Service::start(&nats, config).await;

@@ -1,4 +1,4 @@
-//! PBS and LSF, whose files are followed.
+//! Adapters of PBS and LSF, which follow files.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use lacuna_model::{EventKind, Span};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Config, Misconfigured};
-use lacuna_schedlog::living::settings::{Following, Lsf, Marks, Pbs};
+use lacuna_scheduler::settings::{Following, Lsf, Marks, Pbs};
 use lacuna_testkit::TestNats;
 
-use super::common::{Ear, Fake, Service, fast};
+use super::common::{Consumer, Fake, Service, fast};
 
 fn append(path: &Path, text: &str) {
     let mut file = std::fs::OpenOptions::new()
@@ -34,7 +34,7 @@ fn marks() -> Marks {
     }
 }
 
-/// A PBS whose `pbsnodes` is asked every `every`.
+/// A PBS whose `pbsnodes` is polled every `every`.
 fn pbs(fake: &Fake, every: Span) -> Config {
     let mut polling = fast();
     polling.every = every;
@@ -82,9 +82,9 @@ fn nodes(states: &[(&str, &str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
+async fn records_of_pbs_count_at_once_and_a_restart_resumes_at_the_position() {
     let nats = TestNats::start();
-    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    let (fake, mut consumer) = (Fake::new(), Consumer::new(&nats).await);
     std::fs::create_dir(fake.path("accounting")).unwrap();
     let monday = fake.path("accounting/20261116");
     append(
@@ -101,13 +101,13 @@ async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
     fake.write("nodes.json", &nodes(&all));
     let config = pbs(&fake, Span::from_secs(500));
     let service = Service::start(&nats, config.clone()).await;
-    assert_eq!(ear.hear(2).await, ["+n2", "+n3"]);
+    assert_eq!(consumer.receive(2).await, ["+n2", "+n3"]);
     // Starts and ends, of a batch job and of pilots, by records alone.
     append(
         &monday,
         &record("S", "2.s", &format!("{SIM} exec_host=n2/0*4")),
     );
-    assert_eq!(ear.hear(1).await, ["-n2"]);
+    assert_eq!(consumer.receive(1).await, ["-n2"]);
     append(
         &monday,
         &record("S", "3.s", &format!("{PILOT} exec_host=n3/0")),
@@ -118,12 +118,12 @@ async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
     append(&monday, part);
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     assert!(
-        ear.quiet(),
-        "a torn line has no meaning, a pilot takes nobody's node"
+        consumer.quiet(),
+        "a torn line has no meaning, and a pilot ends no hole"
     );
     append(&monday, rest);
-    assert_eq!(ear.hear(1).await, ["+n2"]);
-    // Damage is counted and passed over; a node that is offline becomes no hole.
+    assert_eq!(consumer.receive(1).await, ["+n2"]);
+    // Damage is counted and skipped; an offline node becomes no hole.
     append(&monday, "12/99/2026 damaged\n");
     append(
         &monday,
@@ -137,7 +137,7 @@ async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
         &monday,
         &record("E", "1.s", &format!("{SIM} exec_host=n1/0")),
     );
-    assert_eq!(ear.hear(1).await, ["+n1"]);
+    assert_eq!(consumer.receive(1).await, ["+n1"]);
     assert_eq!(
         service.metric("lacuna_ingest_follow_damaged_lines_total"),
         1.0
@@ -150,10 +150,10 @@ async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
         &tuesday,
         &record("S", "5.s", &format!("{SIM} exec_host=n1/0")),
     );
-    assert_eq!(ear.hear(1).await, ["-n1"]);
+    assert_eq!(consumer.receive(1).await, ["-n1"]);
     service.end().await;
 
-    // While nobody looks: the pilot is joined by a batch job, another ends, a day passes.
+    // While ingest is down, a batch job joins the pilot, another job ends, and a day passes.
     append(
         &tuesday,
         &record("S", "6.s", &format!("{SIM} exec_host=n3/1")),
@@ -170,21 +170,21 @@ async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
     ];
     fake.write("nodes.json", &nodes(&all));
     let service = Service::start(&nats, config).await;
-    let mut said = ear.hear(2).await;
-    said.sort();
-    assert_eq!(said, ["+n1", "-n3"]);
+    let mut received = consumer.receive(2).await;
+    received.sort();
+    assert_eq!(received, ["+n1", "-n3"]);
     service
         .until("all lines", |s| {
             s.metric("lacuna_ingest_follow_lines_total") == 2.0
         })
         .await;
-    // It was a pilot that stayed behind, which only the state kept before the restart can tell.
+    // The remaining job is a pilot, which only the saved state shows.
     append(
         &fake.path("accounting/20261118"),
         &record("E", "6.s", &format!("{SIM} end=1")),
     );
-    assert_eq!(ear.hear(1).await, ["+n3"]);
-    assert!(ear.quiet());
+    assert_eq!(consumer.receive(1).await, ["+n3"]);
+    assert!(consumer.quiet());
     assert_eq!(
         service.metric("lacuna_ingest_follow_files{what=\"lost\"}"),
         0.0
@@ -193,17 +193,17 @@ async fn records_of_pbs_tell_at_once_and_a_restart_goes_on_at_the_place() {
 }
 
 #[tokio::test]
-async fn what_records_miss_pbsnodes_repairs_and_its_faults_change_nothing() {
+async fn pbsnodes_repairs_gaps_of_records_and_its_faults_change_nothing() {
     let nats = TestNats::start();
-    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    let (fake, mut consumer) = (Fake::new(), Consumer::new(&nats).await);
     fake.script("pbsnodes", "cat nodes.json");
     fake.write(
         "nodes.json",
         &nodes(&[("n1", "free", ""), ("n2", "free", "")]),
     );
-    // No accounting folder at all: said, but not fatal.
+    // A missing accounting folder is reported, but not fatal.
     let service = Service::start(&nats, pbs(&fake, Span::from_ms(100))).await;
-    assert_eq!(ear.hear(2).await, ["+n1", "+n2"]);
+    assert_eq!(consumer.receive(2).await, ["+n1", "+n2"]);
     service
         .until("no records", |s| {
             s.metric("lacuna_ingest_follow_stale") == 1.0
@@ -213,7 +213,7 @@ async fn what_records_miss_pbsnodes_repairs_and_its_faults_change_nothing() {
         "nodes.json",
         &nodes(&[("n1", "job-busy", "9.s"), ("n2", "down", "")]),
     );
-    assert_eq!(ear.hear(2).await, ["-n1", "!n2 down"]);
+    assert_eq!(consumer.receive(2).await, ["-n1", "!n2 down"]);
     fake.write("nodes.json", "pbsnodes: Server has no node list");
     let failures = "lacuna_ingest_scheduler_failures_total{command=\"pbsnodes\",reason=\"answer\"}";
     service
@@ -221,11 +221,11 @@ async fn what_records_miss_pbsnodes_repairs_and_its_faults_change_nothing() {
         .await;
     let (ok, note) = service.check("pbs");
     assert!(ok && note.contains("no answer from pbs"), "{note}");
-    assert!(ear.quiet());
+    assert!(consumer.quiet());
     fake.write("nodes.json", &nodes(&[("n2", "free", "")]));
-    let said = ear.hear(2).await;
+    let received = consumer.receive(2).await;
     assert_eq!(
-        said,
+        received,
         ["+n2", "!n1 missing in 3 answers of the scheduler in a row"]
     );
     service.end().await;
@@ -270,37 +270,37 @@ fn job_end(id: u32) -> String {
 #[tokio::test]
 async fn events_of_lsf_are_followed_through_rotation_and_restart() {
     let nats = TestNats::start();
-    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    let (fake, mut consumer) = (Fake::new(), Consumer::new(&nats).await);
     let events = fake.path("lsb.events");
     let config = lsf(&fake);
-    // No file yet: nothing is said of any node.
+    // Without the file, no node has an event.
     let service = Service::start(&nats, config.clone()).await;
     service
         .until("the reason", |s| s.check("lsf").1.contains("lsb.events"))
         .await;
-    assert!(ear.quiet());
+    assert!(consumer.quiet());
     append(
         &events,
         &(job_new(1, "normal", "sim") + &job_start(1, "n1")),
     );
-    assert_eq!(ear.hear(2).await, ["+n2", "+n3"]);
+    assert_eq!(consumer.receive(2).await, ["+n2", "+n3"]);
     append(
         &events,
         &(job_new(2, "filler", "lacuna-pilot") + &job_start(2, "n2")),
     );
     append(&events, &job_new(3, "normal", "sim"));
     append(&events, &job_start(3, "n3"));
-    assert_eq!(ear.hear(1).await, ["-n3"]);
-    // Rotated; what was not read yet stands in the older file.
+    assert_eq!(consumer.receive(1).await, ["-n3"]);
+    // Rotated; the older file has unread lines.
     append(&events, &job_end(3));
     std::fs::rename(&events, fake.path("lsb.events.1")).unwrap();
     append(&events, "#1\n");
     append(&events, &job_new(1, "normal", "sim"));
     append(&events, &job_start(1, "n1"));
     append(&events, &job_start(4, "n2"));
-    let mut said = ear.hear(2).await;
-    said.sort();
-    assert_eq!(said, ["+n3", "-n2"]);
+    let mut received = consumer.receive(2).await;
+    received.sort();
+    assert_eq!(received, ["+n3", "-n2"]);
     service
         .until("kept", |_| {
             let kept = std::fs::read_to_string(fake.path("state.json")).unwrap_or_default();
@@ -308,7 +308,7 @@ async fn events_of_lsf_are_followed_through_rotation_and_restart() {
         })
         .await;
     service.end().await;
-    // Ended and rotated twice while nobody looks.
+    // Jobs end and the file rotates twice while ingest is down.
     append(&events, &job_end(4));
     std::fs::rename(fake.path("lsb.events.1"), fake.path("lsb.events.2")).unwrap();
     std::fs::rename(&events, fake.path("lsb.events.1")).unwrap();
@@ -318,27 +318,27 @@ async fn events_of_lsf_are_followed_through_rotation_and_restart() {
         "\"HOST_CTRL\" \"10.1\" 1700000000 2 \"n3\" 0 \"root\" \"disk\"\n",
     );
     let service = Service::start(&nats, config.clone()).await;
-    let mut said = ear.hear(3).await;
-    said.sort();
-    assert_eq!(said, ["!n3 closed by root", "+n1", "+n2"]);
+    let mut received = consumer.receive(3).await;
+    received.sort();
+    assert_eq!(received, ["!n3 closed by root", "+n1", "+n2"]);
     assert_eq!(service.metric("lacuna_ingest_follow_lines_total"), 3.0);
     assert_eq!(
         service.metric("lacuna_ingest_follow_files{what=\"lost\"}"),
         0.0
     );
-    // The pilot ends on a node that stays a hole; another job of nobody's knowledge comes.
+    // The pilot ends on a node that stays a hole; an unknown job starts.
     append(&events, &job_end(2));
     append(&events, &job_start(9, "n1"));
-    assert_eq!(ear.hear(1).await, ["-n1"]);
+    assert_eq!(consumer.receive(1).await, ["-n1"]);
     service.end().await;
-    // A state file that is damaged is put aside, and reading begins anew.
+    // A damaged state file is put aside, and reading starts from the beginning.
     fake.write("state.json", "{\"version\":1,");
     let service = Service::start(&nats, config).await;
     service
         .until("put aside", |_| fake.path("state.refused").exists())
         .await;
     service
-        .until("read anew", |s| {
+        .until("read again", |s| {
             s.metric("lacuna_ingest_follow_lines_total") == 4.0
         })
         .await;
@@ -346,18 +346,18 @@ async fn events_of_lsf_are_followed_through_rotation_and_restart() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_read_or_kept_is_named() {
+async fn a_position_that_cannot_be_read_or_saved_is_named() {
     let nats = TestNats::start();
     let fake = Fake::new();
     let mut config = lsf(&fake);
     append(&fake.path("lsb.events"), &job_start(1, "n1"));
-    // A folder in its place: the service does not start.
+    // A folder instead of the state file: the service does not start.
     std::fs::create_dir(fake.path("state.json")).unwrap();
     let service = Service::start(&nats, config.clone()).await;
     let error = service.running.await.unwrap().unwrap_err();
     assert!(error.is::<Misconfigured>(), "{error}");
     assert!(error.to_string().contains("state.json"), "{error}");
-    // A folder that is not there: it goes on, and says that a restart will read again.
+    // A missing folder: the service goes on, and reports that a restart reads the lines again.
     if let Some(lsf) = &mut config.ingest.lsf {
         lsf.following.state_file = Some(fake.path("absent/state.json"));
     }
@@ -374,19 +374,19 @@ async fn a_place_that_cannot_be_read_or_kept_is_named() {
 #[tokio::test]
 async fn a_hole_that_lsf_opens_is_dated_by_our_clock() {
     let nats = TestNats::start();
-    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    let (fake, mut consumer) = (Fake::new(), Consumer::new(&nats).await);
     let config = lsf(&fake);
     let events = fake.path("lsb.events");
     append(&events, &job_start(1, "n1"));
     let service = Service::start(&nats, config).await;
-    ear.hear(2).await;
-    // LSF's clock is some seconds behind ours: its word is still the newest.
+    consumer.receive(2).await;
+    // The clock of LSF is some seconds behind ours, but its event is still the newest.
     let behind = now() - 5;
     append(
         &events,
         &format!("\"JOB_STATUS\" \"10.1\" {behind} 1 64 0 0 1.0 {behind} 0 0 0 0\n"),
     );
-    let event = ear.event().await;
+    let event = consumer.event().await;
     assert!(matches!(&event.kind, EventKind::NodeIdle { node } if node.as_str() == "n1"));
     assert!(wall().since(event.at) < Span::from_secs(4), "{event:?}");
     append(
@@ -395,6 +395,6 @@ async fn a_hole_that_lsf_opens_is_dated_by_our_clock() {
             "\"JOB_START\" \"10.1\" {behind} 2 4 0 0 1.0 1 \"n2\" \"\" \"\" 0 \"\" 0 \"\" 0\n"
         ),
     );
-    assert_eq!(ear.hear(1).await, ["-n2"]);
+    assert_eq!(consumer.receive(1).await, ["-n2"]);
     service.end().await;
 }

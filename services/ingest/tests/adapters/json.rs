@@ -1,14 +1,14 @@
-//! A Slurm that answers in JSON, as slurmrestd does.
+//! A Slurm that answers in JSON, as slurmrestd.
 
-use lacuna_schedlog::living::settings::Answers;
+use lacuna_scheduler::settings::Answers;
 use lacuna_testkit::TestNats;
 
-use super::common::{Ear, Fake, Service};
+use super::common::{Consumer, Fake, Service};
 
 #[tokio::test]
-async fn json_tells_the_same_as_text() {
+async fn json_and_text_give_the_same_events() {
     let nats = TestNats::start();
-    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    let (fake, mut consumer) = (Fake::new(), Consumer::new(&nats).await);
     fake.slurm();
     fake.write(
         "sinfo.txt",
@@ -28,11 +28,11 @@ async fn json_tells_the_same_as_text() {
         slurm.answers = Answers::Json;
     }
     let service = Service::start(&nats, config).await;
-    assert_eq!(ear.hear(2).await, ["+n1", "+n3"]);
-    // The commands are complete: nothing is added to them.
+    assert_eq!(consumer.receive(2).await, ["+n1", "+n3"]);
+    // The commands are complete and get no further arguments.
     let asked = std::fs::read_to_string(fake.path("asked")).unwrap();
     assert!(asked.lines().all(str::is_empty), "{asked}");
-    // What slurmrestd says when it cannot ask: an object with errors and no nodes.
+    // The answer of slurmrestd without slurmctld: an object with errors and no nodes.
     fake.write(
         "sinfo.txt",
         r#"{"errors": [{"description": "slurmctld config is unable to load"}], "nodes": []}"#,

@@ -1,4 +1,4 @@
-//! Adapters of living schedulers, with fake commands, a real nats-server and the whole service.
+//! Adapters of live schedulers, with fake commands, a real nats-server and the whole service.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What adapters expose, name by name.
+//! Metrics of adapters, name by name.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn metrics_of_adapters_are_exposed_as_documented() {
     SchedulerMetrics::new(&registry, &["pbsnodes"]).unwrap();
     FollowMetrics::new(&registry).unwrap();
     let text = expose(&registry).unwrap();
-    // Every name stands in the operator's guide.
+    // The operator's guide contains every name.
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitor.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     for name in text.lines().filter_map(|l| l.strip_prefix("# TYPE ")) {

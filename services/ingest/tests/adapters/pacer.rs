@@ -1,8 +1,8 @@
-//! When a scheduler is asked.
+//! Pace of polling.
 
 use lacuna_ingest_service::adapters::pacer::{Breaker, Cycle, Pacer};
 use lacuna_model::Span;
-use lacuna_schedlog::living::settings::Polling;
+use lacuna_scheduler::settings::Polling;
 
 fn cycle(failed: bool, slowest_ms: i64) -> Cycle {
     Cycle {
@@ -13,7 +13,7 @@ fn cycle(failed: bool, slowest_ms: i64) -> Cycle {
 }
 
 fn waits(pacer: &mut Pacer, cycles: &[Cycle]) -> Vec<i64> {
-    // A dice in the middle: no jitter.
+    // A random number of 0.5 means no jitter.
     cycles
         .iter()
         .map(|c| pacer.done(*c, 0.5).as_ms() + c.took.as_ms())
@@ -24,9 +24,9 @@ fn waits(pacer: &mut Pacer, cycles: &[Cycle]) -> Vec<i64> {
 fn failures_double_the_wait_up_to_the_longest() {
     let mut pacer = Pacer::new(Polling::default());
     let failed = cycle(true, 0);
-    let said = waits(&mut pacer, &[failed; 7]);
+    let spans = waits(&mut pacer, &[failed; 7]);
     assert_eq!(
-        said,
+        spans,
         [20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000]
     );
     assert_eq!(pacer.breaker(), Breaker::Closed);
@@ -46,15 +46,15 @@ fn slow_answers_open_the_breaker_and_a_fast_one_closes_it() {
     let mut now = 100.0;
     for expected in [120_000, 240_000, 300_000, 300_000] {
         pacer.ask(2, now).unwrap();
-        assert_eq!(pacer.breaker(), Breaker::Trial);
+        assert_eq!(pacer.breaker(), Breaker::Probe);
         assert_eq!(waits(&mut pacer, &[slow]), [expected]);
         assert_eq!(pacer.breaker(), Breaker::Open);
         now += 100.0;
     }
     pacer.ask(2, now).unwrap();
-    // A trial that fails fast is no sign of load, nor that all is well.
+    // A probe that fails fast shows neither load nor health.
     waits(&mut pacer, &[cycle(true, 10)]);
-    assert_eq!(pacer.breaker(), Breaker::Trial);
+    assert_eq!(pacer.breaker(), Breaker::Probe);
     assert_eq!(waits(&mut pacer, &[fast]), [10_000]);
     assert_eq!(pacer.breaker(), Breaker::Closed);
 }
@@ -72,7 +72,7 @@ fn no_window_of_a_minute_sees_more_than_the_budget_and_its_burst() {
             match pacer.ask(2, now) {
                 Ok(()) => sent.extend([now, now]),
                 Err(wait) => {
-                    assert!(wait > Span::ZERO, "a wait of nothing is a loop");
+                    assert!(wait > Span::ZERO, "a wait of zero is a busy loop");
                     now += wait.as_secs_f64();
                 }
             }
@@ -94,7 +94,7 @@ fn no_window_of_a_minute_sees_more_than_the_budget_and_its_burst() {
 }
 
 #[test]
-fn jitter_stays_within_its_share_and_a_long_cycle_gets_as_long_a_rest() {
+fn jitter_stays_within_its_share_and_a_long_cycle_has_as_long_a_pause() {
     for dice in [0.0, 0.25, 0.5, 1.0] {
         let wait = Pacer::new(Polling::default()).done(cycle(false, 0), dice);
         let expected = 10_000.0 * (0.9 + 0.2 * dice);

@@ -1,10 +1,10 @@
-//! Sightings, hooks and restarts in any order, by seeded random schedules.
+//! Observations, hooks and restarts in any order, by seeded random schedules.
 
 use std::collections::BTreeSet;
 
 use lacuna_ingest_service::ledger::Ledger;
 use lacuna_model::{EventKind, NodeEvent, NodeId, Span, Timestamp};
-use lacuna_schedlog::living::Standing;
+use lacuna_scheduler::NodeStatus;
 use lacuna_timeline::{PoolKeeper, UnknownNodes};
 use lacuna_wire::External;
 use rand::rngs::StdRng;
@@ -16,12 +16,12 @@ fn node(n: usize) -> NodeId {
     NodeId::new(format!("n{n}")).unwrap()
 }
 
-fn standing(rng: &mut StdRng, at: Timestamp) -> Standing {
+fn node_status(rng: &mut StdRng, at: Timestamp) -> NodeStatus {
     match rng.random_range(0..5) {
-        0 | 1 => Standing::Hole,
-        2 => Standing::Wanted { since: at },
-        3 => Standing::Taken,
-        _ => Standing::Unusable {
+        0 | 1 => NodeStatus::Hole,
+        2 => NodeStatus::Wanted { since: at },
+        3 => NodeStatus::Taken,
+        _ => NodeStatus::Unusable {
             reason: "fan".to_owned(),
         },
     }
@@ -31,7 +31,7 @@ fn ledger() -> Ledger {
     Ledger::new(0, UnknownNodes::Accept, 100, Span::from_secs(300))
 }
 
-/// What a hook says, stamped up to ten seconds before or after `now`.
+/// An event of a hook, with a time up to ten seconds before or after `now`.
 fn hook(rng: &mut StdRng, now: i64) -> External {
     let node = node(rng.random_range(0..NODES));
     External {
@@ -49,10 +49,10 @@ fn hook(rng: &mut StdRng, now: i64) -> External {
     }
 }
 
-/// Whatever was said before: a sighting that is newer than all of it makes the pool what it says,
-/// as consumers see it too, and said again it changes nothing.
+/// An observation that is newer than all earlier events sets the pool, also for consumers. Its
+/// repetition changes nothing.
 #[test]
-fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
+fn a_newer_observation_sets_the_pool_and_an_older_one_changes_nothing_newer() {
     for seed in 0..200 {
         println!("seed {seed}");
         let mut rng = StdRng::seed_from_u64(seed);
@@ -64,20 +64,20 @@ fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
             now += rng.random_range(1..30);
             match rng.random_range(0..10) {
                 0..4 => {
-                    let said = hook(&mut rng, now);
+                    let event = hook(&mut rng, now);
                     events.extend(
                         ledger
-                            .external(&said, Timestamp::from_unix(now))
+                            .external(&event, Timestamp::from_unix(now))
                             .unwrap_or_default(),
                     );
                 }
-                // An answer that took its time speaks of a moment before.
+                // A slow answer is of an earlier moment.
                 4..9 => {
                     let at = Timestamp::from_unix(now - rng.random_range(0..15));
-                    let seen: Vec<(NodeId, Standing)> = (0..NODES)
+                    let seen: Vec<(NodeId, NodeStatus)> = (0..NODES)
                         .filter_map(|n| {
                             let listed = rng.random_bool(0.8);
-                            listed.then(|| (node(n), standing(&mut rng, at)))
+                            listed.then(|| (node(n), node_status(&mut rng, at)))
                         })
                         .collect();
                     let newer: BTreeSet<NodeId> = events
@@ -94,16 +94,16 @@ fn a_newer_sighting_is_the_truth_and_an_older_one_changes_nothing_newer() {
                     let before: BTreeSet<NodeId> = idle(&ledger);
                     events.extend(ledger.reconcile(&seen, &[], at));
                     let after = idle(&ledger);
-                    for (node, standing) in &seen {
+                    for (node, status) in &seen {
                         if newer.contains(node) {
                             assert_eq!(before.contains(node), after.contains(node), "{node}");
                         } else {
-                            assert_eq!(*standing == Standing::Hole, after.contains(node), "{node}");
+                            assert_eq!(*status == NodeStatus::Hole, after.contains(node), "{node}");
                         }
                     }
-                    assert_eq!(ledger.reconcile(&seen, &[], at), [], "said again");
+                    assert_eq!(ledger.reconcile(&seen, &[], at), [], "a repetition");
                 }
-                // Ingest starts anew from its newest snapshot.
+                // Ingest restarts from its newest snapshot.
                 _ => {
                     let snapshot = ledger.snapshot(Timestamp::from_unix(now));
                     ledger = self::ledger();

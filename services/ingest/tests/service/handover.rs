@@ -1,16 +1,16 @@
-//! One ingest at a time: what happens when another one starts, and what it goes on from.
+//! One ingest at a time: another one starts and takes over.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-/// A node becomes idle, is taken, ...
-fn said(what: &str, node: &str, at: Timestamp) -> String {
+/// An external event of a node.
+fn event_text(what: &str, node: &str, at: Timestamp) -> String {
     let (s, ms) = (at.unix_ms() / 1000, at.unix_ms() % 1000);
     format!(r#"{{"type":"node.{what}","node":"{node}","time":{s}.{ms:03}}}"#)
 }
 
-/// Later than every snapshot of a test, so that none of them makes an event late.
+/// A time after every snapshot of a test, so that none of them makes an event late.
 fn soon() -> Timestamp {
     wall() + Span::from_secs(60)
 }
@@ -19,7 +19,7 @@ fn name(number: i64) -> String {
     format!("n{number:03}")
 }
 
-/// The newest snapshot kept, once it is as wanted. The server may be away meanwhile.
+/// The newest stored snapshot, once it fulfils a condition. The server may be down meanwhile.
 async fn snapshot_when(
     bus: &Bus,
     wanted: impl Fn(&Received<NodeEvent>) -> bool,
@@ -44,7 +44,7 @@ fn idle_in(snapshot: &Received<NodeEvent>) -> Vec<String> {
     }
 }
 
-/// Waits for the end of one that has lost to another.
+/// Waits for the end of an ingest that another one has superseded.
 async fn beaten(running: Running) {
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await;
     let error = ended.expect("it goes on").unwrap().unwrap_err();
@@ -57,7 +57,7 @@ async fn beaten(running: Running) {
 }
 
 #[tokio::test]
-async fn the_ingest_that_starts_later_goes_on_alone_and_loses_nothing() {
+async fn the_ingest_that_starts_later_goes_on_alone_and_loses_no_event() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let event_subject = address::event(&cluster());
@@ -70,18 +70,18 @@ async fn the_ingest_that_starts_later_goes_on_alone_and_loses_nothing() {
     let mut config = Config::default();
     config.ingest.snapshot_every = Span::from_ms(500);
     let first = start(&nats, config.clone()).await;
-    // Each event is stamped later than the one before, as those of one scheduler are.
+    // The times of events increase, as those of one scheduler.
     let begin = soon();
     let at = |ms| begin + Span::from_ms(ms);
     snapshot_when(&bus, |s| s.envelope.correlation == "snapshot-0").await;
-    external(&bus, &[("ce-id", "x0")], &said("idle", &name(0), at(0))).await;
+    external(&bus, &[("ce-id", "x0")], &event_text("idle", &name(0), at(0))).await;
     snapshot_when(&bus, |s| s.envelope.correlation == "x0").await;
     // Nodes become idle and half of them are taken again while others start, one after another.
     let burst = async {
         for number in 1..600 {
-            external(&bus, &[], &said("idle", &name(number), at(2 * number))).await;
+            external(&bus, &[], &event_text("idle", &name(number), at(2 * number))).await;
             if number % 2 == 0 {
-                external(&bus, &[], &said("busy", &name(number), at(2 * number + 1))).await;
+                external(&bus, &[], &event_text("busy", &name(number), at(2 * number + 1))).await;
             }
         }
     };
@@ -94,13 +94,13 @@ async fn the_ingest_that_starts_later_goes_on_alone_and_loses_nothing() {
         all
     };
     let ((), mut all) = tokio::join!(burst, later);
-    // One that looks a second time jumps again, and so takes over from one that started after it.
+    // An ingest that looks a second time jumps again, and may supersede one that started after it.
     let waiting = Stopwatch::start();
     let last = loop {
         let goes_on = |(_, running): &(_, Running)| !running.is_finished();
         let left = all.iter().filter(|one| goes_on(one)).count();
         if left <= 1 {
-            break all.iter().position(goes_on).expect("nobody goes on");
+            break all.iter().position(goes_on).expect("no ingest goes on");
         }
         assert!(waiting.seconds() < 20.0, "{left} go on");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -110,13 +110,13 @@ async fn the_ingest_that_starts_later_goes_on_alone_and_loses_nothing() {
     for (_, earlier) in all {
         beaten(earlier).await;
     }
-    external(&bus, &[], &said("idle", &name(600), at(1200))).await;
+    external(&bus, &[], &event_text("idle", &name(600), at(1200))).await;
     let expected: Vec<String> = (0..600)
         .filter(|n| *n == 0 || n % 2 == 1)
         .chain([600])
         .map(name)
         .collect();
-    // What the others had fetched comes again to the last, and consumers hear all of it.
+    // Events that the others had fetched come again to the last one, and consumers get all of them.
     consume(&mut keeper, &mut events, &mut snapshots, |k| {
         let idle: Vec<String> = k.holes().iter().map(|h| h.node.to_string()).collect();
         idle == expected
@@ -130,7 +130,7 @@ async fn the_ingest_that_starts_later_goes_on_alone_and_loses_nothing() {
 
 /// The test plays the later ingest: its snapshot, a second look at the events, the queue.
 #[tokio::test]
-async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
+async fn a_second_look_finds_every_acknowledged_event() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let (event, snapshot) = (address::event(&cluster()), address::snapshot(&cluster()));
@@ -149,7 +149,7 @@ async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
         let node = |number| format!("r{round}n{number:03}");
         let burst = async {
             for number in 0..60 {
-                external(&bus, &[], &said("idle", &node(number), now)).await;
+                external(&bus, &[], &event_text("idle", &node(number), now)).await;
             }
         };
         let later = async {
@@ -164,7 +164,7 @@ async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
         beaten(first).await;
         let mut found: BTreeSet<String> = BTreeSet::new();
         let end = bus.last(&event).await.unwrap().map_or(0, |e| e.sequence);
-        // It may have been beaten before its first event.
+        // The ingest may be superseded before its first event.
         let mut read = begun;
         while read < end {
             let heard = next(&mut events).await;
@@ -189,10 +189,10 @@ async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
     }
 }
 
-/// The test plays the earlier ingest, as fast as it can: an event, a look whether it still is
-/// the one that writes, and if so the acknowledgement.
+/// The test plays the earlier ingest, as fast as possible: an event, a check that it is still the
+/// writer, and then the acknowledgement.
 #[tokio::test]
-async fn what_the_other_says_during_the_start_is_found_by_a_second_look() {
+async fn a_second_look_finds_events_published_during_the_start() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let (event, snapshot) = (address::event(&cluster()), address::snapshot(&cluster()));
@@ -210,8 +210,8 @@ async fn what_the_other_says_during_the_start_is_found_by_a_second_look() {
             let kind = EventKind::NodeIdle {
                 node: name.parse().unwrap(),
             };
-            let said = NodeEvent { seq, at, kind };
-            bus.store(&event, &said, "").await.unwrap();
+            let numbered = NodeEvent { seq, at, kind };
+            bus.store(&event, &numbered, "").await.unwrap();
             let last = bus.last(&snapshot).await.unwrap().unwrap();
             if last.sequence != own {
                 break;
@@ -240,7 +240,7 @@ fn external_node(payload: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn of_many_that_start_at_once_one_goes_on_and_knows_all() {
+async fn of_many_that_start_at_once_one_goes_on_with_every_event() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let now = soon();
@@ -251,7 +251,7 @@ async fn of_many_that_start_at_once_one_goes_on_and_knows_all() {
     };
     let burst = async {
         for number in 0..200 {
-            external(&bus, &[], &said("idle", &name(number), now)).await;
+            external(&bus, &[], &event_text("idle", &name(number), now)).await;
         }
     };
     let starts = async {
@@ -272,7 +272,7 @@ async fn of_many_that_start_at_once_one_goes_on_and_knows_all() {
         assert!(waiting.seconds() < 20.0, "{all:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    external(&bus, &[], &said("idle", &name(200), now)).await;
+    external(&bus, &[], &event_text("idle", &name(200), now)).await;
     let expected: Vec<String> = (0..=200).map(name).collect();
     snapshot_when(&bus, |s| idle_in(s) == expected).await;
     let mut left = 0;
@@ -289,7 +289,7 @@ async fn of_many_that_start_at_once_one_goes_on_and_knows_all() {
 }
 
 #[tokio::test]
-async fn what_the_server_has_lost_is_not_taken_for_another_ingest() {
+async fn lost_writes_of_the_server_do_not_count_as_another_ingest() {
     let mut nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let mut config = Config::default();
@@ -301,13 +301,13 @@ async fn what_the_server_has_lost_is_not_taken_for_another_ingest() {
     running.await.unwrap().unwrap();
     let subject = address::snapshot(&cluster());
     let (stop, running) = start(&nats, config).await;
-    external(&bus, &[], &said("idle", "a", soon())).await;
+    external(&bus, &[], &event_text("idle", "a", soon())).await;
     let own = |s: &Received<NodeEvent>| s.message.seq == RESTART_JUMP + 1 && idle_in(s) == ["a"];
     snapshot_when(&bus, own).await;
-    // The server shows the earlier snapshot again, as after the loss of its newest writes.
+    // The server returns the earlier snapshot again, as after the loss of its newest writes.
     let shown = bus.store(&subject, &old.message, "").await.unwrap();
     snapshot_when(&bus, |s| own(s) && s.sequence > shown).await;
-    // And it has lost all that it had.
+    // Then the server loses all its data.
     nats.kill();
     nats.wipe();
     nats.restart();
@@ -318,7 +318,7 @@ async fn what_the_server_has_lost_is_not_taken_for_another_ingest() {
 }
 
 #[tokio::test]
-async fn an_event_of_another_behind_ours_hides_none_of_ours() {
+async fn an_event_of_another_ingest_behind_ours_hides_none_of_ours() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let at = wall();
@@ -336,7 +336,7 @@ async fn an_event_of_another_behind_ours_hides_none_of_ours() {
     };
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &snapshot, "").await.unwrap();
-    // The second of them is of the one before, which did not know yet that it was over.
+    // The second event is of the earlier ingest, which is not yet aware of its end.
     for event in [idle(RESTART_JUMP + 1, "ours"), idle(7, "theirs")] {
         let subject = address::event(&cluster());
         bus.store(&subject, &event, "").await.unwrap();
@@ -350,13 +350,13 @@ async fn an_event_of_another_behind_ours_hides_none_of_ours() {
 }
 
 #[tokio::test]
-async fn an_event_without_a_time_counts_as_of_its_arrival() {
+async fn an_event_without_a_time_has_the_time_of_its_arrival() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let before = wall();
     external(&bus, &[], r#"{"type":"node.idle","node":"a"}"#).await;
     let after = wall();
-    // It waits for an ingest, as it does when one was given it and did not acknowledge it.
+    // The event waits for an ingest, as after a delivery without acknowledgement.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mut events = bus
         .follow(&address::event(&cluster()), Start::All)

@@ -1,0 +1,147 @@
+//! JSON of slurmrestd and of `--json`, old and new.
+
+use lacuna_model::{Span, Timestamp};
+use lacuna_scheduler::settings::{Marks, Slurm};
+use lacuna_scheduler::{JobState, NodeStatus, Tracker, json};
+use lacuna_skip::{data, or_skip};
+
+const OLD_NODES: &str = r#"{"meta": {}, "errors": [], "nodes": [
+    {"name": "n2", "state": "idle", "state_flags": ["DRAIN"], "reason": "bad fan",
+     "partitions": ["batch", "filler"]},
+    {"name": "n1", "state": "allocated", "state_flags": [], "reason": "", "partitions": ["filler"]}]}"#;
+
+const NEW_NODES: &str = r#"{"nodes": [
+    {"name": "n2", "state": ["IDLE", "DRAIN"], "reason": "bad fan", "partitions": ["batch", "filler"]},
+    {"name": "n1", "state": ["ALLOCATED"], "reason": "", "partitions": ["filler"]}],
+    "last_update": {"set": true, "infinite": false, "number": 1}, "errors": [], "warnings": []}"#;
+
+const OLD_JOBS: &str = r#"{"errors": [], "jobs": [
+    {"job_id": 7, "array_job_id": 0, "array_task_id": null, "job_state": "RUNNING",
+     "partition": "filler", "account": "", "user_name": "lac", "nodes": "n1", "time_limit": 60,
+     "start_time": 1700000000, "preempt_time": 1700000100, "comment": "main", "name": "lacuna-pilot"},
+    {"job_id": 9, "array_job_id": 8, "array_task_id": null, "array_task_string": "1-3",
+     "job_state": "PENDING", "partition": "batch", "user_name": "al", "nodes": "",
+     "time_limit": 4294967295, "start_time": 0, "preempt_time": 0, "comment": "", "name": "x"},
+    {"job_id": 5, "job_state": "COMPLETED", "partition": "batch", "nodes": "n1", "name": "y"}]}"#;
+
+const NEW_JOBS: &str = r#"{"errors": [], "warnings": [], "jobs": [
+    {"job_id": 7, "array_job_id": {"set": true, "infinite": false, "number": 0},
+     "array_task_id": {"set": false, "infinite": false, "number": 0}, "job_state": ["RUNNING"],
+     "partition": "filler", "account": "", "user_name": "lac", "nodes": "n1",
+     "time_limit": {"set": true, "infinite": false, "number": 60},
+     "start_time": {"set": true, "infinite": false, "number": 1700000000},
+     "preempt_time": {"set": true, "infinite": false, "number": 1700000100},
+     "comment": "main", "name": "lacuna-pilot"},
+    {"job_id": 9, "array_job_id": {"set": true, "infinite": false, "number": 8},
+     "array_task_id": {"set": false, "infinite": false, "number": 0}, "array_task_string": "1-3",
+     "job_state": ["PENDING"], "partition": "batch", "user_name": "al", "nodes": "",
+     "time_limit": {"set": true, "infinite": true, "number": 0},
+     "start_time": {"set": false, "infinite": false, "number": 0},
+     "preempt_time": {"set": false, "infinite": false, "number": 0}, "comment": "", "name": "x"},
+    {"job_id": 5, "job_state": ["COMPLETED"], "partition": "batch", "nodes": "n1", "name": "y"}]}"#;
+
+#[test]
+fn old_and_new_json_give_the_same_records() {
+    let nodes = json::read_nodes(OLD_NODES).unwrap();
+    assert_eq!(nodes, json::read_nodes(NEW_NODES).unwrap());
+    assert_eq!(nodes[1].flags.unusable(), Some("drained"));
+    let jobs = json::read_jobs(OLD_JOBS).unwrap();
+    assert_eq!(jobs, json::read_jobs(NEW_JOBS).unwrap());
+    assert_eq!(jobs.len(), 2, "jobs that are over are left out");
+    assert_eq!(jobs[0].preempted, Some(Timestamp::from_unix(1_700_000_100)));
+    assert_eq!(jobs[0].time_limit, Some(Span::from_secs(3600)));
+    assert_eq!(
+        (jobs[1].id.as_str(), jobs[1].start, jobs[1].time_limit),
+        ("8_[1-3]", None, None)
+    );
+}
+
+#[test]
+fn errors_and_damage_are_refused() {
+    for (text, expected) in [
+        (
+            r#"{"errors": [{"description": "slurmctld config is unable to load"}], "nodes": []}"#,
+            "unable to load",
+        ),
+        (
+            r#"{"errors": [{"error": "Unspecified error"}], "nodes": []}"#,
+            "Unspecified",
+        ),
+        (r#"{"errors": [], "nodes": []}"#, "empty"),
+        (r#"{"errors": []}"#, "no list \"nodes\""),
+        ("[]", "no object"),
+        ("Authentication failure", "cannot be read"),
+        (r#"{"nodes": [{"state": "idle"}]}"#, "record 1: name"),
+        (r#"{"nodes": [{"name": "n1"}]}"#, "record 1: state"),
+        (
+            r#"{"nodes": [{"name": "n1", "state": "idle"}, 7]}"#,
+            "record 2: record",
+        ),
+    ] {
+        let error = json::read_nodes(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+    let two =
+        r#"{"jobs": [{"job_id": 1, "job_state": ["RUNNING", "COMPLETING"], "nodes": "n[1-2]"}]}"#;
+    assert_eq!(json::read_jobs(two).unwrap()[0].state, JobState::Completing);
+}
+
+/// Answers of a live Slurm 22.05.8 while two of four pilots were in their grace time.
+#[test]
+fn pilots_in_grace_are_wanted_in_recorded_answers() {
+    let dir = or_skip!(data("samples/slurm-22.05"));
+    let read = |name: &str| std::fs::read_to_string(dir.join(name));
+    let grace = read("squeue_in_grace.json").unwrap();
+    let rules = Slurm {
+        pilots: Marks {
+            partition: Some("filler".to_owned()),
+            name: Some("stub".to_owned()),
+            ..Marks::default()
+        },
+        ..Slurm::default()
+    };
+    let mut tracker = Tracker::new(rules, []);
+    let four: Vec<String> = (1..=4)
+        .map(|n| {
+            format!(
+                r#"{{"name":"n{n}","state":"allocated","state_flags":[],"partitions":["filler"]}}"#
+            )
+        })
+        .collect();
+    let nodes = json::read_nodes(&format!("{{\"nodes\":[{}]}}", four.join(","))).unwrap();
+    let mut statuses = |text: &str| -> Vec<NodeStatus> {
+        let result = tracker.take(&nodes, &json::read_jobs(text).unwrap());
+        result
+            .nodes
+            .into_iter()
+            .map(|(_, status)| status)
+            .collect()
+    };
+    let wanted = NodeStatus::Wanted {
+        since: Timestamp::from_unix(1_795_165_684),
+    };
+    assert_eq!(
+        statuses(&grace),
+        [wanted.clone(), wanted, NodeStatus::Hole, NodeStatus::Hole]
+    );
+    let completing = read("squeue_completing.json").unwrap();
+    let taken = NodeStatus::Taken;
+    assert_eq!(
+        statuses(&completing),
+        [taken.clone(), taken, NodeStatus::Hole, NodeStatus::Hole]
+    );
+    let drained = json::read_nodes(&read("sinfo_drain_down.json").unwrap()).unwrap();
+    let why: Vec<_> = drained.iter().map(|n| n.flags.unusable()).collect();
+    assert_eq!(why, [None, None, Some("drained"), Some("not responding")]);
+    assert!(
+        json::read_nodes(&read("slurmrestd_v0.0.38_nodes.json").unwrap())
+            .unwrap()
+            .len()
+            == 4
+    );
+    assert!(
+        !json::read_jobs(&read("slurmrestd_v0.0.38_jobs.json").unwrap())
+            .unwrap()
+            .is_empty()
+    );
+}

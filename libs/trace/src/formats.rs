@@ -1,0 +1,156 @@
+//! One parser for each format. A parser takes one line at a time and returns records. It never
+//! reads files.
+
+mod front;
+mod holes;
+mod jobcomp;
+mod lsf;
+mod node_states;
+mod pbs;
+mod sacct;
+mod sinfo;
+mod slurmctld;
+mod swf;
+
+use std::collections::VecDeque;
+
+use lacuna_model::{HoleRecord, Timestamp};
+
+use crate::{FieldError, Format, JobRecord, LogHeader, Reading};
+
+/// Makes records of batch jobs from lines.
+pub(crate) trait JobParser: Send {
+    /// Takes one line, without its end; it may be blank. Returns whether the line completes a
+    /// record, which is then in `record`. The caller passes an empty `record`, and ignores its
+    /// content unless the line completes a record.
+    ///
+    /// # Errors
+    /// [`FieldError`] for a damaged value. The parser can go on with the next line.
+    fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError>;
+
+    /// After the last line: returns one job that is still under way. The caller repeats the call
+    /// until there is none.
+    fn finish(&mut self, record: &mut JobRecord) -> bool {
+        let _ = record;
+        false
+    }
+
+    /// Whether the log has events of starts, so that jobs that still run at its end are known. A
+    /// log of jobs that are over lacks such jobs.
+    fn has_starts(&self) -> bool {
+        false
+    }
+
+    /// Number of valid lines that are no jobs of this machine: steps of jobs, jobs in another
+    /// cluster.
+    fn skipped(&self) -> u64 {
+        0
+    }
+
+    /// Header of the log, as far as it has been read.
+    fn header(&self) -> LogHeader {
+        LogHeader::default()
+    }
+}
+
+/// Makes past holes from lines.
+pub(crate) trait HoleParser: Send {
+    /// Takes one line, and appends the holes that it completes to `ready`.
+    ///
+    /// # Errors
+    /// [`FieldError`] for a damaged value.
+    fn line(&mut self, line: &[u8], ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError>;
+
+    /// After the last line: appends the open holes as censored.
+    fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
+        let _ = ready;
+    }
+
+    /// First and last observation of nodes so far, idle or not; `None` if the format does not
+    /// contain them.
+    fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        None
+    }
+
+    /// Number of nodes in the log so far, idle or not; `None` if the format names only idle nodes.
+    fn nodes(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// A parser of either kind.
+pub(crate) enum Parser {
+    Jobs(Box<dyn JobParser>),
+    Holes(Box<dyn HoleParser>),
+}
+
+/// A row of the table of formats: how a format is recognised and parsed.
+pub(crate) struct Entry {
+    /// Name of the format on the command line.
+    pub(crate) name: &'static str,
+    /// Whether these first lines (trimmed, none blank) are of this format.
+    pub(crate) knows: fn(&[&[u8]]) -> bool,
+    /// A parser for a log of this format.
+    pub(crate) parser: fn(&Reading) -> Parser,
+}
+
+impl Entry {
+    const fn new(
+        name: &'static str,
+        knows: fn(&[&[u8]]) -> bool,
+        parser: fn(&Reading) -> Parser,
+    ) -> Self {
+        Self {
+            name,
+            knows,
+            parser,
+        }
+    }
+}
+
+impl Format {
+    /// The row of this format. A new one has its row here, and its place in [`Format::ALL`].
+    pub(crate) const fn entry(self) -> Entry {
+        use Parser::{Holes, Jobs};
+        match self {
+            Self::Swf => Entry::new("swf", swf::knows, |reading| {
+                Jobs(Box::new(swf::Swf::new(reading)))
+            }),
+            Self::Sacct => Entry::new("sacct", sacct::knows, |reading| {
+                Jobs(Box::new(sacct::Sacct::new(reading)))
+            }),
+            Self::Jobcomp => Entry::new("jobcomp", jobcomp::knows, |reading| {
+                Jobs(Box::new(jobcomp::Jobcomp::new(reading)))
+            }),
+            Self::Slurmctld => Entry::new("slurmctld", slurmctld::knows, |reading| {
+                Jobs(Box::new(slurmctld::Slurmctld::new(reading)))
+            }),
+            Self::Sinfo => Entry::new("sinfo", sinfo::knows, |reading| {
+                Holes(Box::new(sinfo::Sinfo::new(reading)))
+            }),
+            Self::Pbs => Entry::new("pbs", pbs::knows, |reading| {
+                Jobs(Box::new(pbs::Pbs::new(reading)))
+            }),
+            Self::LsbAcct => Entry::new("lsb.acct", lsf::knows_acct, |reading| {
+                Jobs(Box::new(lsf::Acct::new(reading)))
+            }),
+            Self::LsbEvents => Entry::new("lsb.events", lsf::knows_events, |reading| {
+                Jobs(Box::new(lsf::Events::new(reading)))
+            }),
+            Self::Holes => Entry::new("holes", holes::knows, |reading| {
+                Holes(Box::new(holes::Holes::new(reading)))
+            }),
+            Self::NodeStates => Entry::new("node-states", node_states::knows, |reading| {
+                Holes(Box::new(node_states::NodeStates::new(reading)))
+            }),
+        }
+    }
+}
+
+/// Reason why a log with these first bytes cannot be read in this format at all, if there is one.
+pub(crate) fn refusal(format: Format, head: &[u8], reading: &Reading) -> Option<String> {
+    match format {
+        Format::Sacct => sacct::refusal(head, reading),
+        _ => None,
+    }
+}

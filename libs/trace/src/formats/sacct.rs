@@ -1,0 +1,426 @@
+//! Slurm's accounting, as `sacct --parsable2` prints it: a table of any columns, one job or
+//! step a line.
+//!
+//! Source: the manual page of `sacct`, and tables of versions 16.05 to 22.05.
+//!
+//! - Steps (`123.batch`, `123.0`) are skipped; the line of their job represents them.
+//! - Each line of a job is one life. A requeued job (`sacct --duplicates`) has a line for each
+//!   start, a resized job one for each size.
+//! - Jobs without nodes (`None assigned`) never started, even with a start time.
+
+mod columns;
+
+use lacuna_model::{Span, Timestamp};
+
+use crate::fields::{self, Length, unexpected};
+use crate::formats::JobParser;
+use crate::times::LocalTimes;
+use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
+
+use columns::{Columns, Cut, ROLES, Role, is_data};
+
+pub(super) fn knows(lines: &[&[u8]]) -> bool {
+    lines.first().is_some_and(|line| {
+        Columns::from_header(line).is_some() || is_data(line) || is_aligned(line, lines.get(1))
+    })
+}
+
+/// Whether these are first lines of `sacct` without `--parsable2`, which truncates columns.
+fn is_aligned(first: &[u8], second: Option<&&[u8]>) -> bool {
+    let is_rule = |line: &&&[u8]| line.iter().all(|byte| b"- ".contains(byte));
+    let mut names = first.split(u8::is_ascii_whitespace);
+    names.any(|name| name.eq_ignore_ascii_case(b"JobID")) && second.as_ref().is_some_and(is_rule)
+}
+
+/// Reason why a log with these first bytes cannot be read as a table, if there is one.
+pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
+    let mut lines = head
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty());
+    let line = lines.next()?;
+    match (Columns::from_header(line), &reading.columns) {
+        (Some(columns), _) => columns.err(),
+        (None, Some(names)) => match Columns::from_names(names, line) {
+            Ok(_) => unlike(names, std::iter::once(line).chain(lines)),
+            Err(lacking) => Some(lacking),
+        },
+        (None, None) if is_aligned(line, lines.next().as_ref()) => Some(
+            "its columns are aligned, and cut off where they are narrow: print it with \
+             sacct --parsable2"
+                .to_owned(),
+        ),
+        (None, None) => Some(
+            "its first line does not name the columns: name them in their order with \
+             --columns, e.g. --columns jobid,submit,start,end,state,nnodes,timelimit,nodelist"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Reason for a refusal if no first line has as many cells as columns are given. Then the given
+/// columns are wrong, not the lines.
+fn unlike<'a>(names: &str, lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let mut first = None;
+    for line in lines.take(64) {
+        // Any line may give the delimiter, since the first ones may be damaged.
+        let columns = Columns::from_names(names, line).ok()?;
+        let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+        match columns.cut(line, &mut cells) {
+            Cut::Whole => return None,
+            Cut::TooMany if !columns.free().is_empty() => return None,
+            Cut::TooFew | Cut::TooMany => {}
+        }
+        first = first.or_else(|| {
+            Some(format!(
+                "--columns names {} columns, but its first line has {}, apart by {:?}: name all, \
+                 in their order",
+                columns.count(),
+                columns.cells(line),
+                char::from(columns.delimiter)
+            ))
+        });
+    }
+    first
+}
+
+pub(super) struct Sacct {
+    /// Names of columns from the user.
+    names: Option<String>,
+    columns: Option<Columns>,
+    times: LocalTimes,
+    steps: u64,
+}
+
+impl Sacct {
+    pub(super) fn new(reading: &Reading) -> Self {
+        Self {
+            names: reading.columns.clone(),
+            columns: None,
+            times: LocalTimes::new(reading.zone()),
+            steps: 0,
+        }
+    }
+
+    /// Takes the first line, or a further header of joined tables. Returns whether the line is a
+    /// header.
+    #[cold]
+    fn header(&mut self, line: &[u8]) -> Result<bool, FieldError> {
+        let wrong =
+            |lacking: String| FieldError::new("line", "a header with more columns", lacking);
+        if let Some(columns) = Columns::from_header(line) {
+            self.columns = Some(columns.map_err(wrong)?);
+            return Ok(true);
+        }
+        if self.columns.is_none() {
+            let names = self.names.as_deref().ok_or_else(|| {
+                let expected = "a header that names the columns (JobID|Start|End|NNodes|...)";
+                unexpected("line", expected, line)
+            })?;
+            self.columns = Some(Columns::from_names(names, line).map_err(wrong)?);
+        }
+        Ok(false)
+    }
+}
+
+impl JobParser for Sacct {
+    fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
+        let is_first = self.columns.is_none();
+        let may_be_header = match &self.columns {
+            None => !line.trim_ascii().is_empty(),
+            Some(columns) => columns.begin(line),
+        };
+        if may_be_header && self.header(line)? {
+            return Ok(false);
+        }
+        let Some(columns) = &self.columns else {
+            return Ok(false);
+        };
+        if line.is_empty() || line.trim_ascii().is_empty() {
+            return Ok(false);
+        }
+        match row(columns, line, &mut self.times, record) {
+            Ok(is_job) => {
+                self.steps += u64::from(!is_job);
+                Ok(is_job)
+            }
+            // The line may be the header of a table with another first column.
+            Err(at) => match Columns::from_header(line) {
+                Some(Ok(columns)) => {
+                    self.columns = Some(columns);
+                    Ok(false)
+                }
+                _ => {
+                    if is_first {
+                        // The damaged line may have given a wrong delimiter.
+                        self.columns = None;
+                    }
+                    Err(at)
+                }
+            },
+        }
+    }
+
+    fn skipped(&self) -> u64 {
+        self.steps
+    }
+}
+
+/// Reads a line. Returns whether it is a job, not a step.
+#[inline]
+fn row(
+    columns: &Columns,
+    line: &[u8],
+    times: &mut LocalTimes,
+    record: &mut JobRecord,
+) -> Result<bool, FieldError> {
+    let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+    match columns.cut(line, &mut cells) {
+        Cut::Whole => Row { columns, cells }.read(times, record),
+        Cut::TooMany if !columns.free().is_empty() => around(columns, line, times, record),
+        Cut::TooFew | Cut::TooMany => {
+            let expected = format!("{} columns", columns.count());
+            let found = format!("{}", columns.cells(line));
+            Err(FieldError::new("line", expected, found))
+        }
+    }
+}
+
+/// Reads a line with more cells than columns. One of the texts contains the delimiter: the first
+/// with which all other columns are valid.
+#[cold]
+fn around(
+    columns: &Columns,
+    line: &[u8],
+    times: &mut LocalTimes,
+    record: &mut JobRecord,
+) -> Result<bool, FieldError> {
+    let mut first = None;
+    for &free in columns.free() {
+        let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+        columns.cut_around(free, line, &mut cells);
+        record.clear();
+        match (Row { columns, cells }).read(times, record) {
+            Ok(is_job) => return Ok(is_job),
+            Err(at) => first = first.or(Some(at)),
+        }
+    }
+    let none = || FieldError::new("line", "as many cells as columns", "more");
+    Err(first.unwrap_or_else(none))
+}
+
+/// A line, cut into cells.
+struct Row<'a> {
+    columns: &'a Columns,
+    cells: [&'a [u8]; ROLES],
+}
+
+impl<'a> Row<'a> {
+    #[inline]
+    fn cell(&self, role: Role) -> &'a [u8] {
+        self.cells
+            .get(role as usize)
+            .copied()
+            .unwrap_or(&[])
+            .trim_ascii()
+    }
+
+    #[cold]
+    fn unexpected(&self, role: Role, expected: &str) -> FieldError {
+        unexpected(self.columns.place(role), expected, self.cell(role))
+    }
+
+    /// Reads the line into a record. Returns whether it is a job, not a step.
+    #[inline]
+    fn read(&self, times: &mut LocalTimes, record: &mut JobRecord) -> Result<bool, FieldError> {
+        let (is_step, id) = self.id()?;
+        if !is_step {
+            self.job(id, times, record)?;
+        }
+        Ok(!is_step)
+    }
+
+    /// Job id, and whether the line is a step.
+    fn id(&self) -> Result<(bool, &'a [u8]), FieldError> {
+        let role = if self.columns.has(Role::JobId) {
+            Role::JobId
+        } else {
+            Role::JobIdRaw
+        };
+        let id = self.cell(role);
+        let is_part = |byte: &u8| byte.is_ascii_digit() || b"_+[]-,%.".contains(byte);
+        // A dot within brackets is an abbreviation of indices: `123_[1-9,...]`.
+        let step = memchr::memchr2(b'.', b'[', id);
+        match step.and_then(|at| id.split_at_checked(at)) {
+            Some((job, rest)) if rest.starts_with(b".") && !job.is_empty() => Ok((true, job)),
+            _ if id.first().is_some_and(u8::is_ascii_digit) && id.iter().all(is_part) => {
+                Ok((false, id))
+            }
+            _ => Err(self.unexpected(role, "the id of a job, as in 123, 123_4 and 123+0")),
+        }
+    }
+
+    fn job(
+        &self,
+        id: &[u8],
+        times: &mut LocalTimes,
+        record: &mut JobRecord,
+    ) -> Result<(), FieldError> {
+        record.submit = self.time(Role::Submit, times, None)?;
+        let start = self.time(Role::Start, times, record.submit)?;
+        let end = self.time(Role::End, times, start)?;
+        let (outcome, is_waiting) = self.state()?;
+        record.outcome = outcome;
+
+        let list = self.cell(Role::NodeList);
+        let no_node = matches!(list, b"None assigned" | b"(null)" | b"None");
+        if !no_node {
+            fields::copy(&mut record.hosts, list);
+        }
+        let in_list = hosts::count(&record.hosts)
+            .map_err(|_| self.unexpected(Role::NodeList, "a list of hosts, as in n[1-4,7],login"))?;
+        let allocated = self.count(Role::AllocNodes)?;
+        let mut nodes = self
+            .count(Role::NNodes)?
+            .filter(|&nodes| nodes > 0)
+            .or(allocated);
+        if nodes.is_none_or(|nodes| nodes == 0) && in_list > 0 {
+            nodes = Some(in_list);
+        }
+        if nodes.is_none_or(|nodes| nodes == 0) {
+            nodes = self.count(Role::ReqNodes)?;
+        }
+        record.nodes = nodes.unwrap_or(0);
+
+        let limit = if self.cell(Role::Timelimit).is_empty() {
+            Role::TimelimitRaw
+        } else {
+            Role::Timelimit
+        };
+        let limit = self.limit(limit)?.and_then(Length::span);
+        record.walltime = limit.filter(|&limit| limit > Span::ZERO);
+        let never = is_waiting
+            || no_node
+            || allocated == Some(0)
+            // Without a list, start and end of the same second mean that the job ended in the
+            // queue.
+            || list.is_empty()
+                && matches!(outcome, JobOutcome::Cancelled | JobOutcome::Timeout)
+                && start == end;
+        if let Some(start) = start.filter(|_| !never) {
+            record.start = Some(start);
+            record.end = end;
+            match end {
+                Some(end) if end < start => {
+                    return Err(self.unexpected(Role::End, "a time that is not before the start"));
+                }
+                None if outcome != JobOutcome::Running && !self.cell(Role::State).is_empty() => {
+                    return Err(self.unexpected(Role::End, "the end of a job that has ended"));
+                }
+                _ => {}
+            }
+        }
+        fields::copy(&mut record.id, id);
+        fields::copy(&mut record.user, self.cell(Role::User));
+        fields::copy(&mut record.queue, self.cell(Role::Partition));
+        Ok(())
+    }
+
+    #[inline]
+    fn time(
+        &self,
+        role: Role,
+        times: &mut LocalTimes,
+        earliest: Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, FieldError> {
+        let text = self.cell(role);
+        if let Some(time) = times.iso_after(text, earliest) {
+            return Ok(Some(time));
+        }
+        if text.is_empty()
+            || [&b"Unknown"[..], b"None", b"N/A"]
+                .iter()
+                .any(|no| text.eq_ignore_ascii_case(no))
+        {
+            return Ok(None);
+        }
+        // With `SLURM_TIME_FORMAT=%s`.
+        fields::unix(text)
+            .map(Some)
+            .ok_or_else(|| self.unexpected(role, "a time as in 2016-12-21T21:43:34, or Unknown"))
+    }
+
+    /// Outcome of the job, and whether it still waits.
+    fn state(&self) -> Result<(JobOutcome, bool), FieldError> {
+        let text = self.cell(Role::State);
+        // `CANCELLED by 1500`, and `CANCELLED+` where a column was too narrow.
+        let word = text
+            .split(|&byte| byte == b' ' || byte == b'+')
+            .next()
+            .unwrap_or(text);
+        if let Some(outcome) = JobOutcome::of_slurm(word) {
+            return Ok((outcome, false));
+        }
+        let outcome = match word {
+            b"REQUEUED" => JobOutcome::Preempted,
+            b"RUNNING" | b"COMPLETING" | b"SUSPENDED" | b"STOPPED" | b"SIGNALING"
+            | b"STAGE_OUT" => JobOutcome::Running,
+            b"PENDING" | b"CONFIGURING" | b"REQUEUE_HOLD" | b"SPECIAL_EXIT" | b"RESV_DEL_HOLD"
+            | b"REQUEUE_FED" => return Ok((JobOutcome::Unknown, true)),
+            // An unknown word of a newer version.
+            _ if word
+                .iter()
+                .all(|&byte| byte.is_ascii_uppercase() || byte == b'_') =>
+            {
+                JobOutcome::Unknown
+            }
+            _ => {
+                let expected = "a state, as in COMPLETED or CANCELLED by 1";
+                return Err(self.unexpected(Role::State, expected));
+            }
+        };
+        Ok((outcome, false))
+    }
+
+    /// A count of nodes: `128`, and `2K` for 2048, as `sacct` writes without `--noconvert`.
+    fn count(&self, role: Role) -> Result<Option<u32>, FieldError> {
+        let text = self.cell(role);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let (number, unit) = match text.split_last() {
+            Some((b'K' | b'k', number)) => (number, 1024.0),
+            Some((b'M' | b'm', number)) => (number, 1_048_576.0),
+            _ => (text, 1.0),
+        };
+        let nodes = match fields::unsigned(number) {
+            Some(number) if unit == 1.0 => u32::try_from(number).ok(),
+            _ if unit == 1.0 => None,
+            // Thousandths of 2.25 in `2.25K`.
+            _ => fields::milliseconds(number)
+                .map(|thousandths| thousandths as f64 / 1000.0 * unit)
+                .filter(|nodes| (0.0..4e9).contains(nodes))
+                .map(|nodes| nodes.round() as u32),
+        };
+        nodes
+            .map(Some)
+            .ok_or_else(|| self.unexpected(role, "a number of nodes"))
+    }
+
+    fn limit(&self, role: Role) -> Result<Option<Length>, FieldError> {
+        let text = self.cell(role);
+        let unknown = [
+            &b"Partition_Limit"[..],
+            b"INVALID",
+            b"NOT_SET",
+            b"None",
+            b"Unknown",
+        ];
+        if text.is_empty() || unknown.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+            return Ok(None);
+        }
+        fields::length(text)
+            .map(Some)
+            .ok_or_else(|| self.unexpected(role, "a length of time, as in 1-12:30:00 or UNLIMITED"))
+    }
+}

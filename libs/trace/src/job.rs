@@ -1,0 +1,94 @@
+//! One record for batch jobs of every scheduler.
+
+use lacuna_model::{Span, Timestamp};
+
+/// How a batch job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum JobOutcome {
+    /// The log does not contain the outcome.
+    #[default]
+    Unknown,
+    /// The job still ran when the log ended.
+    Running,
+    /// The job ended without an error.
+    Completed,
+    /// The job ended with an error of its own.
+    Failed,
+    /// The job was cancelled, perhaps before its start.
+    Cancelled,
+    /// The job reached its walltime.
+    Timeout,
+    /// A node of the job failed.
+    NodeFailed,
+    /// The scheduler preempted or requeued the job.
+    Preempted,
+}
+
+impl JobOutcome {
+    /// The outcome of a final state of Slurm; `None` for other states (manual page of `sacct`,
+    /// "JOB STATE CODES").
+    #[must_use]
+    pub fn of_slurm(state: &[u8]) -> Option<Self> {
+        Some(match state {
+            b"COMPLETED" => Self::Completed,
+            b"FAILED" | b"OUT_OF_MEMORY" | b"LAUNCH_FAILED" | b"RECONFIG_FAIL" => Self::Failed,
+            b"CANCELLED" | b"REVOKED" => Self::Cancelled,
+            b"TIMEOUT" | b"DEADLINE" => Self::Timeout,
+            b"NODE_FAIL" | b"BOOT_FAIL" => Self::NodeFailed,
+            b"PREEMPTED" => Self::Preempted,
+            _ => return None,
+        })
+    }
+}
+
+/// One life of a batch job on its nodes: a requeued job has one record for each start.
+///
+/// Readers fill the same record repeatedly; [`JobRecord::clear`] keeps its memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobRecord {
+    /// Job id, with array index or component.
+    pub id: String,
+    /// Time of submission.
+    pub submit: Option<Timestamp>,
+    /// Start; `None` if the job never started.
+    pub start: Option<Timestamp>,
+    /// End; `None` if the job never started, or still ran when the log ended.
+    pub end: Option<Timestamp>,
+    /// Number of nodes, held or requested; 0 if the log does not contain it.
+    pub nodes: u32,
+    /// Requested walltime; `None` if unlimited, or if the log does not contain it.
+    pub walltime: Option<Span>,
+    /// Nodes in Slurm's notation (`n[1-4,7],login`), see [`crate::hosts`]; empty if the log does
+    /// not contain them.
+    pub hosts: String,
+    /// Outcome of the job.
+    pub outcome: JobOutcome,
+    /// User who submitted the job; empty if the log does not contain it.
+    pub user: String,
+    /// Queue or partition; empty if the log does not contain it.
+    pub queue: String,
+}
+
+impl JobRecord {
+    /// Empties the record but keeps its memory.
+    pub fn clear(&mut self) {
+        let Self {
+            id,
+            submit,
+            start,
+            end,
+            nodes,
+            walltime,
+            hosts,
+            outcome,
+            user,
+            queue,
+        } = self;
+        for text in [id, hosts, user, queue] {
+            text.clear();
+        }
+        (*submit, *start, *end, *walltime) = (None, None, None, None);
+        *nodes = 0;
+        *outcome = JobOutcome::Unknown;
+    }
+}

@@ -1,0 +1,39 @@
+//! Traces from files: scheduler logs, hole lists, host lists, trainers, and files that still grow.
+//!
+//! [`Log`] opens the log of any scheduler and streams [`JobRecord`]s or holes. [`tail`] follows a
+//! file while a scheduler writes it. Readers stream plain or compressed input. An error names the
+//! line, the column and the expected value. Live schedulers are the subject of `lacuna-scheduler`.
+
+mod error;
+mod event_batches;
+pub mod fields;
+mod format;
+mod formats;
+mod holes;
+pub mod hosts;
+mod job;
+mod lines;
+mod log;
+mod nodes;
+mod planned;
+mod reading;
+pub mod records;
+mod rows;
+mod source;
+pub mod tail;
+pub mod times;
+mod trainers;
+mod write;
+
+pub use error::{FieldError, ReadError, excerpt};
+pub use event_batches::{EventBatch, Window, event_batches};
+pub use format::Format;
+pub use holes::{HEADER, HoleList, HoleReader, Refused, read_holes};
+pub use job::{JobOutcome, JobRecord};
+pub use log::{HoleLog, JobLog, Log};
+pub use nodes::{first_nodes, read_nodes};
+pub use planned::{PLANNED_HEADER, PlannedList, read_planned};
+pub use reading::{Damage, DamagedLine, LogHeader, Reading};
+pub use source::{Source, open};
+pub use trainers::{TrainerReader, read_trainers};
+pub use write::{Compression, HoleWriter, PlannedWriter};

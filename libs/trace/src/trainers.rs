@@ -1,0 +1,237 @@
+//! Lists of trainers: one JSON object a line.
+//!
+//! Fields: `name`, `submit` (Unix seconds), `min_nodes`, `max_nodes`, `rescale_up_s`,
+//! `rescale_down_s`, `samples` (work), `nodes` and `samples_per_s` (the scaling curve as lists
+//! of one length), and, if the objective is not throughput, `objective` over the same `nodes`.
+//! `rescale_start_s` is optional: the cost of a start from no nodes. Objectives may use `owner`
+//! (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). Further fields are
+//! ignored.
+
+use std::collections::HashSet;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use lacuna_model::{
+    Launch, RescaleCost, ScalingCurve, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use serde_json::{Map, Value};
+
+use crate::error::failed;
+use crate::{FieldError, ReadError, open};
+
+/// Streams the trainers of a list in the order of the file. The stream ends after an error.
+pub struct TrainerReader<R> {
+    path: PathBuf,
+    stream: R,
+    text: Vec<u8>,
+    line: u64,
+    names: HashSet<TrainerId>,
+    ended: bool,
+}
+
+impl<R: BufRead> TrainerReader<R> {
+    /// Reads from a stream; `path` is only named in errors.
+    pub fn new(path: &Path, stream: R) -> Self {
+        Self {
+            path: path.to_owned(),
+            stream,
+            text: Vec::new(),
+            line: 0,
+            names: HashSet::new(),
+            ended: false,
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<TrainerSpec>, ReadError> {
+        loop {
+            self.text.clear();
+            let read = self.stream.read_until(b'\n', &mut self.text);
+            if read.map_err(|source| failed(&self.path, self.line, source))? == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if !self.text.trim_ascii().is_empty() {
+                return self.trainer().map(Some);
+            }
+        }
+    }
+
+    fn trainer(&mut self) -> Result<TrainerSpec, ReadError> {
+        let object = match serde_json::from_slice(&self.text) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(other) => Err(FieldError::new(
+                "column 1",
+                "a JSON object",
+                other.to_string(),
+            )),
+            Err(error) => {
+                let place = format!("column {}", error.column());
+                Err(FieldError::new(place, "valid JSON", error.to_string()))
+            }
+        };
+        let spec = object
+            .and_then(|object| spec(&object))
+            .map_err(|at| ReadError::Field {
+                path: self.path.clone(),
+                line: self.line,
+                at,
+            })?;
+        let spec = spec
+            .and_then(|spec| spec.check().map(|()| spec))
+            .map_err(|source| ReadError::Trainer {
+                path: self.path.clone(),
+                line: self.line,
+                source,
+            })?;
+        if self.names.insert(spec.id.clone()) {
+            return Ok(spec);
+        }
+        Err(ReadError::Field {
+            path: self.path.clone(),
+            line: self.line,
+            at: FieldError::new(
+                "field name",
+                "a name that is not in use",
+                format!("{}", spec.id),
+            ),
+        })
+    }
+}
+
+impl<R: BufRead> Iterator for TrainerReader<R> {
+    type Item = Result<TrainerSpec, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = self.advance().transpose();
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+}
+
+/// Reads a whole list of trainers, plain, gzip or zstd, with the simulated launcher for each.
+///
+/// # Errors
+/// [`ReadError`] for the first damaged line, and for a list without trainers.
+pub fn read_trainers(path: &Path) -> Result<Vec<TrainerSpec>, ReadError> {
+    let trainers: Vec<_> = TrainerReader::new(path, open(path)?).collect::<Result<_, _>>()?;
+    if trainers.is_empty() {
+        return Err(ReadError::Empty {
+            path: path.to_owned(),
+            expected: "one trainer a line, as a JSON object",
+        });
+    }
+    Ok(trainers)
+}
+
+/// The outer error is about the form of a field, the inner error about its meaning.
+fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, FieldError> {
+    let name = get(object, "name")?;
+    let id = name
+        .as_str()
+        .and_then(|name| TrainerId::new(name).ok())
+        .ok_or_else(|| unexpected("name", "a text of 1 to 64 of A-Z a-z 0-9 _ - .", name))?;
+    let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
+    let rates = list(object, "samples_per_s", "a number", Value::as_f64)?;
+    let objective = match object.get("objective") {
+        None | Some(Value::Null) => None,
+        Some(_) => Some(list(object, "objective", "a number", Value::as_f64)?),
+    };
+    let submit = number(object, "submit")?;
+    let curve = |rates: &[f64]| {
+        ScalingCurve::from_lists(&nodes, rates).map_err(|source| SpecError::Curve {
+            id: id.clone(),
+            source,
+        })
+    };
+    let (throughput, objective) = match (curve(&rates), objective.map(|o| curve(&o)).transpose()) {
+        (Ok(throughput), Ok(objective)) => (throughput, objective),
+        (Err(error), _) | (_, Err(error)) => return Ok(Err(error)),
+    };
+    Ok(Ok(TrainerSpec {
+        id,
+        owner: optional(object, "owner", "a text", |value| {
+            value.as_str().map(str::to_owned)
+        })?,
+        weight: optional(object, "weight", "a number", Value::as_f64)?,
+        deadline: optional(object, "deadline", "Unix seconds", Value::as_f64)?.map(moment),
+        priority: optional(object, "priority", "a whole number", priority)?.unwrap_or(0),
+        submit: moment(submit),
+        min_nodes: whole(object, "min_nodes")?,
+        max_nodes: whole(object, "max_nodes")?,
+        objective: objective.filter(|objective| *objective != throughput),
+        throughput,
+        rescale: RescaleCost {
+            up_s: number(object, "rescale_up_s")?,
+            down_s: number(object, "rescale_down_s")?,
+            start_s: optional(object, "rescale_start_s", "a number", Value::as_f64)?,
+        },
+        work: Work::Samples(number(object, "samples")?),
+        launch: Launch::Simulated,
+    }))
+}
+
+fn moment(seconds: f64) -> Timestamp {
+    Timestamp::from_unix_ms((seconds * 1000.0).round() as i64)
+}
+
+fn priority(value: &Value) -> Option<i32> {
+    value.as_i64().and_then(|value| i32::try_from(value).ok())
+}
+
+/// A field that may be absent or null.
+fn optional<T>(
+    object: &Map<String, Value>,
+    field: &str,
+    expected: &str,
+    take: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<T>, FieldError> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => take(value)
+            .map(Some)
+            .ok_or_else(|| unexpected(field, expected, value)),
+    }
+}
+
+fn unexpected(field: &str, expected: &str, found: &Value) -> FieldError {
+    FieldError::new(format!("field {field}"), expected, found.to_string())
+}
+
+fn get<'a>(object: &'a Map<String, Value>, field: &str) -> Result<&'a Value, FieldError> {
+    object
+        .get(field)
+        .ok_or_else(|| FieldError::new(format!("field {field}"), "a value", "nothing"))
+}
+
+fn number(object: &Map<String, Value>, field: &str) -> Result<f64, FieldError> {
+    let value = get(object, field)?;
+    value.as_f64().ok_or_else(|| unexpected(field, "a number", value))
+}
+
+fn count(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|count| u32::try_from(count).ok())
+}
+
+fn whole(object: &Map<String, Value>, field: &str) -> Result<u32, FieldError> {
+    let value = get(object, field)?;
+    count(value).ok_or_else(|| unexpected(field, "a whole number, zero or more", value))
+}
+
+fn list<T>(
+    object: &Map<String, Value>,
+    field: &str,
+    expected: &str,
+    take: impl Fn(&Value) -> Option<T>,
+) -> Result<Vec<T>, FieldError> {
+    let value = get(object, field)?;
+    let items = value
+        .as_array()
+        .ok_or_else(|| unexpected(field, "a list", value))?;
+    let one = |(at, item): (usize, &Value)| {
+        take(item).ok_or_else(|| unexpected(&format!("{field}[{at}]"), expected, item))
+    };
+    items.iter().enumerate().map(one).collect()
+}

@@ -1,0 +1,442 @@
+//! Slurm's accounting tables.
+
+use jiff::tz::TimeZone;
+use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading, hosts};
+use lacuna_skip::{data, or_skip};
+
+use crate::logs::{as_format, jobs, located, shown, text};
+
+const NAMES: &str = "JobID|JobName|User|Partition|Submit|Start|End|State|NNodes|NodeList|Timelimit";
+
+/// 2022-01-01, midnight UTC.
+const ZERO: i64 = 1_640_995_200;
+
+/// A table of one column set, as `sacct --parsable2 --duplicates` prints it.
+const GOLDEN: &str = "\
+JobID|JobName|User|Partition|Submit|Start|End|State|NNodes|NodeList|Timelimit
+100|a|ann|batch|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T01:00:10|COMPLETED|2|n[1-2]|01:00:00
+100.batch|batch|||2022-01-01T00:00:10|2022-01-01T00:00:10|2022-01-01T01:00:10|COMPLETED|1|n1|
+100.extern|extern|||2022-01-01T00:00:10|2022-01-01T00:00:10|2022-01-01T01:00:10|COMPLETED|2|n[1-2]|
+100.0|step|||2022-01-01T00:00:10|2022-01-01T00:00:10|2022-01-01T01:00:10|COMPLETED|2|n[1-2]|
+101_4|b|bob|batch|2022-01-01T00:00:00|2022-01-01T00:00:20|2022-01-02T00:00:20|TIMEOUT|1|n3|1-00:00:00
+101_[5-9%2]|b|bob|batch|2022-01-01T00:00:00|Unknown|Unknown|PENDING|1|None assigned|1-00:00:00
+101_[1-2,...]|b|bob|batch|2022-01-01T00:00:00|Unknown|Unknown|PENDING|1|None assigned|1-00:00:00
+102+0|c|ann|gpu|2022-01-01T00:00:00|2022-01-01T00:01:00|2022-01-01T00:02:00|FAILED|2K|n[1-2048]|UNLIMITED
+102+1|c|ann|gpu|2022-01-01T00:00:00|2022-01-01T00:01:00|2022-01-01T00:02:00|FAILED|1|g1|Partition_Limit
+103|d|cy|batch|2022-01-01T00:00:00|2022-01-01T00:10:00|2022-01-01T00:20:00|NODE_FAIL|1|n7|00:30:00
+103|d|cy|batch|2022-01-01T00:21:00|2022-01-01T00:30:00|2022-01-01T00:40:00|REQUEUED|1|n8|00:30:00
+103|d|cy|batch|2022-01-01T00:41:00|2022-01-01T00:50:00|2022-01-01T01:00:00|PREEMPTED|1|n9|00:30:00
+103|d|cy|batch|2022-01-01T01:01:00|2022-01-01T01:10:00|Unknown|RUNNING|1|n[08-09]|00:30:00
+104|e|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:05:00|CANCELLED by 1500|4|None assigned|00:30:00
+105|e|cy|batch|2022-01-01T00:00:00|None|2022-01-01T00:05:00|CANCELLED by 1500|4||00:30:00
+106|e|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|CANCELLED by 1500|0|n[1,3]|00:30:00
+107|f|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|OUT_OF_MEMORY|1|n1|00:30:00
+109|f|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|DEADLINE|1|n1|00:30:00
+
+108|g|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|EXPEDITING|1|n1|
+";
+
+#[test]
+fn a_line_of_every_kind_becomes_its_record() {
+    let log = text(GOLDEN, &Reading::default()).unwrap();
+    assert_eq!(log.format(), Format::Sacct);
+    let Log::Jobs(mut again) = text(GOLDEN, &Reading::default()).unwrap() else {
+        panic!("jobs");
+    };
+    let mut record = JobRecord::default();
+    while again.read(&mut record).unwrap() {}
+    assert_eq!((again.skipped(), again.lines()), (3, 21));
+
+    let (records, damage) = jobs(log).unwrap();
+    assert_eq!(damage.lines, 0, "{damage:?}");
+    let found: Vec<String> = records.iter().map(|job| shown(job, ZERO)).collect();
+    let expected = [
+        "100 ann@batch 0 10 3610 2 3600 n[1-2] Completed",
+        "101_4 bob@batch 0 20 86420 1 86400 n3 Timeout",
+        "101_[5-9%2] bob@batch 0 - - 1 86400 - Unknown",
+        "101_[1-2,...] bob@batch 0 - - 1 86400 - Unknown",
+        "102+0 ann@gpu 0 60 120 2048 - n[1-2048] Failed",
+        "102+1 ann@gpu 0 60 120 1 - g1 Failed",
+        "103 cy@batch 0 600 1200 1 1800 n7 NodeFailed",
+        "103 cy@batch 1260 1800 2400 1 1800 n8 Preempted",
+        "103 cy@batch 2460 3000 3600 1 1800 n9 Preempted",
+        "103 cy@batch 3660 4200 - 1 1800 n[08-09] Running",
+        "104 cy@batch 0 - - 4 1800 - Cancelled",
+        "105 cy@batch 0 - - 4 1800 - Cancelled",
+        "106 cy@batch 0 300 360 2 1800 n[1,3] Cancelled",
+        "107 cy@batch 0 300 360 1 1800 n1 Failed",
+        "109 cy@batch 0 300 360 1 1800 n1 Timeout",
+        "108 cy@batch 0 300 360 1 - n1 Unknown",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_second_table_is_recognised_by_its_header() {
+    let table = "\
+JobID|Start|End|NNodes
+1|2022-01-01T00:00:10|2022-01-01T00:00:40|4
+Start|End|NNodes|JobID
+2022-01-01T00:01:10|2022-01-01T00:01:40|5|2
+End|Start|JobID|NNodes|State
+2022-01-01T00:02:40|2022-01-01T00:02:10|3|6|COMPLETED
+";
+    let (records, damage) = jobs(text(table, &Reading::default()).unwrap()).unwrap();
+    assert_eq!(damage.lines, 0, "{damage:?}");
+    let found: Vec<String> = records.iter().map(|job| shown(job, ZERO)).collect();
+    let expected = [
+        "1 @ - 10 40 4 - - Unknown",
+        "2 @ - 70 100 5 - - Unknown",
+        "3 @ - 130 160 6 - - Completed",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn given_columns_that_fit_no_line_are_refused_and_a_damaged_first_line_is_not() {
+    let reading = Reading {
+        columns: Some("jobid,start,end,nnodes".to_owned()),
+        ..Reading::default()
+    };
+    let line = "1|2022-01-01T00:00:10|2022-01-01T00:00:40|4|COMPLETED\n";
+    let Err(error) = text(&line.repeat(3), &reading) else {
+        panic!("read");
+    };
+    let expected = "--columns names 4 columns, but its first line has 5, apart by '|': name all, \
+                    in their order";
+    assert!(error.to_string().ends_with(expected), "{error}");
+
+    let rest = "2|2022-01-01T00:00:10|2022-01-01T00:00:40|4\n";
+    let cut = format!("0:10|2022-01-01T00:00:40|4\n{rest}");
+    let (records, damage) = jobs(text(&cut, &reading).unwrap()).unwrap();
+    assert_eq!((records.len(), damage.lines), (1, 1));
+}
+
+#[test]
+fn a_mark_before_the_first_line_belongs_to_no_column() {
+    let reading = Reading {
+        columns: Some("jobid,start,end,nnodes".to_owned()),
+        strict: true,
+        ..Reading::default()
+    };
+    let line = "\u{feff}1|2022-01-01T00:00:10|2022-01-01T00:00:40|4\n";
+    let (records, _) = jobs(text(line, &reading).unwrap()).unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].id, "1");
+}
+
+/// One job in a table of these names and this delimiter.
+fn one(header: &str, line: &str, reading: &Reading) -> String {
+    let text = text(&format!("{header}\n{line}\n"), reading).unwrap();
+    let (records, damage) = jobs(text).unwrap();
+    assert_eq!(damage.lines, 0, "{damage:?}");
+    let [record] = records.as_slice() else {
+        panic!("{records:?}");
+    };
+    shown(record, ZERO)
+}
+
+#[test]
+fn any_columns_in_any_order_and_delimiter_are_read() {
+    let plain = Reading::default();
+    let (start, end) = ("2022-01-01T00:00:10", "2022-01-01T00:00:40");
+    let expected = "7 @ - 10 40 4 - - Unknown";
+    for (header, line) in [
+        ("JobID|Start|End|NNodes", format!("7|{start}|{end}|4")),
+        ("JobID|Start|End|NNodes|", format!("7|{start}|{end}|4|")),
+        ("JobID|Start|End|NNodes|", format!("7|{start}|{end}|4")),
+        ("JobID|Start|End|NNodes", format!("7|{start}|{end}|4|")),
+        (
+            "end|START|Elapsed|jobidraw|allocnodes",
+            format!("{end}|{start}|00:00:30|7|4"),
+        ),
+        (
+            "\u{feff}JobID;Start;End;NNodes\r",
+            format!("7;{start};{end};4\r"),
+        ),
+        ("JobID,Start,End,NNodes", format!("7,{start},{end},4")),
+        ("JobID\tStart\tEnd\tNNodes", format!("7\t{start}\t{end}\t4")),
+        ("JobID^Start^End^NNodes", format!("7^{start}^{end}^4")),
+        (
+            "JobID|Start|End|NNodes",
+            "7|1640995210|1640995240|4".to_owned(),
+        ),
+        (
+            "JobID|Start|End|ReqNodes|NNodes",
+            format!("7|{start}|{end}|4|0"),
+        ),
+        (
+            "JobID|JobIDRaw|Start|End|NNodes",
+            format!("7|8|{start}|{end}|4"),
+        ),
+    ] {
+        assert_eq!(one(header, &line, &plain), expected, "{header}");
+    }
+    let line = format!("7|{start}|{end}|a[1-3],b");
+    let listed = one("JobID|Start|End|NodeList", &line, &plain);
+    assert_eq!(listed, "7 @ - 10 40 4 - a[1-3],b Unknown");
+    let line = format!("7|{start}|{end}|4|90");
+    let minutes = one("JobID|Start|End|NNodes|TimelimitRaw", &line, &plain);
+    assert_eq!(minutes, "7 @ - 10 40 4 5400 - Unknown");
+}
+
+#[test]
+fn the_name_of_a_job_may_hold_the_delimiter() {
+    let plain = Reading::default();
+    let times = "2022-01-01T00:00:10|2022-01-01T00:00:40";
+    for (header, line) in [
+        (
+            "JobID|Start|End|User|NNodes|JobName",
+            format!("7|{times}|ann|4|a|b||c"),
+        ),
+        (
+            "JobID|JobName|Start|End|User|NNodes",
+            format!("7|a|b||c|{times}|ann|4"),
+        ),
+        (
+            "JobID|JobName|Start|End|User|NNodes|",
+            format!("7|a|b||c|{times}|ann|4|"),
+        ),
+        (
+            "JobID|Comment|Start|End|User|NNodes",
+            format!("7|a|b|{times}|ann|4"),
+        ),
+        (
+            "JobID|JobName|Start|End|SubmitLine|User|NNodes",
+            format!("7|a|{times}|srun --wrap 'a | b'|ann|4"),
+        ),
+    ] {
+        assert_eq!(
+            one(header, &line, &plain),
+            "7 ann@ - 10 40 4 - - Unknown",
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn tables_may_be_joined() {
+    let line = "2022-01-01T00:00:10|2022-01-01T00:00:40";
+    let log = format!(
+        "JobID|Start|End|NNodes\n1|{line}|3\nJobID|Start|End|NNodes\n2|{line}|4\n\
+         JobID|NNodes|Start|End\n3|5|{line}\n"
+    );
+    let (records, damage) = jobs(text(&log, &Reading::default()).unwrap()).unwrap();
+    assert_eq!(damage.lines, 0, "{damage:?}");
+    let nodes: Vec<u32> = records.iter().map(|record| record.nodes).collect();
+    assert_eq!(nodes, [3, 4, 5]);
+}
+
+#[test]
+fn dates_are_in_the_configured_zone() {
+    let warsaw = Reading {
+        time_zone: Some(TimeZone::get("Europe/Warsaw").unwrap()),
+        ..Reading::default()
+    };
+    let header = "JobID|Start|End|NNodes";
+    let winter = one(
+        header,
+        "7|2022-01-01T01:00:10|2022-01-01T01:00:40|4",
+        &warsaw,
+    );
+    assert_eq!(winter, "7 @ - 10 40 4 - - Unknown");
+    // Clocks went back at 3:00 on 30 October: the job ran for 20 minutes, not for -40.
+    let (records, _) = jobs(
+        text(
+            &format!("{header}\n7|2022-10-30T02:50:00|2022-10-30T02:10:00|4\n"),
+            &warsaw,
+        )
+        .unwrap(),
+    )
+    .unwrap();
+    let ran = records[0].end.unwrap().since(records[0].start.unwrap());
+    assert_eq!(ran.as_secs_f64(), 1200.0);
+}
+
+#[test]
+fn damage_is_counted_with_line_and_field_or_refused() {
+    let good =
+        "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|1|n1|1";
+    for (bad, place) in [
+        ("1|a|u|p|2022-01-01T00:00:00", "line"),
+        (
+            "x|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|1|n1|1",
+            "column 1 (JobID)",
+        ),
+        (
+            "1|a|u|p|2022-02-30T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|1|n1|1",
+            "column 5 (Submit)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|soon|2022-01-01T00:00:20|COMPLETED|1|n1|1",
+            "column 6 (Start)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:09|COMPLETED|1|n1|1",
+            "column 7 (End)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|Unknown|COMPLETED|1|n1|1",
+            "column 7 (End)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|done?|1|n1|1",
+            "column 8 (State)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|-1|n1|1",
+            "column 9 (NNodes)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|1|n[1-|1",
+            "column 10 (NodeList)",
+        ),
+        (
+            "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|1|n1|long",
+            "column 11 (Timelimit)",
+        ),
+    ] {
+        let log = format!("{NAMES}\n{good}\n{bad}\n{good}\n");
+        let (records, damage) = jobs(text(&log, &Reading::default()).unwrap()).unwrap();
+        assert_eq!(records.len(), 2, "{bad}");
+        assert_eq!(located(&damage), [format!("3 {place}")], "{bad}");
+        let strict = Reading {
+            strict: true,
+            ..as_format(Format::Sacct)
+        };
+        let error = jobs(text(&log, &strict).unwrap()).unwrap_err().to_string();
+        let expected = format!("log: line 3, {place}: expected ");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_read_names_its_missing_columns() {
+    let refused = |log: &str, columns: Option<&str>| {
+        let reading = Reading {
+            columns: columns.map(str::to_owned),
+            ..Reading::default()
+        };
+        text(log, &reading).err().unwrap().to_string()
+    };
+    let line = "7|2022-01-01T00:00:10|2022-01-01T00:00:40|4\n";
+    let error = refused(line, None);
+    assert!(error.starts_with("log: cannot be read as sacct: its first line does not name"));
+    assert!(error.contains("--columns jobid,"), "{error}");
+    let aligned = "       JobID    State\n------------ --------\n7            RUNNING\n";
+    let error = refused(aligned, None);
+    assert!(
+        error.ends_with("print it with sacct --parsable2"),
+        "{error}"
+    );
+    let error = refused("JobID|State|User\n1|COMPLETED|ann\n", None);
+    let lacks = "the columns lack Start, End, one of NNodes, NodeList and AllocNodes";
+    assert!(error.ends_with(lacks), "{error}");
+    let error = refused(line, Some("jobid,start,end,state"));
+    assert!(
+        error.ends_with("the columns lack one of NNodes, NodeList and AllocNodes"),
+        "{error}"
+    );
+}
+
+/// Names of the sample's columns, which has no header line.
+const SAMPLE: &str = "jobid|jobidraw|cluster|partition|qos|account|group|gid|user|uid|submit|eligible|\
+     start|end|elapsed|exitcode|state|nnodes|ncpus|reqcpus|reqmem|reqtres|alloctres|timelimit|\
+     nodelist|jobname";
+
+#[test]
+fn three_days_of_a_centre_are_read_whole() {
+    let path = or_skip!(data("samples/sacct/pozidriv-sacct-parsable2.log.gz"));
+    let error = Log::open(&path, &Reading::default())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("--columns"), "{error}");
+    let reading = Reading {
+        columns: Some(SAMPLE.to_owned()),
+        strict: true,
+        ..Reading::default()
+    };
+    let log = Log::open(&path, &reading).unwrap();
+    assert_eq!(log.format(), Format::Sacct);
+    let (records, _) = jobs(log).unwrap();
+
+    // The same by the positions of the columns alone. The elapsed time that Slurm prints is the end
+    // minus the start.
+    let mut plain = String::new();
+    std::io::Read::read_to_string(&mut lacuna_trace::open(&path).unwrap(), &mut plain).unwrap();
+    let (mut lines, mut started, mut completed, mut node_seconds) = (0, 0, 0, 0);
+    for line in plain.lines() {
+        let cells: Vec<&str> = line.split('|').collect();
+        lines += 1;
+        completed += u64::from(cells[16] == "COMPLETED");
+        if cells[24] != "None assigned" {
+            started += 1;
+            let (days, clock) = cells[14].split_once('-').unwrap_or(("0", cells[14]));
+            let mut seconds: i64 = days.parse().unwrap();
+            for (part, base) in clock.split(':').zip([24, 60, 60]) {
+                seconds = seconds * base + part.parse::<i64>().unwrap();
+            }
+            node_seconds += seconds * cells[17].parse::<i64>().unwrap();
+        }
+    }
+    assert_eq!((lines, records.len()), (11_704, 11_704));
+    let ran = |record: &&JobRecord| record.start.is_some();
+    assert_eq!(records.iter().filter(ran).count(), started);
+    assert!(started < lines, "the sample has jobs that never started");
+    let found: i64 = records
+        .iter()
+        .filter(ran)
+        .map(|job| job.end.unwrap().since(job.start.unwrap()).as_ms() / 1000 * i64::from(job.nodes))
+        .sum();
+    assert_eq!(found, node_seconds);
+    let done = records
+        .iter()
+        .filter(|job| job.outcome == JobOutcome::Completed)
+        .count();
+    assert_eq!(done as u64, completed);
+    let mut nodes = std::collections::BTreeSet::new();
+    for record in &records {
+        hosts::expand(&record.hosts, &mut |host| {
+            nodes.insert(host.to_owned());
+        })
+        .unwrap();
+        if record.start.is_some() {
+            assert_eq!(
+                hosts::count(&record.hosts).unwrap(),
+                record.nodes,
+                "{}",
+                record.id
+            );
+        }
+    }
+    assert_eq!(nodes.len(), 105);
+}
+
+#[test]
+fn the_tables_of_a_live_cluster_are_read_whole() {
+    for name in ["sacct_parsable2_D_X.txt", "sacct_parsable2_all.txt"] {
+        let path = or_skip!(data(&format!("samples/slurm-22.05/{name}")));
+        let reading = Reading {
+            strict: true,
+            ..Reading::default()
+        };
+        let Log::Jobs(mut log) = Log::open(&path, &reading).unwrap() else {
+            panic!("jobs");
+        };
+        let mut record = JobRecord::default();
+        let mut found = Vec::new();
+        while log.read(&mut record).unwrap() {
+            found.push(record.id.clone());
+        }
+        // Ids of steps contain a dot.
+        let plain = std::fs::read_to_string(&path).unwrap();
+        let names: Vec<&str> = plain.lines().next().unwrap().split('|').collect();
+        let column = names.iter().position(|name| *name == "JobID").unwrap();
+        let id = |line: &str| line.split('|').nth(column).unwrap().to_owned();
+        let ids: Vec<String> = plain.lines().skip(1).map(id).collect();
+        let jobs: Vec<&String> = ids.iter().filter(|id| !id.contains('.')).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), jobs, "{name}");
+        assert_eq!(log.skipped(), (ids.len() - jobs.len()) as u64, "{name}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Lists of trainers: accepted and refused lines, and the messages of errors.
+
+use std::path::Path;
+
+use lacuna_model::{Launch, TrainerSpec, Work};
+use lacuna_trace::{ReadError, TrainerReader, read_trainers};
+use lacuna_skip::{data, or_skip};
+use proptest::prelude::*;
+
+const GOOD: &str = r#"{"name":"J0","submit":10,"min_nodes":1,"max_nodes":4,"rescale_up_s":18.0,"rescale_down_s":12.0,"samples":1000.0,"nodes":[0,1,4],"samples_per_s":[0.0,10.0,30.0],"objective":[0.0,1.0,3.0]}"#;
+
+fn read(text: &[u8]) -> Result<Vec<TrainerSpec>, ReadError> {
+    TrainerReader::new(Path::new("t.jsonl"), text).collect()
+}
+
+#[test]
+fn a_well_formed_trainer_is_read() {
+    let trainers = read(format!("\n{GOOD}\n").as_bytes()).unwrap();
+    let [trainer] = trainers.as_slice() else {
+        panic!("{trainers:?}");
+    };
+    assert_eq!(trainer.throughput.points().len(), 2);
+    assert_eq!(trainer.throughput.rate(2.5), 20.0);
+    assert_eq!(trainer.objective_curve().at(4), 3.0);
+    assert_eq!(trainer.work, Work::Samples(1000.0));
+    assert_eq!(trainer.launch, Launch::Simulated);
+    assert_eq!((trainer.rescale.up_s, trainer.rescale.down_s), (18.0, 12.0));
+    assert_eq!(trainer.rescale.start_s, None);
+    let starts = GOOD.replace("\"samples\"", "\"rescale_start_s\":40,\"samples\"");
+    let trainers = read(starts.as_bytes()).unwrap();
+    assert_eq!(trainers[0].rescale.start_s, Some(40.0));
+}
+
+#[test]
+fn fields_of_objectives_are_read() {
+    let more = r#""owner":"ada","priority":-2,"weight":2.5,"deadline":3600.5,"name"#;
+    let trainers = read(GOOD.replace("\"name", more).as_bytes()).unwrap();
+    let trainer = &trainers[0];
+    assert_eq!(trainer.owner.as_deref(), Some("ada"));
+    assert_eq!((trainer.priority, trainer.weight), (-2, Some(2.5)));
+    assert_eq!(trainer.deadline.unwrap().unix_ms(), 3_600_500);
+    let plain = &read(GOOD.as_bytes()).unwrap()[0];
+    assert_eq!(
+        (plain.priority, plain.weight, plain.deadline),
+        (0, None, None)
+    );
+}
+
+#[test]
+fn errors_name_line_and_field() {
+    for (from, to, expected) in [
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"priority\":1.5,",
+            "line 1, field priority: expected a whole number, found 1.5",
+        ),
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"weight\":-1,",
+            "line 1: trainer J0: weight is -1: expected a number from 0 to 1000000000",
+        ),
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"deadline\":\"noon\",",
+            "line 1, field deadline: expected Unix seconds, found \"noon\"",
+        ),
+        (
+            "\"J0\"",
+            "7",
+            "line 1, field name: expected a text of 1 to 64 of A-Z a-z 0-9 _ - ., found 7",
+        ),
+        (
+            "\"submit\":10,",
+            "",
+            "line 1, field submit: expected a value, found nothing",
+        ),
+        (
+            "\"min_nodes\":1",
+            "\"min_nodes\":-1",
+            "line 1, field min_nodes: expected a whole number, zero or more, found -1",
+        ),
+        (
+            "[0,1,4]",
+            "[0,1,\"4\"]",
+            "line 1, field nodes[2]: expected a whole number, zero or more, found \"4\"",
+        ),
+        (
+            "[0,1,4]",
+            "4",
+            "line 1, field nodes: expected a list, found 4",
+        ),
+        (
+            "\"min_nodes\":1",
+            "\"min_nodes\":9",
+            "line 1: trainer J0: min_nodes 9 and max_nodes 4: expected 1 <= min_nodes <= max_nodes",
+        ),
+        (
+            "[0.0,10.0,30.0]",
+            "[0.0,10.0]",
+            "line 1: trainer J0: 3 node counts but 2 rates",
+        ),
+        (
+            "[0.0,10.0,30.0]",
+            "[0.0,10.0,3.0]",
+            "the rate falls to 3 at 4 nodes",
+        ),
+        (
+            "12.0",
+            "-1",
+            "rescale.down_s is -1: expected a number from 0 to 1000000",
+        ),
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"rescale_start_s\":\"40s\",",
+            "line 1, field rescale_start_s: expected a number, found \"40s\"",
+        ),
+        ("{\"name\"", "[\"name\"", "column 8: expected valid JSON"),
+    ] {
+        let error = read(GOOD.replace(from, to).as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(expected), "{error}\n{expected}");
+        assert!(error.starts_with("t.jsonl: line 1"), "{error}");
+    }
+    let twice = format!("{GOOD}\n{GOOD}");
+    let error = read(twice.as_bytes()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "t.jsonl: line 2, field name: expected a name that is not in use, found J0"
+    );
+}
+
+#[test]
+fn the_papers_trainers_are_read() {
+    let folder = or_skip!(data("summit-2021-02"));
+    for (name, count) in [
+        ("hpo-1000", 1000),
+        ("mixed-1001-throughput", 1001),
+        ("mixed-1001-speedup", 1001),
+    ] {
+        let trainers = read_trainers(&folder.join(format!("{name}.jsonl.gz"))).unwrap();
+        assert_eq!(trainers.len(), count);
+        assert_eq!(
+            trainers.iter().any(|t| t.objective.is_some()),
+            name.ends_with("speedup")
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn mutated_trainers_never_panic(
+        at in 0_usize..260,
+        with in proptest::collection::vec(any::<u8>(), 0..6),
+        cut in 0_usize..6,
+    ) {
+        let mut bytes = GOOD.as_bytes().to_vec();
+        let at = at.min(bytes.len());
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, with);
+        if let Ok(trainers) = read(&bytes) {
+            prop_assert!(trainers.iter().all(|t| t.check().is_ok()));
+        }
+    }
+}
