@@ -4,10 +4,9 @@ use lacuna_model::{
     Allocation, Generation, HoleVerdict, NodeChoice, Plan, Policy, Timestamp, TrainerId,
 };
 use lacuna_planner::check::{Context, check, check_decision};
-use lacuna_planner::choose::Slot;
-use lacuna_planner::decider::{Candidate, Decider, Decision, Situation};
 use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
+use lacuna_planner::{Candidate, Decider, Decision, Situation, Slot};
 
 use crate::language::{Case, case, node};
 
@@ -197,7 +196,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         slots: &slots,
         users: None,
         max_change: None,
-        foretold: None,
+        pool_forecast: None,
         doubt: None,
     };
     let mut decision = Decider::default().decide(&posed, &|| 0.0);

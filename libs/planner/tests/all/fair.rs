@@ -1,14 +1,14 @@
 //! Shares of nodes over owners: what an owner has does not depend on what others ask for.
 
 use lacuna_model::{NodeChoice, Plan, Policy, ScalingCurve};
-use lacuna_planner::choose::Slot;
-use lacuna_planner::decider::{Candidate, Decider, Decision, Situation, Users};
 use lacuna_planner::fair::{Claim, max_min, share};
-use lacuna_planner::{Item, Settings, explain};
+use lacuna_planner::{
+    Candidate, Decider, Decision, Item, Settings, Situation, Slot, Users, explain,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::foresight::{foreseen, plan_with, points, settings};
+use crate::forecast::{plan_with, points, settings, with_forecasts};
 use crate::language::{Case, case};
 
 /// A trainer that works as fast on n nodes as `worth` times n, and that changes free.
@@ -167,7 +167,7 @@ fn a_greedy_owner_gets_no_more_than_its_share_whatever_the_policy() {
     let forecasts = vec![points(&[(600.0, 0.6), (1800.0, 0.1)]); 12];
     for policy in Policy::ALL {
         for joint in [None, Some(0.5)] {
-            let case = foreseen(greedy(), &forecasts, joint);
+            let case = with_forecasts(greedy(), &forecasts, joint);
             let by = Settings {
                 policy,
                 ..settings(true)
@@ -196,7 +196,7 @@ fn plans_for_several_owners_are_sound_and_come_out_the_same_again() {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (mut shared, mut cut) = (0, 0);
     for round in 0..300 {
-        let mut case = crate::foresight::messy(&mut rng);
+        let mut case = crate::forecast::messy(&mut rng);
         for trainer in &mut case.trainers {
             let owner = ["", "ann", "bob"][rng.random_range(0..3)];
             trainer.spec.owner = (!owner.is_empty()).then(|| owner.to_owned());
@@ -270,7 +270,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         slots: &slots,
         users: users.as_ref(),
         max_change: None,
-        foretold: None,
+        pool_forecast: None,
         doubt: None,
     };
     let settings = Settings {

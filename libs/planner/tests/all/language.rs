@@ -1,7 +1,7 @@
 //! A small language for scheduling cases:
 //! `case().hole(4, "20m").trainer("a").nodes(1..=8).expect(4).check()`.
 //!
-//! Every case is planned by the mixed-integer programme and by dynamic programming, each with
+//! Every case is planned by the mixed-integer program and by dynamic programming, each with
 //! both ways of choosing nodes; every plan must pass the checker.
 
 use std::ops::RangeInclusive;

@@ -180,9 +180,9 @@ fn the_fast_programme_is_exact_on_the_papers_trainers() {
         );
         proofs[solver.proof() as usize] += 1;
     }
-    println!("proofs: slack, certificate, programme: {proofs:?}");
+    println!("proofs: slack, certificate, program: {proofs:?}");
     assert!(
-        proofs[Proof::Programme as usize] > 0,
-        "the core programme was never needed"
+        proofs[Proof::Program as usize] > 0,
+        "the core program was never needed"
     );
 }

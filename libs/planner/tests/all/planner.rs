@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lacuna_model::{Generation, NodeChoice, Outcome, Policy};
 use lacuna_planner::check::check;
-use lacuna_planner::counts::MilpOptions;
+use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::{Planner, Settings};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
