@@ -2,7 +2,8 @@
 //!
 //! Facts that shape this file: a process has one instance at a time (`instance`). By default HiGHS
 //! stops at a relative gap of 1e-4 and takes half of the machine's threads. The binding panics on
-//! unknown statuses. Limits on iterations hold for linear programs, but not for those within a tree.
+//! unknown statuses. Limits on iterations hold for linear programs, but not for those within a
+//! tree.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,8 +18,8 @@ use crate::{Heuristics, Kind, Model, Options, Outcome, Sense, Solution};
 const TOLERANCE: f64 = 1e-5;
 
 /// Solves a model. It first waits for another solve of this process to end. The solve ends by its
-/// limits of work, or shortly after the time limit in an emergency. It never panics, and keeps every
-/// answer found before a limit. It fails while a [`crate::Linear`] of this thread is open.
+/// limits of work, or shortly after the time limit in an emergency. It never panics, and keeps
+/// every answer found before a limit. It fails while a [`crate::Linear`] of this thread is open.
 #[must_use]
 pub fn solve(model: &Model, options: &Options) -> Solution {
     if is_open_here() {

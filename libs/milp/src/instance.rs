@@ -1,7 +1,7 @@
 //! The one HiGHS instance of the process.
 //!
-//! A HiGHS instance is bound to its thread, and destroying one resets a scheduler that all instances
-//! share (HiGHS pull request 3141). So a process has at most one instance at a time.
+//! A HiGHS instance is bound to its thread, and destroying one resets a scheduler that all
+//! instances share (HiGHS pull request 3141). So a process has at most one instance at a time.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! A linear program that grows column by column and keeps its basis between solves.
 //!
 //! Column generation solves the same rows again and again with a few more columns. HiGHS keeps the
-//! basis of the last solve when a column is added, so the next solve starts from it. The facts of the
-//! mixed-integer back end hold here too: one instance in the process at a time, bound to its thread,
-//! and a binding that panics.
+//! basis of the last solve when a column is added, so the next solve starts from it. The facts of
+//! the mixed-integer back end hold here too: one instance in the process at a time, bound to its
+//! thread, and a binding that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::instance::{Alone, is_open_here};
 use crate::options::Set;
 use crate::{Outcome, Sense};
 
-/// A linear program over fixed rows, to which columns are added between solves. While it lives, other
-/// threads of the process wait with their solves, and solves of its own thread fail at once.
+/// A linear program over fixed rows, to which columns are added between solves. While it lives,
+/// other threads of the process wait with their solves, and solves of its own thread fail at once.
 #[derive(Debug)]
 pub struct Linear {
     /// Nothing after a failure, since the state of the solver is unreliable then.
@@ -40,8 +40,8 @@ pub struct Vertex {
     pub objective: f64,
     /// A value for each column, in the order in which they were added.
     pub values: Vec<f64>,
-    /// For each row the rise of the objective per unit of its bound: at least 0 for an upper bound when
-    /// maximising.
+    /// For each row the rise of the objective per unit of its bound: at least 0 for an upper bound
+    /// when maximising.
     pub duals: Vec<f64>,
     /// Iterations of the simplex method in this solve.
     pub iterations: u64,
@@ -69,8 +69,8 @@ impl Vertex {
 }
 
 impl Linear {
-    /// A program with these rows (`lower..=upper`, infinite bounds allowed) and no columns. It first
-    /// waits for another solve of this process to end.
+    /// A program with these rows (`lower..=upper`, infinite bounds allowed) and no columns. It
+    /// first waits for another solve of this process to end.
     #[must_use]
     pub fn new(sense: Sense, rows: &[(f64, f64)]) -> Self {
         if is_open_here() {
@@ -100,9 +100,9 @@ impl Linear {
         }
     }
 
-    /// Adds a column from 0 upwards with its objective coefficient and its coefficients by place of the
-    /// row. False if the solver refused it: a number that is not finite, an unknown row or a row that
-    /// comes twice. A refused column leaves the program unchanged.
+    /// Adds a column from 0 upwards with its objective coefficient and its coefficients by place of
+    /// the row. False if the solver refused it: a number that is not finite, an unknown row or a
+    /// row that comes twice. A refused column leaves the program unchanged.
     pub fn add(&mut self, cost: f64, terms: &[(u32, f64)]) -> bool {
         let Some(state) = &mut self.state else {
             return false;
@@ -140,8 +140,9 @@ impl Linear {
     }
 
     /// Solves it from the last basis, in at most `iterations` iterations of the simplex method.
-    /// `time_limit` is the emergency stop. Without the optimum there are no values, and a further solve
-    /// continues from the same basis. It never panics; after a failure every further solve fails.
+    /// `time_limit` is the emergency stop. Without the optimum there are no values, and a further
+    /// solve continues from the same basis. It never panics; after a failure every further solve
+    /// fails.
     #[must_use]
     pub fn solve(&mut self, iterations: u32, time_limit: Duration) -> Vertex {
         let Some(State { mut highs, rows }) = self.state.take() else {

@@ -5,8 +5,8 @@
 pub enum Outcome {
     /// Proven optimal within the requested gap.
     Optimal,
-    /// A limit was reached first. The best answer is at most this gap from the optimum, relative to its
-    /// objective (infinite without a bound).
+    /// A limit was reached first. The best answer is at most this gap from the optimum, relative to
+    /// its objective (infinite without a bound).
     Feasible {
         /// Relative gap.
         gap: f64,

@@ -1,6 +1,6 @@
 //! Time and gap of placement by columns, by size: medians and 99th percentiles of a hundred seeded
-//! instances of each size, solved by HiGHS. Placement by blocks is measured beside it; columns start
-//! from its answer, as they do in service.
+//! instances of each size, solved by HiGHS. Placement by blocks is measured beside it; columns
+//! start from its answer, as they do in service.
 //!
 //! Times are processor times where the system reports them (Linux), so that other programs on the
 //! machine do not count; else they are wall-clock times.

@@ -84,8 +84,8 @@ impl Decider {
             })
     }
 
-    /// Decides. `stopwatch` gives seconds since any fixed moment. A solve that reaches its emergency
-    /// stop ends with its best answer so far.
+    /// Decides. `stopwatch` gives seconds since any fixed moment. A solve that reaches its
+    /// emergency stop ends with its best answer so far.
     #[must_use]
     pub fn decide(&mut self, situation: &Situation<'_>, stopwatch: &dyn Fn() -> f64) -> Decision {
         if let Some(doubt) = &situation.doubt {

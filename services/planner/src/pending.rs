@@ -99,8 +99,8 @@ impl Pending {
         if present.is_some_and(|(seq, as_of)| new.0 <= seq && new.1 < as_of) {
             return;
         }
-        // New forecasts alone need no new plan. In lock step every step has its plan, also one without
-        // an event.
+        // New forecasts alone need no new plan. In lock step every step has its plan, also one
+        // without an event.
         let same = self.pool().is_some_and(|pool| {
             pool.seq == new.0
                 && (self.mode == Mode::Free || pool.as_of == new.1)
@@ -154,8 +154,8 @@ impl Pending {
         self.generation = self.generation.max(generation);
     }
 
-    /// Records that the bus may have lost the newest plan: the inputs are planned and published again.
-    /// In lock step every step has its plan, and the service that waits for one asks again.
+    /// Records that the bus may have lost the newest plan: the inputs are planned and published
+    /// again. In lock step every step has its plan, and the service that waits for one asks again.
     pub fn lost(&mut self) {
         if self.mode == Mode::Free {
             self.published = None;
@@ -193,9 +193,9 @@ impl Pending {
         })
     }
 
-    /// Whether a plan needs publishing. In lock step it always does. Else it does if it differs from
-    /// the last one, or if the trainers have changed, since control takes only plans of their present
-    /// state.
+    /// Whether a plan needs publishing. In lock step it always does. Else it does if it differs
+    /// from the last one, or if the trainers have changed, since control takes only plans of their
+    /// present state.
     #[must_use]
     pub fn worth_publishing(&self, plan: &Plan, trainers_version: u64) -> bool {
         self.mode == Mode::LockStep

@@ -19,8 +19,8 @@ use crate::problem::Slot;
 /// beyond the free slots gets all of them. An owner without a count loses its slots.
 ///
 /// `Random` picks uniformly among the possible nodes, since the published model leaves the choice
-/// open; `rng` is made only if a size changes. `Together` keeps release groups whole where it can, so
-/// that the departure of one group hits few trainers. It uses no randomness.
+/// open; `rng` is made only if a size changes. `Together` keeps release groups whole where it can,
+/// so that the departure of one group hits few trainers. It uses no randomness.
 pub fn assign<R: Rng>(
     choice: NodeChoice,
     slots: &[Slot],
@@ -129,9 +129,9 @@ fn give_up(slots: &[Slot], nodes: &[u32], surplus: usize) -> Vec<u32> {
     given
 }
 
-/// Gives free slots to growing trainers `(trainer, count)`. Slots of the trainer's own release groups
-/// come first, then the largest groups that fit whole, then the end of the smallest group with
-/// enough slots.
+/// Gives free slots to growing trainers `(trainer, count)`. Slots of the trainer's own release
+/// groups come first, then the largest groups that fit whole, then the end of the smallest group
+/// with enough slots.
 fn hand_out(slots: &[Slot], owners: &mut [Option<u32>], growers: &[(usize, u32)]) {
     let free: Vec<u32> = (0..slots.len() as u32)
         .filter(|&at| owners[at as usize].is_none())

@@ -1,7 +1,7 @@
 //! The departure order of present nodes, in a replay and in a live cluster alike.
 //!
-//! Nodes with a known end come first, then nodes with a likely announced end within the horizon. The
-//! others follow in the scheduler's order; without one, their expected stay decides.
+//! Nodes with a known end come first, then nodes with a likely announced end within the horizon.
+//! The others follow in the scheduler's order; without one, their expected stay decides.
 
 use std::iter::repeat;
 
@@ -10,8 +10,8 @@ use lacuna_model::OrderSource;
 use super::departures::{AnnouncedEnd, Curves, DepartureModel};
 use super::scenarios::Scenarios;
 
-/// The present nodes in the order of a forecaster's list, with curves, links and ends. All lists have
-/// that order; a list that may be shorter has no entry for the remaining nodes.
+/// The present nodes in the order of a forecaster's list, with curves, links and ends. All lists
+/// have that order; a list that may be shorter has no entry for the remaining nodes.
 pub struct ListedNodes<'a> {
     /// Source of the list's order: the scheduler's order of taking nodes, or else the order of
     /// release.
@@ -40,7 +40,8 @@ pub struct DepartureOrder {
     pub link: Vec<f32>,
     /// Announced end of each node; empty if none is announced.
     pub announced_ends: Vec<AnnouncedEnd>,
-    /// Known leave time of each node, seconds from now, infinite if unknown; empty without an oracle.
+    /// Known leave time of each node, seconds from now, infinite if unknown; empty without an
+    /// oracle.
     pub known: Vec<f64>,
 }
 
@@ -62,8 +63,8 @@ impl DepartureOrder {
     ///
     /// 1. nodes with a known end, the soonest first;
     /// 2. nodes with a likely announced end within the horizon, the soonest first;
-    /// 3. the others in the scheduler's order; without one, by their probability of a stay beyond the
-    ///    horizon, the least first, and equals in order of release.
+    /// 3. the others in the scheduler's order; without one, by their probability of a stay beyond
+    ///    the horizon, the least first, and equals in order of release.
     ///
     /// Only pairs adjacent both before and after sorting stay linked.
     #[must_use]

@@ -72,20 +72,20 @@ impl AnnouncedEnd {
 const CORRELATION: f64 = 0.5;
 
 impl DepartureModel<'_> {
-    /// Draws scenarios. Along the order, an interval ends between two nodes with the probability that
-    /// they do not leave together. Each interval leaves at one time, drawn from the curve of its
-    /// middle node. The deviates of neighbouring intervals are correlated (a Gaussian copula), and
-    /// every interval keeps its own distribution.
+    /// Draws scenarios. Along the order, an interval ends between two nodes with the probability
+    /// that they do not leave together. Each interval leaves at one time, drawn from the curve of
+    /// its middle node. The deviates of neighbouring intervals are correlated (a Gaussian copula),
+    /// and every interval keeps its own distribution.
     #[must_use]
     pub fn draw(&self, scenarios: u32, seed: u64) -> Scenarios {
         self.draw_with_announced(&[], scenarios, seed)
     }
 
     /// As [`draw`](Self::draw), with announced ends in the same order; the list may be shorter. In
-    /// each scenario an announced end comes true, or the node leaves before or after it by its curve,
-    /// with the probabilities of the announcement. Neighbours with the same announced end go to one
-    /// job and leave together. A known end overrides an announced one. An announced end within
-    /// `complete_s` is ignored, since only known ends lie there.
+    /// each scenario an announced end comes true, or the node leaves before or after it by its
+    /// curve, with the probabilities of the announcement. Neighbours with the same announced end go
+    /// to one job and leave together. A known end overrides an announced one. An announced end
+    /// within `complete_s` is ignored, since only known ends lie there.
     #[must_use]
     #[expect(
         clippy::indexing_slicing,
@@ -164,8 +164,8 @@ impl DepartureModel<'_> {
         }
     }
 
-    /// Leave time of a node that a share `open` of its like outlive, seconds, given that it stays for
-    /// `complete_s`.
+    /// Leave time of a node that a share `open` of its like outlive, seconds, given that it stays
+    /// for `complete_s`.
     fn leave_s(&self, curve: u32, open: f64) -> f64 {
         let given = if self.complete_s > 0.0 {
             self.curves.open_after(curve, self.complete_s)

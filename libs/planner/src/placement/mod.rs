@@ -3,8 +3,8 @@
 //! A departure stalls *all* nodes of the trainer that it hits. So the choice of nodes matters more
 //! than their number. Nodes that leave together belong to one trainer; nodes that leave soon belong
 //! to trainers with a cheap restart. Nodes come here in the order in which they are expected to
-//! leave, the most endangered first. The future comes as equally likely [`Scenarios`], each with the
-//! departure of every node.
+//! leave, the most endangered first. The future comes as equally likely [`Scenarios`], each with
+//! the departure of every node.
 //!
 //! **The value of a node set** S to trainer j, over the horizon H, with `n = |S|`, the rate
 //! `O_j(n)`, the stall of a departure `R_j`, the leave time `L_is` of node i in scenario s, and
@@ -18,11 +18,11 @@
 //! Up to the first hit the trainer works at its rate, and the hit stalls it once. After the hit it
 //! restarts anyway and may take any nodes, so its remaining nodes are as good as free.
 //!
-//! A free node-second has the *shadow price* k (`salvage` in reports). A first decision for the same
-//! request at the highest price yields k: its value per node-second, all costs taken off. The price
-//! has no memory, since a remembered price would have to survive restarts. Looking only up to the
-//! first hit makes whole machines plannable: the sum splits into three tables by block, the same for
-//! all trainers.
+//! A free node-second has the *shadow price* k (`salvage` in reports). A first decision for the
+//! same request at the highest price yields k: its value per node-second, all costs taken off. The
+//! price has no memory, since a remembered price would have to survive restarts. Looking only up to
+//! the first hit makes whole machines plannable: the sum splits into three tables by block, the
+//! same for all trainers.
 //!
 //! **Flexible and pinned trainers.** A trainer that was just hit restarts anyway. A trainer without
 //! nodes, or with fewer than it can run on, has nothing to lose. Both are *flexible*: they may take

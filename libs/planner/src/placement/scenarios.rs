@@ -26,8 +26,8 @@ impl<'a> Leave<'a> {
 }
 
 impl Scenarios {
-    /// Scenarios from leave times in seconds, scenario by scenario. Times that are not numbers or lie
-    /// in the past count as now. An incomplete last scenario is dropped.
+    /// Scenarios from leave times in seconds, scenario by scenario. Times that are not numbers or
+    /// lie in the past count as now. An incomplete last scenario is dropped.
     #[must_use]
     pub fn new(nodes: usize, leave: Vec<f64>) -> Self {
         let count = leave.len().checked_div(nodes).unwrap_or(0);

@@ -48,14 +48,15 @@ const SHORTEST_S: f64 = 60.0;
 
 impl Settings {
     /// These settings with the look ahead for the given trainers, each with the stall of its start
-    /// in seconds ([`crate::placement::Request::start_s`]). Holes typically last `typical_s` seconds.
+    /// in seconds ([`crate::placement::Request::start_s`]). Holes typically last `typical_s`
+    /// seconds.
     ///
     /// The look ahead is the least of three: the horizon; four times the mean cost of growing and
     /// shrinking (a change that pays has paid by then); the typical length of a hole (the pool is
     /// another one later). A minute is its floor.
     ///
-    /// Four times the dearest start of a trainer without nodes is a floor above all of these. A start
-    /// pays in the holes that last, and only a look at them shows it.
+    /// Four times the dearest start of a trainer without nodes is a floor above all of these. A
+    /// start pays in the holes that last, and only a look at them shows it.
     #[must_use]
     pub fn reach<'a>(
         &self,

@@ -1,9 +1,9 @@
-//! An independent judge of decisions and plans: numbered invariants. It shares no code with what
-//! makes them.
+//! The independent checker of decisions and plans: numbered invariants. It shares no code with the
+//! makers of plans.
 //!
 //! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I15.
-//! [`check`] judges names: it brings a plan into ordinals, where the same code judges it, and adds
-//! what names alone can break.
+//! [`check`] judges names: it translates a plan into ordinals for the same code, and adds the
+//! invariants of names.
 //!
 //! A plan that fails is never published: the planner service counts it and saves it with its inputs
 //! (`save`). A replay ends with an error at the first decision that is not sound.
@@ -20,14 +20,14 @@ pub use decision::check_decision;
 
 use decision::{Slot, Reported, sound};
 
-/// What a plan is judged against.
+/// The context of a check.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// The pool that it was made for.
+    /// The pool of the plan.
     pub pool: &'a Pool,
-    /// The trainers that it was made for.
+    /// The trainers of the plan.
     pub trainers: &'a [TrainerRecord],
-    /// Nodes that nobody may have.
+    /// Nodes that no trainer may get.
     pub unusable: &'a [NodeId],
     /// The newest generation before it, if any.
     pub newest: Option<Generation>,
@@ -100,7 +100,7 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The newest before it.
         newest: u64,
     },
-    /// I8: the plan says for which pool it was made.
+    /// I8: the plan names its pool.
     #[error(
         "I8: the plan is for event {plan} and the pool is at event {pool}, or their times differ"
     )]
@@ -110,9 +110,9 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The last event of the pool.
         pool: u64,
     },
-    /// I9: the sizes that are reported of each active trainer, in order, are those of its nodes: in a
-    /// plan by its report, in a decision by what is charged.
-    #[error("I9: what is reported of trainer {trainer} is wrong: {what}")]
+    /// I9: the reported sizes of each active trainer, in order, are those of its nodes. A plan
+    /// reports them in its verdicts, a decision in its sizes.
+    #[error("I9: the report on trainer {trainer} is wrong: {what}")]
     Report {
         /// The trainer.
         trainer: T,
@@ -133,8 +133,8 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The trainer.
         trainer: T,
     },
-    /// I12: only a trainer that restarts anyway may take other nodes with that: one that a
-    /// departure has hit, and for which no plan has been followed since.
+    /// I12: only a trainer that restarts anyway may take other nodes: one that a departure has hit,
+    /// and that has followed no plan since.
     #[error("I12: trainer {trainer} is to restart on other nodes, and nothing has hit it")]
     NotHit {
         /// The trainer.
@@ -212,7 +212,7 @@ pub fn check(plan: &Plan, context: &Context<'_>) -> Vec<Violation> {
     found
 }
 
-/// A plan and what it is judged against.
+/// The ownership of nodes in a plan and in its context.
 struct Ownership<'a> {
     /// The active trainers, and the place of each among them.
     active: Vec<&'a TrainerRecord>,
@@ -240,8 +240,8 @@ impl<'a> Ownership<'a> {
         }
     }
 
-    /// The usable nodes of the pool and all that are given out: who has each before and after. A
-    /// node that is given out twice (I1) comes twice, so that it hides nothing else.
+    /// The usable nodes of the pool and all allocated nodes, with their owners before and after. A
+    /// node that is allocated twice (I1) comes twice, so that it hides no other violation.
     fn slots(&self, plan: &Plan) -> Vec<Slot<NodeId>> {
         let mut holders: BTreeMap<&NodeId, u32> = BTreeMap::new();
         for (record, j) in self.active.iter().zip(0..) {
@@ -321,7 +321,7 @@ fn decision(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) 
     sound(&reported, slots.into_iter(), None, found);
 }
 
-/// Whether a departure has hit a trainer, and its pause is not over.
+/// Whether a departure has hit a trainer that is still stalled.
 fn was_hit(record: &TrainerRecord, now: Timestamp) -> bool {
     let pause_ms = (record.spec.rescale.down_s * 1000.0) as i64;
     let fresh = |hit: Timestamp| now.since(hit).as_ms() <= pause_ms;

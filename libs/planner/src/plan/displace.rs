@@ -1,8 +1,8 @@
 //! Exchanges: nodes for a trainer without any, taken from other trainers, with gain and cost.
 //!
-//! Two kinds of exchange are tried. One other trainer gives all missing nodes, or several give nodes,
-//! each at the size at which a node costs it least. Other exchanges exist, but each reported one is
-//! possible, and its figures are exact.
+//! Two kinds of exchange are tried. One other trainer gives all missing nodes, or several give
+//! nodes, each at the size at which a node costs it least. Other exchanges exist, but each reported
+//! one is possible, and its figures are exact.
 
 use crate::{Item, Problem, Sizes};
 
@@ -50,8 +50,8 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    /// The offers under these sizes, which leave `free` nodes free. Time grows with the number of nodes
-    /// in use.
+    /// The offers under these sizes, which leave `free` nodes free. Time grows with the number of
+    /// nodes in use.
     pub(crate) fn new(problem: &Problem, sizes: &Sizes, free: u32) -> Self {
         let mut single: Vec<(Offer, Offer)> = Vec::new();
         let mut several = Vec::new();
@@ -100,8 +100,8 @@ impl Offers {
         }
     }
 
-    /// The exchange for a trainer without nodes that comes closest to paying for itself, among those
-    /// that gain more than others lose. Nothing if there is none.
+    /// The exchange for a trainer without nodes that comes closest to paying for itself, among
+    /// those that gain more than others lose. Nothing if there is none.
     pub(crate) fn best(&self, problem: &Problem, item: &Item) -> Option<Exchange> {
         let mut best: Option<(f64, u32, Offer, usize)> = None;
         let sizes = (item.min..=item.max).filter(|&n| item.may_become(n, problem.max_change));

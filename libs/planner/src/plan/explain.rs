@@ -1,4 +1,4 @@
-//! Verdicts in words, for people who ask why.
+//! Explanations: verdicts and reasons of a plan as text.
 
 mod basis;
 mod forecast;
@@ -9,14 +9,14 @@ use lacuna_model::{
 
 pub use basis::{known, measured};
 
-/// Why a trainer has what it has. Nothing if the plan does not know it.
+/// The reason of a trainer's nodes. Nothing if the plan does not have the trainer.
 #[must_use]
 pub fn trainer(plan: &Plan, id: &TrainerId) -> Option<String> {
     let verdict = plan.report.trainers.iter().find(|v| v.trainer == *id)?;
     Some(with_basis(plan, verdict))
 }
 
-/// Why a node is used as it is. Nothing if the plan does not know it.
+/// The reason of a node's use. Nothing if the plan does not have the node.
 #[must_use]
 pub fn node(plan: &Plan, id: &NodeId) -> Option<String> {
     let at = plan.report.holes.iter().position(|(node, _)| node == id)?;
@@ -41,20 +41,20 @@ fn of_node(plan: &Plan, id: &NodeId, verdict: &HoleVerdict) -> String {
             format!("hole {id}: given to {trainer}{how}")
         }
         HoleVerdict::NoTaker => {
-            format!("hole {id}: nobody takes it: no trainer can use more nodes")
+            format!("hole {id}: stays idle: no trainer can use more nodes")
         }
         HoleVerdict::NotWorthIt => format!(
-            "hole {id}: nobody takes it: for each trainer the rescale costs more than the \
+            "hole {id}: stays idle: for each trainer the rescale costs more than the \
              free nodes bring"
         ),
         HoleVerdict::Unusable => {
-            format!("hole {id}: nobody may have it: it is quarantined or its agent is silent")
+            format!("hole {id}: unusable: it is quarantined or its agent is silent")
         }
     }
 }
 
-/// How a plan by forecasts looked ahead, what it doubts, and which holes it refuses: lines, none
-/// for any other plan.
+/// The look ahead, the doubts and the refused holes of a plan by forecasts, as lines; empty for any
+/// other plan.
 #[must_use]
 pub fn forecast(plan: &Plan) -> String {
     forecast::heading(plan)
@@ -89,14 +89,14 @@ fn solve(solve: &Solve) -> String {
             format!("at most {:.2} % from the optimum ({by})", gap * 100.0)
         }
         Outcome::Found => format!("found without a bound ({by})"),
-        Outcome::NoIncumbent => format!("no answer in time ({by}): the last allocation stands"),
+        Outcome::NoIncumbent => format!("no answer in time ({by}): the last allocation is kept"),
         Outcome::Infeasible | Outcome::Failed => {
-            format!("the solver failed ({by}): the last allocation stands")
+            format!("the solver failed ({by}): the last allocation is kept")
         }
     }
 }
 
-/// Whether the last allocation stands for want of a new one.
+/// Whether the last allocation is kept, since there is no new one.
 fn unsolved(solve: &Solve) -> bool {
     match solve.outcome {
         Outcome::Optimal | Outcome::Feasible { .. } | Outcome::Found => false,
@@ -190,7 +190,7 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
             format!("{id}: no nodes: it needs at least {min} and {whose} has {pool}")
         }
         Verdict::Outbid | Verdict::DisplacingCosts { .. } if unsolved(&plan.report.solve) => {
-            format!("{id}: no nodes: it had none, and the last allocation stands")
+            format!("{id}: no nodes: it had none, and the last allocation is kept")
         }
         Verdict::Outbid if v.share.is_some() => {
             format!("{id}: no nodes: others of its owner bring more with those that it has")
@@ -226,7 +226,7 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
     }
 }
 
-/// From where a trainer could have nodes.
+/// The source of nodes for a trainer.
 fn pool_of(v: &TrainerVerdict) -> &'static str {
     match v.share {
         Some(_) => "its owner",

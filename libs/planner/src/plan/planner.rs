@@ -30,8 +30,8 @@ pub struct Input<'a> {
     pub stale: bool,
 }
 
-/// A maker of plans. Two planners with equal settings make equal plans of equal inputs, whatever they
-/// planned before. A solve that the clock stops is the exception, and the report says so.
+/// A maker of plans. Two planners with equal settings make equal plans of equal inputs, whatever
+/// they planned before. A solve that the clock stops is the exception, and the report says so.
 #[derive(Debug, Clone, Default)]
 pub struct Planner {
     decider: Decider,
@@ -51,8 +51,8 @@ impl Default for Seconds {
 }
 
 impl Planner {
-    /// A planner with these settings. It maximises each trainer's own objective within fair shares of
-    /// the owners.
+    /// A planner with these settings. It maximises each trainer's own objective within fair shares
+    /// of the owners.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -69,8 +69,8 @@ impl Planner {
         self
     }
 
-    /// The planner with a stopwatch (seconds since any fixed moment) for the emergency stop of solves.
-    /// Without one they end by their work alone.
+    /// The planner with a stopwatch (seconds since any fixed moment) for the emergency stop of
+    /// solves. Without one they end by their work alone.
     #[must_use]
     pub fn timed_by(mut self, stopwatch: fn() -> f64) -> Self {
         self.stopwatch = Seconds(stopwatch);
@@ -83,9 +83,9 @@ impl Planner {
         self.decider.settings()
     }
 
-    /// A plan for the active ones of `trainers` (in order of admission) on the nodes of the pool that
-    /// are not `unusable`. If the solver fails or has no answer, the present allocation is kept, as far
-    /// as the pool still has it.
+    /// A plan for the active ones of `trainers` (in order of admission) on the nodes of the pool
+    /// that are not `unusable`. If the solver fails or has no answer, the present allocation is
+    /// kept, as far as the pool still has it.
     #[must_use]
     pub fn plan(
         &mut self,
@@ -103,8 +103,8 @@ impl Planner {
         })
     }
 
-    /// A plan for an input. With a stale pool the present allocation is kept, as far as the pool still
-    /// has it, whatever the policy.
+    /// A plan for an input. With a stale pool the present allocation is kept, as far as the pool
+    /// still has it, whatever the policy.
     #[must_use]
     pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
         let Input { pool, trainers, .. } = *input;

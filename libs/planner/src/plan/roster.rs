@@ -125,8 +125,9 @@ impl Known {
     }
 }
 
-/// Whether a departure has hit a trainer, so that it restarts anyway. Either nodes of its incarnation
-/// are gone, or control reports a hit and the trainer is still stalled. It holds `held` nodes.
+/// Whether a departure has hit a trainer, so that it restarts anyway. Either nodes of its
+/// incarnation are gone, or control reports a hit and the trainer is still stalled. It holds `held`
+/// nodes.
 fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
     record.nodes.len() > held as usize || record.is_hit(pool.as_of)
 }

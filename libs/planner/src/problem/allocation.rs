@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The allocation problem over sizes: maximise the sum of [`Item::gain`] over the trainers while the
-/// node counts sum to at most `nodes` (arXiv 2106.12091; [`crate::milp`] has the mathematics). A saved
-/// problem can be solved again as a test.
+/// The allocation problem over sizes: maximise the sum of [`Item::gain`] over the trainers while
+/// the node counts sum to at most `nodes` (arXiv 2106.12091; [`crate::milp`] has the mathematics).
+/// A saved problem can be solved again as a test.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     /// Nodes in the pool that may be used.
@@ -15,8 +15,8 @@ pub struct Problem {
     pub horizon_s: f64,
     /// The admitted trainers.
     pub trainers: Vec<Item>,
-    /// Largest change of one trainer in one solve, nodes; no limit if absent. The published program's
-    /// big-M amounts to one.
+    /// Largest change of one trainer in one solve, nodes; no limit if absent. The published
+    /// program's big-M amounts to one.
     pub max_change: Option<u32>,
 }
 
@@ -59,8 +59,8 @@ impl Item {
             .unwrap_or(f64::NEG_INFINITY)
     }
 
-    /// The trainer with the rate that a change stalls: the rate of its present size, or 0 with too few
-    /// nodes to run.
+    /// The trainer with the rate that a change stalls: the rate of its present size, or 0 with too
+    /// few nodes to run.
     #[must_use]
     pub fn at_its_rate(mut self) -> Self {
         self.rate_now = if self.current >= self.min {
@@ -95,8 +95,8 @@ impl Item {
         n == 0 || (self.min <= n && n <= self.max && (n as usize) < self.value.len())
     }
 
-    /// Whether a change to `n` nodes is possible in one solve under a limit on changes. A trainer with
-    /// an impossible present size may always give up all nodes.
+    /// Whether a change to `n` nodes is possible in one solve under a limit on changes. A trainer
+    /// with an impossible present size may always give up all nodes.
     #[must_use]
     pub fn may_become(&self, n: u32, max_change: Option<u32>) -> bool {
         self.is_size(n)
@@ -119,8 +119,8 @@ impl Problem {
         }
     }
 
-    /// The value of `n` nodes to a trainer over the horizon, without the cost of a change, objective
-    /// units.
+    /// The value of `n` nodes to a trainer over the horizon, without the cost of a change,
+    /// objective units.
     pub(crate) fn value(&self, item: &Item, n: u32) -> f64 {
         self.horizon_s * item.value_at(n)
     }

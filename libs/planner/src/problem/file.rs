@@ -269,9 +269,9 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
     Ok(saved)
 }
 
-/// Whether a problem makes sense: bounds in order, a curve as long as the trainer may grow,
-/// numbers neither negative nor beyond all measure, and no more nodes held than there are (nodes that were lost
-/// are no longer `current`).
+/// Whether a problem makes sense: bounds in order, a curve as long as the trainer may grow, numbers
+/// neither negative nor beyond all measure, and no more nodes held than there are (nodes that were
+/// lost are no longer `current`).
 ///
 /// # Errors
 /// The first [`FileError`], with trainer and field.

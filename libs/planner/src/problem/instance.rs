@@ -61,7 +61,7 @@ const MOST_TRAINERS: u32 = 10_000;
 const MOST_NODES: u32 = 1_000_000;
 
 impl Size {
-    /// So many trainers on so many nodes.
+    /// The size for these numbers of trainers and nodes.
     #[must_use]
     pub const fn of(trainers: u32, nodes: u32) -> Self {
         Self { trainers, nodes }

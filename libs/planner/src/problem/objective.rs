@@ -1,9 +1,9 @@
-//! What the planner maximises: the worth of each size of each trainer.
+//! Objectives: the value of each size of each trainer, which the planner maximises.
 //!
-//! Work done is counted in samples always; an objective only says what a size is worth beside
-//! the sizes of others. With `P_j(n)` samples/s on n nodes, `S_j(n) = P_j(n) / P_j(1)` the
-//! speed-up over one node (scaling efficiency in BFTrainer, arXiv 2106.12091) and `w_j` the
-//! weight of trainer j, `O_j(n)` is
+//! Work is always counted in samples. An objective only sets the value of a size relative to the
+//! sizes of others. With `P_j(n)` samples/s on n nodes, `S_j(n) = P_j(n) / P_j(1)` the speed-up
+//! over one node (scaling efficiency in BFTrainer, arXiv 2106.12091) and `w_j` the weight of
+//! trainer j, `O_j(n)` is
 //!
 //! | objective | `O_j(n)` |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! The weight is [`effective_weight`](lacuna_model::TrainerSpec::effective_weight). Multiplying all
 //! weights by one factor changes nothing.
 //!
-//! `Deadline`, `LeastAttained` and expressions can depend on how far a trainer has come. [`ValueTable`] keeps what does not change,
-//! and says when its table does.
+//! `Deadline`, `LeastAttained` and expressions can depend on a trainer's progress. [`ValueTable`]
+//! keeps the constant part, and tells when its table changes.
 //!
 //! Service is `model::Attained`, kept by control in each trainer's record and by the replay for
 //! each owner. What plans are made from carries that of the owner. Tables that depend on how far a
@@ -51,7 +51,7 @@ pub use value_table::{State, ValueTable};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Objective {
-    /// What each trainer asks for, whoever owns it.
+    /// The own objective of each trainer, across owners.
     AsGiven,
     /// Samples per second.
     Throughput,
@@ -84,7 +84,7 @@ pub enum ObjectiveError {
         /// What is wrong there and what was expected.
         what: String,
     },
-    /// The expression gives a worth that makes no sense.
+    /// The expression gives an invalid value.
     #[error("objective of trainer {trainer} at {nodes} nodes is {value}: expected {expected}")]
     Value {
         /// Whose.

@@ -1,8 +1,8 @@
 //! Ordinals that cannot be taken for each other, and lists with one entry for each.
 //!
-//! A hole, a slot and a place in the line are all small numbers. [`At`] says of what a number is the
-//! place, and [`Per`] in which list it is one. [`Per::get`] is the one way from one to the other: a
-//! number that is no place in its list is a mistake of this crate, never a value.
+//! A hole, a slot and a place in the line are all small numbers. [`At`] says of what a number is
+//! the place, and [`Per`] in which list it is one. [`Per::get`] is the one way from one to the
+//! other: a number that is no place in its list is a mistake of this crate, never a value.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -74,7 +74,8 @@ pub struct Situation<'a> {
     pub slots: &'a [Slot],
     /// The users, if nodes are shared out fairly between them.
     pub users: Option<&'a Users>,
-    /// Largest change of one trainer in one decision over sizes; see [`crate::Problem::max_change`].
+    /// Largest change of one trainer in one decision over sizes; see
+    /// [`crate::Problem::max_change`].
     pub max_change: Option<u32>,
     /// Forecasts of when slots leave; absent where holes are not forecast.
     pub pool_forecast: Option<PoolForecast<'a>>,

@@ -10,23 +10,23 @@
 //! 1. if the best option of each trainer fits, that is the optimum;
 //! 2. else the price is the slope at which the concave hulls of the options, taken in order
 //!    of slope, fill the pool, and a greedy choice gives a first answer A;
-//! 3. if `L - A` is nothing, A is proven optimal; else A is improved by changing the sizes of
-//!    two trainers at a time, and the question is put again;
+//! 3. if `L - A` is 0, A is proven optimal; else A is improved by changing the sizes of two
+//!    trainers at a time, and tested again;
 //! 4. else an option that loses more than `L - A` is in no better answer; a dynamic program
 //!    over the few options left, within the node counts that still matter, finds the best.
 //!
 //! All of it holds for arbitrary curves. Ties go to the present size (it has a bonus far below
 //! any tolerance); among equal trainers the earlier one gets more.
 //!
-//! From one event to the next little changes, and a [`Solver`] works on that alone: the options
-//! and hull of a trainer are kept and used again as long as its rates, size and costs are those
-//! of any problem before; and the price is looked for from the last one on, step by step along
-//! the hulls. Both only save time: the answer is that of a solver that knows nothing.
+//! Events change little, and a [`Solver`] works on the changes alone. It keeps the options and the
+//! hull of a trainer for problems with the same rates, size and costs. The search for the price
+//! starts at the last one and goes step by step along the hulls. Both only save time: the answer is
+//! that of a solver without memory.
 //!
 //! These short cuts keep the optimum and are counted by name in plans, metrics and replays:
 //! `certificate` (3. proves the answer, also for the mixed-integer program, whose solver need not
 //! be asked) and `pegging` (4. leaves options out of the solver's problem). The two exact methods,
-//! this one and `counts`, check each other in tests and by `lacuna replay --verify`.
+//! this one and [`crate::milp`], check each other in tests and by `lacuna replay --verify`.
 //! `Memory::Forgotten` gives the answers of a solver without memory; tests and `lacuna-lab bench
 //! replay` compare.
 
@@ -42,7 +42,7 @@ use crate::{Problem, Sizes};
 /// What proved the answer optimal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Proof {
-    /// Each trainer has its best size: nodes are not scarce.
+    /// Each trainer has its best size, since nodes are not scarce.
     #[default]
     Slack,
     /// The bound of the relaxation equals the answer.
@@ -51,7 +51,7 @@ pub enum Proof {
     Program,
 }
 
-/// Solves problems one after another, keeping what it worked out for each trainer.
+/// A solver of successive problems, which keeps the tables of each trainer.
 #[derive(Debug, Clone, Default)]
 pub struct Solver {
     options: options::Options,
@@ -61,13 +61,13 @@ pub struct Solver {
     memory: Memory,
 }
 
-/// Whether a [`Solver`] uses what it worked out for problems before. The answers are the same.
+/// Whether a [`Solver`] keeps tables of earlier problems. The answers are the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Memory {
-    /// It works only on what changed.
+    /// It works on changes only.
     #[default]
     Kept,
-    /// It begins anew with each problem; to measure what memory is worth.
+    /// It starts from nothing with each problem, to measure the gain of memory.
     Forgotten,
 }
 
@@ -87,8 +87,8 @@ impl Solver {
         }
     }
 
-    /// The optimum. If a limit on changes leaves no feasible choice at all, the limit is
-    /// ignored, since doing less must always be possible.
+    /// The optimum. A limit on changes that leaves no feasible choice is ignored, since giving up
+    /// nodes must always be possible.
     pub fn solve(&mut self, problem: &Problem) -> Sizes {
         if self.memory == Memory::Forgotten {
             self.options.forget();
@@ -136,11 +136,11 @@ impl Solver {
     }
 }
 
-/// What the relaxation of a problem says.
+/// The relaxation of a problem.
 pub(crate) struct Relaxed {
     /// A feasible answer.
     pub(crate) counts: Vec<u32>,
-    /// How far it may be from the optimum, objective units.
+    /// Largest distance of the answer from the optimum, objective units.
     pub(crate) gap: f64,
     /// Whether the bound proves it optimal.
     pub(crate) proven: bool,
@@ -148,8 +148,8 @@ pub(crate) struct Relaxed {
     pub(crate) open: Vec<Vec<u32>>,
 }
 
-/// Among equal trainers the earlier one gets more, so that the answer does not depend on how
-/// it was found.
+/// Gives the earlier of equal trainers more nodes, so that the answer does not depend on the
+/// method.
 fn order_equals(problem: &Problem, limit: Option<u32>, counts: &mut [u32]) {
     if limit.is_some() {
         return;

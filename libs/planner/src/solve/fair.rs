@@ -1,53 +1,53 @@
 //! Fair shares of nodes between the owners of trainers.
 //!
-//! What an owner's trainers are worth ([`crate::objective`]) and how many there are says nothing
-//! here: it decides within the owner's share alone, by whatever policy. So nobody takes nodes from
-//! others by what he writes into his own trainers.
+//! The value of an owner's trainers ([`crate::objective`]) and their number matter within the
+//! owner's share alone, by any policy. So an owner cannot take nodes from others by the description
+//! of its own trainers.
 //!
-//! **Constants.** N nodes; for each owner u its part `w_u > 0`, what it holds `h_u`, and the set
-//! `R_u` of the node counts that its trainers can use together, each on none or on
-//! `min..=max` nodes.
+//! **Constants.** N nodes; for each owner u its weight `w_u > 0`, its present nodes `h_u`, and the
+//! set `R_u` of the node counts that its trainers can use together, each on none or on `min..=max`
+//! nodes.
 //!
-//! **The max-min share** `m_u` is that of water-filling: all rise together, by parts, until they
-//! have all they can ever use (`max R_u`) or the nodes are given out. What is left when all are
-//! whole numbers goes first to who holds it already, then to who came first.
+//! **The max-min share** `m_u` is that of water-filling: all shares rise together, by weight, up to
+//! the most that an owner can use (`max R_u`), until no node is left. A remainder below one node
+//! each goes first to the owner that holds it already, then to the earliest owner.
 //!
-//! **What is given** is `g_u`, in `R_u`: first the largest usable count up to `m_u`; then what
-//! nobody could use of his share goes on, the least served owner first, in the steps that `R_u`
+//! **The allotment** `g_u` lies in `R_u`. It begins with the largest usable count up to `m_u`. Then
+//! the unusable rest of all shares goes on, the least served owner first, in the steps that `R_u`
 //! allows, until no step fits. So
 //!
 //! 1. `g_u >= max { n in R_u : n <= m_u }`: an owner has less than its share only as far as the
 //!    sizes of its trainers do not fit into it, whatever others ask for;
-//! 2. what an owner has beyond its share nobody else could use within his;
-//! 3. no owner can use more of what is then left.
+//! 2. nodes beyond an owner's share are unusable within the shares of all others;
+//! 3. no owner can use more of the nodes that are then left.
 //!
-//! Whoever asks for more nodes at once than his share is waits for what others leave. It must be
-//! so: else the largest `min_nodes` would have the largest share.
+//! An owner that needs more nodes at once than its share waits for nodes that others leave.
+//! Otherwise the largest `min_nodes` would have the largest share.
 //!
 //! **When an owner leaves nodes** that it can use (a change costs more than it brings), it is
-//! closed with what it uses, and the shares are made anew, a few rounds at most.
+//! closed with its used nodes, and the shares are computed again, a few rounds at most.
 //!
 //! **Complexity.** Of J trainers of U owners: `O((J + U) N)` steps for a decision. With one owner
 //! nothing of it runs.
 
 use crate::Item;
 
-/// Rounds of a decision. What is idle after the last stays so until the next decision.
+/// Rounds of a decision. Nodes idle after the last one stay so until the next decision.
 const ROUNDS: usize = 4;
 
-/// What an owner may claim.
+/// The claim of an owner on nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     part: f64,
     held: u32,
-    /// For 0, 1, 2, ... nodes: whether it can use exactly so many.
+    /// For 0, 1, 2, ... nodes: whether the owner can use exactly this number.
     usable: Vec<bool>,
 }
 
 impl Claim {
-    /// The claim of an owner on `nodes` nodes: its `part` beside that of others (what is not a
-    /// positive finite number counts as 1), its trainers, and nodes `apart` that it keeps whatever
-    /// is decided. `max_change` is the limit of [`crate::Problem::max_change`].
+    /// The claim of an owner on `nodes` nodes. `part` is its weight; a weight that is not positive
+    /// and finite counts as 1. `items` are its trainers, and `apart` nodes stay with it in any
+    /// case. `max_change` is the limit of [`crate::Problem::max_change`].
     #[must_use]
     pub fn new<'a>(
         nodes: u32,
@@ -72,7 +72,7 @@ impl Claim {
         claim
     }
 
-    /// Puts the sizes of one more trainer on top.
+    /// Adds the sizes of one more trainer.
     fn widen(&mut self, item: &Item, max_change: Option<u32>) {
         let limit = max_change.unwrap_or(u32::MAX);
         let table = (item.value.len() as u32).saturating_sub(1);
@@ -115,20 +115,21 @@ impl Claim {
         ((next as usize) < self.usable.len()).then_some(next)
     }
 
-    /// From now on it is content with so many.
+    /// Fixes the claim to this number of nodes.
     fn close(&mut self, nodes: u32) {
         for (n, usable) in self.usable.iter_mut().enumerate() {
             *usable = n == nodes as usize;
         }
     }
 
-    /// Who goes first with so many nodes: the least served, then who holds more already.
+    /// Rank of an owner with `nodes` nodes: the least served first, then the one that holds more
+    /// already.
     fn place(&self, nodes: u32) -> (f64, bool) {
         (f64::from(nodes) / self.part, self.held <= nodes)
     }
 }
 
-/// The one of `steps` (owner, its nodes, what it would have) that goes first.
+/// The first of `steps` (owner, its nodes, its nodes after the step) by rank.
 fn first(claims: &[Claim], steps: impl Iterator<Item = (usize, u32, u32)>) -> Option<(usize, u32)> {
     let placed = steps.filter_map(|(u, now, next)| Some((claims.get(u)?.place(now), u, next)));
     let first = placed.min_by(|((a, x), ..), ((b, y), ..)| a.total_cmp(b).then(x.cmp(y)));
@@ -139,12 +140,12 @@ fn left(nodes: u32, given: &[u32]) -> u32 {
     nodes.saturating_sub(given.iter().fold(0, |sum, &n| sum.saturating_add(n)))
 }
 
-/// The max-min shares `m_u` of `nodes` nodes. All claims are on so many.
+/// The max-min shares `m_u` of `nodes` nodes. All claims are on this number.
 #[must_use]
 pub fn max_min(nodes: u32, claims: &[Claim]) -> Vec<u32> {
     let parts: f64 = claims.iter().map(|claim| claim.part).sum();
     let bounds: Vec<(u32, u32)> = claims.iter().map(|c| (c.least(), c.most())).collect();
-    // Nobody ends below his part of all nodes, unless limits forbid that others give enough up.
+    // Every owner gets at least its part of all nodes, unless limits on changes bind the others.
     let mut given: Vec<u32> = claims
         .iter()
         .zip(&bounds)
@@ -169,7 +170,7 @@ pub fn max_min(nodes: u32, claims: &[Claim]) -> Vec<u32> {
     given
 }
 
-/// What each owner is given, `g_u`, of `nodes` nodes. All claims are on so many.
+/// The allotments `g_u` of `nodes` nodes. All claims are on this number.
 #[must_use]
 pub fn share(nodes: u32, claims: &[Claim]) -> Vec<u32> {
     let mut given = max_min(nodes, claims);
@@ -190,8 +191,9 @@ pub fn share(nodes: u32, claims: &[Claim]) -> Vec<u32> {
     }
 }
 
-/// Gives out `nodes` nodes in rounds. `decide` is told what each owner is given and who is to
-/// be decided (again), and says how many nodes each uses then. Returns what each was given last.
+/// Gives out `nodes` nodes in rounds. `decide` gets the allotment of each owner, and whether the
+/// owner needs a (new) decision; it returns the used nodes of each. The result is the last
+/// allotment.
 ///
 /// # Errors
 /// Those of `decide`.

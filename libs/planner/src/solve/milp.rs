@@ -1,12 +1,12 @@
 //! The allocation problem over node counts, as a mixed-integer program.
 //!
-//! Nodes are interchangeable in the problem, and any counts that fit can be realised without
-//! migration ([`crate::choose`]). So one variable per node and trainer, as published, is not
-//! needed: only sizes are decided.
+//! Nodes are interchangeable in the problem, and any feasible counts can be realised without
+//! migration ([`crate::choose`]). So the program decides sizes only, without the published variable
+//! per node and trainer.
 //!
 //! **Sets.** Trainers j. For each j its sizes, `S_j = {0} and min_j..=max_j`, at most N; cut
-//! into pieces p: runs of consecutive sizes `a_p..=b_p` along which the gain is concave. Each
-//! piece has segments s, runs of sizes along which the gain is linear.
+//! into pieces p: intervals of consecutive sizes `a_p..=b_p` along which the gain is concave. Each
+//! piece has segments s, intervals of sizes along which the gain is linear.
 //!
 //! **Constants.** N nodes; T horizon (s); O_j(n) objective rate; C_j present size; cr_j rate
 //! that a change stalls; R_up, R_dw (s). The gain of a size is
@@ -36,20 +36,20 @@ use lacuna_model::{Outcome, PlannerSettings, Solve};
 
 use crate::{Item, Problem, Sizes, dp};
 
-/// How mixed-integer programs are solved, this one and that over patterns. Solves end by
-/// counts, which are the same on every machine.
+/// Limits of the mixed-integer programs, over counts and over columns. Solves end by counts, which
+/// are the same on every machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MilpOptions {
     /// Most nodes of branch and bound.
     pub tree_nodes: u32,
-    /// Most iterations of the simplex method for one relaxation over patterns.
+    /// Most iterations of the simplex method for one relaxation over columns.
     pub iterations: u32,
-    /// Emergency stop by the wall clock; [`Solve::stopped_by_clock`] tells of it.
+    /// Emergency stop by the wall clock; [`Solve::stopped_by_clock`] reports it.
     pub time_limit: Duration,
     /// Relative gap that counts as optimal; 0 asks for proof.
     pub gap: f64,
-    /// Whether bounds from the relaxation may answer for the solver or make its problem
-    /// smaller; provably without changing the optimum.
+    /// Whether bounds from the relaxation may replace the solver or make its problem smaller. The
+    /// optimum provably stays the same.
     pub shortcuts: bool,
 }
 
@@ -72,7 +72,7 @@ impl Default for MilpOptions {
 }
 
 impl MilpOptions {
-    /// For measurements and comparisons that want proof: bounded by the clock alone.
+    /// Options for proofs in measurements and comparisons: the clock is the only limit.
     #[must_use]
     pub fn until(time_limit: Duration) -> Self {
         Self {
@@ -84,15 +84,15 @@ impl MilpOptions {
     }
 }
 
-/// Short cut: every trainer can have its best size, or the bound of the relaxation equals
-/// an answer. The solver is not asked.
+/// Short cut: every trainer can have its best size, or the bound of the relaxation equals an
+/// answer. The solver is not called.
 pub const CERTIFICATE: &str = "certificate";
-/// Short cut: sizes that the bound rules out are not put to the solver.
+/// Short cut: the problem of the solver leaves out sizes that the bound rules out.
 pub const PEGGING: &str = "pegging";
 
-/// Solves the problem. With short cuts, [`Solve::shortcut`] names the one that was used;
-/// `certificate` means that the solver was not needed. When the solver finds nothing, the
-/// present sizes stand ([`fallback`]).
+/// Solves the problem. With short cuts, [`Solve::shortcut`] names the used one; `certificate` means
+/// that the solver was not called. If the solver finds no answer, the present sizes are kept
+/// ([`fallback`]).
 #[must_use]
 pub fn solve(problem: &Problem, options: &MilpOptions) -> (Sizes, Solve) {
     if problem.trainers.is_empty() {
@@ -129,8 +129,8 @@ fn solved(sizes: &Sizes, outcome: Outcome, shortcut: Option<&str>) -> Solve {
     }
 }
 
-/// What stands when no solver has an answer: the present sizes as far as they are allowed and
-/// fit, trainers of later order giving up first.
+/// The sizes without an answer of a solver: the present ones, as far as they are possible and fit.
+/// Later trainers give up first.
 #[must_use]
 pub fn fallback(problem: &Problem) -> Sizes {
     let mut left = problem.nodes;
@@ -147,15 +147,15 @@ pub fn fallback(problem: &Problem) -> Sizes {
     problem.sizes(counts)
 }
 
-/// How far sizes are from the optimum at most, by the bound of the relaxation; relative to
-/// their objective, and infinite if that is nothing.
+/// Largest distance of sizes from the optimum by the bound of the relaxation, relative to their
+/// objective; infinite if that is 0.
 fn relaxation_gap(problem: &Problem, sizes: &Sizes) -> f64 {
     let relaxed = dp::Solver::new().relax(problem);
     let bound = problem.objective(&relaxed.counts) + relaxed.gap;
     (bound - sizes.objective).max(0.0) / sizes.objective.abs()
 }
 
-/// A run of consecutive sizes along which the gain is concave.
+/// An interval of consecutive sizes along which the gain is concave.
 #[derive(Debug, Clone, PartialEq)]
 struct Piece {
     /// The first size, a_p.
@@ -165,7 +165,7 @@ struct Piece {
     segments: Vec<Segment>,
 }
 
-/// A run of sizes along which the gain is linear.
+/// An interval of sizes along which the gain is linear.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Segment {
     /// How many nodes, l_s.
@@ -181,7 +181,7 @@ struct PieceColumns {
     segments: Vec<(u32, ColumnId)>,
 }
 
-/// The program and how its columns mean sizes.
+/// The program with the sizes that its columns stand for.
 struct Program {
     model: milp::Model,
     trainers: Vec<Vec<PieceColumns>>,
@@ -239,7 +239,7 @@ impl Program {
         known: Option<(Sizes, f64)>,
     ) -> (Sizes, Solve) {
         let (incumbent, known_gap) = known.unzip();
-        // The present sizes are an answer too: with them, reaching a bound is no disaster.
+        // The present sizes are an answer too, so a limit never leaves the solve without one.
         let start = incumbent.clone().unwrap_or_else(|| fallback(problem));
         let solution = milp::solve(
             &self.model,
@@ -277,7 +277,7 @@ impl Program {
             let solve = ended(&sizes, outcome);
             return (sizes, solve);
         };
-        // Where the solver proved nothing, the bound of the relaxation still tells a gap.
+        // Without a proof by the solver, the bound of the relaxation still yields a gap.
         let outcome = match outcome {
             Outcome::Feasible { gap } if gap.is_finite() => outcome,
             Outcome::Optimal => outcome,
@@ -329,7 +329,7 @@ impl Program {
                         n += value(id)?;
                     }
                 }
-                // A vertex is whole but for rounding.
+                // A vertex is integral up to rounding.
                 ((n - n.round()).abs() < 1e-3).then_some(n.round() as u32)
             })
             .collect()
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_the_present_sizes_stand_as_far_as_they_fit() {
+    fn without_an_answer_the_present_sizes_are_kept_as_far_as_they_fit() {
         let item = |current, min| Item {
             current,
             min,

@@ -13,8 +13,8 @@
 //!
 //! **Maximise** `sum_j (T sum_k O_j(k) y_jk - cr_j (R_up up_j + R_dw dw_j))`.
 //!
-//! In P3 the published `M = N + 1` also says `2 |n_j - C_j| <= N + 1`, a limit on changes that
-//! nobody meant; `M = 2 N + 1` does not.
+//! In P3 the published `M = N + 1` also implies `2 |n_j - C_j| <= N + 1`, an unintended limit on
+//! changes; `M = 2 N + 1` does not.
 
 use lacuna_milp as milp;
 use lacuna_milp::{ColumnId, Kind, Sense};
@@ -44,8 +44,8 @@ struct Trainer {
     held: std::ops::Range<u32>,
 }
 
-/// Solves the published formulation; no sizes if the solver has no answer in the limits given.
-/// `problem.max_change` is not looked at: `big_m` decides. There are no short cuts.
+/// Solves the published formulation; no sizes if the solver has no answer within its limits.
+/// `big_m` decides in place of `problem.max_change`. There are no short cuts.
 #[must_use]
 pub fn solve(problem: &Problem, big_m: BigM, options: &MilpOptions) -> (Option<Sizes>, Solve) {
     let mut model = milp::Model::new(Sense::Maximise);

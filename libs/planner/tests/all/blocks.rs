@@ -1,4 +1,4 @@
-//! The allocation by scenarios against trying everything, and what must hold of any answer.
+//! Placement by blocks against brute force, and the invariants of any answer.
 
 use lacuna_planner::Item;
 use lacuna_planner::placement::blocks::BlockPlacer;
@@ -44,7 +44,7 @@ impl Case {
             .collect()
     }
 
-    /// What a trainer pays for its new size, by the definition.
+    /// The switching cost of a trainer for its new size, by the definition.
     fn switching_cost(&self, j: usize, nodes: u32) -> f64 {
         let item = &self.trainers[j];
         let member = self.member(j);
@@ -67,7 +67,7 @@ impl Case {
         self.settings.hysteresis * cost * item.rate_now
     }
 
-    /// The sum of V less all charges, by the definition.
+    /// The sum of V less all switching costs, by the definition.
     fn judge(&self, owners: &[Option<u32>], shadow_price: f64) -> f64 {
         (0..self.trainers.len())
             .map(|j| {
@@ -102,7 +102,7 @@ impl Case {
         }
         let known = self.trainers.len() as u32;
         let stranger = owners.iter().flatten().find(|&&j| j >= known);
-        stranger.map(|j| format!("nobody is {j}"))
+        stranger.map(|j| format!("there is no trainer {j}"))
     }
 
     /// The best of all allowed answers.
@@ -122,8 +122,7 @@ impl Case {
         best
     }
 
-    /// The best that segments of the order give flexible trainers, one each, in the order of what a
-    /// stall costs them, among the given nodes.
+    /// The best value of one block each for flexible trainers, in the given order of trainers.
     fn best_blocks(&self, order: &[usize], shadow_price: f64) -> f64 {
         fn go(
             case: &Case,
@@ -175,8 +174,8 @@ fn item(rng: &mut ChaCha8Rng, most: u32) -> Item {
     }
 }
 
-/// A case of so many nodes at most. Holes leave by scenarios in which runs of neighbours leave
-/// together, the first rather earlier than the last.
+/// A case of at most `most_nodes` nodes. Holes leave by scenarios: intervals of neighbours leave
+/// together, and front ones tend to leave earlier.
 fn case(seed: u64, most_nodes: usize, most_trainers: usize, flexible_only: bool) -> Case {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let nodes = rng.random_range(1..=most_nodes);
@@ -260,14 +259,14 @@ impl Gaps {
 }
 
 #[test]
-fn segments_for_flexible_trainers_are_the_best_consecutive_ones() {
+fn blocks_of_flexible_trainers_are_the_best_consecutive_ones() {
     let seed = 41;
     println!("seeds {seed}000 and on");
     let mut beyond = Gaps::default();
     for round in 0..400 {
         let case = case(seed * 1000 + round, 7, 3, true);
-        let mut joint = BlockPlacer::new(case.settings);
-        let answer = joint.decide(&case.request());
+        let mut placer = BlockPlacer::new(case.settings);
+        let answer = placer.decide(&case.request());
         assert_eq!(case.wrong(&answer.owners), None, "round {round}");
         // The order of the trainers is that of their stalls; whichever it is, no order does
         // better by more than the best of all orders, and one of them is reached.
@@ -320,8 +319,8 @@ fn the_whole_decision_is_near_the_best_of_all() {
     let (mut gaps, mut kept) = (Gaps::default(), Gaps::default());
     for round in 0..1000 {
         let case = case(seed * 1000 + round, 6, 3, false);
-        let mut joint = BlockPlacer::new(case.settings);
-        let answer = joint.decide(&case.request());
+        let mut placer = BlockPlacer::new(case.settings);
+        let answer = placer.decide(&case.request());
         assert_eq!(case.wrong(&answer.owners), None, "round {round}: {case:?}");
         let found = case.judge(&answer.owners, answer.shadow_price);
         assert!(
@@ -330,7 +329,7 @@ fn the_whole_decision_is_near_the_best_of_all() {
         );
         let best = case.best(answer.shadow_price);
         gaps.add(found, best);
-        // Nobody does anything: those that run keep what they have, if they may.
+        // Keeping for all: running trainers keep their nodes, if they may.
         if case.wrong(&case.owners).is_none() {
             let keeping = case.judge(&case.owners, answer.shadow_price);
             kept.0.push((keeping - found) / best.abs().max(1.0));
@@ -369,36 +368,36 @@ proptest! {
         for item in &mut case.trainers {
             (item.up_s, item.down_s) = (item.up_s * scale, item.down_s * scale);
         }
-        let mut joint = BlockPlacer::new(case.settings);
+        let mut placer = BlockPlacer::new(case.settings);
         for _ in 0..2 {
             // What was decided before changes nothing of that.
-            let answer = joint.decide(&case.request());
+            let answer = placer.decide(&case.request());
             prop_assert_eq!(case.wrong(&answer.owners), None);
             prop_assert!(answer.value.is_finite() && answer.shadow_price.is_finite());
         }
         let mut fresh = BlockPlacer::new(case.settings);
-        prop_assert_eq!(joint.decide(&case.request()), fresh.decide(&case.request()));
+        prop_assert_eq!(placer.decide(&case.request()), fresh.decide(&case.request()));
     }
 }
 
 #[test]
-fn nothing_to_decide_and_nobody_to_decide_for() {
+fn empty_requests_have_empty_answers() {
     let whole = case(7, 6, 3, false);
-    let mut joint = BlockPlacer::new(Settings::default());
+    let mut placer = BlockPlacer::new(Settings::default());
     let none = Scenarios::default();
-    let empty = joint.decide(&Request {
+    let empty = placer.decide(&Request {
         owners: &[],
         scenarios: &none,
         ..whole.request()
     });
     assert!(empty.owners.is_empty() && empty.value.is_finite());
-    let nobody = joint.decide(&Request {
+    let no_trainer = placer.decide(&Request {
         trainers: &[],
         hit: &[],
         start_s: &[],
         ..whole.request()
     });
-    assert!(nobody.owners.iter().all(Option::is_none));
+    assert!(no_trainer.owners.iter().all(Option::is_none));
     // No future is known, though there are nodes; and one in which all leave at once.
     for leave in [
         vec![],
@@ -410,7 +409,7 @@ fn nothing_to_decide_and_nobody_to_decide_for() {
             scenarios,
             ..whole.clone()
         };
-        let answer = joint.decide(&case.request());
+        let answer = placer.decide(&case.request());
         assert_eq!(case.wrong(&answer.owners), None);
         assert!(answer.value.is_finite());
     }

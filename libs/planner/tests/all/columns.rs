@@ -1,5 +1,5 @@
-//! The joint allocation as a program over patterns: against the definition of value, trying
-//! everything and the dynamic program; its floor, its limits, its outcomes.
+//! Placement by columns: against the definition of value, brute force and placement by blocks; its
+//! floor, its limits, its outcomes.
 
 use std::class::Cell;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use lacuna_planner::placement::columns::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// A clock that stands still: limits on time do nothing, and answers are the same everywhere.
+/// A clock that never advances, so that limits on time have no effect.
 const STILL: &dyn Fn() -> f64 = &|| 0.0;
 
 const SETTINGS: Settings = Settings {
@@ -51,7 +51,7 @@ fn set(owners: &[Option<u32>], j: u32) -> Vec<usize> {
     own.map(|(place, _)| place).collect()
 }
 
-/// What a plan is value, by the words of the model; nothing if it is not allowed.
+/// The value of a plan by the definition of the model; nothing if the plan is not allowed.
 fn judged(request: &Request<'_>, shadow_price: f64, plan: &[Option<u32>]) -> Option<f64> {
     let mut sum = 0.0;
     for (j, item) in (0_u32..).zip(request.trainers) {
@@ -123,7 +123,7 @@ fn small(seed: u64) -> Instance {
     }
 }
 
-/// Every plan that gives each node to somebody or nobody.
+/// Every plan that gives each node to a trainer or leaves it idle.
 fn every_plan(nodes: usize, trainers: u32) -> impl Iterator<Item = Owners> {
     let choices = u64::from(trainers) + 1;
     (0..choices.pow(nodes as u32)).map(move |mut code| {
@@ -137,8 +137,8 @@ fn every_plan(nodes: usize, trainers: u32) -> impl Iterator<Item = Owners> {
     })
 }
 
-/// Whether a plan is one of patterns: what a trainer takes is a run of free nodes, and what it
-/// gives back nobody takes and stands in front.
+/// Whether a plan consists of patterns: each trainer takes an interval of free nodes, or gives back
+/// nodes from the front that no other trainer takes.
 fn is_of_patterns(request: &Request<'_>, plan: &[Option<u32>]) -> bool {
     let is_flexible = |j: u32| {
         let item = &request.trainers[j as usize];
@@ -321,7 +321,7 @@ fn fewer_classes_lose_more_and_prove_nothing() {
 }
 
 #[test]
-fn a_plan_given_is_never_made_worse_and_without_time_it_stands() {
+fn a_given_plan_never_gets_worse_and_without_time_it_is_kept() {
     for (seed, situation) in (0..4).flat_map(|seed| SITUATIONS.map(|s| (seed, s))) {
         let instance = instance(shape(8, 200, situation), seed).unwrap();
         let request = instance.request();
@@ -336,8 +336,8 @@ fn a_plan_given_is_never_made_worse_and_without_time_it_stands() {
             time_limit: Duration::ZERO,
             ..Options::new(STILL)
         };
-        let (stands, lazy) = decide(&request, &SETTINGS, shadow_price, &warm, &none);
-        assert_eq!(stands.value, first.objective, "seed {seed}");
+        let (kept, lazy) = decide(&request, &SETTINGS, shadow_price, &warm, &none);
+        assert_eq!(kept.value, first.objective, "seed {seed}");
         assert_eq!(lazy.outcome, Outcome::Feasible { gap: f64::INFINITY });
         assert!(lazy.stopped_by_clock && !second.stopped_by_clock);
         // A plan that takes what it may not is no start.
@@ -354,7 +354,7 @@ fn out_of_time_is_feasible_and_says_so() {
         let instance = instance(shape(10, 300, Situation::Start), seed).unwrap();
         let request = instance.request();
         let shadow_price = BlockPlacer::highest_price(&instance.trainers);
-        // A clock that intervals by a millisecond a look, and time for so many looks.
+        // A clock that advances by a millisecond a look, with time for a number of looks.
         for limit in [0, 1, 5, 20, 80, 1_000, 100_000] {
             let ticks = Cell::new(0.0);
             let stopwatch = || {
@@ -432,7 +432,7 @@ fn a_solve_ends_by_its_work_with_what_it_has() {
     }
 }
 
-/// Pricing that are wrong in one way.
+/// A pricing with one fault.
 struct Wrong(fn(&mut Column));
 
 impl Pricing for Wrong {
@@ -462,7 +462,7 @@ impl Pricing for Wrong {
 }
 
 #[test]
-fn patterns_that_make_no_sense_are_named() {
+fn unsound_columns_are_refused() {
     let run = |change| solve(&mut Wrong(change), &[3, 3], &[], &Options::new(STILL));
     let right = run(|_| ()).unwrap();
     assert_eq!(right.objective, 2.0);
@@ -487,7 +487,7 @@ fn patterns_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn nobody_and_nothing_are_requests_too() {
+fn empty_requests_have_empty_answers() {
     let nothing = Scenarios::new(0, Vec::new());
     for owners in [Vec::new(), vec![None, Some(3)]] {
         let request = Request {

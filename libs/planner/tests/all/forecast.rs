@@ -84,7 +84,7 @@ pub(crate) fn report(plan: &Plan) -> &lacuna_model::ForecastReport {
     plan.report.forecast.as_deref().expect("made by forecasts")
 }
 
-/// Bad luck for whoever guesses: two trainers, holes that stay short, and holes that stay long.
+/// Two trainers, short holes and long holes, so that a random placement is bad.
 pub(crate) fn short_and_long() -> Case {
     let case = case()
         .hole(6, "5m")
@@ -102,7 +102,7 @@ pub(crate) fn short_and_long() -> Case {
 }
 
 #[test]
-fn who_pays_much_for_a_departure_gets_the_nodes_that_stay() {
+fn a_trainer_with_a_costly_departure_gets_the_nodes_that_stay() {
     let plan = plan(&short_and_long());
     assert_eq!(nodes_of(&plan, "costly"), ["a03", "a04", "a05"]);
     assert_eq!(nodes_of(&plan, "cheap"), ["a00", "a01", "a02"]);
@@ -112,7 +112,7 @@ fn who_pays_much_for_a_departure_gets_the_nodes_that_stay() {
 }
 
 #[test]
-fn by_patterns_the_same_is_found_with_a_bound() {
+fn columns_find_the_same_with_a_bound() {
     let settings = Settings {
         policy: Policy::MilpPatterns,
         ..settings(true)
@@ -127,7 +127,7 @@ fn by_patterns_the_same_is_found_with_a_bound() {
 }
 
 #[test]
-fn by_patterns_plans_are_sound_and_worth_no_less() {
+fn plans_by_columns_are_sound_and_of_no_less_value() {
     let seed = 83;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -149,7 +149,7 @@ fn by_patterns_plans_are_sound_and_worth_no_less() {
 }
 
 #[test]
-fn without_an_order_holes_are_sorted_by_what_is_expected_of_them() {
+fn without_an_order_holes_are_sorted_by_expectation() {
     let mut case = short_and_long();
     case.pool.joint = None;
     // Names say the opposite now.
@@ -160,7 +160,7 @@ fn without_an_order_holes_are_sorted_by_what_is_expected_of_them() {
 }
 
 #[test]
-fn without_an_order_of_the_scheduler_holes_are_sorted_by_what_is_expected_of_them() {
+fn without_an_order_of_the_scheduler_holes_are_sorted_by_expectation() {
     let mut case = short_and_long();
     // Names say the opposite now, and the order says only who was released with whom.
     case.pool.forecasts.reverse();
@@ -288,12 +288,12 @@ fn a_trainer_that_was_hit_may_take_other_nodes_and_others_may_not() {
     let base = with_forecasts(base, &forecasts, Some(0.0));
     assert_eq!(nodes_of(&plan(&base), "a"), ["a00", "a01"]);
     // Control says that it was hit.
-    let mut told = base.clone();
-    told.trainers[0].hit_at = Some(NOW);
+    let mut reported = base.clone();
+    reported.trainers[0].hit_at = Some(NOW);
     // Or the pool shows it first.
     let mut seen = base.clone();
     seen.trainers[0].nodes.push(node(77));
-    for hit in [&told, &seen] {
+    for hit in [&reported, &seen] {
         let plan = plan(hit);
         assert_eq!(nodes_of(&plan, "a"), ["a02", "a03"]);
         assert_eq!(plan.repooled.len(), 1);
@@ -304,15 +304,15 @@ fn a_trainer_that_was_hit_may_take_other_nodes_and_others_may_not() {
         assert!(text.contains(said), "{text}");
     }
     // The same plan for one that was not hit is none.
-    let wrong = plan(&told);
+    let wrong = plan(&reported);
     let found = check(&wrong, &base.context());
     assert_eq!(found.iter().map(|v| v.number()).collect::<Vec<_>>(), [12]);
     let mut silent = wrong;
     silent.repooled.clear();
-    let found = check(&silent, &told.context());
+    let found = check(&silent, &reported.context());
     assert_eq!(found.iter().map(|v| v.number()).collect::<Vec<_>>(), [6]);
     // Once its pause is over it restarts no more.
-    let mut late = told;
+    let mut late = reported;
     late.trainers[0].hit_at = Some(NOW + lacuna_model::Span::from_secs(-31));
     assert_eq!(nodes_of(&plan(&late), "a"), ["a00", "a01"]);
 }

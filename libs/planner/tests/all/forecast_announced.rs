@@ -17,8 +17,8 @@ fn announced(source: OrderSource) -> Case {
         .costs(2.0, 2.0);
     // By themselves all would stay; the scheduler says that it wants the last two soon.
     let alone = [900.0; 4].map(ends_at);
-    let told = [900.0, 900.0, 20.0, 20.0].map(ends_at);
-    let mut case = with_forecasts(case, &told, Some(0.0));
+    let forecasts = [900.0, 900.0, 20.0, 20.0].map(ends_at);
+    let mut case = with_forecasts(case, &forecasts, Some(0.0));
     case.pool.forecasts.extend(alone);
     let joint = case.pool.joint.as_mut().unwrap();
     joint.source = source;
@@ -47,13 +47,13 @@ fn announced_ends_go_first_with_an_order_and_without_one() {
 }
 
 #[test]
-fn an_announcement_that_says_nothing_is_not_heeded() {
+fn an_unsound_announcement_is_ignored() {
     let broken: [fn(&mut Announced); 5] = [
-        |told| told.hole = 99,
-        |told| told.after_s = f64::NAN,
-        |told| told.kept = -1.0,
-        |told| (told.early, told.kept) = (0.9, 0.9),
-        |told| told.otherwise = 99,
+        |end| end.hole = 99,
+        |end| end.after_s = f64::NAN,
+        |end| end.kept = -1.0,
+        |end| (end.early, end.kept) = (0.9, 0.9),
+        |end| end.otherwise = 99,
     ];
     for spoil in broken {
         let mut case = announced(OrderSource::Scheduler);

@@ -16,7 +16,7 @@ use crate::forecast::{
 };
 use crate::language::{Case, case, node};
 
-/// Whether somebody has a node that it had not.
+/// Whether a trainer has a new node.
 fn grows(case: &Case, plan: &Plan) -> bool {
     plan.allocations.iter().any(|a| {
         let record = case.trainers.iter().find(|r| r.spec.id == a.trainer);
@@ -26,7 +26,7 @@ fn grows(case: &Case, plan: &Plan) -> bool {
 }
 
 #[test]
-fn on_doubt_nobody_grows() {
+fn in_doubt_no_trainer_grows() {
     let seed = 91;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -67,24 +67,24 @@ fn on_doubt_nobody_grows() {
             let doubts = &report(&plan).doubts;
             assert_eq!(doubts.len(), 1);
             assert!(explain::plan(&plan).contains("in doubt: "));
-            // What is sound stands.
+            // A sound allocation is kept.
             for verdict in &plan.report.trainers {
                 let record = case.trainers.iter().find(|r| r.spec.id == verdict.trainer);
                 let min = record.unwrap().spec.min_nodes;
-                let stands = if verdict.before < min {
+                let kept = if verdict.before < min {
                     0
                 } else {
                     verdict.before
                 };
-                assert_eq!(verdict.after, stands);
+                assert_eq!(verdict.after, kept);
             }
         }
     }
-    assert!(would > 50, "cases in which nobody would grow prove nothing");
+    assert!(would > 50, "cases without growth prove nothing");
 }
 
 #[test]
-fn a_stale_pool_lets_nobody_grow_whatever_the_policy() {
+fn with_a_stale_pool_no_trainer_grows_whatever_the_policy() {
     let case = case().hole(4, "5m").trainer("a").nodes(1..=4).holds([0, 1]);
     for policy in Policy::ALL.into_iter().filter(|p| !p.forecasts()) {
         assert_eq!(
@@ -104,7 +104,7 @@ fn a_stale_pool_lets_nobody_grow_whatever_the_policy() {
 }
 
 #[test]
-fn a_hole_whose_forecast_is_broken_goes_to_nobody_new_and_its_trainer_keeps_what_it_has() {
+fn a_hole_with_a_broken_forecast_changes_no_owner_and_its_trainer_keeps_its_nodes() {
     let bad = [
         points(&[]),
         points(&[(10.0, 0.5), (10.0, 0.2)]),
@@ -137,8 +137,8 @@ fn a_hole_whose_forecast_is_broken_goes_to_nobody_new_and_its_trainer_keeps_what
         assert_eq!(report(&plan).doubts, [Doubt::BrokenForecasts { holes: 2 }]);
         assert_eq!(
             explain::node(&plan, &node(3)).unwrap(),
-            "hole a03: nobody new takes it: the forecast of 2 holes is missing or broken: who \
-             has such a hole keeps what it has"
+            "hole a03: no other trainer takes it: the forecast of 2 holes is missing or broken: a \
+             trainer on such a hole keeps its nodes"
         );
     }
 }
@@ -209,7 +209,7 @@ fn the_report_of_a_large_pool_is_small() {
 }
 
 #[test]
-fn a_wrong_index_is_a_mistake_that_is_told_and_moves_nothing() {
+fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
     let case = short_and_long();
     let Translated {
         held, slots, holes, ..

@@ -25,7 +25,7 @@ proptest! {
     })]
 
     #[test]
-    fn the_programme_over_counts_agrees_with_dynamic_programming(problem in problem(6, 12)) {
+    fn the_program_over_counts_agrees_with_dynamic_programming(problem in problem(6, 12)) {
         let best = dp::Solver::new().solve(&problem);
         for shortcuts in [false, true] {
             let (sizes, solve) = milp::solve(&problem, &exact(shortcuts));
@@ -100,7 +100,7 @@ fn the_published_big_m_misses_an_optimum() {
 }
 
 #[test]
-fn at_paper_scale_the_programme_agrees_and_short_cuts_are_named() {
+fn at_paper_scale_the_program_agrees_and_short_cuts_are_named() {
     let seed = 21;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -1,7 +1,8 @@
-//! The partition of free nodes into consecutive blocks for flexible trainers, by dynamic programming.
+//! The partition of free nodes into consecutive blocks for flexible trainers, by dynamic
+//! programming.
 //!
-//! The free nodes lie in cells 0..m in departure order. The flexible trainers come in the order of the
-//! cost of a stall, the cheapest first. Then
+//! The free nodes lie in cells 0..m in departure order. The flexible trainers come in the order of
+//! the cost of a stall, the cheapest first. Then
 //!
 //! ```text
 //! B_j(a) = max of  B_j(a + 1)                          cell a is left out
@@ -24,8 +25,8 @@ use crate::placement::{Means, Member, Scenarios, Settings};
 /// neighbours into cells.
 const STEPS: u64 = 1 << 23;
 
-/// Number of first cells in one pass, so that their sums stay in registers. Each sum is taken in the
-/// order of the scenarios.
+/// Number of first cells in one pass, so that their sums stay in registers. Each sum is taken in
+/// the order of the scenarios.
 const CHUNK: usize = 16;
 
 /// Memory of the program between solves.

@@ -53,7 +53,8 @@ impl BlockPlacer {
     }
 
     /// Decides twice: at the highest shadow price, and at the price that this decision implies.
-    /// Owners outside the request count as none, and so do the owners of nodes beyond the scenarios.
+    /// Owners outside the request count as none, and so do the owners of nodes beyond the
+    /// scenarios.
     pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
         let first = self.decide_at(request, Self::highest_price(request.trainers));
         let price = self.price(request, &first);
@@ -116,8 +117,8 @@ impl BlockPlacer {
             .counts
     }
 
-    /// Brings pinned trainers to the given sizes: they shrink from the front and grow from the back,
-    /// the largest first. Then flexible trainers get the best blocks, and pinned ones grow.
+    /// Brings pinned trainers to the given sizes: they shrink from the front and grow from the
+    /// back, the largest first. Then flexible trainers get the best blocks, and pinned ones grow.
     fn apply(
         &mut self,
         members: &[Member<'_>],

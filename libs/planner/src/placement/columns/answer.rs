@@ -111,8 +111,8 @@ pub struct Answer {
     /// Upper bound on the objective over all priced patterns; infinite if pricing is not exact. The
     /// answer may exceed it where [`Pricing::fit`](super::Pricing::fit) knows further patterns.
     pub bound: f64,
-    /// `Optimal`: within the requested gap of the bound, or above it. `Feasible`: at the given gap from
-    /// it. `Failed`: the solver failed, and this is the best answer without it.
+    /// `Optimal`: within the requested gap of the bound, or above it. `Feasible`: at the given gap
+    /// from it. `Failed`: the solver failed, and this is the best answer without it.
     pub outcome: Outcome,
     /// The method that found it.
     pub source: Source,
@@ -127,8 +127,8 @@ pub struct Answer {
     pub relaxation: f64,
     /// The prices of the bound, objective units per node, by class.
     pub prices: Vec<f64>,
-    /// Loss by classes: seconds by which nodes outlive the first of their class, mean over free nodes
-    /// and scenarios. 0 if every class holds equal nodes only; values are then exact.
+    /// Loss by classes: seconds by which nodes outlive the first of their class, mean over free
+    /// nodes and scenarios. 0 if every class holds equal nodes only; values are then exact.
     pub lost_s: f64,
     /// Whether the emergency stop ended the solve.
     pub stopped_by_clock: bool,

@@ -1,10 +1,10 @@
 //! Bidders for intervals of free nodes, and the best interval of a bidder at given prices.
 //!
 //! The free nodes lie in equivalence classes. An interval is at least one node of each of some
-//! adjacent classes. Its first departure depends on its first and last class alone. One table serves
-//! all flexible trainers; each pinned trainer has its own, since its present nodes count too. Further
-//! nodes add value linearly. So for given ends and size the best interval takes them from the classes
-//! where value less price is largest.
+//! adjacent classes. Its first departure depends on its first and last class alone. One table
+//! serves all flexible trainers; each pinned trainer has its own, since its present nodes count
+//! too. Further nodes add value linearly. So for given ends and size the best interval takes them
+//! from the classes where value less price is largest.
 
 #![expect(
     clippy::indexing_slicing,
@@ -31,7 +31,8 @@ pub(crate) struct Hits {
 }
 
 impl Hits {
-    /// The table for intervals of up to `most` nodes beside nodes that leave at `held` (by scenario).
+    /// The table for intervals of up to `most` nodes beside nodes that leave at `held` (by
+    /// scenario).
     pub(crate) fn new(classes: &Classes, held: &[f64], horizon_s: f64, most: usize) -> Self {
         let count = classes.scenarios as f64;
         let rows = (0..classes.count()).map(|first| {
@@ -64,9 +65,9 @@ pub(crate) struct Bidder {
     second: Vec<f64>,
     hit: Vec<f64>,
     fixed: Vec<f64>,
-    /// Sizes, ascending, at which any of these three bends. Between two of them all are linear, and so
-    /// is the value along a line of intervals. The best interval has one of these sizes, or the least
-    /// or largest of its line.
+    /// Sizes, ascending, at which any of these three bends. Between two of them all are linear, and
+    /// so is the value along a line of intervals. The best interval has one of these sizes, or the
+    /// least or largest of its line.
     bends: Vec<usize>,
     /// Shadow price of a node-second.
     shadow_price: f64,
@@ -163,8 +164,8 @@ impl Bidder {
         order
     }
 
-    /// Shows the best intervals over `available` nodes of each class at these prices, at most one for
-    /// each first class, with their reduced values.
+    /// Shows the best intervals over `available` nodes of each class at these prices, at most one
+    /// for each first class, with their reduced values.
     pub(crate) fn best(
         &self,
         available: &[i64],
@@ -193,7 +194,8 @@ impl Bidder {
         }
     }
 
-    /// Shows all intervals with a reduced value of at least `floor`, the best for given ends and size.
+    /// Shows all intervals with a reduced value of at least `floor`, the best for given ends and
+    /// size.
     pub(crate) fn near(
         &self,
         available: &[i64],

@@ -9,9 +9,9 @@ pub(crate) struct Classes {
     pub(crate) free: Vec<usize>,
     /// Begin of each class in `free`, and the end of the last; a class holds at least one node.
     pub(crate) begin: Vec<usize>,
-    /// By place of the order: the class of a node. Classes of free nodes come first. Then come the gaps
-    /// before each class and behind the last, for nodes of pinned trainers. Those lie in no interval,
-    /// but one trainer of a plan may give them back and another take them.
+    /// By place of the order: the class of a node. Classes of free nodes come first. Then come the
+    /// gaps before each class and behind the last, for nodes of pinned trainers. Those lie in no
+    /// interval, but one trainer of a plan may give them back and another take them.
     pub(crate) of: Vec<u32>,
     /// By class and then scenario: seconds until the first of its nodes leaves, within the horizon.
     pub(crate) leave: Vec<f64>,
@@ -55,9 +55,9 @@ impl Group {
 }
 
 impl Classes {
-    /// Cuts the nodes at the places `free` (ascending) of an order of `nodes` into no more than `most`
-    /// classes. Neighbours with equal departures in every scenario share a class. Then the neighbours
-    /// with the least loss are merged, until there are few enough.
+    /// Cuts the nodes at the places `free` (ascending) of an order of `nodes` into no more than
+    /// `most` classes. Neighbours with equal departures in every scenario share a class. Then the
+    /// neighbours with the least loss are merged, until there are few enough.
     pub(crate) fn cut(
         nodes: usize,
         free: Vec<usize>,

@@ -5,8 +5,8 @@
 pub struct Column {
     /// The trainer.
     pub trainer: u32,
-    /// Nodes taken of each class beyond the present ones (negative: given back), by the place of the
-    /// class; classes ascending, none twice, none with 0.
+    /// Nodes taken of each class beyond the present ones (negative: given back), by the place of
+    /// the class; classes ascending, none twice, none with 0.
     pub take: Vec<(u32, i32)>,
     /// Its exact value less the switching cost, objective units.
     pub value: f64,
@@ -58,8 +58,8 @@ pub trait Pricing {
     /// Number of trainers.
     fn trainers(&self) -> usize;
 
-    /// The first trainer with exactly the patterns and values of trainer `j`: `j` itself if no earlier
-    /// one is equal.
+    /// The first trainer with exactly the patterns and values of trainer `j`: `j` itself if no
+    /// earlier one is equal.
     fn representative(&self, j: usize) -> usize {
         j
     }
@@ -79,14 +79,14 @@ pub trait Pricing {
     fn price(&mut self, j: usize, price: &[f64], out: &mut Vec<Column>);
 
     /// Adds to `out` the pattern of trainer `j` with the largest reduced value among those that
-    /// [`fit`](Column::fits) into `free`, if there is one. Patterns beyond those of [`Pricing::price`]
-    /// may count too, such as intervals over the nodes that others have left.
+    /// [`fit`](Column::fits) into `free`, if there is one. Patterns beyond those of
+    /// [`Pricing::price`] may count too, such as intervals over the nodes that others have left.
     fn fit(&mut self, j: usize, free: &[i64], price: &[f64], out: &mut Vec<Column>) {
         let _ = (j, free, price, out);
     }
 
-    /// Adds to `out` about `most` of the best patterns of trainer `j` with a reduced value of at least
-    /// `floor`: those that can be part of a better answer.
+    /// Adds to `out` about `most` of the best patterns of trainer `j` with a reduced value of at
+    /// least `floor`: those that can be part of a better answer.
     fn near(&mut self, j: usize, price: &[f64], floor: f64, most: usize, out: &mut Vec<Column>) {
         let _ = (j, price, floor, most, out);
     }

@@ -12,15 +12,16 @@ use super::place::place;
 use super::{Answer, Column, Options, Source, solve};
 
 /// Allocates nodes to trainers, as [`crate::placement::blocks::BlockPlacer::decide`] does, by the
-/// program over columns. `shadow_price` is that of a node-second, objective units. `warm` are plans to
-/// begin with, owners by place as in the request: the answer by blocks, or the last plan. The value of
-/// the answer is at least that of the best allowed one; keeping for all is always one of them.
+/// program over columns. `shadow_price` is that of a node-second, objective units. `warm` are plans
+/// to begin with, owners by place as in the request: the answer by blocks, or the last plan. The
+/// value of the answer is at least that of the best allowed one; keeping for all is always one of
+/// them.
 ///
-/// `value` of the assignment is V of the very nodes less all switching costs, and `objective` of the
-/// answer is the same. It may lie above `bound`, since a warm plan may hold node sets that are no
-/// patterns. Where nodes may not be refused, trainers with room get the remaining nodes of each plan
-/// before it is valued, as by blocks; the bound is that of all plans. The solve ends by its work, or
-/// shortly after the time limit in an emergency.
+/// `value` of the assignment is V of the very nodes less all switching costs, and `objective` of
+/// the answer is the same. It may lie above `bound`, since a warm plan may hold node sets that are
+/// no patterns. Where nodes may not be refused, trainers with room get the remaining nodes of each
+/// plan before it is valued, as by blocks; the bound is that of all plans. The solve ends by its
+/// work, or shortly after the time limit in an emergency.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,

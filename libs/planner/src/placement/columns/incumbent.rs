@@ -106,8 +106,8 @@ impl Choice {
     }
 
     /// Rounds the relaxation. Patterns with the largest shares come first, each for its number of
-    /// trainers. A pattern that does not fit is replaced by the best fitting one at the prices. `shake`
-    /// perturbs the shares, for different roundings of one relaxation.
+    /// trainers. A pattern that does not fit is replaced by the best fitting one at the prices.
+    /// `shake` perturbs the shares, for different roundings of one relaxation.
     pub(crate) fn round(
         &mut self,
         search: &mut Search<'_>,
@@ -139,8 +139,8 @@ impl Choice {
         Ok(())
     }
 
-    /// Gives each trainer the best pattern that fits beside the others, pass by pass, until no trainer
-    /// improves. The objective never falls.
+    /// Gives each trainer the best pattern that fits beside the others, pass by pass, until no
+    /// trainer improves. The objective never falls.
     pub(crate) fn improve(&mut self, search: &mut Search<'_>) -> Result<(), Error> {
         let nothing = vec![0.0; self.free.len()];
         for _ in 0..PASSES {
@@ -155,9 +155,9 @@ impl Choice {
         Ok(())
     }
 
-    /// Re-decides pairs: each trainer furthest below its best at the prices with every other. Both give
-    /// their nodes back, one chooses at the prices, then the other, then the first again. The better
-    /// choice stays. `tops` are the best reduced values.
+    /// Re-decides pairs: each trainer furthest below its best at the prices with every other. Both
+    /// give their nodes back, one chooses at the prices, then the other, then the first again. The
+    /// better choice stays. `tops` are the best reduced values.
     pub(crate) fn exchange(
         &mut self,
         search: &mut Search<'_>,

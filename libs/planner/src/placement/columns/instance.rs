@@ -1,8 +1,8 @@
 //! Seeded instances for measurement: an event in a pool of mostly held nodes.
 //!
-//! Nodes lie in classes of equal nodes of random sizes, in the order of the scheduler. Front classes
-//! leave earlier, and neighbours often together. At a start no trainer runs; the other situations
-//! follow from a plan for a start. Costs are 1, 5 or 10 times the published ones.
+//! Nodes lie in classes of equal nodes of random sizes, in the order of the scheduler. Front
+//! classes leave earlier, and neighbours often together. At a start no trainer runs; the other
+//! situations follow from a plan for a start. Costs are 1, 5 or 10 times the published ones.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,8 +15,8 @@ use crate::problem::instance::{Size, networks, scarce};
 /// The event of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Situation {
-    /// A usual event: the front class has left and hit the trainers on it. New nodes, 2 to 8 % of the
-    /// pool, have come in up to three places.
+    /// A usual event: the front class has left and hit the trainers on it. New nodes, 2 to 8 % of
+    /// the pool, have come in up to three places.
     Event,
     /// A large event: a quarter of the classes has left, and 20 to 40 % of the pool is new.
     Storm,

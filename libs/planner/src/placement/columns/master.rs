@@ -10,8 +10,8 @@ use super::answer::Error;
 use super::{Column, Pricing};
 
 /// The generated columns. Equal trainers form a group with common columns: the count of a chosen
-/// column is the number of trainers of the group that have it. So the program has no symmetry between
-/// equal trainers.
+/// column is the number of trainers of the group that have it. So the program has no symmetry
+/// between equal trainers.
 pub(crate) struct Columns {
     pub(crate) all: Vec<Column>,
     /// Place of a column, by group and taken nodes.
@@ -200,8 +200,8 @@ impl Columns {
         (model, ids)
     }
 
-    /// Solves the program over the `wanted` columns from `start`, the count of each column. Returns the
-    /// counts of the answer, and the solver's report.
+    /// Solves the program over the `wanted` columns from `start`, the count of each column. Returns
+    /// the counts of the answer, and the solver's report.
     pub(crate) fn solve(
         &self,
         capacity: &[u32],

@@ -30,7 +30,8 @@ const SEED: u64 = 1;
 /// Chooses a pattern for each trainer with the largest sum of values, while no more than
 /// `capacity[k]` nodes of class k are taken. `warm` are plans to begin with, as columns; a trainer
 /// without one keeps. The answer is never worse than keeping for all, nor than a warm plan whose
-/// columns fit together. The solve ends by its work, or shortly after the time limit in an emergency.
+/// columns fit together. The solve ends by its work, or shortly after the time limit in an
+/// emergency.
 ///
 /// # Errors
 /// [`Error`] for an unsound pattern; a failed solver is an outcome and no error.
@@ -144,9 +145,9 @@ impl Work<'_> {
         Ok(last)
     }
 
-    /// Finds the price of a node-second, the same for every class, at which demand about equals supply.
-    /// It yields a first bound, prices to stay near, and columns of the sizes that matter. Without it
-    /// the relaxation would take many rounds to reach these.
+    /// Finds the price of a node-second, the same for every class, at which demand about equals
+    /// supply. It yields a first bound, prices to stay near, and columns of the sizes that matter.
+    /// Without it the relaxation would take many rounds to reach these.
     fn clear_market(&mut self, dearest: f64) -> Result<Option<()>, Error> {
         let capacity: u64 = self.capacity.iter().map(|&c| u64::from(c)).sum();
         let stay: Vec<f64> = (0..self.capacity.len())
@@ -194,8 +195,8 @@ impl Work<'_> {
         relaxed
     }
 
-    /// Adds columns that would raise the optimum of the relaxation. False if there are none, or if a
-    /// limit is reached.
+    /// Adds columns that would raise the optimum of the relaxation. False if there are none, or if
+    /// a limit is reached.
     fn extend(&mut self, relaxed: &Prices) -> Result<bool, Error> {
         for smoothing in SMOOTHING {
             if self.rounds >= self.options.rounds
@@ -223,8 +224,8 @@ impl Work<'_> {
                 return Ok(true);
             }
         }
-        // At the relaxation's own prices no column is above the bar. So this is the optimum over all
-        // patterns, up to the solver's tolerance.
+        // At the relaxation's own prices no column is above the bar. So this is the optimum over
+        // all patterns, up to the solver's tolerance.
         self.converged = self.patterns.is_exact();
         Ok(false)
     }
@@ -286,8 +287,8 @@ impl Work<'_> {
         tops
     }
 
-    /// The best of several roundings of the relaxation, improved. The patterns found on the way join
-    /// the columns.
+    /// The best of several roundings of the relaxation, improved. The patterns found on the way
+    /// join the columns.
     fn rounded(&mut self, floor: &Choice, relaxed: &Prices) -> Result<Choice, Error> {
         let before = self.clock.seconds();
         let enough = self.options.gap;

@@ -158,7 +158,8 @@ impl Evaluation {
         found.solve.unwrap_or_else(|| by_blocks(&self.assignment))
     }
 
-    /// The re-placed candidates: they restart anyway or can no longer run, and get another node set.
+    /// The re-placed candidates: they restart anyway or can no longer run, and get another node
+    /// set.
     fn repooled(
         &self,
         situation: &Situation<'_>,

@@ -47,8 +47,8 @@ pub(super) struct Found {
 }
 
 impl Evaluation {
-    /// The requests that were decided one by one, with their answers: one for each owner, or one for
-    /// all.
+    /// The requests that were decided one by one, with their answers: one for each owner, or one
+    /// for all.
     pub fn decided(&self) -> impl Iterator<Item = (Request<'_>, &Assignment)> {
         let whole = self.parts.is_empty();
         let whole = whole.then(|| (self.request(), &self.assignment));

@@ -187,7 +187,8 @@ fn is_sound(end: &Announced, pool: &Pool) -> bool {
             .is_some_and(is_curve)
 }
 
-/// Whether an order is a permutation of `holes` holes with a probability for each pair of neighbours.
+/// Whether an order is a permutation of `holes` holes with a probability for each pair of
+/// neighbours.
 fn is_order(joint: &Joint, holes: usize) -> bool {
     let mut seen = vec![false; holes];
     let mut first = |&place: &u32| {

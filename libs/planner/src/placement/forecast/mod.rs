@@ -5,11 +5,11 @@
 //! [`super::columns`] improves its answer where the policy has it. `decide` runs all of it on
 //! ordinals, for the planner service and for replays.
 //!
-//! **In doubt it does less.** A stale pool, a pool without forecasts, or one whose order does not fit
-//! its holes makes no plan: every trainer keeps its nodes, as far as the pool still has them. A hole
-//! with a broken forecast goes to no new trainer, and its present trainer keeps exactly its nodes. An
-//! ordinal outside its list (`problem::ordinal`) is a bug of the planner: no trainer grows, the plan
-//! reports it, and a replay ends.
+//! **In doubt it does less.** A stale pool, a pool without forecasts, or one whose order does not
+//! fit its holes makes no plan: every trainer keeps its nodes, as far as the pool still has them. A
+//! hole with a broken forecast goes to no new trainer, and its present trainer keeps exactly its
+//! nodes. An ordinal outside its list (`problem::ordinal`) is a bug of the planner: no trainer
+//! grows, the plan reports it, and a replay ends.
 
 mod decide;
 mod evaluation;

@@ -118,9 +118,9 @@ impl Evaluation {
         Ok(finished.collect())
     }
 
-    /// An owner's trainers with the places that they keep of `nodes` nodes, and the number of those.
-    /// A trainer gives up the nodes that are expected to leave first. It takes no others in exchange
-    /// unless it restarts anyway.
+    /// An owner's trainers with the places that they keep of `nodes` nodes, and the number of
+    /// those. A trainer gives up the nodes that are expected to leave first. It takes no others in
+    /// exchange unless it restarts anyway.
     fn draft(&self, owner: &Owner, nodes: u32, solver: &mut dp::Solver) -> (Part, u32) {
         let items: Vec<&Item> = owner
             .trainers

@@ -44,7 +44,7 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
     found
 }
 
-/// A candidate, and what is reported of it.
+/// A candidate with its reported sizes.
 #[derive(Debug, Clone)]
 pub(super) struct Reported<T> {
     pub(super) trainer: T,
@@ -52,11 +52,11 @@ pub(super) struct Reported<T> {
     pub(super) min: u32,
     /// Most nodes that it may have.
     pub(super) max: u32,
-    /// The sizes that it is said to have and to get, if that is said.
+    /// The reported sizes before and after, if they are reported.
     pub(super) sizes: Option<(u32, u32)>,
     /// Whether a departure hit it, so that it restarts anyway.
     pub(super) hit: bool,
-    /// How often it is said to take other nodes with a restart.
+    /// Number of entries that report its re-placement.
     pub(super) repooled: usize,
 }
 
@@ -79,7 +79,7 @@ impl<N: Clone> Slot<N> {
     }
 }
 
-/// What happens to the slots of a candidate: its sizes, and some slot that it loses and gains.
+/// Changes of the slots of a candidate: its sizes, and one slot each that it loses and gains.
 #[derive(Debug, Clone)]
 struct Moves<N> {
     before: u32,
@@ -88,7 +88,7 @@ struct Moves<N> {
     gained: Option<N>,
 }
 
-/// I5, I6, I9 and I12 to I14, in ordinals, reported by the names of candidates and slots.
+/// I5, I6, I9 and I12 to I14, in ordinals, reported with the names of candidates and slots.
 pub(super) fn sound<T: Clone, N: Clone>(
     reported: &[Reported<T>],
     slots: impl Iterator<Item = Slot<N>>,
@@ -146,7 +146,7 @@ impl<T: Clone> Reported<T> {
                 max: self.max,
             });
         }
-        // Who cannot stay as it is may always give up everything.
+        // A candidate with an impossible size may always give up all nodes.
         let gives_up = after == 0 && !self.is_size(before);
         if let Some(limit) = max_change.filter(|&limit| after.abs_diff(before) > limit)
             && !gives_up

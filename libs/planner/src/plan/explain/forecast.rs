@@ -1,4 +1,4 @@
-//! The numbers behind a plan by forecasts, in words.
+//! Explanations of a plan by forecasts, with its numbers.
 
 use lacuna_model::{
     Doubt, ForecastReport, HoleClass, HoleVerdict, More, NodeId, Offer, OrderSource, Plan,
@@ -62,7 +62,7 @@ pub(super) fn node(plan: &Plan, at: usize, id: &NodeId, verdict: &HoleVerdict) -
         return match (verdict, doubt) {
             (HoleVerdict::Unusable, _) | (_, None) => Some(text),
             (HoleVerdict::NotWorthIt | HoleVerdict::NoTaker, Some(doubt)) => Some(format!(
-                "hole {id}: nobody new takes it: {}",
+                "hole {id}: no other trainer takes it: {}",
                 of_doubt(doubt)
             )),
             (_, Some(doubt)) => Some(format!("{text}: {}", of_doubt(doubt))),
@@ -217,18 +217,18 @@ fn expected(report: &ForecastReport, class: &HoleClass) -> String {
 
 fn of_doubt(doubt: &Doubt) -> String {
     match doubt {
-        Doubt::StalePool => "the pool is old, so nobody grows".to_owned(),
-        Doubt::NoForecast => "no hole has a forecast, so nobody grows".to_owned(),
+        Doubt::StalePool => "the pool is stale, so no trainer grows".to_owned(),
+        Doubt::NoForecast => "no hole has a forecast, so no trainer grows".to_owned(),
         Doubt::BrokenOrder => {
-            "the order in which holes end does not fit these holes, so nobody grows".to_owned()
+            "the order in which holes end does not fit these holes, so no trainer grows".to_owned()
         }
         Doubt::BrokenForecasts { holes: count } => format!(
-            "the forecast of {} is missing or broken: who has such a hole keeps what it has",
+            "the forecast of {} is missing or broken: a trainer on such a hole keeps its nodes",
             holes(*count)
         ),
         Doubt::FellBack { why } => why.clone(),
         Doubt::Internal { what } => {
-            format!("a mistake of the planner, please report it: {what}, so nobody grows")
+            format!("a bug of the planner, please report it: {what}, so no trainer grows")
         }
     }
 }

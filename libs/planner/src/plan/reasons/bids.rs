@@ -47,8 +47,8 @@ impl Bids {
         }
     }
 
-    /// The bid of the trainer `at` for the best number of these places, in their order: at least one,
-    /// and enough to run. Nothing if it can take none.
+    /// The bid of the trainer `at` for the best number of these places, in their order: at least
+    /// one, and enough to run. Nothing if it can take none.
     fn bid(
         &self,
         weighed: &Weighed<'_>,
@@ -92,8 +92,8 @@ impl Bids {
     }
 }
 
-/// The best bid for refused holes, that of the largest gain or the least loss. It takes the holes at
-/// `places`, the last first, and further ones if the trainer needs more to run.
+/// The best bid for refused holes, that of the largest gain or the least loss. It takes the holes
+/// at `places`, the last first, and further ones if the trainer needs more to run.
 pub(super) fn best(weighed: &Weighed<'_>, bids: &Bids, places: &[usize]) -> Option<Offer> {
     let hysteresis = weighed.input.settings.hysteresis;
     let net = |offer: &Offer| offer.gain - hysteresis * offer.cost;

@@ -1,8 +1,8 @@
 //! The reasons of each hole and each trainer, in numbers.
 //!
 //! The numbers of single holes come from their forecasts: the expected stay within the horizon, and
-//! the probability of an end within a rescale cost. The numbers of node sets come from the scenarios
-//! of the decision.
+//! the probability of an end within a rescale cost. The numbers of node sets come from the
+//! scenarios of the decision.
 
 use std::collections::BTreeMap;
 

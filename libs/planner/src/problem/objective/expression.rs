@@ -1,4 +1,4 @@
-//! Small expressions that say what a size is worth.
+//! Expressions for the value of a size.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::ObjectiveError;
 use super::program::{Function, Step, Values, Variable, run};
 
-/// What a size is worth, as an expression of `n`.
+/// The value of a size, as an expression of `n`.
 ///
 /// - Names: `n` (nodes), `rate` (samples/s on n nodes), `rate1` (on one), `speedup`
 ///   (`rate / rate1`), `weight`, `priority`, `min_nodes`, `max_nodes`, and `samples_left` (work

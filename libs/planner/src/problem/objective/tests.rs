@@ -1,4 +1,4 @@
-//! Objectives whose worth was worked out by hand.
+//! Objectives with values worked out by hand.
 
 use lacuna_model::{Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
 use proptest::prelude::*;
@@ -111,7 +111,7 @@ fn expressions_mean_what_mathematics_says() {
 }
 
 #[test]
-fn an_expression_of_the_work_left_is_made_anew_in_steps() {
+fn an_expression_of_the_work_left_changes_in_steps() {
     let spec = spec("a");
     let objective: Objective = "rate / (1 + samples_left)".parse().unwrap();
     let table = ValueTable::new(&spec, &objective).unwrap();
@@ -163,7 +163,7 @@ fn nonsense_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_worth_that_makes_no_sense_names_trainer_size_and_value() {
+fn an_invalid_value_names_trainer_size_and_value() {
     let spec = spec("net-7");
     for (expression, error) in [
         (

@@ -1,6 +1,6 @@
 //! How urgent a deadline is.
 
-/// The worth of work that comes too late, beside 1 for work without a deadline.
+/// The value of late work, relative to 1 for work without a deadline.
 pub const LOST: f64 = 0.1;
 
 /// The most that any deadline counts.
@@ -13,7 +13,7 @@ pub const MOST_URGENT: f64 = 100.0;
 /// not run. The urgency is its inverse, `d / (d - l)`: 1 while there is time, and growing to
 /// [`MOST_URGENT`] as the last moment to start comes near. This is least laxity first (Mok
 /// 1983; Dertouzos and Mok, IEEE TSE 15(12), 1989) as a weight rather than an order. Work that
-/// cannot be done in time any more, even at its best rate, is worth [`LOST`], as after a step
+/// cannot be done in time any more, even at its best rate, has the value [`LOST`], as after a step
 /// of a time/utility function (Jensen, Locke and Tokuda, RTSS 1985), so that a lost deadline
 /// does not drag others after it.
 #[must_use]

@@ -1,4 +1,4 @@
-//! What each size of one trainer is worth.
+//! The value of each size of one trainer.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use lacuna_model::{Timestamp, TrainerId, TrainerSpec, Work};
 use super::program::Values;
 use super::{Expression, Objective, ObjectiveError, Service, urgency};
 
-/// How far a trainer has come, for objectives that look at it.
+/// The progress of a trainer, for objectives that depend on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct State {
     /// The present moment.
@@ -20,7 +20,7 @@ pub struct State {
     pub least_attained: f64,
 }
 
-/// What each size of one trainer is worth, objective units per second.
+/// The value of each size of one trainer, objective units per second.
 ///
 /// Where that depends on how far it has come, it changes in steps of 1 %: [`ValueTable::step`] says
 /// when, so that a table can be kept until then.
@@ -30,7 +30,7 @@ pub struct ValueTable {
     rule: Rule,
 }
 
-/// What the table is multiplied by, or made anew from.
+/// The rule by which the table changes.
 #[derive(Debug, Clone, PartialEq)]
 enum Rule {
     Fixed,
@@ -64,7 +64,7 @@ struct TrainerFacts {
 const GRID: f64 = 1.01;
 
 impl ValueTable {
-    /// The worth of a trainer's sizes under an objective.
+    /// The value table of a trainer under an objective.
     ///
     /// # Errors
     /// [`ObjectiveError`] if an expression gives what makes no sense at a size that the trainer
@@ -147,13 +147,13 @@ impl ValueTable {
         matches!(self.rule, Rule::Fixed)
     }
 
-    /// The worth of 0, 1, 2, ... nodes as long as nothing is known of how far the trainer is.
+    /// The values of 0, 1, 2, ... nodes before any progress is known.
     #[must_use]
     pub const fn initial(&self) -> &Arc<[f64]> {
         &self.table
     }
 
-    /// Where on its grid the worth is: as long as this is the same, so is the table.
+    /// The step of the table for a state: equal steps have equal tables.
     #[must_use]
     pub fn step(&self, state: &State) -> i32 {
         match &self.rule {
@@ -174,7 +174,7 @@ impl ValueTable {
         }
     }
 
-    /// The worth of 0, 1, 2, ... nodes at a step.
+    /// The values of 0, 1, 2, ... nodes at a step.
     ///
     /// # Errors
     /// [`ObjectiveError::Value`] if an expression gives what makes no sense.
@@ -200,8 +200,7 @@ fn on_grid(factor: f64) -> i32 {
 }
 
 impl TrainerFacts {
-    /// The values of an expression at every size that the trainer may have; 0 at others, which
-    /// nobody asks for.
+    /// The values of an expression at every possible size of the trainer; 0 at other sizes.
     fn table(
         &self,
         expression: &Expression,

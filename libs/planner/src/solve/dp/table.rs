@@ -34,18 +34,18 @@ pub(super) struct Step {
     pub(super) more: u32,
 }
 
-/// What the choices of all trainers of a problem depend on besides the trainer.
+/// The part of a problem on which the choices of all trainers depend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ProblemKey {
     pub(super) nodes: u32,
     pub(super) horizon_s: f64,
     pub(super) limit: Option<u32>,
-    /// Gain that the present size has beyond its own, so that ties go to it.
+    /// Bonus on the gain of the present size, so that ties go to it.
     pub(super) bonus: f64,
 }
 
-/// All that the choices of a trainer depend on. Rates are told apart by their place in memory,
-/// which the table keeps from being used again.
+/// The key of the choices of a trainer. The address of the rates identifies them; the table keeps
+/// them alive, so that no others get the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     value: usize,
@@ -104,7 +104,7 @@ impl Table {
         self.list.first().map_or(0, |c| c.n)
     }
 
-    /// The choice after so many steps of the hull.
+    /// The choice after `steps` steps of the hull.
     pub(super) fn after(&self, steps: u32) -> u32 {
         match steps.checked_sub(1) {
             Some(last) => self.hull[last as usize].to,
@@ -112,7 +112,7 @@ impl Table {
         }
     }
 
-    /// The node count after so many steps of the hull.
+    /// The node count after `steps` steps of the hull.
     pub(super) fn nodes_after(&self, steps: u32) -> u32 {
         match steps.checked_sub(1) {
             Some(last) => self.hull[last as usize].n,
