@@ -1,8 +1,8 @@
-//! Allocation problems as files, so that any solve can be saved, looked at, solved again and
-//! kept as a test case.
+//! Allocation problems as files: a solve can be saved, inspected, solved again and kept as a test
+//! case.
 //!
-//! A file is one JSON object with a kind and a version. Rates that trainers share stand once,
-//! in `curves`, and trainers name them by their place in that list:
+//! A file is one JSON object with a kind and a version. The list `curves` has each shared table of
+//! rates once, and trainers refer to it by place:
 //!
 //! ```json
 //! {"lacuna": "allocation-problem", "version": 1, "nodes": 3, "horizon_s": 120.0,
@@ -12,8 +12,8 @@
 //!  "answer": {"counts": [2], "objective": 1980.0}}
 //! ```
 //!
-//! `max_change`, the names, `note` and `answer` may be absent. Numbers are written in full, so
-//! that a problem read again is the same to the last bit.
+//! `max_change`, the names, `note` and `answer` may be absent. Numbers are written in full, so that
+//! a problem is the same to the last bit when it is read again.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ pub const KIND: &str = "allocation-problem";
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saved {
     /// The problem.
     pub problem: Problem,
-    /// A name for each trainer; empty texts where there is none.
+    /// A name for each trainer; empty without a name.
     pub names: Vec<String>,
-    /// Where it comes from, for people.
+    /// The origin of the problem, for people.
     pub note: Option<String>,
-    /// An answer that is known.
+    /// A known answer.
     pub answer: Option<Sizes>,
 }
 
@@ -53,25 +53,25 @@ impl Saved {
     }
 }
 
-/// Why a file is no problem.
+/// An error of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is no JSON of the right form.
+    /// The file is not JSON of the right form.
     #[error("the file is no allocation problem: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is of another kind.
+    /// The file has another kind.
     #[error("the file is of kind {found:?}, expected {KIND:?}")]
     Kind {
-        /// What it says it is.
+        /// The kind in the file.
         found: String,
     },
-    /// It is of a version that is not known here.
+    /// The file has an unknown version.
     #[error("the file is of version {found}, this program reads version {VERSION}")]
     Version {
-        /// Which it says it is.
+        /// The version in the file.
         found: u64,
     },
-    /// A value of the whole makes no sense.
+    /// A value of the problem is invalid.
     #[error("field {field}: expected {expected}, found {found}")]
     Field {
         /// Which value.
@@ -81,7 +81,7 @@ pub enum FileError {
         /// What it is.
         found: String,
     },
-    /// A value of one trainer makes no sense.
+    /// A value of one trainer is invalid.
     #[error("trainer {place}{}, field {field}: expected {expected}, found {found}", quoted(.name))]
     Trainer {
         /// Its place in the list, from 0.
@@ -151,7 +151,7 @@ struct RawAnswer {
 /// Writes a problem as the text of a file: one line for each curve and each trainer.
 ///
 /// # Errors
-/// What [`read`] would refuse, so that no file is written that cannot be read.
+/// The errors of [`read`], so that every written file can be read.
 pub fn write(saved: &Saved) -> Result<String, FileError> {
     check(saved)?;
     let problem = &saved.problem;
@@ -214,7 +214,7 @@ fn lines<T: Serialize>(items: impl Iterator<Item = T>) -> Result<String, FileErr
 /// Reads the text of a file.
 ///
 /// # Errors
-/// [`FileError`] for the first thing that does not fit.
+/// [`FileError`] for the first fault.
 pub fn read(text: &str) -> Result<Saved, FileError> {
     let head: Head = serde_json::from_str(text)?;
     if head.lacuna != KIND {
@@ -269,9 +269,8 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
     Ok(saved)
 }
 
-/// Whether a problem makes sense: bounds in order, a curve as long as the trainer may grow, numbers
-/// neither negative nor beyond all measure, and no more nodes held than there are (nodes that were
-/// lost are no longer `current`).
+/// Checks a problem: bounds in order, a curve up to the maximum of each trainer, numbers from 0 to
+/// 1e15, and no more held nodes than there are (lost nodes are no longer `current`).
 ///
 /// # Errors
 /// The first [`FileError`], with trainer and field.
@@ -314,7 +313,7 @@ pub fn check(saved: &Saved) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Field, what is expected, what was found.
+/// Checks one trainer; an error has the field, the expected and the found value.
 fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
     let bad = |field, expected: &str, found: String| Err((field, expected.to_owned(), found));
     if item.min == 0 {
@@ -344,7 +343,7 @@ fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
     Ok(())
 }
 
-/// The most that a number may be: sums of products of two stay finite.
+/// Largest number of a file, so that sums of products of two stay finite.
 const MOST: f64 = 1e15;
 
 fn sound(value: f64) -> bool {

@@ -1,5 +1,5 @@
-//! Seeded instances of the allocation problem for measurement: the pool is scarce, most of it
-//! is held, and the trainers differ.
+//! Seeded instances of the allocation problem for measurement: a scarce pool, mostly held by
+//! different trainers.
 //!
 //! A slack instance, on which every trainer gets its best size, says nothing about a solver.
 //! So here the trainers could use half as many nodes again as there are, at least; 95 % of the
@@ -15,7 +15,7 @@ use lacuna_model::ScalingCurve;
 
 use crate::{Item, Problem};
 
-/// What a trainer trains.
+/// A network that trainers train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     /// Measured throughput, samples/s.
@@ -26,7 +26,7 @@ pub struct Network {
     pub down_s: f64,
 }
 
-/// How large an instance is.
+/// The size of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
     /// Trainers.
@@ -50,7 +50,7 @@ pub const SIZES: [Size; 7] = [
 
 /// The forward-looking time of the published evaluation, seconds.
 const HORIZON_S: f64 = 120.0;
-/// What of the pool is held before the solve.
+/// Part of the pool that is held before the solve.
 const HELD: f64 = 0.95;
 /// No published trainer may grow further than this.
 const PUBLISHED_MAX: u32 = 64;

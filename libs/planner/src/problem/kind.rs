@@ -1,7 +1,7 @@
-//! What trainers of one kind have in common: bounds, rates and values as tables.
+//! Kinds of trainers: bounds, rates and values as tables.
 //!
-//! A replay has one kind for all trainers that are alike, a planner one for each trainer that it
-//! knows. Both ask it for the [`Candidate`] of a decision.
+//! A replay has one kind for all equal trainers, a planner one kind for each trainer. The kind
+//! makes the [`Candidate`] of a decision.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use super::allocation::Item;
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;
 
-/// A start has at least this part of the value of its size, so that it is better than none.
+/// Least value of a start, as a part of the value of its size, so that a start beats no start.
 const LEAST_VALUE_OF_A_START: f64 = 0.01;
 
-/// What a [`Kind`] is made with, beside the trainer's own description.
+/// The costs of changes of a [`Kind`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// Cost of growing and of shrinking, seconds at the rate before.
     pub rescale: RescaleCost,
-    /// What a start from no nodes stalls, seconds at the rate after.
+    /// Stall of a start from no nodes, seconds at the rate after.
     pub start_s: f64,
 }
 
 impl Costs {
-    /// What a trainer asks for itself.
+    /// The costs of a trainer's own description.
     #[must_use]
     pub fn of(spec: &TrainerSpec) -> Self {
         Self {
@@ -43,14 +43,14 @@ impl Costs {
     }
 }
 
-/// Trainers that are alike.
+/// A kind of equal trainers.
 #[derive(Debug, Clone)]
 pub struct Kind {
     min: u32,
     max: u32,
     /// Samples/s at 0..=max nodes.
     rate: Arc<[f64]>,
-    /// What is maximised, at 0..=max nodes.
+    /// Objective values at 0..=max nodes.
     table: ValueTable,
     values: Values,
     costs: Costs,
@@ -59,13 +59,13 @@ pub struct Kind {
     weight: f64,
 }
 
-/// What is maximised at 0..=max nodes, at one step of a [`ValueTable`].
+/// Objective values at 0..=max nodes, at one step of a [`ValueTable`].
 #[derive(Debug, Clone)]
 pub struct Values {
     step: i32,
-    /// Of a trainer that runs.
+    /// Values of a running trainer.
     running: Arc<[f64]>,
-    /// Of one that would start from nothing.
+    /// Values of a start from no nodes.
     starting: Arc<[f64]>,
 }
 
@@ -85,11 +85,11 @@ impl Values {
 }
 
 impl Kind {
-    /// Trainers like this one under an objective, for decisions that count gains over
-    /// `horizon_s` seconds where holes are not forecast.
+    /// The kind of a trainer under an objective. Decisions without forecasts count gains over
+    /// `horizon_s` seconds.
     ///
     /// # Errors
-    /// [`ObjectiveError`] if the objective makes no sense for the trainer.
+    /// [`ObjectiveError`] if the objective is invalid for the trainer.
     pub fn new(
         spec: &TrainerSpec,
         costs: Costs,
@@ -115,13 +115,13 @@ impl Kind {
         })
     }
 
-    /// Whether two kinds are one.
+    /// Whether two kinds are equal.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.trains_like(other) && self.weight == other.weight && self.table == other.table
     }
 
-    /// Whether two kinds do the same work on the same nodes, whatever its value.
+    /// Whether two kinds have equal rates, bounds and costs; values may differ.
     #[must_use]
     pub fn trains_like(&self, other: &Self) -> bool {
         self.min == other.min
@@ -130,7 +130,7 @@ impl Kind {
             && self.rate == other.rate
     }
 
-    /// Samples/s on this many nodes; on more than it can use, those of the most.
+    /// Samples/s on `nodes` nodes; beyond the maximum, those of the maximum.
     #[must_use]
     pub fn rate(&self, nodes: u32) -> f64 {
         let most = self.rate.last().copied().unwrap_or_default();
@@ -143,28 +143,28 @@ impl Kind {
         &self.rate
     }
 
-    /// Fewest nodes.
+    /// The fewest nodes of a running trainer.
     #[must_use]
     pub const fn min(&self) -> u32 {
         self.min
     }
 
-    /// What changes cost.
+    /// The costs of changes.
     #[must_use]
     pub const fn costs(&self) -> &Costs {
         &self.costs
     }
 
-    /// Whether what is maximised never changes.
+    /// Whether the values never change.
     #[must_use]
     pub const fn is_fixed(&self) -> bool {
         self.table.is_fixed()
     }
 
-    /// Brings a trainer's own values up to its state.
+    /// Updates a trainer's own values to its state.
     ///
     /// # Errors
-    /// [`ObjectiveError`] if an expression gives what makes no sense.
+    /// [`ObjectiveError`] if an expression gives an invalid value.
     pub fn update(&self, own: &mut Option<Values>, state: &State) -> Result<(), ObjectiveError> {
         let step = self.table.step(state);
         if own.as_ref().is_none_or(|own| own.step != step) {
@@ -173,8 +173,8 @@ impl Kind {
         Ok(())
     }
 
-    /// A trainer of this kind on `current` nodes as a candidate of a decision, with its own
-    /// values if it has any. `hit` says that a departure has hit it at this event.
+    /// The candidate for a trainer of this kind on `current` nodes, with its own values if it has
+    /// any. `hit` says whether a departure has hit it at this event.
     #[must_use]
     pub fn candidate(&self, current: u32, hit: bool, own: Option<&Values>) -> Candidate {
         let values = own.unwrap_or(&self.values);

@@ -1,8 +1,8 @@
-//! Ordinals that cannot be taken for each other, and lists with one entry for each.
+//! Typed ordinals, and lists with one entry for each.
 //!
-//! A hole, a slot and a place in the line are all small numbers. [`At`] says of what a number is
-//! the place, and [`Per`] in which list it is one. [`Per::get`] is the one way from one to the
-//! other: a number that is no place in its list is a mistake of this crate, never a value.
+//! Holes, slots and places are all small numbers. [`At`] has the kind of its ordinal, and [`Per`]
+//! is a list by ordinals of one kind. [`Per::get`] is the only access: an ordinal outside its list
+//! is a bug of this crate, and never yields a value.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,9 +10,9 @@ use std::ops::{Deref, DerefMut};
 
 use lacuna_model::Doubt;
 
-/// What ordinals are of.
+/// The kind of things that an ordinal counts.
 pub(crate) trait Kind: Copy + Ord + fmt::Debug {
-    /// In words.
+    /// The name in error texts.
     const NAME: &'static str;
 }
 
@@ -36,12 +36,12 @@ kinds! {
     Slot: "slot";
     /// A hole of a pool.
     Hole: "hole";
-    /// A hole of those that are lined up, in the order in which they came.
+    /// A hole of a list that is to be ordered.
     Listed: "listed hole";
-    /// A place in the order in which holes are expected to end.
-    Place: "place in the line";
-    /// A candidate that takes part in a decision by forecasts.
-    Participant: "trainer that takes part";
+    /// A place in the departure order.
+    Place: "place in the departure order";
+    /// A participant: a candidate that a decision by forecasts can change.
+    Participant: "participant";
 }
 
 /// The ordinal of a `K`.
@@ -70,13 +70,13 @@ impl<K: Kind, T, L: Deref<Target = [T]>> Per<K, L> {
     /// The entry of an ordinal.
     ///
     /// # Errors
-    /// [`Misplaced`] if the list has none, which only a bug can bring about.
+    /// [`Misplaced`] if the list has none, which is a bug.
     pub(crate) fn get(&self, at: At<K>) -> Result<&T, Misplaced> {
         let entry = self.0.get(at.0 as usize);
         entry.ok_or_else(|| self.misplaced(at))
     }
 
-    /// The same, to be changed.
+    /// The entry of an ordinal, mutable.
     ///
     /// # Errors
     /// As [`Per::get`].
@@ -105,7 +105,7 @@ impl<K: Kind, T, L: Deref<Target = [T]>> Per<K, L> {
     }
 }
 
-/// An ordinal that is no place in its list: a bug.
+/// An ordinal outside its list: a bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Misplaced {
     kind: &'static str,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ordinal_beyond_its_list_is_an_error_and_no_value() {
+    fn an_ordinal_beyond_its_list_is_an_error() {
         let mut list: Per<Hole, Vec<f64>> = Per::new(vec![1.0, 2.0]);
         *list.get_mut(At::new(1)).unwrap() = 3.0;
         assert_eq!(list.get(At::new(1)), Ok(&3.0));

@@ -1,15 +1,15 @@
-//! The baseline: an equal share for each, the rest first-come-first-served.
+//! The baseline: an equal share for each trainer, the rest first-come-first-served.
 
 use crate::{Item, Problem, Sizes};
 
 /// Gives each of J trainers `floor(nodes / J)` (none below its minimum, none above its
-/// maximum), then what is left in order of arrival, each up to its maximum.
+/// maximum), then the remaining nodes in order of arrival, each up to its maximum.
 #[must_use]
 pub fn solve(problem: &Problem) -> Sizes {
     shared(problem, |item, share| share >= item.min)
 }
 
-/// The same where `runs` says whether a trainer takes its share in the first round.
+/// The equal share, where `runs` decides whether a trainer takes its share in the first round.
 #[must_use]
 pub fn shared(problem: &Problem, runs: impl Fn(&Item, u32) -> bool) -> Sizes {
     let trainers = problem.trainers.len() as u32;
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_goes_to_the_first_comers() {
+    fn remaining_nodes_go_to_the_first_comers() {
         let sizes = solve(&problem(11, &[(1, 4), (1, 8), (1, 8)]));
         assert_eq!(sizes.counts, [4, 4, 3]);
         assert_eq!(sizes.objective, 110.0);

@@ -17,7 +17,7 @@ struct Open {
     at: u32,
     /// Node count.
     n: u32,
-    /// What choosing it loses against the trainer's best at the price.
+    /// Loss of the option against the trainer's best at the price.
     loss: f64,
 }
 
@@ -91,7 +91,7 @@ impl Core {
         }
     }
 
-    /// Leaves out what the bound rules out since the answer has become better.
+    /// Leaves out the options that the bound of a better answer rules out.
     fn tighten(&mut self, bar: f64) {
         let (mut kept, mut from) = (0, 0);
         for end in &mut self.ends {
@@ -168,7 +168,7 @@ impl Core {
         let trainers = options.trainers();
         let gap = greedy.gap();
         let bar = gap + options.tolerance();
-        // What an answer must stay under to be taken.
+        // Upper limit on the loss of an accepted answer.
         let under = if improved {
             bar
         } else {

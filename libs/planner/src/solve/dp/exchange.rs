@@ -1,5 +1,5 @@
-//! Better answers by exchange: the sizes of two trainers change at a time, as well as that can
-//! be done. The better the answer, the fewer options the bound leaves open for the program.
+//! Better answers by exchange: the best change of the sizes of two trainers at a time. A better
+//! answer leaves fewer options open for the program.
 //!
 //! With `d` the nodes that a trainer takes more and `D` the gain that this brings, the best pair
 //! has the largest `D1 + D2` with `d1 + d2` no more than the nodes that are left. For each `r`
@@ -14,11 +14,11 @@
 /// A trainer's change to another of its options.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Move {
-    /// How many nodes it takes more, or gives.
+    /// Number of further nodes; negative if it gives nodes.
     pub(super) more: i64,
-    /// What that brings.
+    /// Gain of the move.
     pub(super) gain: f64,
-    /// Whose change it is.
+    /// The trainer.
     pub(super) trainer: u32,
     /// The option that it leads to.
     pub(super) to: u32,
@@ -52,7 +52,7 @@ impl Two {
         }
     }
 
-    /// The best move of another than this trainer.
+    /// The best move of a trainer other than this one.
     fn partner(&self, trainer: u32) -> Move {
         if self.first.trainer == trainer {
             self.second
