@@ -74,7 +74,7 @@ pub enum Violation<T = TrainerId, N = NodeId> {
     Size {
         /// The trainer.
         trainer: T,
-        /// What it gets.
+        /// Its new size.
         nodes: u32,
         /// Its minimum.
         min: u32,
@@ -147,9 +147,9 @@ pub enum Violation<T = TrainerId, N = NodeId> {
     Limit {
         /// The trainer.
         trainer: T,
-        /// What it had.
+        /// Its size before.
         before: u32,
-        /// What it gets.
+        /// Its new size.
         after: u32,
         /// The largest change.
         limit: u32,

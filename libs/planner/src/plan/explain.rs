@@ -104,7 +104,7 @@ fn unsolved(solve: &Solve) -> bool {
     }
 }
 
-/// What a trainer's size does, in a relative clause.
+/// The change of a trainer's size, as a relative clause.
 fn movement(verdict: &TrainerVerdict) -> String {
     let (before, after) = (verdict.before, verdict.after);
     match after.cmp(&before) {
@@ -127,7 +127,7 @@ fn with_basis(plan: &Plan, v: &TrainerVerdict) -> String {
     }
 }
 
-/// What the owner of a trainer has, of what is its fair share.
+/// The owner's nodes and its fair share, as a clause.
 fn of_share(share: &OwnerShare) -> String {
     let who = match &share.owner {
         Some(owner) => format!("its owner {owner} has"),

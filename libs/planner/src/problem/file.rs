@@ -74,11 +74,11 @@ pub enum FileError {
     /// A value of the problem is invalid.
     #[error("field {field}: expected {expected}, found {found}")]
     Field {
-        /// Which value.
+        /// The field.
         field: String,
-        /// What it should be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value in the file.
         found: String,
     },
     /// A value of one trainer is invalid.
@@ -88,11 +88,11 @@ pub enum FileError {
         place: usize,
         /// Its name, or nothing.
         name: String,
-        /// Which value.
+        /// The field.
         field: &'static str,
-        /// What it should be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value in the file.
         found: String,
     },
 }

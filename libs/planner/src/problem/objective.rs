@@ -47,7 +47,7 @@ pub use service::{SERVICE_UNIT_S, Service};
 pub use urgency::{LOST, MOST_URGENT, urgency};
 pub use value_table::{State, ValueTable};
 
-/// What is maximised. As text: the name, or the expression itself.
+/// The objective, which is maximised. Its text is its name, or the expression itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Objective {
@@ -63,14 +63,14 @@ pub enum Objective {
     Deadline,
     /// As weighted, times how little its owner has got so far.
     LeastAttained,
-    /// What each trainer asks for, within its owner's max-min share of the nodes.
+    /// The own objective of each trainer, within its owner's max-min share of the nodes.
     #[default]
     Fair,
-    /// Anything that can be said of a size.
+    /// An expression of the size.
     Expression(Expression),
 }
 
-/// Why an objective is refused.
+/// An error of an objective.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectiveError {
@@ -79,21 +79,21 @@ pub enum ObjectiveError {
     Syntax {
         /// The expression.
         text: String,
-        /// Which character, from 1.
+        /// The character, from 1.
         at: usize,
-        /// What is wrong there and what was expected.
+        /// The fault, and the expected text.
         what: String,
     },
     /// The expression gives an invalid value.
     #[error("objective of trainer {trainer} at {nodes} nodes is {value}: expected {expected}")]
     Value {
-        /// Whose.
+        /// The trainer.
         trainer: TrainerId,
-        /// At how many nodes.
+        /// The number of nodes.
         nodes: u32,
-        /// What it gives.
+        /// The value.
         value: f64,
-        /// What would have been accepted.
+        /// The accepted values.
         expected: &'static str,
     },
     /// The expression asks for the work left of a trainer that has no amount of work.
@@ -102,15 +102,15 @@ pub enum ObjectiveError {
          expected an amount of work"
     )]
     NoWork {
-        /// Whose.
+        /// The trainer.
         trainer: TrainerId,
     },
     /// A file of expressions cannot be read.
     #[error("line {line}: {what}")]
     Line {
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong there and what was expected.
+        /// The fault, and the expected text.
         what: String,
     },
 }

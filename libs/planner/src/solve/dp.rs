@@ -39,7 +39,7 @@ mod table;
 
 use crate::{Problem, Sizes};
 
-/// What proved the answer optimal.
+/// The proof of an optimum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Proof {
     /// Each trainer has its best size, since nodes are not scarce.
@@ -113,7 +113,7 @@ impl Solver {
         problem.sizes(counts)
     }
 
-    /// What proved the last answer optimal.
+    /// The proof of the last answer.
     #[must_use]
     pub const fn proof(&self) -> Proof {
         self.proof

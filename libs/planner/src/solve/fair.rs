@@ -27,8 +27,8 @@
 //! **When an owner leaves nodes** that it can use (a change costs more than it brings), it is
 //! closed with its used nodes, and the shares are computed again, a few rounds at most.
 //!
-//! **Complexity.** Of J trainers of U owners: `O((J + U) N)` steps for a decision. With one owner
-//! nothing of it runs.
+//! **Complexity.** `O((J + U) N)` steps for a decision on J trainers of U owners. A single owner
+//! needs no shares.
 
 use crate::Item;
 
@@ -81,7 +81,7 @@ impl Claim {
         let stops = item.may_become(0, max_change);
         let old = self.usable.clone();
         let was = |n: Option<usize>| n.and_then(|n| old.get(n)) == Some(&true);
-        // How many of the counts n - high ..= n - low were usable.
+        // Number of usable counts among n - high ..= n - low.
         let mut within = 0_u32;
         for (n, usable) in self.usable.iter_mut().enumerate() {
             if low <= high {

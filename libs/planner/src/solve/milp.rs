@@ -168,7 +168,7 @@ struct Piece {
 /// An interval of sizes along which the gain is linear.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Segment {
-    /// How many nodes, l_s.
+    /// Number of nodes, l_s.
     length: u32,
     /// Gain per node, g_s.
     slope: f64,

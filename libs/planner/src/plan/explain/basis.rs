@@ -1,10 +1,10 @@
-//! How firmly a rate is known, in words.
+//! The basis of a rate as text.
 
 use lacuna_model::{Basis, MeasuredRate, Timestamp};
 
 use super::nodes;
 
-/// How a trainer's rate on `count` nodes is known, at `now`: a clause.
+/// The basis of a trainer's rate on `count` nodes at `now`, as a clause.
 #[must_use]
 pub fn known(basis: &Basis, count: u32, now: Timestamp) -> String {
     match basis {

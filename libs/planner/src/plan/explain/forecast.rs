@@ -7,8 +7,8 @@ use lacuna_model::{
 
 use super::{movement, nodes, of_node, units};
 
-/// How the plan looked ahead, what it doubts, and which holes it refuses. Lines, or nothing for
-/// a plan that was not made by forecasts.
+/// The look ahead, the doubts and the refused holes of a plan, as lines; empty for a plan without
+/// forecasts.
 pub(super) fn heading(plan: &Plan) -> String {
     let Some(report) = plan.report.forecast.as_deref() else {
         return String::new();
@@ -50,8 +50,8 @@ pub(super) fn heading(plan: &Plan) -> String {
     text
 }
 
-/// Why a hole fares as it does; nothing for a plan that was not made by forecasts. `at` is its
-/// place in the report.
+/// The reason of a hole's verdict; nothing for a plan without forecasts. `at` is its place in the
+/// report.
 pub(super) fn node(plan: &Plan, at: usize, id: &NodeId, verdict: &HoleVerdict) -> Option<String> {
     let report = plan.report.forecast.as_deref()?;
     let class = report.class_of.get(at).copied().flatten();
@@ -90,7 +90,7 @@ pub(super) fn node(plan: &Plan, at: usize, id: &NodeId, verdict: &HoleVerdict) -
     })
 }
 
-/// Why a trainer has these nodes, and why not more; nothing for a plan that was not made by
+/// The reasons of a trainer's nodes, and the reason against more; nothing for a plan without
 /// forecasts.
 pub(super) fn trainer(plan: &Plan, verdict: &TrainerVerdict) -> Option<String> {
     let report = plan.report.forecast.as_deref()?;
@@ -173,7 +173,7 @@ fn limit(report: &ForecastReport, reason: &TrainerReason) -> String {
     }
 }
 
-/// What an offer brings and costs, after "would".
+/// Gain and cost of an offer, after "would".
 fn pays(report: &ForecastReport, offer: &Offer) -> String {
     let gain = if offer.gain < 0.0 {
         format!("lose {}", units(-offer.gain))

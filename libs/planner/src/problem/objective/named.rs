@@ -62,7 +62,7 @@ impl NamedExpressions {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Number of objectives.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()

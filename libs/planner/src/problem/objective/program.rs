@@ -1,6 +1,6 @@
 //! An expression as steps of a small stack machine.
 
-/// What an expression may name.
+/// A variable of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variable {
     N,
@@ -29,7 +29,7 @@ impl Variable {
     ];
 }
 
-/// What the variables stand for.
+/// The values of the variables.
 pub(super) type Values = [f64; Variable::ALL.len()];
 
 /// A function or an operator, and how many values it takes.
@@ -72,7 +72,7 @@ impl Function {
         ("if", Self::If),
     ];
 
-    /// How many values it takes.
+    /// Number of arguments.
     pub(super) const fn takes(self) -> usize {
         match self {
             Self::Negate

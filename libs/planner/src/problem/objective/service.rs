@@ -1,4 +1,4 @@
-//! What each owner has got so far.
+//! The service that each owner has attained.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ impl Service {
         }
     }
 
-    /// What an owner has attained by now, seconds.
+    /// Attained service of an owner at `now`, seconds.
     #[must_use]
     pub fn attained(&self, owner: usize, now: Timestamp) -> f64 {
         self.attained

@@ -1,12 +1,12 @@
-//! How urgent a deadline is.
+//! The urgency of a deadline.
 
 /// The value of late work, relative to 1 for work without a deadline.
 pub const LOST: f64 = 0.1;
 
-/// The most that any deadline counts.
+/// The largest urgency.
 pub const MOST_URGENT: f64 = 100.0;
 
-/// How much work with a deadline counts beside work without one, which counts 1.
+/// The weight of work with a deadline, relative to 1 for work without one.
 ///
 /// With `l` seconds of work left at the trainer's best rate and `d` seconds left until its
 /// deadline, the relative laxity is `(d - l) / d`: the share of the time left in which it need

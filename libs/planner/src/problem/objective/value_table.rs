@@ -14,7 +14,7 @@ pub struct State {
     pub now: Timestamp,
     /// Work left, samples.
     pub samples_left: f64,
-    /// What its owner has attained ([`Service`]), seconds.
+    /// Attained service of its owner ([`Service`]), seconds.
     pub attained: f64,
     /// The least that any owner present has attained, seconds.
     pub least_attained: f64,
@@ -48,7 +48,7 @@ enum Rule {
     },
 }
 
-/// What an expression may name of a trainer.
+/// The facts of a trainer that an expression may name.
 #[derive(Debug, Clone, PartialEq)]
 struct TrainerFacts {
     /// Samples/s on 0, 1, 2, ... nodes.
@@ -123,7 +123,7 @@ impl ValueTable {
             }
             Work::UntilExit => 0.0,
         };
-        // What changes with the work left is tried at both ends; replays check every table.
+        // A table that depends on the work left is tried at both ends; replays check every table.
         let table = facts.table(expression, &spec.id, work)?;
         if !expression.is_dynamic() {
             let rule = Rule::Fixed;

@@ -37,7 +37,7 @@ impl PartialOrd for Head {
 /// An answer with the bound that judges it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Greedy {
-    /// How many steps of its hull each trainer takes.
+    /// Number of hull steps that each trainer takes.
     taken: Vec<u32>,
     heads: BinaryHeap<Head>,
     tails: BinaryHeap<Reverse<Head>>,
@@ -227,7 +227,7 @@ impl Greedy {
         self.reduced[j]
     }
 
-    /// How many steps of its hull trainer `j` takes; there the reduced gain is largest.
+    /// Number of hull steps that trainer `j` takes; there the reduced gain is largest.
     pub(super) fn taken(&self, j: usize) -> u32 {
         self.taken[j]
     }
@@ -277,7 +277,7 @@ impl Greedy {
             .sum()
     }
 
-    /// How far the answer may be from the optimum.
+    /// Largest distance of the answer from the optimum.
     pub(super) fn gap(&self) -> f64 {
         (self.bound - self.value).max(0.0)
     }

@@ -98,7 +98,7 @@ impl Options {
         self.rows.get(j).map(|&row| self.tables.at(row))
     }
 
-    /// How many trainers there are.
+    /// Number of trainers.
     pub(super) fn trainers(&self) -> usize {
         self.rows.len()
     }

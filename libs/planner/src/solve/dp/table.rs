@@ -30,7 +30,7 @@ pub(super) struct Step {
     pub(super) to: u32,
     /// Node count that it leads to.
     pub(super) n: u32,
-    /// How many nodes it adds.
+    /// Number of added nodes.
     pub(super) more: u32,
 }
 
