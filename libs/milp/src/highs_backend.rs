@@ -1,36 +1,31 @@
 //! HiGHS behind the neutral model.
 //!
-//! Facts that shape this file: an instance is bound to its thread, and destroying one resets
-//! a scheduler that all instances share (HiGHS pull request 3141), so a process has at most
-//! one instance at a time. HiGHS stops at a relative gap of 1e-4 unless told otherwise, and
-//! takes half of the machine's threads. The binding panics on statuses that it does not know.
-//! Limits on iterations hold for linear programs; those within a tree take what they take.
+//! Facts that shape this file: a process has one instance at a time (`instance`). By default HiGHS
+//! stops at a relative gap of 1e-4 and takes half of the machine's threads. The binding panics on
+//! unknown statuses. Limits on iterations hold for linear programs, but not for those within a
+//! tree.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 use highs::{HighsModelStatus as Status, RowProblem};
 
-use crate::linear::is_open_here;
+use crate::instance::{is_open_here, lock};
+use crate::options::Set;
 use crate::{Heuristics, Kind, Model, Options, Outcome, Sense, Solution};
 
-/// One instance at a time in the whole process.
-pub(crate) static ONE_INSTANCE: Mutex<()> = Mutex::new(());
-
-/// How far an answer may break a bound before it is refused, relative to the larger of 1 and
-/// the bound (HiGHS itself works to 1e-6).
+/// Largest violation of a bound by an accepted answer, relative to the larger of 1 and the bound
+/// (HiGHS itself works to 1e-6).
 const TOLERANCE: f64 = 1e-5;
 
-/// Solves a model. Ends by the work that it may do, or by the time limit (plus a little) in an
-/// emergency, and waits for another solve of this process to end first. Never panics, and never
-/// throws an answer away that was found before a limit was reached. Fails while a
-/// [`crate::Linear`] of this thread is open.
+/// Solves a model. It first waits for another solve of this process to end. The solve ends by its
+/// limits of work, or shortly after the time limit in an emergency. It never panics, and keeps
+/// every answer found before a limit. It fails while a [`crate::Linear`] of this thread is open.
 #[must_use]
 pub fn solve(model: &Model, options: &Options) -> Solution {
     if is_open_here() {
-        return Solution::failed("a linear programme of this thread is open");
+        return Solution::failed("a linear program of this thread is open");
     }
-    let _alone = ONE_INSTANCE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = lock();
     catch_unwind(AssertUnwindSafe(|| run(model, options)))
         .unwrap_or_else(|_| Solution::failed("the solver's binding panicked"))
 }
@@ -49,7 +44,7 @@ fn run(model: &Model, options: &Options) -> Solution {
         return Solution::failed(refused);
     }
     if let Some(warm) = &options.warm {
-        // A start that does not fit costs time only.
+        // A bad start costs time only.
         let _ = highs.try_set_solution(Some(warm), None, None, None);
     }
     match highs.try_solve() {
@@ -85,46 +80,6 @@ fn problem(model: &Model) -> RowProblem {
     problem
 }
 
-/// Options of one solve. A value that HiGHS refuses fails the solve by the option's name: a bound
-/// that does not hold is none.
-pub(crate) struct Set<'a> {
-    highs: &'a mut highs::Model,
-    refused: Option<&'static str>,
-}
-
-impl<'a> Set<'a> {
-    /// What all solves have: silence, one thread and one seed. So the same model has the same
-    /// answer, whatever else the machine does.
-    pub(crate) fn new(highs: &'a mut highs::Model) -> Self {
-        let set = Self {
-            highs,
-            refused: None,
-        };
-        set.to("output_flag", false)
-            .to("threads", 1_i32)
-            .to("parallel", "off")
-            .to("random_seed", 0_i32)
-    }
-
-    pub(crate) fn to(mut self, name: &'static str, value: impl highs::HighsOptionValue) -> Self {
-        if self.highs.try_set_option(name, value).is_err() {
-            self.refused.get_or_insert(name);
-        }
-        self
-    }
-
-    /// A limit on a count; HiGHS takes its largest number for none.
-    pub(crate) fn limit(self, name: &'static str, most: u32) -> Self {
-        self.to(name, i32::try_from(most).unwrap_or(i32::MAX))
-    }
-
-    /// Names the first option that was refused.
-    pub(crate) fn done(self) -> Result<(), String> {
-        let refused = |name: &str| format!("the solver refused the option {name}");
-        self.refused.map_or(Ok(()), |name| Err(refused(name)))
-    }
-}
-
 fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), String> {
     let mut set = Set::new(highs)
         .limit("mip_max_nodes", options.tree_nodes)
@@ -148,7 +103,7 @@ fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), String
     set.done()
 }
 
-/// A model without columns: HiGHS calls it empty, and its rows may still not hold.
+/// The solution of a model without columns. HiGHS calls it empty, yet its rows may be infeasible.
 fn trivial(model: &Model) -> Solution {
     if model.check(&[], TOLERANCE).is_err() {
         return Solution::without_values(Outcome::Infeasible);
@@ -178,7 +133,7 @@ fn read(model: &Model, options: &Options, solved: &highs::SolvedModel) -> Soluti
         | Status::ObjectiveBound
         | Status::ObjectiveTarget
         | Status::Unknown => true,
-        // The statuses that remain are failures, and so is any that is added later.
+        // The remaining statuses are failures, and so is any later one.
         other => return Solution::failed(format!("the solver ended as {other:?}")),
     };
     // 2 is HiGHS' "feasible"; without an incumbent it is 0 or 1.

@@ -1,14 +1,16 @@
-//! A solver-neutral mixed-integer programme, solved by HiGHS.
+//! A solver-neutral mixed-integer program, solved by HiGHS.
 //!
-//! The only crate that knows HiGHS. A [`Model`] is plain data; [`solve`] hands it to the
-//! solver, bounded by work, and maps every way in which the solver can end to an
-//! [`Outcome`]. Solves have one thread and one seed: the same model has the same answer, unless
-//! the emergency stop by the clock ends a solve, which the answer then says. A [`Linear`] grows by
-//! columns between solves and gives the prices of its rows, which column generation asks for.
+//! This crate alone knows HiGHS. A [`Model`] is plain data. [`solve`] gives it to the solver,
+//! bounded by work, and maps every end of the solver to an [`Outcome`]. Solves have one thread and
+//! one seed, so the same model has the same answer. The emergency stop by the clock is the
+//! exception, and the answer reports it. A [`Linear`] grows by columns between solves and returns
+//! the prices of its rows, for column generation.
 
 mod highs_backend;
+mod instance;
 mod linear;
 mod model;
+mod options;
 mod solution;
 
 pub use highs_backend::solve;

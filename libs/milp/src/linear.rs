@@ -1,52 +1,28 @@
-//! A linear programme that grows column by column and keeps its basis between solves.
+//! A linear program that grows column by column and keeps its basis between solves.
 //!
-//! Column generation solves the same rows again and again with a few columns more. HiGHS keeps
-//! the basis of the last solve when a column is added, so the next solve starts where the last
-//! ended. Facts that shape this file are those of the mixed-integer back end: one instance in
-//! the process at a time, bound to its thread, and a binding that panics.
+//! Column generation solves the same rows again and again with a few more columns. HiGHS keeps the
+//! basis of the last solve when a column is added, so the next solve starts from it. The facts of
+//! the mixed-integer back end hold here too: one instance in the process at a time, bound to its
+//! thread, and a binding that panics.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use highs::{ColProblem, HighsModelStatus as Status};
 
-use crate::highs_backend::{ONE_INSTANCE, Set};
+use crate::instance::{Alone, is_open_here};
+use crate::options::Set;
 use crate::{Outcome, Sense};
 
-thread_local! {
-    /// Whether a programme of this thread is open.
-    static OPEN: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether a programme of this thread is open: to wait for the instance would be for ever.
-pub(crate) fn is_open_here() -> bool {
-    OPEN.get()
-}
-
-/// A linear programme over fixed rows, to which columns are added between solves. While it
-/// lives no other solve of this process goes on: those of other threads wait, those of its own
-/// thread fail at once.
+/// A linear program over fixed rows, to which columns are added between solves. While it lives,
+/// other threads of the process wait with their solves, and solves of its own thread fail at once.
 #[derive(Debug)]
 pub struct Linear {
-    /// Nothing after a failure: what the solver holds then is not to be trusted.
+    /// Nothing after a failure, since the state of the solver is unreliable then.
     state: Option<State>,
     columns: usize,
-    /// Nothing if a programme of the same thread was open already.
+    /// Nothing if another program of the same thread was already open.
     _alone: Option<Alone>,
-}
-
-/// The right to the one instance, for as long as a programme is open.
-#[derive(Debug)]
-struct Alone {
-    _guard: MutexGuard<'static, ()>,
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        OPEN.set(false);
-    }
 }
 
 #[derive(Debug)]
@@ -58,14 +34,14 @@ struct State {
 /// An answer to a [`Linear`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vertex {
-    /// How the solve ended: `Optimal` comes with all fields filled, anything else with none.
+    /// How the solve ended. `Optimal` fills all fields, any other outcome none.
     pub outcome: Outcome,
     /// Objective of `values`; not a number without values.
     pub objective: f64,
     /// A value for each column, in the order in which they were added.
     pub values: Vec<f64>,
-    /// For each row how much the objective rises for each unit by which its bound does: at
-    /// least 0 for an upper bound when maximising.
+    /// For each row the rise of the objective per unit of its bound: at least 0 for an upper bound
+    /// when maximising.
     pub duals: Vec<f64>,
     /// Iterations of the simplex method in this solve.
     pub iterations: u64,
@@ -93,8 +69,8 @@ impl Vertex {
 }
 
 impl Linear {
-    /// A programme with these rows (`lower..=upper`, infinite bounds allowed) and no columns.
-    /// Waits for another solve of this process to end first.
+    /// A program with these rows (`lower..=upper`, infinite bounds allowed) and no columns. It
+    /// first waits for another solve of this process to end.
     #[must_use]
     pub fn new(sense: Sense, rows: &[(f64, f64)]) -> Self {
         if is_open_here() {
@@ -104,10 +80,7 @@ impl Linear {
                 _alone: None,
             };
         }
-        let alone = Alone {
-            _guard: ONE_INSTANCE.lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        OPEN.set(true);
+        let alone = Alone::open();
         let state = catch_unwind(|| {
             let mut problem = ColProblem::new();
             let rows = rows
@@ -115,7 +88,7 @@ impl Linear {
                 .map(|&(lower, upper)| problem.add_row(lower..=upper))
                 .collect();
             let mut highs = problem.try_optimise(direction(sense)).ok()?;
-            // The rows are few and a basis is at hand: presolve would cost more than it saves.
+            // The rows are few and a basis is known: presolve would cost more than it saves.
             let set = Set::new(&mut highs).to("presolve", "off");
             set.to("solver", "simplex").done().ok()?;
             Some(State { highs, rows })
@@ -127,10 +100,9 @@ impl Linear {
         }
     }
 
-    /// Adds a column from 0 upwards with its objective coefficient and what it takes of each
-    /// row, by the place of the row. False if the solver refused it, as it does what is not
-    /// finite, a row that does not exist or one that comes twice; then the programme stays as
-    /// it was.
+    /// Adds a column from 0 upwards with its objective coefficient and its coefficients by place of
+    /// the row. False if the solver refused it: a number that is not finite, an unknown row or a
+    /// row that comes twice. A refused column leaves the program unchanged.
     pub fn add(&mut self, cost: f64, terms: &[(u32, f64)]) -> bool {
         let Some(state) = &mut self.state else {
             return false;
@@ -161,23 +133,24 @@ impl Linear {
         }
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     #[must_use]
     pub const fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Solves it, from the last basis if there is one, in so many iterations of the simplex method
-    /// at most; `time_limit` is the emergency stop. Without the optimum there are no values, and a
-    /// further solve goes on from there. Never panics; after a failure every further solve fails.
+    /// Solves it from the last basis, in at most `iterations` iterations of the simplex method.
+    /// `time_limit` is the emergency stop. Without the optimum there are no values, and a further
+    /// solve continues from the same basis. It never panics; after a failure every further solve
+    /// fails.
     #[must_use]
     pub fn solve(&mut self, iterations: u32, time_limit: Duration) -> Vertex {
         let Some(State { mut highs, rows }) = self.state.take() else {
-            return Vertex::failed("the solver failed before, or another programme is open");
+            return Vertex::failed("the solver failed before, or another program is open");
         };
         let columns = self.columns;
         let solved = catch_unwind(AssertUnwindSafe(|| {
-            // HiGHS begins each solve at its clock's zero, and at its count's.
+            // The clock and the count of HiGHS begin at zero with each solve.
             Set::new(&mut highs)
                 .limit("simplex_iteration_limit", iterations)
                 .to("time_limit", time_limit.as_secs_f64())

@@ -1,4 +1,4 @@
-//! The programme as plain data.
+//! The program as plain data.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub enum Sense {
 /// Which values a column may take between its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// Any.
+    /// Any number.
     Continuous,
     /// Whole numbers.
     Integer,
@@ -27,7 +27,7 @@ pub enum Kind {
 pub struct ColumnId(pub(crate) u32);
 
 impl ColumnId {
-    /// Its place in [`crate::Solution::values`].
+    /// The place of the column in [`crate::Solution::values`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -57,31 +57,31 @@ pub struct Model {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What the solver does besides branch and bound to find answers.
+/// Heuristics of the solver besides branch and bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Heuristics {
-    /// What it does by default: searches of parts of the model, which take time.
+    /// The default ones: searches of parts of the model, which take time.
     #[default]
     Usual,
-    /// Nothing dear: no such searches, no restarts, no search for symmetry. For models with a good
-    /// start and a bound at hand.
+    /// No expensive ones: no such searches, no restarts, no search for symmetry. For models with a
+    /// good start and a known bound.
     None,
 }
 
-/// How a solve is bounded: by work, so that its answer does not depend on the machine.
+/// Limits of a solve, by work, so that its answer does not depend on the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Most nodes of branch and bound; `u32::MAX` for as many as it takes.
+    /// Most nodes of branch and bound; `u32::MAX` for no limit.
     pub tree_nodes: u32,
-    /// Most iterations of the simplex method, if no column must be whole.
+    /// Most iterations of the simplex method, if no column is an integer.
     pub iterations: u32,
     /// Emergency stop by the wall clock.
     pub time_limit: Duration,
     /// Relative gap between bound and objective that counts as optimal; 0 asks for proof.
     pub gap: f64,
-    /// What is done besides branch and bound.
+    /// Heuristics besides branch and bound.
     pub heuristics: Heuristics,
-    /// A value for each column to start from; feasible or not.
+    /// A value for each column to start from, feasible or not.
     pub warm: Option<Vec<f64>>,
 }
 
@@ -98,21 +98,21 @@ impl Default for Options {
     }
 }
 
-/// What values break of a model.
+/// A violation of a model by values.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Violation {
-    /// There are more or fewer values than columns.
+    /// The number of values differs from the number of columns.
     #[error("{values} values for {columns} columns")]
     Length {
-        /// How many values.
+        /// Number of values.
         values: usize,
-        /// How many columns.
+        /// Number of columns.
         columns: usize,
     },
-    /// A column is out of its bounds or not whole.
+    /// A column is out of its bounds, or not a whole number.
     #[error("column {column} is {value}, outside {lower}..={upper} or not whole")]
     Column {
-        /// Which.
+        /// Place of the column.
         column: usize,
         /// Its value.
         value: f64,
@@ -124,7 +124,7 @@ pub enum Violation {
     /// A row is out of its bounds.
     #[error("row {row} is {value}, outside {lower}..={upper}")]
     Row {
-        /// Which.
+        /// Place of the row.
         row: usize,
         /// Its value.
         value: f64,
@@ -178,13 +178,13 @@ impl Model {
         });
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// How many columns must be whole.
+    /// Number of integer columns.
     #[must_use]
     pub fn integers(&self) -> usize {
         let whole = |column: &&Column| column.kind == Kind::Integer;

@@ -1,25 +1,25 @@
-//! What came of a solve.
+//! Solutions of a model.
 
 /// How a solve ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// Proven optimal within the gap that was asked for.
+    /// Proven optimal within the requested gap.
     Optimal,
-    /// A limit was reached first; the best answer found is there, and at most this far from
-    /// the optimum, relative to its objective (infinite if nothing is known).
+    /// A limit was reached first. The best answer is at most this gap from the optimum, relative to
+    /// its objective (infinite without a bound).
     Feasible {
         /// Relative gap.
         gap: f64,
     },
     /// A limit was reached before any answer was found.
     NoIncumbent,
-    /// There is no answer.
+    /// The model has no answer.
     Infeasible,
     /// The objective has no limit: the model is wrong.
     Unbounded,
     /// The solver failed, or its answer breaks the model.
     Failed {
-        /// In words.
+        /// The reason.
         reason: String,
     },
 }
@@ -31,16 +31,16 @@ pub struct Solution {
     pub outcome: Outcome,
     /// Objective of `values`; not a number without values.
     pub objective: f64,
-    /// Proven bound on the objective (infinite if nothing is known).
+    /// Proven bound on the objective (not a number, or infinite, without one).
     pub bound: f64,
-    /// A value for each column, whole ones rounded; empty without an answer.
+    /// A value for each column, integers rounded; empty without an answer.
     pub values: Vec<f64>,
-    /// Whether the emergency stop ended it: the same model may have another answer the next time.
+    /// Whether the emergency stop ended the solve, so that another solve may have another answer.
     pub stopped_by_clock: bool,
 }
 
 impl Solution {
-    /// An end without values.
+    /// A solution without values.
     pub(crate) const fn without_values(outcome: Outcome) -> Self {
         Self {
             outcome,

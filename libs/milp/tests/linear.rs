@@ -1,4 +1,4 @@
-//! The linear programme that grows: its answers, its prices, and what goes wrong.
+//! The growing linear program: its answers, its prices and its failures.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MANY: u32 = 10_000;
 const NO_BOUND: f64 = f64::INFINITY;
 
 #[test]
-fn prices_are_what_a_further_unit_of_a_row_brings() {
+fn prices_are_the_gain_of_a_further_unit_of_a_row() {
     // Two goods from wood and hours: the classical example, optimum 2 and 6.
     let mut linear = Linear::new(
         Sense::Maximise,
@@ -36,7 +36,7 @@ fn prices_are_what_a_further_unit_of_a_row_brings() {
 }
 
 #[test]
-fn a_column_that_comes_later_is_used_and_the_basis_is_kept() {
+fn a_later_column_is_used_and_the_basis_is_kept() {
     let rows: Vec<(f64, f64)> = (0..20).map(|_| (-NO_BOUND, 10.0)).collect();
     let mut linear = Linear::new(Sense::Maximise, &rows);
     for row in 0..20 {
@@ -49,7 +49,7 @@ fn a_column_that_comes_later_is_used_and_the_basis_is_kept() {
     assert!((after.objective - 220.0).abs() < 1e-9);
     assert!((after.values[20] - 10.0).abs() < 1e-9);
     assert!((after.duals[7] - 3.0).abs() < 1e-9);
-    // From nothing it took a step a row; from the last basis it takes but one or two.
+    // From the last basis it takes one or two steps instead of one a row.
     let again = linear.solve(MANY, LONG);
     assert_eq!(again.objective, after.objective);
     assert!(after.iterations < 5, "{after:?}");
@@ -65,7 +65,7 @@ fn a_solve_ends_by_its_iterations_and_the_next_goes_on_from_there() {
     let short = linear.solve(3, LONG);
     assert_eq!(short.outcome, Outcome::NoIncumbent);
     assert!(!short.stopped_by_clock && short.values.is_empty());
-    // What was done is not lost, and counts begin anew.
+    // The work done is kept, and counts begin again.
     let rest = linear.solve(MANY, LONG);
     assert_eq!(rest.outcome, Outcome::Optimal);
     drop(linear);
@@ -79,7 +79,7 @@ fn a_solve_ends_by_its_iterations_and_the_next_goes_on_from_there() {
 }
 
 #[test]
-fn a_stop_by_the_clock_is_told() {
+fn a_stop_by_the_clock_is_reported() {
     let mut linear = Linear::new(Sense::Maximise, &[(-NO_BOUND, 1.0)]);
     assert!(linear.add(1.0, &[(0, 1.0)]));
     let none = linear.solve(MANY, Duration::ZERO);
@@ -89,7 +89,7 @@ fn a_stop_by_the_clock_is_told() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_and_every_end_has_its_name() {
+fn unsound_columns_are_refused_and_every_outcome_has_its_name() {
     let mut linear = Linear::new(Sense::Maximise, &[(-NO_BOUND, 1.0)]);
     assert!(!linear.add(f64::NAN, &[(0, 1.0)]));
     assert!(!linear.add(1.0, &[(1, 1.0)]), "no such row");
@@ -109,7 +109,7 @@ fn what_is_wrong_is_refused_and_every_end_has_its_name() {
 }
 
 #[test]
-fn a_second_programme_on_the_same_thread_fails_instead_of_waiting_for_itself() {
+fn a_second_program_on_the_same_thread_fails_at_once() {
     let open = Linear::new(Sense::Maximise, &[(-NO_BOUND, 1.0)]);
     let mut second = Linear::new(Sense::Maximise, &[(-NO_BOUND, 1.0)]);
     assert!(!second.add(1.0, &[(0, 1.0)]));
@@ -128,7 +128,7 @@ proptest! {
         cases: 60, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default()
     })]
 
-    /// Growing and solving between comes to what solving all at once does, and the prices
+    /// Growing between solves agrees with one solve of all columns, and the prices
     /// pay for the rows exactly (strong duality).
     #[test]
     fn growing_agrees_with_solving_at_once(

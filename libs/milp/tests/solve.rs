@@ -38,7 +38,7 @@ fn a_small_knapsack_is_solved_to_proof() {
 }
 
 #[test]
-fn a_linear_programme_and_the_other_sense_work() {
+fn a_linear_program_is_minimised() {
     let mut model = Model::new(Sense::Minimise);
     let x = model.column(Kind::Continuous, 0.0, f64::INFINITY, 1.0);
     let y = model.column(Kind::Continuous, 0.0, f64::INFINITY, 3.0);
@@ -50,7 +50,7 @@ fn a_linear_programme_and_the_other_sense_work() {
 }
 
 #[test]
-fn every_end_without_an_answer_has_its_name() {
+fn every_outcome_without_an_answer_has_its_name() {
     let mut infeasible = Model::new(Sense::Maximise);
     let x = infeasible.binary(1.0);
     infeasible.row(2.0, 3.0, [(x, 1.0)]);
@@ -73,7 +73,7 @@ fn every_end_without_an_answer_has_its_name() {
 }
 
 #[test]
-fn no_time_is_no_incumbent_and_a_warm_start_is_not_thrown_away() {
+fn no_time_is_no_incumbent_and_a_warm_start_is_kept() {
     let model = hard();
     let none = Options {
         time_limit: Duration::ZERO,
@@ -147,8 +147,8 @@ fn a_solve_ends_by_its_nodes_and_the_same_on_a_busy_machine() {
 }
 
 #[test]
-fn a_linear_programme_ends_by_its_iterations() {
-    // Dense rows, of which presolve takes none away.
+fn a_linear_program_ends_by_its_iterations() {
+    // Dense rows, none of which presolve removes.
     let mut model = Model::new(Sense::Maximise);
     let ids: Vec<ColumnId> = (0..30)
         .map(|j| model.column(Kind::Continuous, 0.0, f64::INFINITY, f64::from(20 + j % 7)))
@@ -173,7 +173,7 @@ fn a_linear_programme_ends_by_its_iterations() {
 }
 
 #[test]
-fn the_gap_that_was_asked_for_is_enough() {
+fn a_solve_ends_at_the_requested_gap() {
     let solution = solve(
         &hard(),
         &Options {

@@ -1,5 +1,5 @@
 //! How long the allocation problem takes: dynamic programming against the mixed-integer
-//! programme, on scarce instances of networks like the paper's.
+//! program, on scarce instances of networks like the paper's.
 
 use std::hint::black_box;
 
@@ -9,11 +9,11 @@ use lacuna_model::{
     RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_planner::check::{Context, check};
-use lacuna_planner::choose::{Slot, assign};
-use lacuna_planner::counts::{self, MilpOptions};
+use lacuna_planner::choose::assign;
 use lacuna_planner::dp::Memory;
 use lacuna_planner::instance::{SIZES, Size, networks, scarce};
-use lacuna_planner::{Planner, Problem, Settings, dp};
+use lacuna_planner::milp::{self, MilpOptions};
+use lacuna_planner::{Planner, Problem, Settings, Slot, dp};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -23,7 +23,7 @@ fn problems(size: Size) -> Vec<Problem> {
     (0..16).map(|seed| scarce(size, &networks, seed)).collect()
 }
 
-/// The exact dynamic programme on every size, each solve as if it were the first; the plain one
+/// The exact dynamic program on every size, each solve as if it were the first; the plain one
 /// and HiGHS over counts where they do not take minutes. `lacuna-lab bench solve` compares all
 /// solvers on one instance of each size.
 fn solve(c: &mut Criterion) {
@@ -57,7 +57,7 @@ fn solve(c: &mut Criterion) {
                 group.bench_function(name, |b| {
                     b.iter(|| {
                         next.next()
-                            .map(|problem| counts::solve(black_box(problem), &options))
+                            .map(|problem| milp::solve(black_box(problem), &options))
                     });
                 });
             }
@@ -96,7 +96,7 @@ fn sequence(size: Size, steps: usize) -> Vec<Problem> {
     all
 }
 
-/// What it is worth that the dynamic programme works only on what changed.
+/// What it is worth that the dynamic program works only on what changed.
 fn memory(c: &mut Criterion) {
     for size in SIZES {
         let problems = sequence(size, 200);

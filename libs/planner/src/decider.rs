@@ -1,182 +1,52 @@
-//! The one choice of policy: from a situation to which trainer gets which slot.
+//! The one choice of policy: from a situation to the owner of each slot.
 //!
-//! The planner service and the replay ask the same [`Decider`]. It works on ordinals: candidates
-//! are trainers by their place in a list, slots are usable nodes of the pool. [`crate::Planner`]
-//! and `Roster` bring domain names in and out; the replay numbers nodes and trainers anyway. What
-//! else differs between the two lies outside too: oracle lookahead and the published quirks
-//! (`sim::published`).
+//! The planner service and the replay call the same [`Decider`]. It works on ordinals: a candidate
+//! is a place in the list of trainers, a slot is a usable node of the pool. [`crate::Planner`]
+//! translates names; the replay has numbers anyway. Two further differences lie outside: oracle
+//! lookahead and the published quirks (`sim::published`).
 //!
 //! | policy | sizes and nodes |
 //! |---|---|
 //! | [`Policy::Auto`] | as [`Policy::Forecast`] while the pool tells which holes end together, else as [`Policy::Dp`] |
-//! | [`Policy::Forecast`] | nodes and sizes at once by forecasts: consecutive segments ([`crate::joint`]) |
-//! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::patterns`]) |
+//! | [`Policy::Forecast`] | nodes and sizes at once by forecasts: consecutive blocks ([`crate::placement::blocks`]) |
+//! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
-//! With [`Situation::users`] of whom several have candidates, nodes are first shared out fairly
-//! over them ([`fair`]), and the policy decides within the share of each.
+//! If [`Situation::users`] names several users with candidates, [`fair`] shares the nodes out over
+//! them. The policy then decides within the share of each user.
 //!
-//! **The same situation gives the same decision**, whatever was decided before, on every machine.
-//! Nothing is remembered from decision to decision, so a restarted planner and a replay decide
-//! alike. The shadow price of a node-second comes from a first decision for the same situation.
-//! Random choices are seeded by since when each slot is idle. Solves by HiGHS end by counts: nodes
-//! of the tree, iterations of the simplex method, columns, rounds of pricing. The mixed-integer
-//! programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) have an emergency stop by the clock
-//! besides (`planner.time_limit`, 30 s). A solve that it ends may differ, and says so
-//! ([`Solve::stopped_by_clock`]): `lacuna_planner_clock_stops_total` in the planner, `clock_stops`
-//! in a replay.
+//! **The same situation gives the same decision** on every machine, whatever was decided before. A
+//! decider remembers nothing, so a restarted planner and a replay decide alike. The shadow price of
+//! a node-second comes from a first decision for the same situation. The start times of the idle
+//! slots seed random choices. Solves by HiGHS end by counts: nodes of the tree, iterations of the
+//! simplex method, columns, rounds of pricing.
+//!
+//! The mixed-integer programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) also have an emergency
+//! stop by the clock (`planner.time_limit`, 30 s). A solve that it ends may differ, and
+//! [`Solve::stopped_by_clock`] says so: `lacuna_planner_clock_stops_total` in the planner,
+//! `clock_stops` in a replay.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use lacuna_model::{Doubt, NodeChoice, Outcome, PlannerSettings, Policy, Pool, Solve, Span};
+use lacuna_model::{Outcome, Policy, Solve};
 
-use crate::choose::Slot;
-use crate::counts::{self, MilpOptions};
+use crate::decision::{Decision, Share, shares, together};
 use crate::fair::Claim;
-use crate::foresight::{self, Foreseen};
-use crate::{Item, Problem, Sizes, choose, dp, equal_share, fair};
+use crate::placement::blocks::BlockPlacer;
+use crate::placement::forecast;
+use crate::problem::{Candidate, Problem, Situation, Sizes, Slot};
+use crate::settings::Settings;
+use crate::{choose, dp, equal_share, fair, milp};
 
-/// How a [`Decider`] decides.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// How sizes and nodes are found.
-    pub policy: Policy,
-    /// How nodes are found for sizes that are known.
-    pub node_choice: NodeChoice,
-    /// Over how long a time gains are counted where holes are not forecast, T.
-    pub horizon: Span,
-    /// Limits of the mixed-integer programs.
-    pub milp: MilpOptions,
-    /// Seed of random choices.
-    pub seed: u64,
-    /// How decisions by forecasts are made.
-    pub foresight: foresight::Settings,
-}
-
-impl From<&PlannerSettings> for Settings {
-    fn from(settings: &PlannerSettings) -> Self {
-        Self {
-            policy: settings.policy,
-            node_choice: settings.node_choice,
-            horizon: settings.horizon,
-            milp: settings.into(),
-            seed: settings.seed,
-            foresight: (&settings.foresight).into(),
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        (&PlannerSettings::default()).into()
-    }
-}
-
-/// A trainer that may get nodes. [`crate::kind::Kind::candidate`] makes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
-    /// Its sizes, values and costs; `current` nodes are its own.
-    pub item: Item,
-    /// Values of 0..=max nodes for a start from none, where holes are not forecast.
-    pub starting: Arc<[f64]>,
-    /// Seconds at the rate after it that a start from no nodes stalls.
-    pub start_s: f64,
-    /// Whether a departure hit it at this event, so that it restarts anyway.
-    pub hit: bool,
-}
-
-impl Candidate {
-    /// The trainer in an allocation problem over sizes.
-    fn sized(&self) -> Item {
-        if self.item.current >= self.item.min {
-            return self.item.clone();
-        }
-        Item {
-            value: self.starting.clone(),
-            ..self.item.clone()
-        }
-    }
-}
-
-/// The users of the trainers of a decision.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Users {
-    /// The user of each trainer.
-    pub of: Vec<u32>,
-    /// The part of each user beside that of others, by its number; 1 where it is missing.
-    pub parts: Vec<f64>,
-}
-
-/// What is known of when the slots leave.
-#[derive(Debug, Clone, Copy)]
-pub struct Foretold<'a> {
-    /// The pool with its forecasts.
-    pub pool: &'a Pool,
-    /// For each slot its place in the pool's list of holes.
-    pub holes: &'a [u32],
-    /// For each hole of the pool the seconds after which an oracle says that it ends, infinite if
-    /// it does not. Empty without an oracle.
-    pub known: &'a [f64],
-    /// The oracle knows every end within this many seconds; 0 without one.
-    pub complete_s: f64,
-}
-
-/// What is to be decided.
-#[derive(Debug, Clone)]
-pub struct Situation<'a> {
-    /// The trainers, in order of admission.
-    pub candidates: &'a [Candidate],
-    /// The usable nodes of the pool.
-    pub slots: &'a [Slot],
-    /// The users, if nodes are shared out fairly between them.
-    pub users: Option<&'a Users>,
-    /// Largest change of one trainer in one decision over sizes; see [`Problem::max_change`].
-    pub max_change: Option<u32>,
-    /// What is known of when slots leave; nothing where holes are not forecast.
-    pub foretold: Option<Foretold<'a>>,
-    /// What is known beforehand to forbid any growth.
-    pub doubt: Option<Doubt>,
-}
-
-/// The share of one of several users in a decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share {
-    /// The candidates of the user, in order.
-    pub candidates: Vec<u32>,
-    /// Its max-min share, nodes ([`fair::max_min`]).
-    pub fair: u32,
-    /// What its candidates were decided on, nodes: less where it cannot use its share, more where
-    /// others cannot use theirs.
-    pub nodes: u32,
-}
-
-/// What was decided.
-#[derive(Debug, Clone)]
-pub struct Decision {
-    /// Whose each slot is from now on.
-    pub owners: Vec<Option<u32>>,
-    /// How many slots each candidate has.
-    pub sizes: Sizes,
-    /// How it was found.
-    pub solve: Solve,
-    /// What was weighed, if holes were forecast.
-    pub foreseen: Option<Box<Foreseen>>,
-    /// Why every candidate keeps what it has, if that was decided for it.
-    pub doubt: Option<Doubt>,
-    /// The shares of the users, if nodes were shared out over several.
-    pub shares: Vec<Share>,
-}
-
-/// Decides.
+/// A decider with its settings. Its memory between decisions is room only.
 #[derive(Debug, Clone, Default)]
 pub struct Decider {
     settings: Settings,
     solver: dp::Solver,
-    joint: crate::joint::Joint,
+    placer: BlockPlacer,
     /// The newest problem over sizes, with its room.
     problem: Problem,
 }
@@ -197,40 +67,40 @@ impl Decider {
         &self.settings
     }
 
-    /// The problem over sizes of the newest situation, empty if it was decided by forecasts.
+    /// The problem over sizes of the newest situation; empty after a decision by forecasts.
     #[must_use]
     pub const fn problem(&self) -> &Problem {
         &self.problem
     }
 
-    /// Whether a situation is decided by forecasts.
+    /// Whether forecasts decide a situation.
     #[must_use]
     pub fn by_forecasts(&self, situation: &Situation<'_>) -> bool {
         situation
-            .foretold
+            .pool_forecast
             .is_some_and(|f| match self.settings.policy {
                 Policy::Auto => f.pool.joint.is_some(),
                 policy => policy.forecasts(),
             })
     }
 
-    /// Decides. `stopwatch` gives seconds since any fixed moment; a solve that runs into its
-    /// emergency stop by it ends with the best that it has found.
+    /// Decides. `stopwatch` gives seconds since any fixed moment. A solve that reaches its
+    /// emergency stop ends with its best answer so far.
     #[must_use]
     pub fn decide(&mut self, situation: &Situation<'_>, stopwatch: &dyn Fn() -> f64) -> Decision {
         if let Some(doubt) = &situation.doubt {
-            return foresight::stand(situation, doubt.clone());
+            return forecast::keep(situation, doubt.clone());
         }
-        match situation.foretold {
-            Some(foretold) if self.by_forecasts(situation) => {
-                let ask = foresight::Ask {
+        match situation.pool_forecast {
+            Some(pool_forecast) if self.by_forecasts(situation) => {
+                let query = forecast::Query {
                     situation,
-                    foretold,
+                    pool_forecast,
                     settings: &self.settings,
                     seed: seed(self.settings.seed, situation.slots),
                     stopwatch,
                 };
-                foresight::decide(&mut self.joint, &ask)
+                forecast::decide(&mut self.placer, &query)
             }
             _ => self.decide_sizes(situation),
         }
@@ -252,13 +122,14 @@ impl Decider {
             owners: self.place(situation.slots, &sizes.counts),
             sizes,
             solve,
-            foreseen: None,
+            evaluation: None,
             doubt: None,
             shares,
         }
     }
 
-    /// Sizes within the shares of several owners. All nodes are chosen together afterwards.
+    /// Sizes within the shares of several owners. The nodes of all owners are chosen together
+    /// afterwards.
     fn solve_by_owner(
         &mut self,
         problem: &Problem,
@@ -331,14 +202,14 @@ impl Decider {
                 }
                 (sizes, solve)
             }
-            Policy::Milp => counts::solve(problem, &self.settings.milp),
+            Policy::Milp => milp::solve(problem, &self.settings.milp),
             Policy::Auto | Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
                 let sizes = self.solver.solve(problem);
                 let mut solve = solved(&sizes, "dp");
                 solve.shortcut = match self.solver.proof() {
                     dp::Proof::Slack => Some("slack".to_owned()),
-                    dp::Proof::Certificate => Some(counts::CERTIFICATE.to_owned()),
-                    dp::Proof::Programme => None,
+                    dp::Proof::Certificate => Some(milp::CERTIFICATE.to_owned()),
+                    dp::Proof::Program => None,
                 };
                 (sizes, solve)
             }
@@ -346,65 +217,7 @@ impl Decider {
     }
 }
 
-impl Situation<'_> {
-    /// The candidates of each owner, and its part, if nodes are shared out over several.
-    pub(crate) fn owners(&self) -> Vec<(f64, Vec<u32>)> {
-        let Some(users) = self.users else {
-            return Vec::new();
-        };
-        let owners = fair::owners(self.candidates.len(), &users.of, &users.parts);
-        if owners.len() > 1 { owners } else { Vec::new() }
-    }
-}
-
-/// The shares of a decision.
-pub(crate) fn shares(owners: Vec<(f64, Vec<u32>)>, fair: Vec<u32>, given: Vec<u32>) -> Vec<Share> {
-    let owners = owners.into_iter().zip(fair.into_iter().zip(given));
-    owners
-        .map(|((_, candidates), (fair, nodes))| Share {
-            candidates,
-            fair,
-            nodes,
-        })
-        .collect()
-}
-
-/// What the solves of several owners did: all of them, and no better than the worst.
-pub(crate) fn together(solves: impl Iterator<Item = Solve>, objective: f64) -> Solve {
-    let badness = |outcome: &Outcome| match outcome {
-        Outcome::Optimal => (0, 0.0),
-        Outcome::Feasible { gap } => (1, *gap),
-        Outcome::Found => (2, 0.0),
-        Outcome::NoIncumbent => (3, 0.0),
-        Outcome::Infeasible => (4, 0.0),
-        Outcome::Failed => (5, 0.0),
-    };
-    let mut whole = Solve {
-        outcome: Outcome::Optimal,
-        objective,
-        solver: String::new(),
-        shortcut: None,
-        stopped_by_clock: false,
-    };
-    for (at, solve) in solves.enumerate() {
-        let (new, old) = (badness(&solve.outcome), badness(&whole.outcome));
-        if new.0 > old.0 || (new.0 == old.0 && new.1 > old.1) {
-            whole.outcome = solve.outcome;
-        }
-        whole.stopped_by_clock |= solve.stopped_by_clock;
-        if at == 0 {
-            (whole.solver, whole.shortcut) = (solve.solver, solve.shortcut);
-        } else {
-            whole.shortcut = whole
-                .shortcut
-                .filter(|name| Some(name) == solve.shortcut.as_ref());
-        }
-    }
-    whole.solver.push_str(" within owners' shares");
-    whole
-}
-
-/// A seed that follows from the slots alone: since when each is idle, in any order.
+/// A seed from the start times of the slots, in any order.
 fn seed(seed: u64, slots: &[Slot]) -> u64 {
     let mixed = slots.iter().map(|slot| mix(slot.since_ms as u64));
     seed ^ mixed.fold(slots.len() as u64, u64::wrapping_add)
@@ -423,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_follows_from_the_slots_in_any_order() {
+    fn the_seed_depends_on_the_slots_in_any_order() {
         let slot = |since_ms| Slot {
             since_ms,
             owner: None,

@@ -1,39 +1,32 @@
-//! Which node trains which trainer: the allocation problem, solved, checked and explained.
+//! The allocation problem: which node trains which trainer, solved, checked and explained.
 //!
-//! The way from domain to answer and back: [`translate`] turns pool and trainers into ordinals;
-//! [`Decider`], the one choice of policy, turns them into sizes and nodes; [`check`] judges the
-//! plan; [`explain`] words it. [`Planner`] does all of it at every change; a replay asks the
-//! [`Decider`] itself. Behind it, [`dp`], [`counts`] or [`equal_share`] turn a [`Problem`] into
-//! [`Sizes`] and [`choose`] turns sizes into nodes; by forecasts, [`foresight`] finds both at once,
-//! with [`joint`].
+//! | folder | what it holds |
+//! |---|---|
+//! | `problem` | the problem as ordinal-indexed data: [`Situation`], [`Problem`], [`objective`], [`file`] |
+//! | `solve` | sizes: [`dp`], [`milp`], [`node_binary`], [`equal_share`]; [`fair`] shares between owners |
+//! | [`placement`] | nodes: value of a node set, blocks, columns, decisions by forecasts, [`choose`] |
+//! | `plan` | from names to ordinals and back: [`Planner`], [`check`], [`explain`] |
 //!
-//! [`mod@fair`] shares nodes out over the owners of trainers, and any policy decides within a share.
-//! [`mod@file`] keeps problems as files.
+//! [`Decider`] is the one choice of policy, on ordinals. [`Planner`] wraps it with names for every
+//! change of a live cluster; a replay calls the [`Decider`] itself.
+//!
+//! Each file depends only on files below it: `problem`, `solve`, `placement`, [`Settings`] and
+//! [`Decision`], [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
+//! choice of nodes for known sizes ([`choose`]) lies in `placement`, since it works on ordinals.
 
-pub mod check;
-pub mod choose;
-pub mod counts;
-pub mod decider;
-mod displace;
-pub mod dp;
-pub mod equal_share;
-pub mod explain;
-pub mod fair;
-pub mod file;
-pub mod foresight;
-pub mod instance;
-pub mod joint;
-pub mod kind;
-pub mod node_binary;
-pub mod objective;
-mod ordinal;
-pub mod patterns;
-mod planner;
+mod decider;
+mod decision;
+pub mod placement;
+mod plan;
 mod problem;
-mod roster;
-pub mod translate;
-mod verdict;
+mod settings;
+mod solve;
 
-pub use decider::{Decider, Settings};
-pub use planner::{Input, Planner};
-pub use problem::{Item, Problem, Sizes};
+pub use decider::Decider;
+pub use decision::{Decision, Share};
+pub use placement::choose;
+pub use plan::{Input, Planner, check, explain, translate};
+pub use problem::{Candidate, Item, PoolForecast, Problem, Situation, Sizes, Slot, Users};
+pub use problem::{file, instance, kind, objective};
+pub use settings::{ForecastSettings, Settings};
+pub use solve::{dp, equal_share, fair, milp, node_binary};

@@ -1,11 +1,11 @@
-//! Planner: makes a plan for every change of the pool or of the trainers.
+//! The planner service: a plan for every change of the pool or of the trainers.
 //!
-//! - [`desk`]: what is known, what is to be planned, what is worth publishing; no I/O
+//! - [`pending`]: the newest inputs, the next task, and whether a plan is published; no I/O
 //! - [`solver`]: the thread that solves
 //! - [`shell`]: reads and writes the bus
 
-pub mod desk;
 mod metrics;
+pub mod pending;
 mod save;
 pub mod shell;
 pub mod solver;

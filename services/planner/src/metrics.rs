@@ -1,4 +1,4 @@
-//! What planner measures.
+//! Metrics of the planner.
 
 use lacuna_model::{HoleVerdict, Outcome, Plan, Verdict};
 use lacuna_runtime::metrics::{self, Error, Registry};
@@ -20,8 +20,8 @@ const OUTCOMES: [&str; 6] = [
 ];
 const SHORTCUTS: [&str; 3] = [
     "none",
-    lacuna_planner::counts::CERTIFICATE,
-    lacuna_planner::counts::PEGGING,
+    lacuna_planner::milp::CERTIFICATE,
+    lacuna_planner::milp::PEGGING,
 ];
 const TRAINERS: [&str; 8] = [
     "start",
@@ -35,14 +35,14 @@ const TRAINERS: [&str; 8] = [
 ];
 const HOLES: [&str; 5] = ["kept", "assigned", "no_taker", "not_worth_it", "unusable"];
 
-/// What planner measures.
+/// Metrics of the planner.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// Time of a solve.
+    /// Time of a solve, seconds.
     pub solve: Histogram,
-    /// From the arrival of the newest input until the plan is kept by its stream.
+    /// Seconds from the arrival of the newest input until the stream stores the plan.
     pub latency: Histogram,
-    /// Plans, by what became of them.
+    /// Plans by result.
     pub plans: IntCounterVec,
     /// Plans that failed their check, by invariant.
     pub rejected: IntCounterVec,
@@ -59,7 +59,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers all.
+    /// Registers all metrics.
     ///
     /// # Errors
     /// If a name is taken.
@@ -74,13 +74,13 @@ impl Metrics {
             latency: metrics::histogram(
                 registry,
                 "lacuna_planner_latency_seconds",
-                "from the arrival of the newest input until the plan is kept",
+                "time from the arrival of the newest input until the plan is stored",
                 &BOUNDS,
             )?,
             plans: metrics::counters(
                 registry,
                 "lacuna_planner_plans_total",
-                "plans, by what became of them",
+                "plans, by result",
                 &["result"],
             )?,
             rejected: metrics::counters(
@@ -92,12 +92,12 @@ impl Metrics {
             generation: metrics::gauge(
                 registry,
                 "lacuna_planner_generation",
-                "number of the newest published plan",
+                "generation of the newest published plan",
             )?,
             outcomes: metrics::counters(
                 registry,
                 "lacuna_planner_outcomes_total",
-                "solves, by how they ended",
+                "solves, by outcome",
                 &["outcome"],
             )?,
             shortcuts: metrics::counters(
@@ -124,12 +124,12 @@ impl Metrics {
             pool: metrics::gauge(
                 registry,
                 "lacuna_planner_pool_nodes",
-                "nodes of the pool that the newest plan was made for",
+                "nodes in the pool of the newest plan",
             )?,
             allocated: metrics::gauge(
                 registry,
                 "lacuna_planner_allocated_nodes",
-                "nodes that the newest plan gives out",
+                "nodes that the newest plan allocates",
             )?,
             trainers: metrics::gauges(
                 registry,
@@ -165,14 +165,14 @@ impl Metrics {
         Ok(made)
     }
 
-    /// A solve has ended.
+    /// Counts a solve.
     pub fn solved(&self, plan: &Plan, seconds: f64) {
         self.solve.observe(seconds);
         let solve = &plan.report.solve;
         let (outcome, gap) = match solve.outcome {
             Outcome::Optimal => ("optimal", 0.0),
             Outcome::Feasible { gap } => ("feasible", gap),
-            // There is no bound to compare with.
+            // There is no bound for a gap.
             Outcome::Found => ("found", f64::NAN),
             Outcome::NoIncumbent => ("no_incumbent", 1.0),
             Outcome::Infeasible => ("infeasible", 1.0),
@@ -185,8 +185,8 @@ impl Metrics {
         self.clock_stops.inc_by(u64::from(solve.stopped_by_clock));
     }
 
-    /// A plan stands.
-    pub fn stands(&self, plan: &Plan) {
+    /// Sets the gauges of the newest plan.
+    pub fn adopted(&self, plan: &Plan) {
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.objective.set(plan.report.solve.objective);
         self.pool.set(whole(plan.report.holes.len()));

@@ -1,5 +1,5 @@
-//! A plan that failed its check is saved with all that it was made from, so that it can become
-//! a test.
+//! Rejected plans: a plan that failed its check is saved with its inputs, so that it can become a
+//! test.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::solver::Solved;
 
-/// What is saved, as JSON.
+/// The saved file, as JSON.
 #[derive(Serialize)]
 struct Rejected<'a> {
     violations: Vec<String>,
@@ -18,7 +18,7 @@ struct Rejected<'a> {
     trainers: &'a TrainersState,
 }
 
-/// Writes it to `rejected-<generation>.json` in the folder.
+/// Writes a rejected plan to `rejected-<generation>.json` in the folder.
 ///
 /// # Errors
 /// If the folder or the file cannot be written.

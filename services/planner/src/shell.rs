@@ -1,4 +1,4 @@
-//! The shell: states in, plans out.
+//! The shell: it reads states from the bus and publishes plans.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceE
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
-use crate::desk::{Desk, Mode};
+use crate::pending::{Pending, Mode};
 use crate::metrics::Metrics;
 use crate::save::save;
 use crate::solver::{Solved, Solver};
 
-/// The loop also runs when nothing comes.
+/// Period of the loop without messages.
 const TICK: Duration = Duration::from_secs(2);
 
 /// Runs until shutdown.
@@ -34,11 +34,11 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let solving = ctx.health.check("solver", None);
     solving.ok();
     let (mut newest, last) = newest_plan(&ctx).await?;
-    // A bus that has lost all must not bring old numbers back.
+    // Generations stay above old ones even after a bus has lost all plans.
     let wall = Generation(u64::try_from(wall().unix_ms()).unwrap_or_default());
     let generation = last.map_or(wall, |last| last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
-    let mut desk = Desk::new(generation, settings.stale_after);
+    let mut pending = Pending::new(generation, settings.stale_after);
     let mut solver = Solver::new(planner);
     let mut pools = ctx
         .bus
@@ -58,26 +58,26 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         alive.ok();
-        let wait = wait(&desk, &solver, settings.debounce);
-        // The rarest first, so that none has to wait for good.
+        let wait = wait(&pending, &solver, settings.debounce);
+        // The rarest branch comes first, so that no branch starves.
         tokio::select! {
             biased;
             () = ctx.shutdown.cancelled() => return Ok(()),
             () = link.changed() => {
                 let now = link.seen();
                 if now.up && std::mem::replace(&mut connection, now.generation) != now.generation {
-                    desk.lost();
+                    pending.lost();
                 }
             }
             tick = ticks.next() => {
                 ctx.clock.update(&tick?.message);
-                desk.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
+                pending.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
             }
             _ = timer.tick() => {}
             solved = solver.next(), if solver.busy() => {
                 let solved = solved?;
                 let sound = solved.violations.is_empty();
-                finish(&ctx, &settings, &mut desk, &metrics, &mut newest, solved).await;
+                finish(&ctx, &settings, &mut pending, &metrics, &mut newest, solved).await;
                 if sound {
                     solving.ok();
                 } else {
@@ -89,18 +89,18 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 while let Some(newer) = trainers.try_next() {
                     state = newer;
                 }
-                desk.take_trainers(state.message, &state.envelope.correlation, state.arrived);
+                pending.take_trainers(state.message, &state.envelope.correlation, state.arrived);
             }
             pool = pools.next() => {
                 let mut pool = pool?;
-                // Only the newest counts.
+                // Only the newest pool counts.
                 while let Some(newer) = pools.try_next() {
                     pool = newer;
                 }
-                desk.take_pool(pool.message, &pool.envelope.correlation, pool.arrived);
+                pending.take_pool(pool.message, &pool.envelope.correlation, pool.arrived);
             }
             () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {
-                if let Some(task) = desk.next_task() {
+                if let Some(task) = pending.next_task() {
                     solver.give(task)?;
                 }
             }
@@ -108,11 +108,11 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     }
 }
 
-/// How long until the next task is given to the solver; nothing if none is due.
-fn wait(desk: &Desk, solver: &Solver, debounce: Span) -> Option<Duration> {
-    let since = desk.waiting().filter(|_| !solver.busy())?;
-    match desk.mode() {
-        // Time stands still; whoever waits gains nothing.
+/// Time until the solver gets the next task; nothing if none is due.
+fn wait(pending: &Pending, solver: &Solver, debounce: Span) -> Option<Duration> {
+    let since = pending.waiting().filter(|_| !solver.busy())?;
+    match pending.mode() {
+        // The cluster waits for the plan, so a delay gains nothing.
         Mode::LockStep => Some(Duration::ZERO),
         Mode::Free => {
             let passed = Duration::from_secs_f64(since.seconds());
@@ -124,14 +124,14 @@ fn wait(desk: &Desk, solver: &Solver, debounce: Span) -> Option<Duration> {
 async fn finish(
     ctx: &Context,
     settings: &PlannerSettings,
-    desk: &mut Desk,
+    pending: &mut Pending,
     metrics: &Metrics,
     newest: &mut u64,
     solved: Solved,
 ) {
     metrics.solved(&solved.plan, solved.seconds);
     for error in &solved.refused {
-        tracing::warn!(%error, "the objective does not fit, what the trainer asks for is taken");
+        tracing::warn!(%error, "objective does not fit, trainer keeps its own");
     }
     if !solved.violations.is_empty() {
         metrics.plans.with_label_values(&["rejected"]).inc();
@@ -149,9 +149,9 @@ async fn finish(
         return;
     }
     let version = solved.task.trainers.version;
-    if !desk.worth_publishing(&solved.plan, version) {
+    if !pending.worth_publishing(&solved.plan, version) {
         metrics.plans.with_label_values(&["unchanged"]).inc();
-        metrics.stands(&solved.plan);
+        metrics.adopted(&solved.plan);
         return;
     }
     let watch = solved.task.newest;
@@ -168,8 +168,8 @@ async fn finish(
         latency_s: watch.seconds(),
     };
     let correlation = &solved.task.correlation;
-    // After the newest plan that is known and after no other: what a former planner has sent and
-    // the network has kept back must not land on top of a newer one.
+    // The plan is stored only directly after the newest known one. So a delayed plan of a former
+    // planner never replaces a newer one.
     let subject = address::plan(&ctx.cluster);
     let stored = ctx
         .bus
@@ -180,8 +180,8 @@ async fn finish(
             *newest = sequence;
             metrics.plans.with_label_values(&["published"]).inc();
             metrics.latency.observe(watch.seconds());
-            metrics.stands(&message.plan);
-            desk.published(&message.plan, version);
+            metrics.adopted(&message.plan);
+            pending.published(&message.plan, version);
             tracing::info!(
                 generation = message.plan.generation.0,
                 seq = message.plan.seq,
@@ -194,35 +194,35 @@ async fn finish(
         }
         Err(error) => {
             if error.is_conflict() {
-                take_up(ctx, desk, newest).await;
+                resume(ctx, pending, newest).await;
             }
-            // It may have been kept; a plan of a newer generation does no harm.
+            // The plan may be stored; a plan of a newer generation does no harm.
             metrics.plans.with_label_values(&["unsent"]).inc();
             tracing::warn!(%error, correlation = %correlation, "plan not acknowledged, planning again");
-            desk.again();
+            pending.again();
         }
     }
 }
 
-/// Takes up from the plan that the bus has: an earlier one of this planner whose acknowledgement was
-/// lost, one of another planner, or none, because the server has lost it.
-async fn take_up(ctx: &Context, desk: &mut Desk, newest: &mut u64) {
+/// Resumes after the plan of the bus. It is an earlier one of this planner with a lost
+/// acknowledgement, one of another planner, or none, if the server has lost it.
+async fn resume(ctx: &Context, pending: &mut Pending, newest: &mut u64) {
     match newest_plan(ctx).await {
         Ok((sequence, generation)) => {
-            desk.follow_on(generation.unwrap_or_default());
+            pending.follow_on(generation.unwrap_or_default());
             *newest = sequence;
         }
         Err(error) => tracing::warn!(%error, "the newest plan cannot be read"),
     }
 }
 
-/// The number of the plan that the bus has, 0 for none, and its generation if it is understood.
+/// The sequence of the plan on the bus, 0 for none, and its generation if its version is known.
 async fn newest_plan(ctx: &Context) -> Result<(u64, Option<Generation>), BusError> {
     let subject = address::plan(&ctx.cluster);
     if let Some(plan) = ctx.bus.last(&subject).await? {
         return Ok((plan.sequence, Some(plan.message.plan.generation)));
     }
-    // None, or one in a version that this planner does not read, and writes over.
+    // No plan, or one of an unknown version, which the next plan replaces.
     Ok((ctx.bus.newest_number(&subject).await?, None))
 }
 
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_objective_that_cannot_be_read_is_a_wrong_configuration() {
+    fn an_unreadable_objective_is_a_wrong_configuration() {
         let with = |objective: &str| {
             planner(&PlannerSettings {
                 objective: objective.to_owned(),

@@ -1,5 +1,5 @@
-//! The solver: one task at a time, on a thread of its own. While it works, newer states gather on
-//! the desk, so that the next task is always the newest.
+//! The solver: one task at a time, on a thread of its own. Meanwhile newer states gather in the
+//! pending inputs, so that the next task is always the newest.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -11,20 +11,20 @@ use lacuna_planner::{Input, Planner};
 use lacuna_runtime::{ServiceError, Stopwatch, task};
 use tokio::task::JoinHandle;
 
-use crate::desk::Task;
+use crate::pending::Task;
 
-/// A plan with its verdict.
+/// A plan with the violations that its check found.
 #[derive(Debug)]
 pub struct Solved {
-    /// What it was made from.
+    /// The task.
     pub task: Task,
     /// The plan.
     pub plan: Plan,
-    /// Seconds that it took.
+    /// Time of the solve, seconds.
     pub seconds: f64,
-    /// The invariants that it breaks; none if it is sound.
+    /// The broken invariants; none if the plan is sound.
     pub violations: Vec<Violation>,
-    /// Trainers that the objective does not fit, and why; each is named once.
+    /// Errors of the objective for single trainers; each is reported once.
     pub refused: Vec<ObjectiveError>,
 }
 
@@ -38,7 +38,7 @@ pub struct Solver {
 #[derive(Debug)]
 struct Work {
     planner: Planner,
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 impl Solver {
@@ -47,7 +47,7 @@ impl Solver {
     pub fn new(planner: Planner) -> Self {
         let work = Work {
             planner: planner.timed_by(seconds),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         Self {
             idle: Some(Box::new(work)),
@@ -69,13 +69,13 @@ impl Solver {
         let work = self.idle.take();
         let mut work = work.ok_or("the solver takes no task")?;
         self.solving = Some(task::blocking(move || {
-            let solved = solve(&mut work.planner, task, &mut work.told);
+            let solved = solve(&mut work.planner, task, &mut work.reported);
             (work, solved)
         }));
         Ok(())
     }
 
-    /// The next plan; waits for ever if no task is being solved. Safe to drop in `select!`.
+    /// The next plan; it waits forever while no task is being solved. Safe to drop in `select!`.
     ///
     /// # Errors
     /// If the solve has panicked.
@@ -91,13 +91,13 @@ impl Solver {
     }
 }
 
-/// Seconds since this was first asked.
+/// Seconds since the first call.
 fn seconds() -> f64 {
     static START: OnceLock<Stopwatch> = OnceLock::new();
     START.get_or_init(Stopwatch::start).seconds()
 }
 
-fn solve(planner: &mut Planner, task: Task, told: &mut BTreeSet<String>) -> Solved {
+fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> Solved {
     let watch = Stopwatch::start();
     let (pool, state) = (&task.pool, &task.trainers);
     let plan = planner.plan_of(&Input {
@@ -118,7 +118,7 @@ fn solve(planner: &mut Planner, task: Task, told: &mut BTreeSet<String>) -> Solv
     };
     let violations = check(&plan, &context);
     let mut refused = planner.refused().to_vec();
-    refused.retain(|error| told.insert(error.to_string()));
+    refused.retain(|error| reported.insert(error.to_string()));
     Solved {
         plan,
         seconds,

@@ -4,10 +4,9 @@ use lacuna_model::{
     Allocation, Generation, HoleVerdict, NodeChoice, Plan, Policy, Timestamp, TrainerId,
 };
 use lacuna_planner::check::{Context, check, check_decision};
-use lacuna_planner::choose::Slot;
-use lacuna_planner::decider::{Candidate, Decider, Decision, Situation};
 use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
+use lacuna_planner::{Candidate, Decider, Decision, Situation, Slot};
 
 use crate::language::{Case, case, node};
 
@@ -197,7 +196,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         slots: &slots,
         users: None,
         max_change: None,
-        foretold: None,
+        pool_forecast: None,
         doubt: None,
     };
     let mut decision = Decider::default().decide(&posed, &|| 0.0);
@@ -227,7 +226,7 @@ fn a_sound_decision_passes_and_a_broken_one_does_not() {
     // A slot changes hands that its trainer could have kept.
     assert_eq!(unsound(|_, _, d| swap(d, Some(0), Some(1))), [6, 6]);
     assert_eq!(unsound(|_, _, d| swap(d, Some(0), None)), [6]);
-    // A size outside the bounds, told as it is.
+    // A size outside the bounds, reported correctly.
     let shrunk = unsound(|_, _, d| {
         d.owners
             .iter_mut()
@@ -237,7 +236,7 @@ fn a_sound_decision_passes_and_a_broken_one_does_not() {
         d.sizes.counts[0] = 1;
     });
     assert_eq!(shrunk, [5]);
-    // What would be charged is not what the slots say, after and before.
+    // The sizes differ from those of the slots, after and before.
     assert_eq!(unsound(|_, _, d| d.sizes.counts[1] = 1), [9]);
     assert_eq!(
         unsound(|candidates, _, _| candidates[0].item.current = 3),
@@ -255,7 +254,7 @@ fn a_sound_decision_passes_and_a_broken_one_does_not() {
         d.sizes.counts[0] = 0;
     });
     assert!(gives_up.is_empty(), "{gives_up:?}");
-    // Owners and sizes that are of something else.
+    // Owners and sizes of another situation.
     assert_eq!(unsound(|_, _, d| d.owners[5] = Some(2)), [14, 9]);
     assert_eq!(unsound(|_, _, d| d.owners.truncate(5)), [15]);
     assert_eq!(unsound(|_, _, d| d.sizes.counts.push(0)), [15]);

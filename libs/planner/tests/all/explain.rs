@@ -1,4 +1,4 @@
-//! Verdicts in words: golden texts.
+//! Explanations of verdicts: golden texts.
 
 use lacuna_model::{NodeChoice, Outcome, Policy, TrainerId, Verdict};
 use lacuna_planner::explain;
@@ -54,7 +54,7 @@ fn a_rescale_that_is_not_worth_it_says_what_it_would_bring_and_cost() {
     );
     assert_eq!(
         explain::node(&plan, &node(4)).unwrap(),
-        "hole a04: nobody takes it: for each trainer the rescale costs more than the free \
+        "hole a04: stays idle: for each trainer the rescale costs more than the free \
          nodes bring"
     );
     assert_eq!(
@@ -66,7 +66,7 @@ fn a_rescale_that_is_not_worth_it_says_what_it_would_bring_and_cost() {
 }
 
 #[test]
-fn growth_shrinkage_and_being_outbid_are_told_with_their_price() {
+fn growth_shrinkage_and_outbidding_name_their_price() {
     let mut plan = case()
         .hole(8, "5m")
         .unusable([7])
@@ -91,7 +91,7 @@ fn growth_shrinkage_and_being_outbid_are_told_with_their_price() {
     );
     assert_eq!(
         explain::node(&plan, &node(7)).unwrap(),
-        "hole a07: nobody may have it: it is quarantined or its agent is silent"
+        "hole a07: unusable: it is quarantined or its agent is silent"
     );
     let given = explain::node(&plan, &node(0)).unwrap();
     assert_eq!(given, "hole a00: given to b, which starts on 5 nodes");
@@ -99,7 +99,7 @@ fn growth_shrinkage_and_being_outbid_are_told_with_their_price() {
     plan.report.solve.shortcut = None;
     plan.report.solve.solver = "highs".to_owned();
     assert!(explain::plan(&plan).starts_with(
-        "plan 1: 7 of 8 holes in use; no answer in time (highs): the last allocation stands\n"
+        "plan 1: 7 of 8 holes in use; no answer in time (highs): the last allocation is kept\n"
     ));
 }
 
@@ -118,7 +118,7 @@ fn a_growing_trainer_says_what_that_brings() {
 }
 
 #[test]
-fn a_newcomer_that_would_bring_more_is_told_that_displacing_costs_too_much() {
+fn a_newcomer_that_would_bring_more_names_the_cost_of_displacing() {
     for policy in [Policy::Milp, Policy::Dp] {
         let case = case()
             .horizon("100s")

@@ -1,14 +1,14 @@
-//! Shares of nodes over owners: what an owner has does not depend on what others ask for.
+//! Shares of nodes over owners: an owner's share does not depend on the requests of others.
 
 use lacuna_model::{NodeChoice, Plan, Policy, ScalingCurve};
-use lacuna_planner::choose::Slot;
-use lacuna_planner::decider::{Candidate, Decider, Decision, Situation, Users};
 use lacuna_planner::fair::{Claim, max_min, share};
-use lacuna_planner::{Item, Settings, explain};
+use lacuna_planner::{
+    Candidate, Decider, Decision, Item, Settings, Situation, Slot, Users, explain,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::foresight::{foreseen, plan_with, points, settings};
+use crate::forecast::{plan_with, points, settings, with_forecasts};
 use crate::language::{Case, case};
 
 /// A trainer that works as fast on n nodes as `worth` times n, and that changes free.
@@ -40,7 +40,7 @@ fn owners_with_unequal_needs_are_filled_like_vessels() {
 }
 
 #[test]
-fn a_remainder_stays_with_who_holds_it() {
+fn a_remainder_stays_with_its_holder() {
     for (held, given) in [([0, 0], [3, 2]), ([2, 3], [2, 3]), ([3, 2], [3, 2])] {
         let [a, b] = held.map(|held| [item(held, 1, 9, 1.0)]);
         assert_eq!(share(5, &claims(5, &[&a, &b])), given, "{held:?}");
@@ -86,7 +86,7 @@ fn usable(nodes: u32, items: &[Item]) -> Vec<u32> {
 }
 
 #[test]
-fn nobody_is_below_a_share_that_fits_and_nothing_usable_is_left() {
+fn no_owner_is_below_a_usable_share_and_no_usable_node_is_left() {
     let seed = 23;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -126,7 +126,7 @@ fn nobody_is_below_a_share_that_fits_and_nothing_usable_is_left() {
                 next.is_none_or(|next| next - given[u] > left),
                 "{given:?} {owners:?}"
             );
-            // Nobody with less could have what is beyond the level of another.
+            // An owner with less cannot use the nodes beyond the level of another.
             let most = *sizes.last().unwrap();
             let higher = fair.iter().any(|&other| other > fair[u] + 1);
             assert!(!higher || fair[u] == most, "{fair:?} {owners:?}");
@@ -167,7 +167,7 @@ fn a_greedy_owner_gets_no_more_than_its_share_whatever_the_policy() {
     let forecasts = vec![points(&[(600.0, 0.6), (1800.0, 0.1)]); 12];
     for policy in Policy::ALL {
         for joint in [None, Some(0.5)] {
-            let case = foreseen(greedy(), &forecasts, joint);
+            let case = with_forecasts(greedy(), &forecasts, joint);
             let by = Settings {
                 policy,
                 ..settings(true)
@@ -196,7 +196,7 @@ fn plans_for_several_owners_are_sound_and_come_out_the_same_again() {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (mut shared, mut cut) = (0, 0);
     for round in 0..300 {
-        let mut case = crate::foresight::messy(&mut rng);
+        let mut case = crate::forecast::messy(&mut rng);
         for trainer in &mut case.trainers {
             let owner = ["", "ann", "bob"][rng.random_range(0..3)];
             trainer.spec.owner = (!owner.is_empty()).then(|| owner.to_owned());
@@ -238,7 +238,7 @@ fn trainers_without_an_owner_have_one_in_common() {
     assert_eq!(size(&plan, "a") + size(&plan, "b"), 4);
 }
 
-/// A decision over slots of nobody and of candidates that hold the first ones.
+/// A decision over idle slots, the first of which candidates hold.
 fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> Decision {
     let candidates: Vec<Candidate> = items
         .iter()
@@ -270,7 +270,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         slots: &slots,
         users: users.as_ref(),
         max_change: None,
-        foretold: None,
+        pool_forecast: None,
         doubt: None,
     };
     let settings = Settings {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_planner::Problem;
-use lacuna_planner::counts::{self, MilpOptions};
+use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::dp::{self, reference};
 use lacuna_planner::file::{self, FileError, Saved};
 use lacuna_planner::node_binary::{self, BigM};
@@ -229,7 +229,7 @@ fn every_saved_problem_is_solved_alike_by_all() {
                 shortcuts,
                 ..MilpOptions::until(Duration::from_secs(60))
             };
-            let (sizes, _) = counts::solve(problem, &options);
+            let (sizes, _) = milp::solve(problem, &options);
             check("highs", sizes.objective, 1e-6);
         }
         if problem.trainers.len() * problem.nodes as usize <= 60 {

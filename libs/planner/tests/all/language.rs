@@ -1,7 +1,7 @@
 //! A small language for scheduling cases:
 //! `case().hole(4, "20m").trainer("a").nodes(1..=8).expect(4).check()`.
 //!
-//! Every case is planned by the mixed-integer programme and by dynamic programming, each with
+//! Every case is planned by the mixed-integer program and by dynamic programming, each with
 //! both ways of choosing nodes; every plan must pass the checker.
 
 use std::ops::RangeInclusive;
@@ -33,7 +33,7 @@ pub(crate) fn case() -> Case {
     }
 }
 
-/// A pool and trainers, with what should come of them.
+/// A pool and trainers, with the expected sizes.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) horizon: Span,
@@ -138,13 +138,13 @@ impl Case {
         self
     }
 
-    /// Nobody may have these nodes.
+    /// These nodes are unusable.
     pub(crate) fn unusable(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
         self.unusable = nodes.into_iter().map(node).collect();
         self
     }
 
-    /// How many holes of the pool nobody may have.
+    /// Number of unusable holes of the pool.
     pub(crate) fn unusable_holes(&self) -> usize {
         let holes = self.pool.holes.iter();
         holes
@@ -158,7 +158,7 @@ impl Case {
         self
     }
 
-    /// How many nodes the last trainer should get.
+    /// Expected number of nodes of the last trainer.
     pub(crate) fn expect(mut self, nodes: u32) -> Self {
         let id = self.last().spec.id.clone();
         self.expected.push((id, nodes));
@@ -176,7 +176,7 @@ impl Case {
         planner.plan(&self.pool, &self.trainers, &self.unusable, Generation(1))
     }
 
-    /// What the checker needs.
+    /// The context of the checker.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             pool: &self.pool,
@@ -186,7 +186,7 @@ impl Case {
         }
     }
 
-    /// The same case after a plan was carried out.
+    /// The same case after a plan was applied.
     pub(crate) fn after(mut self, plan: &Plan) -> Self {
         for record in &mut self.trainers {
             let allocation = plan
@@ -198,7 +198,7 @@ impl Case {
         self
     }
 
-    /// Plans the case in every way and compares with what was expected.
+    /// Plans the case in every way and compares with the expected sizes.
     pub(crate) fn check(self) {
         for policy in [Policy::Milp, Policy::Dp] {
             for choice in [NodeChoice::Random, NodeChoice::Together] {

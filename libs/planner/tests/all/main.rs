@@ -7,23 +7,23 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod blocks;
 mod check;
+mod columns;
 mod common;
 mod explain;
 mod fair;
 mod file;
-mod foresight;
-mod foresight_announced;
-mod foresight_doubts;
+mod forecast;
+mod forecast_announced;
+mod forecast_doubts;
 mod groups;
-mod joint;
+mod horizon;
 mod language;
+mod milp;
 mod objectives;
 mod oracles;
-mod patterns;
 mod planner;
-mod programme;
-mod reach;
 mod recorded;
 mod scheduling;
 mod stability;

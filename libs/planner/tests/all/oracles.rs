@@ -13,7 +13,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, rng_seed: RngSeed::Fixed(2), ..ProptestConfig::default() })]
 
     #[test]
-    fn the_programme_finds_what_brute_force_finds(problem in problem(4, 6)) {
+    fn the_program_finds_what_brute_force_finds(problem in problem(4, 6)) {
         let fast = dp::Solver::new().solve(&problem);
         let plain = reference::solve(&problem);
         prop_assert!(agree(fast.objective, plain.objective, 1e-9), "{fast:?} {plain:?}");
@@ -24,7 +24,7 @@ proptest! {
     }
 
     #[test]
-    fn the_fast_programme_finds_what_the_plain_one_finds(problem in problem(12, 24)) {
+    fn the_fast_program_finds_what_the_plain_one_finds(problem in problem(12, 24)) {
         let fast = dp::Solver::new().solve(&problem);
         let plain = reference::solve(&problem);
         prop_assert!(agree(fast.objective, plain.objective, 1e-9), "{fast:?} {plain:?}");
@@ -44,7 +44,7 @@ proptest! {
 /// What happens to a pool between two solves.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// So many nodes join.
+    /// This number of nodes joins.
     Join(u32),
     /// Trainer `which` (modulo their number) loses a node.
     Lose(usize),
@@ -124,7 +124,7 @@ proptest! {
 }
 
 #[test]
-fn large_scarce_instances_are_solved_as_the_plain_programme_solves_them() {
+fn large_scarce_instances_are_solved_as_the_plain_program_solves_them() {
     let networks = instance::networks(3);
     for size in [Size::of(10, 200), Size::of(20, 100), Size::of(35, 1_024)] {
         for seed in 0..10 {
@@ -162,7 +162,7 @@ fn replay_like(rng: &mut ChaCha8Rng, trainers: usize, nodes: u32, horizon_s: f64
 }
 
 #[test]
-fn the_fast_programme_is_exact_on_the_papers_trainers() {
+fn the_fast_program_is_exact_on_the_papers_trainers() {
     let seed = 11;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -180,9 +180,9 @@ fn the_fast_programme_is_exact_on_the_papers_trainers() {
         );
         proofs[solver.proof() as usize] += 1;
     }
-    println!("proofs: slack, certificate, programme: {proofs:?}");
+    println!("proofs: slack, certificate, program: {proofs:?}");
     assert!(
-        proofs[Proof::Programme as usize] > 0,
-        "the core programme was never needed"
+        proofs[Proof::Program as usize] > 0,
+        "the core program was never needed"
     );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lacuna_model::{Generation, NodeChoice, Outcome, Policy};
 use lacuna_planner::check::check;
-use lacuna_planner::counts::MilpOptions;
+use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::{Planner, Settings};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -85,7 +85,7 @@ fn a_planner_repeats_itself_and_does_not_depend_on_its_past() {
 }
 
 #[test]
-fn without_time_the_last_allocation_stands() {
+fn without_time_the_last_allocation_is_kept() {
     let case = case()
         .hole(40, "5m")
         .trainer("a")
@@ -105,7 +105,7 @@ fn without_time_the_last_allocation_stands() {
     });
     let plan = planner.plan(&case.pool, &case.trainers, &case.unusable, Generation(1));
     assert_eq!(check(&plan, &case.context()), []);
-    // The present allocation is where HiGHS starts from: at worst it stands.
+    // HiGHS starts from the present allocation: at worst it is kept.
     let counts: Vec<u32> = plan.report.trainers.iter().map(|v| v.after).collect();
     let outcome = plan.report.solve.outcome;
     println!("{outcome:?} {counts:?}");

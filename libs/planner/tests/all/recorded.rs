@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use lacuna_model::ScalingCurve;
-use lacuna_planner::counts::{self, MilpOptions};
+use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::dp::{self, reference};
 use lacuna_planner::{Item, Problem};
 use lacuna_skip::{Missing, data, or_skip};
@@ -90,7 +90,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
                     shortcuts: round % 2 == 0,
                     ..MilpOptions::until(std::time::Duration::from_secs(60))
                 };
-                let highs = counts::solve(&problem, &options).0.objective;
+                let highs = milp::solve(&problem, &options).0.objective;
                 assert!(agree(highs, plain, 1e-6), "{file} {round}: {highs} {plain}");
             }
         }

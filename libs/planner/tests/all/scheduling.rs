@@ -1,4 +1,4 @@
-//! What should come of cases that a person can work out.
+//! Cases with expected sizes worked out by hand.
 
 use crate::language::case;
 
@@ -13,7 +13,7 @@ fn a_trainer_takes_what_is_free() {
 }
 
 #[test]
-fn nobody_gets_more_than_the_maximum() {
+fn no_trainer_gets_more_than_its_maximum() {
     case()
         .hole(9, "20m")
         .trainer("a")
@@ -122,7 +122,7 @@ fn an_unusable_node_is_left_alone_and_taken_from_its_trainer() {
 }
 
 #[test]
-fn who_waits_in_the_queue_gets_nothing() {
+fn a_queued_trainer_gets_no_nodes() {
     case()
         .hole(4, "5m")
         .trainer("a")

@@ -1,0 +1,251 @@
+//! The decision by forecasts: the holes in view are allocated, and all others keep their owners.
+
+use lacuna_model::{Doubt, Outcome, Policy, Solve};
+
+use crate::decision::Decision;
+use crate::placement::blocks::BlockPlacer;
+use crate::placement::{self, Assignment, Request, columns};
+use crate::problem::ordinal::{At, Candidate, Participant, Per, Slot};
+use crate::problem::{Item, PoolForecast, Situation, Sizes};
+use crate::settings::Settings;
+
+use super::evaluation::{Evaluation, Found};
+use super::kept::{counts, keep, kept_owners};
+use super::view::View;
+
+/// A query for a decision.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'a> {
+    pub(crate) situation: &'a Situation<'a>,
+    pub(crate) pool_forecast: PoolForecast<'a>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) seed: u64,
+    pub(crate) stopwatch: &'a dyn Fn() -> f64,
+}
+
+/// The settings of placement with the look ahead for these candidates.
+pub(crate) fn reach(settings: &Settings, situation: &Situation<'_>) -> placement::Settings {
+    let candidates = situation.candidates.iter();
+    let typical_s = situation
+        .pool_forecast
+        .and_then(|f| f.pool.joint.as_ref()?.typical_s);
+    let most = &settings.foresight.joint;
+    most.reach(candidates.map(|c| (&c.item, c.start_s)), typical_s)
+}
+
+/// Decides by forecasts.
+pub(crate) fn decide(placer: &mut BlockPlacer, query: &Query<'_>) -> Decision {
+    let settings = reach(query.settings, query.situation);
+    let view = View::new(query.situation, &query.pool_forecast, settings.horizon_s);
+    let decision = view.and_then(|view| allocate(placer, query, settings, view));
+    decision.unwrap_or_else(|doubt| keep(query.situation, doubt))
+}
+
+/// Allocates the holes in view.
+///
+/// # Errors
+/// [`Doubt::Internal`].
+fn allocate(
+    placer: &mut BlockPlacer,
+    query: &Query<'_>,
+    settings: placement::Settings,
+    view: View,
+) -> Result<Decision, Doubt> {
+    let situation = query.situation;
+    // A trainer with a doubtful hole does not participate.
+    let participants = view.frozen.iter().filter(|(_, frozen)| !**frozen);
+    let participants = participants.map(|(j, _)| j).collect();
+    let candidates = situation.candidates.iter().zip(&view.frozen.0);
+    let candidates = candidates.filter(|(_, frozen)| !**frozen).map(|(c, _)| c);
+    let mut evaluation = Evaluation {
+        items: candidates
+            .clone()
+            .map(|c| within_maximum(&c.item))
+            .collect(),
+        hit: candidates
+            .clone()
+            .map(|c| settings.repool && c.hit)
+            .collect(),
+        start_s: candidates.map(|c| c.start_s).collect(),
+        before: Vec::new(),
+        scenarios: view.line.draw(
+            &query.pool_forecast,
+            query.settings.foresight.scenarios,
+            query.seed,
+        ),
+        doubts: view.doubts.clone(),
+        parts: Vec::new(),
+        assignment: Assignment::default(),
+        proposal: "",
+        patterns: None,
+        repooled: Vec::new(),
+        settings,
+        view,
+        participants: Per::new(participants),
+    };
+    evaluation.before = evaluation.owners_before(situation)?;
+    placer.set(settings);
+    let owners = situation.owners();
+    let (shares, found) = if owners.is_empty() {
+        let found = find(placer, query, &settings, &evaluation.request());
+        (Vec::new(), found)
+    } else {
+        let find = |request: &Request<'_>| find(placer, query, &settings, request);
+        evaluation.by_owner(situation, owners, find)?
+    };
+    let solve = evaluation.take(found);
+    let mut owners: Per<Slot, _> = Per::new(kept_owners(situation));
+    let assigned = evaluation
+        .view
+        .slots
+        .0
+        .iter()
+        .zip(&evaluation.assignment.owners);
+    for (&slot, owner) in assigned {
+        *owners.get_mut(slot)? = match owner {
+            Some(j) => Some(evaluation.participants.get(At::new(*j))?.number()),
+            None => None,
+        };
+    }
+    let owners = owners.0;
+    evaluation.repooled = evaluation.repooled(situation, &owners)?;
+    Ok(Decision {
+        sizes: Sizes {
+            counts: counts(situation, &owners),
+            objective: evaluation.assignment.value,
+        },
+        owners,
+        solve,
+        evaluation: Some(Box::new(evaluation)),
+        doubt: None,
+        shares,
+    })
+}
+
+impl Evaluation {
+    /// Present owner of each place. A trainer with too many nodes gives up those that are expected
+    /// to leave first.
+    fn owners_before(&self, situation: &Situation<'_>) -> Result<Vec<Option<u32>>, Doubt> {
+        let slots: Per<Slot, _> = Per::new(situation.slots);
+        let room = self.items.iter().map(|item| item.max).collect();
+        let mut room: Per<Participant, Vec<u32>> = Per::new(room);
+        let mut before = vec![None; self.view.slots.0.len()];
+        for (&slot, before) in self.view.slots.0.iter().zip(&mut before).rev() {
+            let owner = slots.get(slot)?.owner.map(At::new);
+            // Slots of other trainers than participants are not in view.
+            let Some(at) = owner.and_then(|j| self.participants.0.binary_search(&j).ok()) else {
+                continue;
+            };
+            let left = room.get_mut(At::new(at as u32))?;
+            if *left > 0 {
+                *left -= 1;
+                *before = Some(at as u32);
+            }
+        }
+        Ok(before)
+    }
+
+    /// Stores an answer.
+    fn take(&mut self, found: Found) -> Solve {
+        if found.fell_back {
+            let why = "the program over patterns failed, and the dynamic program decided";
+            let why = why.to_owned();
+            self.doubts.insert(0, Doubt::FellBack { why });
+        }
+        self.proposal = found.proposal;
+        self.patterns = found.patterns;
+        self.assignment = found.assignment;
+        found.solve.unwrap_or_else(|| by_blocks(&self.assignment))
+    }
+
+    /// The re-placed candidates: they restart anyway or can no longer run, and get another node
+    /// set.
+    fn repooled(
+        &self,
+        situation: &Situation<'_>,
+        owners: &[Option<u32>],
+    ) -> Result<Vec<u32>, Doubt> {
+        let mut changed: Per<Candidate, _> = Per::new(vec![false; situation.candidates.len()]);
+        for (slot, owner) in situation.slots.iter().zip(owners) {
+            if slot.owner != *owner {
+                for j in [slot.owner, *owner].into_iter().flatten() {
+                    *changed.get_mut(At::new(j))? = true;
+                }
+            }
+        }
+        let cannot_run = |item: &Item| 0 < item.current && item.current < item.min;
+        let mut repooled = Vec::new();
+        let items = self.items.iter().zip(&self.hit);
+        for (&j, (item, hit)) in self.participants.0.iter().zip(items) {
+            if (*hit || cannot_run(item)) && *changed.get(j)? {
+                repooled.push(j.number());
+            }
+        }
+        Ok(repooled)
+    }
+}
+
+/// Allocates by blocks, then by columns where the policy has it. The placer has these settings.
+fn find(
+    placer: &mut BlockPlacer,
+    query: &Query<'_>,
+    settings: &placement::Settings,
+    request: &Request<'_>,
+) -> Found {
+    let assignment = placer.decide(request);
+    let mut found = Found {
+        proposal: assignment.proposal.name(),
+        solve: Some(by_blocks(&assignment)),
+        assignment,
+        ..Found::default()
+    };
+    if query.settings.policy != Policy::MilpPatterns {
+        return found;
+    }
+    let milp = &query.settings.milp;
+    let mut options = columns::Options::new(query.stopwatch);
+    options.tree_nodes = options.tree_nodes.min(milp.tree_nodes);
+    options.iterations = milp.iterations;
+    options.time_limit = milp.time_limit;
+    if milp.gap > 0.0 {
+        options.gap = milp.gap;
+    }
+    let plans = [found.assignment.owners.as_slice()];
+    let shadow_price = found.assignment.shadow_price;
+    let (better, answer) = columns::decide(request, settings, shadow_price, &plans, &options);
+    found.patterns = Some(answer.outcome);
+    found.fell_back = answer.outcome == Outcome::Failed;
+    if !found.fell_back {
+        found.proposal = answer.source.name();
+        found.assignment = better;
+    }
+    if let Some(solve) = &mut found.solve {
+        solve.stopped_by_clock = answer.stopped_by_clock;
+        if !found.fell_back {
+            solve.outcome = answer.outcome;
+            solve.objective = found.assignment.value;
+            "patterns".clone_into(&mut solve.solver);
+        }
+    }
+    found
+}
+
+fn by_blocks(assignment: &Assignment) -> Solve {
+    Solve {
+        outcome: Outcome::Found,
+        objective: assignment.value,
+        solver: "segments".to_owned(),
+        shortcut: None,
+        stopped_by_clock: false,
+    }
+}
+
+/// The trainer with no more nodes than its maximum.
+fn within_maximum(item: &Item) -> Item {
+    let mut item = item.clone();
+    if item.current > item.max {
+        item.current = item.max;
+        item = item.at_its_rate();
+    }
+    item
+}

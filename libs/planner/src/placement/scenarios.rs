@@ -1,0 +1,109 @@
+//! Scenarios: departures of all nodes in several equally likely futures.
+
+/// Leave times in seconds from now, for each scenario and node; nodes in the order in which they
+/// are expected to leave.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scenarios {
+    nodes: usize,
+    count: usize,
+    /// By node, then scenario, since the value of a node set reads whole nodes.
+    leave: Vec<f64>,
+}
+
+/// The leave times of one scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct Leave<'a> {
+    scenarios: &'a Scenarios,
+    scenario: usize,
+}
+
+impl<'a> Leave<'a> {
+    /// Leave time of a node, seconds from now; nothing without such a node or scenario.
+    #[must_use]
+    pub fn get(self, node: usize) -> Option<&'a f64> {
+        self.scenarios.of(node).get(self.scenario)
+    }
+}
+
+impl Scenarios {
+    /// Scenarios from leave times in seconds, scenario by scenario. Times that are not numbers or
+    /// lie in the past count as now. An incomplete last scenario is dropped.
+    #[must_use]
+    pub fn new(nodes: usize, leave: Vec<f64>) -> Self {
+        let count = leave.len().checked_div(nodes).unwrap_or(0);
+        let mut by_node = Vec::with_capacity(nodes * count);
+        for node in 0..nodes {
+            by_node.extend(leave.iter().skip(node).step_by(nodes).take(count));
+        }
+        Self::by_node(nodes, by_node)
+    }
+
+    /// Scenarios from leave times in seconds, node by node.
+    pub(super) fn by_node(nodes: usize, mut leave: Vec<f64>) -> Self {
+        for time in &mut leave {
+            *time = time.max(0.0);
+        }
+        Self {
+            nodes,
+            count: leave.len().checked_div(nodes).unwrap_or(0),
+            leave,
+        }
+    }
+
+    /// The one scenario of clairvoyance: the true leave times, seconds.
+    #[must_use]
+    pub fn known(leave: Vec<f64>) -> Self {
+        Self::by_node(leave.len(), leave)
+    }
+
+    /// The same scenarios for some of the nodes, by their places.
+    #[must_use]
+    pub fn only(&self, places: &[u32]) -> Self {
+        let leave = places.iter().flat_map(|&place| self.of(place as usize));
+        Self {
+            nodes: places.len(),
+            count: self.count,
+            leave: leave.copied().collect(),
+        }
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Number of scenarios.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The leave times of one scenario.
+    #[must_use]
+    pub const fn leave(&self, scenario: usize) -> Leave<'_> {
+        Leave {
+            scenarios: self,
+            scenario,
+        }
+    }
+
+    /// The leave times of one node, by scenario; empty without such a node.
+    #[must_use]
+    pub fn of(&self, node: usize) -> &[f64] {
+        let from = node * self.count;
+        self.leave.get(from..from + self.count).unwrap_or(&[])
+    }
+
+    /// Mean over the scenarios of the seconds that a node stays within `horizon_s`.
+    #[must_use]
+    pub fn stay_s(&self, node: usize, horizon_s: f64) -> f64 {
+        let stays = self.of(node).iter().map(|leave| leave.min(horizon_s));
+        let sum: f64 = stays.sum();
+        if self.count > 0 {
+            sum / self.count as f64
+        } else {
+            0.0
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Settings of placement by forecasts, and how far ahead a decision looks.
+
+use lacuna_model::ForesightSettings;
+use serde::{Deserialize, Serialize};
+
+use crate::Item;
+
+/// How placement values node sets and changes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Longest look ahead, H, seconds; see [`Settings::reach`].
+    pub horizon_s: f64,
+    /// Least gain of a change, as a multiple of its cost.
+    pub hysteresis: f64,
+    /// Whether a hit trainer may take any nodes without a further switching cost (re-placement).
+    pub repool: bool,
+    /// Whether nodes that do not pay may stay idle. If not, trainers with room get them, the
+    /// largest first.
+    pub refuse: bool,
+}
+
+impl From<&ForesightSettings> for Settings {
+    fn from(settings: &ForesightSettings) -> Self {
+        Self {
+            horizon_s: settings.horizon.as_secs_f64(),
+            hysteresis: settings.hysteresis,
+            repool: settings.repool,
+            refuse: settings.refuse,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        (&ForesightSettings::default()).into()
+    }
+}
+
+/// Look ahead as a multiple of the cost of growing and shrinking again: BFTrainer's T of 120 s for
+/// trainers that lose 18 s and 12 s.
+const CHANGES: f64 = 4.0;
+
+/// Assumed length of holes while the pool does not report one, seconds.
+const UNKNOWN_S: f64 = 600.0;
+
+/// The shortest look ahead, seconds: about the period of the pollers of schedulers.
+const SHORTEST_S: f64 = 60.0;
+
+impl Settings {
+    /// These settings with the look ahead for the given trainers, each with the stall of its start
+    /// in seconds ([`crate::placement::Request::start_s`]). Holes typically last `typical_s`
+    /// seconds.
+    ///
+    /// The look ahead is the least of three: the horizon; four times the mean cost of growing and
+    /// shrinking (a change that pays has paid by then); the typical length of a hole (the pool is
+    /// another one later). A minute is its floor.
+    ///
+    /// Four times the dearest start of a trainer without nodes is a floor above all of these. A
+    /// start pays in the holes that last, and only a look at them shows it.
+    #[must_use]
+    pub fn reach<'a>(
+        &self,
+        trainers: impl Iterator<Item = (&'a Item, f64)> + Clone,
+        typical_s: Option<f64>,
+    ) -> Self {
+        let costs: f64 = trainers
+            .clone()
+            .map(|(item, _)| item.up_s + item.down_s)
+            .sum();
+        let cost = costs / trainers.clone().count().max(1) as f64;
+        let reach = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
+        let starts = trainers.filter(|(item, _)| item.current == 0);
+        let dearest = starts.fold(0.0, |most: f64, (_, start_s)| most.max(start_s));
+        Self {
+            horizon_s: self
+                .horizon_s
+                .min(reach.max(SHORTEST_S))
+                .max(CHANGES * dearest),
+            ..*self
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The value of a node set to a trainer, V.
+
+use std::sync::Arc;
+
+use crate::Item;
+
+use super::Scenarios;
+
+/// A trainer in a request of placement.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+    /// Its sizes, rates and costs; `current` nodes are its own.
+    pub item: &'a Item,
+    /// Whether a departure hit it at this event, so that it restarts anyway.
+    pub hit: bool,
+    /// Stall of a start from no nodes, seconds at the rate after it; 0 if starts are free.
+    pub start_s: f64,
+}
+
+impl Member<'_> {
+    /// Whether the trainer may take any node set without a further switching cost.
+    #[must_use]
+    pub fn is_flexible(&self) -> bool {
+        self.hit || self.item.current < self.item.min
+    }
+
+    /// Whether another flexible trainer has the same value for every node set.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let (a, b) = (self.item, other.item);
+        (self.hit, a.min, a.max) == (other.hit, b.min, b.max)
+            && (a.down_s, self.start_s) == (b.down_s, other.start_s)
+            && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
+    }
+
+    /// Rate on `nodes` nodes, objective units per second; see [`Item::value_at`].
+    pub(crate) fn rate(&self, nodes: u32) -> f64 {
+        self.item.value_at(nodes)
+    }
+
+    /// Switching cost of holding `nodes` nodes from now on, objective units. A change must gain
+    /// `hysteresis` times its cost.
+    pub(crate) fn switching_cost(&self, nodes: u32, hysteresis: f64) -> f64 {
+        if self.is_flexible() {
+            // The stall of a hit is already paid, that of a start is not.
+            let starts = !self.hit && nodes > 0;
+            return if starts {
+                self.start_s * self.rate(nodes)
+            } else {
+                0.0
+            };
+        }
+        hysteresis * self.item.change_cost(nodes)
+    }
+}
+
+/// Three means of a node set over the scenarios, which determine V of [`crate::placement`] without
+/// the switching cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Means {
+    /// Seconds until the first hit, within the horizon.
+    pub(crate) until: f64,
+    /// Probability of a hit within the horizon.
+    pub(crate) hit: f64,
+    /// Sum of the nodes' stays within the horizon, seconds.
+    pub(crate) stay: f64,
+}
+
+impl Means {
+    pub(crate) fn value(&self, member: &Member<'_>, nodes: u32, shadow_price: f64) -> f64 {
+        let rate = member.rate(nodes);
+        rate * (self.until - member.item.down_s * self.hit)
+            + shadow_price * (self.stay - f64::from(nodes) * self.until)
+    }
+}
+
+/// The first hit of a growing node set, by scenario.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct FirstHits {
+    until: Vec<f64>,
+    stay: f64,
+    horizon_s: f64,
+}
+
+impl FirstHits {
+    pub(crate) fn empty(scenarios: usize, horizon_s: f64) -> Self {
+        Self {
+            until: vec![horizon_s; scenarios],
+            stay: 0.0,
+            horizon_s,
+        }
+    }
+
+    pub(crate) fn add(&mut self, scenarios: &Scenarios, node: usize) {
+        let leave = scenarios.of(node);
+        if leave.is_empty() {
+            self.until.fill(0.0);
+        }
+        for (until, &leave) in self.until.iter_mut().zip(leave) {
+            *until = until.min(leave);
+        }
+        self.stay += scenarios.stay_s(node, self.horizon_s);
+    }
+
+    pub(crate) fn means(&self) -> Means {
+        let count = self.until.len().max(1) as f64;
+        let hits = self.until.iter().filter(|&&t| t < self.horizon_s).count();
+        Means {
+            until: self.until.iter().sum::<f64>() / count,
+            hit: hits as f64 / count,
+            stay: self.stay,
+        }
+    }
+}
+
+/// V of [`crate::placement`] of a node set by its definition, without the switching cost, objective
+/// units. `nodes` are places in the scenarios.
+#[must_use]
+pub fn set_value(
+    member: &Member<'_>,
+    scenarios: &Scenarios,
+    nodes: impl IntoIterator<Item = usize>,
+    horizon_s: f64,
+    shadow_price: f64,
+) -> f64 {
+    let mut set = FirstHits::empty(scenarios.count(), horizon_s);
+    let mut count = 0;
+    for node in nodes {
+        set.add(scenarios, node);
+        count += 1;
+    }
+    if count == 0 {
+        return 0.0;
+    }
+    set.means().value(member, count, shadow_price)
+}

@@ -1,0 +1,222 @@
+//! The planner: from a pool and trainers to a plan with its reasons.
+
+use lacuna_model::{
+    Allocation, Doubt, Generation, NodeId, Plan, PlanReport, Pool, TrainerId, TrainerRecord,
+};
+
+use super::reasons::{self, ReportInput};
+use super::roster::{Roster, users};
+use super::translate::{Translated, translate};
+use super::verdict;
+use crate::decider::Decider;
+use crate::decision::Decision;
+use crate::objective::{Objective, ObjectiveError};
+use crate::placement::forecast;
+use crate::problem::{Candidate, PoolForecast, Situation};
+use crate::settings::Settings;
+
+/// The input of a plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The pool.
+    pub pool: &'a Pool,
+    /// The trainers, in order of admission.
+    pub trainers: &'a [TrainerRecord],
+    /// Nodes that no trainer may get.
+    pub unusable: &'a [NodeId],
+    /// The generation of the plan.
+    pub generation: Generation,
+    /// Whether the pool is stale, so that no trainer may grow.
+    pub stale: bool,
+}
+
+/// A maker of plans. Two planners with equal settings make equal plans of equal inputs, whatever
+/// they planned before. A solve that the clock stops is the exception, and the report says so.
+#[derive(Debug, Clone, Default)]
+pub struct Planner {
+    decider: Decider,
+    roster: Roster,
+    stopwatch: Seconds,
+}
+
+/// Seconds since any fixed moment.
+#[derive(Debug, Clone, Copy)]
+struct Seconds(fn() -> f64);
+
+impl Default for Seconds {
+    /// A stopwatch that never advances.
+    fn default() -> Self {
+        Self(|| 0.0)
+    }
+}
+
+impl Planner {
+    /// A planner with these settings. It maximises each trainer's own objective within fair shares
+    /// of the owners.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            roster: Roster::new(Objective::default(), settings.horizon.as_secs_f64()),
+            decider: Decider::new(settings),
+            ..Self::default()
+        }
+    }
+
+    /// The planner with another objective for all trainers.
+    #[must_use]
+    pub fn maximising(mut self, objective: Objective) -> Self {
+        self.roster = Roster::new(objective, self.settings().horizon.as_secs_f64());
+        self
+    }
+
+    /// The planner with a stopwatch (seconds since any fixed moment) for the emergency stop of
+    /// solves. Without one they end by their work alone.
+    #[must_use]
+    pub fn timed_by(mut self, stopwatch: fn() -> f64) -> Self {
+        self.stopwatch = Seconds(stopwatch);
+        self
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        self.decider.settings()
+    }
+
+    /// A plan for the active ones of `trainers` (in order of admission) on the nodes of the pool
+    /// that are not `unusable`. If the solver fails or has no answer, the present allocation is
+    /// kept, as far as the pool still has it.
+    #[must_use]
+    pub fn plan(
+        &mut self,
+        pool: &Pool,
+        trainers: &[TrainerRecord],
+        unusable: &[NodeId],
+        generation: Generation,
+    ) -> Plan {
+        self.plan_of(&Input {
+            pool,
+            trainers,
+            unusable,
+            generation,
+            stale: false,
+        })
+    }
+
+    /// A plan for an input. With a stale pool the present allocation is kept, as far as the pool
+    /// still has it, whatever the policy.
+    #[must_use]
+    pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
+        let Input { pool, trainers, .. } = *input;
+        let case = translate(pool, trainers, input.unusable);
+        let candidates = self.roster.candidates(&case, trainers, pool);
+        let users = match self.roster.objective() {
+            Objective::Fair => Some(users(&case, trainers)),
+            _ => None,
+        };
+        let situation = Situation {
+            candidates: &candidates,
+            slots: &case.slots,
+            users: users.as_ref(),
+            max_change: None,
+            pool_forecast: Some(PoolForecast {
+                pool,
+                holes: &case.holes,
+                known: &[],
+                complete_s: 0.0,
+            }),
+            doubt: input.stale.then_some(Doubt::StalePool),
+        };
+        let decision = self.decider.decide(&situation, &self.stopwatch.0);
+        let report = self.report(input, &case, &situation, &decision);
+        let repooled = decision.evaluation.iter().flat_map(|f| &f.repooled);
+        let id = |&j: &u32| name(&case, trainers, j);
+        Plan {
+            generation: input.generation,
+            as_of: pool.as_of,
+            seq: pool.seq,
+            allocations: allocations(&case, trainers, &candidates, &decision.owners),
+            repooled: repooled.filter_map(id).collect(),
+            report,
+        }
+    }
+
+    /// Errors of the objective for single trainers of the newest plan; those keep their own
+    /// objective.
+    #[must_use]
+    pub fn refused(&self) -> &[ObjectiveError] {
+        self.roster.refused()
+    }
+
+    /// The reasons of a decision.
+    fn report(
+        &self,
+        input: &Input<'_>,
+        case: &Translated,
+        situation: &Situation<'_>,
+        decision: &Decision,
+    ) -> PlanReport {
+        let Input { pool, trainers, .. } = *input;
+        let solve = decision.solve.clone();
+        if decision.evaluation.is_none() && decision.doubt.is_none() {
+            let problem = self.decider.problem();
+            let (sizes, owners) = (&decision.sizes, &decision.owners);
+            return PlanReport {
+                forecast: None,
+                solve,
+                trainers: verdict::of_trainers(case, problem, trainers, decision),
+                holes: verdict::of_holes(case, problem, pool, trainers, sizes, owners),
+            };
+        }
+        let settings = match &decision.evaluation {
+            Some(evaluation) => evaluation.settings,
+            None => forecast::reach(self.settings(), situation),
+        };
+        let verdicts = reasons::report(&ReportInput {
+            case,
+            candidates: situation.candidates,
+            pool,
+            trainers,
+            decision,
+            settings: &settings,
+        });
+        PlanReport {
+            solve,
+            trainers: verdicts.trainers,
+            holes: verdicts.holes,
+            forecast: Some(Box::new(verdicts.report)),
+        }
+    }
+}
+
+/// The name of a trainer of a case.
+fn name(case: &Translated, trainers: &[TrainerRecord], j: u32) -> Option<TrainerId> {
+    let place = *case.trainers.get(j as usize)?;
+    Some(trainers.get(place)?.spec.id.clone())
+}
+
+/// The nodes of each trainer that has any, in the order of the case; nodes sorted.
+fn allocations(
+    case: &Translated,
+    trainers: &[TrainerRecord],
+    candidates: &[Candidate],
+    owners: &[Option<u32>],
+) -> Vec<Allocation> {
+    let mut nodes: Vec<Vec<NodeId>> = vec![Vec::new(); candidates.len()];
+    for (node, owner) in case.nodes.iter().zip(owners) {
+        if let Some(list) = owner.and_then(|j| nodes.get_mut(j as usize)) {
+            list.push(node.clone());
+        }
+    }
+    (0_u32..)
+        .zip(nodes)
+        .filter(|(_, nodes)| !nodes.is_empty())
+        .filter_map(|(j, mut nodes)| {
+            nodes.sort_unstable();
+            Some(Allocation {
+                trainer: name(case, trainers, j)?,
+                nodes,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! The roster: trainers of a live cluster as candidates, with tables kept between decisions.
+
+use std::collections::HashMap;
+
+use lacuna_model::{Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+
+use super::translate::Translated;
+use crate::kind::{Costs, Kind, Values};
+use crate::objective::{Objective, ObjectiveError, State};
+use crate::problem::{Candidate, Users};
+
+/// The known trainers with their kinds and values.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Roster {
+    objective: Objective,
+    horizon_s: f64,
+    known: HashMap<TrainerId, Known>,
+    refused: Vec<ObjectiveError>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    spec: TrainerSpec,
+    kind: Kind,
+    own: Option<Values>,
+    /// Error of the objective for this trainer: its kind then has its own objective.
+    refused: Option<ObjectiveError>,
+}
+
+impl Roster {
+    pub(crate) fn new(objective: Objective, horizon_s: f64) -> Self {
+        Self {
+            objective,
+            horizon_s,
+            ..Self::default()
+        }
+    }
+
+    /// The objective.
+    pub(crate) const fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// Errors of the objective for single trainers of the newest decision; those keep their own
+    /// objective.
+    pub(crate) fn refused(&self) -> &[ObjectiveError] {
+        &self.refused
+    }
+
+    /// The trainers of a case as candidates, in its order.
+    pub(crate) fn candidates(
+        &mut self,
+        case: &Translated,
+        trainers: &[TrainerRecord],
+        pool: &Pool,
+    ) -> Vec<Candidate> {
+        self.refused.clear();
+        let records = case
+            .trainers
+            .iter()
+            .filter_map(|&place| trainers.get(place));
+        let least_attained = records
+            .clone()
+            .map(|record| record.attained.by(pool.as_of))
+            .fold(f64::INFINITY, f64::min);
+        self.known
+            .retain(|id, _| trainers.iter().any(|record| record.spec.id == *id));
+        let mut candidates = Vec::with_capacity(case.trainers.len());
+        for (record, &held) in records.zip(&case.held) {
+            let state = State {
+                now: pool.as_of,
+                samples_left: match record.spec.work {
+                    Work::Samples(work) => work - record.samples() + record.owed,
+                    Work::UntilExit => 0.0,
+                },
+                attained: record.attained.by(pool.as_of),
+                least_attained,
+            };
+            candidates.extend(self.candidate(record, held, is_hit(record, held, pool), &state));
+        }
+        candidates
+    }
+
+    fn candidate(
+        &mut self,
+        record: &TrainerRecord,
+        held: u32,
+        hit: bool,
+        state: &State,
+    ) -> Option<Candidate> {
+        let spec = &record.spec;
+        if self
+            .known
+            .get(&spec.id)
+            .is_none_or(|known| known.spec != *spec)
+        {
+            let known = Known::new(spec, &self.objective, self.horizon_s)?;
+            self.known.insert(spec.id.clone(), known);
+        }
+        let known = self.known.get_mut(&spec.id)?;
+        if !known.kind.is_fixed()
+            && let Err(error) = known.kind.update(&mut known.own, state)
+        {
+            known.refused = Some(error);
+        }
+        self.refused.extend(known.refused.clone());
+        Some(known.kind.candidate(held, hit, known.own.as_ref()))
+    }
+}
+
+impl Known {
+    /// Nothing if the trainer's own objective fails too, which is impossible.
+    fn new(spec: &TrainerSpec, objective: &Objective, horizon_s: f64) -> Option<Self> {
+        let kind = |objective| Kind::new(spec, Costs::of(spec), objective, horizon_s);
+        let (kind, refused) = match kind(objective) {
+            Ok(kind) => (kind, None),
+            Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),
+        };
+        Some(Self {
+            spec: spec.clone(),
+            kind,
+            own: None,
+            refused,
+        })
+    }
+}
+
+/// Whether a departure has hit a trainer, so that it restarts anyway. Either nodes of its
+/// incarnation are gone, or control reports a hit and the trainer is still stalled. It holds `held`
+/// nodes.
+fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
+    record.nodes.len() > held as usize || record.is_hit(pool.as_of)
+}
+
+/// The owner of each trainer of a case as a number. Trainers without an owner share one number.
+pub(crate) fn users(case: &Translated, trainers: &[TrainerRecord]) -> Users {
+    let mut numbers: HashMap<Option<&str>, u32> = HashMap::new();
+    let records = case
+        .trainers
+        .iter()
+        .filter_map(|&place| trainers.get(place));
+    let of = records.map(|record| {
+        let next = numbers.len() as u32;
+        *numbers.entry(record.spec.owner.as_deref()).or_insert(next)
+    });
+    Users {
+        of: of.collect(),
+        parts: Vec::new(),
+    }
+}

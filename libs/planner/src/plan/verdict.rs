@@ -1,0 +1,222 @@
+//! Verdicts of a plan over sizes: one for each trainer and each hole.
+
+use lacuna_model::{
+    Basis, HoleVerdict, Launch, NodeId, OwnerShare, Pool, TrainerId, TrainerRecord, TrainerVerdict,
+    Verdict,
+};
+
+use super::displace::Offers;
+use super::translate::Translated;
+use crate::decision::Decision;
+use crate::{Item, Problem, Sizes};
+
+/// A verdict for each trainer of the problem, in its order. If nodes were shared out over several
+/// owners, it compares a trainer only with others of its owner.
+pub(crate) fn of_trainers(
+    case: &Translated,
+    problem: &Problem,
+    trainers: &[TrainerRecord],
+    decision: &Decision,
+) -> Vec<TrainerVerdict> {
+    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+    let records: Vec<&TrainerRecord> = records.collect();
+    let sizes = &decision.sizes;
+    if decision.shares.is_empty() {
+        return side_by_side(problem, &records, sizes);
+    }
+    let free = free_nodes(problem, sizes);
+    let mut verdicts = Vec::with_capacity(records.len());
+    for share in &decision.shares {
+        let own = |j: &u32| sizes.counts.get(*j as usize).copied().unwrap_or(0);
+        let counts: Vec<u32> = share.candidates.iter().map(own).collect();
+        // The owner could use the free nodes too.
+        let nodes = free + counts.iter().sum::<u32>();
+        let problem = problem.part(&share.candidates, nodes);
+        let sizes = problem.sizes(counts);
+        let own = share.candidates.iter();
+        let own = own.filter_map(|&j| records.get(j as usize).copied());
+        let own = side_by_side(&problem, &own.collect::<Vec<_>>(), &sizes);
+        verdicts.extend(share.candidates.iter().zip(own));
+    }
+    verdicts.sort_by_key(|(j, _)| **j);
+    let mut verdicts: Vec<TrainerVerdict> = verdicts.into_iter().map(|(_, v)| v).collect();
+    with_shares(&mut verdicts, &records, decision);
+    verdicts
+}
+
+/// Adds the shares of the owners to the verdicts of their trainers.
+pub(crate) fn with_shares(
+    verdicts: &mut [TrainerVerdict],
+    records: &[&TrainerRecord],
+    decision: &Decision,
+) {
+    for share in &decision.shares {
+        let own = |j: &u32| decision.sizes.counts.get(*j as usize);
+        let first = share.candidates.first();
+        let owner = first.and_then(|&j| records.get(j as usize)?.spec.owner.clone());
+        let share_of = OwnerShare {
+            owner,
+            nodes: share.fair,
+            used: share.candidates.iter().filter_map(own).sum(),
+        };
+        for &j in &share.candidates {
+            if let Some(verdict) = verdicts.get_mut(j as usize) {
+                verdict.share = Some(Box::new(share_of.clone()));
+            }
+        }
+    }
+}
+
+fn side_by_side(
+    problem: &Problem,
+    records: &[&TrainerRecord],
+    sizes: &Sizes,
+) -> Vec<TrainerVerdict> {
+    let free = free_nodes(problem, sizes);
+    let name = |ordinal: u32| -> Option<TrainerId> {
+        Some(records.get(ordinal as usize)?.spec.id.clone())
+    };
+    let mut offers = None;
+    let mut no_nodes = |item: &Item| {
+        let offers = offers.get_or_insert_with(|| Offers::new(problem, sizes, free));
+        match offers.best(problem, item) {
+            Some(exchange) => Verdict::DisplacingCosts {
+                nodes: exchange.nodes,
+                from: exchange.from.iter().filter_map(|&at| name(at)).collect(),
+                gain: exchange.gain,
+                loss: exchange.loss,
+                cost: exchange.cost,
+            },
+            None => Verdict::Outbid,
+        }
+    };
+    records
+        .iter()
+        .zip(&problem.trainers)
+        .zip(&sizes.counts)
+        .map(|((record, item), &after)| TrainerVerdict {
+            trainer: record.spec.id.clone(),
+            before: item.current,
+            after,
+            verdict: of_trainer(problem, item, after, free).unwrap_or_else(|| no_nodes(item)),
+            basis: basis(record, after),
+            share: None,
+        })
+        .collect()
+}
+
+/// The basis of the rate of a profiled trainer at its new size.
+pub(crate) fn basis(record: &TrainerRecord, after: u32) -> Option<Box<Basis>> {
+    let profiled = matches!(record.spec.launch, Launch::Command { profile: true, .. });
+    let basis = || match &record.measured {
+        Some(measured) => measured.basis(after),
+        None => Basis::Assumed,
+    };
+    (profiled && after > 0).then(|| Box::new(basis()))
+}
+
+/// Number of nodes that no trainer gets.
+fn free_nodes(problem: &Problem, sizes: &Sizes) -> u32 {
+    let used: u32 = sizes.counts.iter().sum();
+    problem.nodes.saturating_sub(used)
+}
+
+/// The verdict on a trainer; nothing if it had no nodes and gets none, with enough in the pool.
+fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Option<Verdict> {
+    let before = item.current;
+    // Below its minimum a trainer has no value.
+    let present = if item.is_size(before) {
+        problem.value(item, before)
+    } else {
+        0.0
+    };
+    let more = problem.value(item, after) - present;
+    let cost = item.change_cost(after);
+    if after == 0 && problem.nodes < item.min {
+        return Some(Verdict::TooFewNodes {
+            pool: problem.nodes,
+            min: item.min,
+        });
+    }
+    if after > before {
+        return Some(if before == 0 {
+            Verdict::Start
+        } else {
+            Verdict::Grow { gain: more, cost }
+        });
+    }
+    if after < before {
+        return Some(Verdict::Shrink { loss: -more, cost });
+    }
+    if after == 0 {
+        return None;
+    }
+    let larger = before + 1..=item.max.min(before.saturating_add(free));
+    let best = larger
+        .max_by(|&a, &b| {
+            let gain = |n| item.gain(problem.horizon_s, n);
+            gain(a).total_cmp(&gain(b))
+        })
+        .map(|n| (problem.value(item, n) - present, item.change_cost(n)));
+    Some(match best {
+        Some((gain, cost)) if gain <= cost => Verdict::RescaleNotWorthIt { gain, cost },
+        _ => Verdict::Keep,
+    })
+}
+
+/// A verdict for each hole of the pool, sorted by node.
+pub(crate) fn of_holes(
+    case: &Translated,
+    problem: &Problem,
+    pool: &Pool,
+    trainers: &[TrainerRecord],
+    sizes: &Sizes,
+    owners: &[Option<u32>],
+) -> Vec<(NodeId, HoleVerdict)> {
+    let free = free_nodes(problem, sizes);
+    let idle = if has_bidder(problem, sizes, free) {
+        HoleVerdict::NotWorthIt
+    } else {
+        HoleVerdict::NoTaker
+    };
+    let name = |ordinal: u32| -> Option<TrainerId> {
+        let place = case.trainers.get(ordinal as usize)?;
+        Some(trainers.get(*place)?.spec.id.clone())
+    };
+    let usable = case.nodes.iter().zip(&case.slots).zip(owners);
+    let mut verdicts: Vec<(NodeId, HoleVerdict)> = usable
+        .map(|((node, slot), owner)| {
+            let verdict = match owner.and_then(name) {
+                Some(trainer) if slot.owner == *owner => HoleVerdict::Kept { trainer },
+                Some(trainer) => HoleVerdict::Assigned { trainer },
+                None => idle.clone(),
+            };
+            (node.clone(), verdict)
+        })
+        .collect();
+    if verdicts.len() < pool.holes.len() {
+        // Holes of the pool outside the problem are unusable.
+        let mut known: Vec<&NodeId> = case.nodes.iter().collect();
+        known.sort_unstable();
+        let unknown = pool
+            .holes
+            .iter()
+            .map(|pooled| &pooled.hole.node)
+            .filter(|node| known.binary_search(node).is_err());
+        verdicts.extend(unknown.map(|node| (node.clone(), HoleVerdict::Unusable)));
+    }
+    verdicts.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    verdicts
+}
+
+/// Whether any trainer can take free nodes.
+fn has_bidder(problem: &Problem, sizes: &Sizes, free: u32) -> bool {
+    problem
+        .trainers
+        .iter()
+        .zip(&sizes.counts)
+        .any(|(item, &n)| {
+            let next = (n + 1).max(item.min);
+            next <= item.max && next - n <= free
+        })
+}

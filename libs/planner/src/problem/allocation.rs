@@ -1,0 +1,160 @@
+//! The allocation problem as ordinal-indexed, serialisable data.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// The allocation problem over sizes: maximise the sum of [`Item::gain`] over the trainers while
+/// the node counts sum to at most `nodes` (arXiv 2106.12091; [`crate::milp`] has the mathematics).
+/// A saved problem can be solved again as a test.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Nodes in the pool that may be used.
+    pub nodes: u32,
+    /// Forward-looking time T, seconds.
+    pub horizon_s: f64,
+    /// The admitted trainers.
+    pub trainers: Vec<Item>,
+    /// Largest change of one trainer in one solve, nodes; no limit if absent. The published
+    /// program's big-M amounts to one.
+    pub max_change: Option<u32>,
+}
+
+/// One trainer of a [`Problem`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Number of present nodes, C.
+    pub current: u32,
+    /// Fewest nodes that it can run on, at least 1.
+    pub min: u32,
+    /// Most nodes that it can use.
+    pub max: u32,
+    /// Objective rate O(n) for n = 0..=max, objective units per second.
+    pub value: Arc<[f64]>,
+    /// Rate that a change stalls: O(C) if `current >= min`, else 0. Objective units per second.
+    pub rate_now: f64,
+    /// Cost of growing, seconds at `rate_now`.
+    pub up_s: f64,
+    /// Cost of shrinking, seconds at `rate_now`.
+    pub down_s: f64,
+}
+
+/// An answer to a [`Problem`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Node count of each trainer.
+    pub counts: Vec<u32>,
+    /// Sum of the gains, objective units.
+    pub objective: f64,
+}
+
+impl Item {
+    /// Objective rate on `n` nodes, objective units per second. It is minus infinity beyond
+    /// [`max`](Self::max), so that a wrong size is never the best.
+    #[must_use]
+    pub fn value_at(&self, n: u32) -> f64 {
+        self.value
+            .get(n as usize)
+            .copied()
+            .unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// The trainer with the rate that a change stalls: the rate of its present size, or 0 with too
+    /// few nodes to run.
+    #[must_use]
+    pub fn at_its_rate(mut self) -> Self {
+        self.rate_now = if self.current >= self.min {
+            self.value_at(self.current.min(self.max))
+        } else {
+            0.0
+        };
+        self
+    }
+
+    /// Gain of `n` nodes over the horizon, less the cost of changing to them:
+    /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C])`, in objective units.
+    /// Beyond `max`, minus infinity.
+    #[must_use]
+    pub fn gain(&self, horizon_s: f64, n: u32) -> f64 {
+        horizon_s * self.value_at(n) - self.change_cost(n)
+    }
+
+    /// Cost of a change from the present size to `n` nodes, objective units.
+    #[must_use]
+    pub fn change_cost(&self, n: u32) -> f64 {
+        match n.cmp(&self.current) {
+            std::cmp::Ordering::Greater => self.rate_now * self.up_s,
+            std::cmp::Ordering::Less => self.rate_now * self.down_s,
+            std::cmp::Ordering::Equal => 0.0,
+        }
+    }
+
+    /// Whether the size is possible: no nodes, or between the bounds and within the curve.
+    #[must_use]
+    pub fn is_size(&self, n: u32) -> bool {
+        n == 0 || (self.min <= n && n <= self.max && (n as usize) < self.value.len())
+    }
+
+    /// Whether a change to `n` nodes is possible in one solve under a limit on changes. A trainer
+    /// with an impossible present size may always give up all nodes.
+    #[must_use]
+    pub fn may_become(&self, n: u32, max_change: Option<u32>) -> bool {
+        self.is_size(n)
+            && max_change.is_none_or(|limit| {
+                n.abs_diff(self.current) <= limit || (n == 0 && !self.is_size(self.current))
+            })
+    }
+}
+
+impl Problem {
+    /// The problem of some of the trainers, by their places, on `nodes` nodes.
+    #[must_use]
+    pub fn part(&self, trainers: &[u32], nodes: u32) -> Self {
+        let items = trainers.iter();
+        let items = items.filter_map(|&j| self.trainers.get(j as usize).cloned());
+        Self {
+            nodes,
+            trainers: items.collect(),
+            ..*self
+        }
+    }
+
+    /// The value of `n` nodes to a trainer over the horizon, without the cost of a change,
+    /// objective units.
+    pub(crate) fn value(&self, item: &Item, n: u32) -> f64 {
+        self.horizon_s * item.value_at(n)
+    }
+
+    /// The objective of these sizes, objective units.
+    #[must_use]
+    pub fn objective(&self, counts: &[u32]) -> f64 {
+        self.trainers
+            .iter()
+            .zip(counts)
+            .map(|(item, &n)| item.gain(self.horizon_s, n))
+            .sum()
+    }
+
+    /// Whether these sizes are feasible: one for each trainer, each possible, with a sum of at most
+    /// `nodes`.
+    #[must_use]
+    pub fn is_feasible(&self, counts: &[u32]) -> bool {
+        let total: u64 = counts.iter().map(|&n| u64::from(n)).sum();
+        counts.len() == self.trainers.len()
+            && total <= u64::from(self.nodes)
+            && self
+                .trainers
+                .iter()
+                .zip(counts)
+                .all(|(item, &n)| item.may_become(n, self.max_change))
+    }
+
+    /// The sizes with their objective.
+    #[must_use]
+    pub fn sizes(&self, counts: Vec<u32>) -> Sizes {
+        Sizes {
+            objective: self.objective(&counts),
+            counts,
+        }
+    }
+}

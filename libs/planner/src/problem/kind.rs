@@ -1,0 +1,197 @@
+//! Kinds of trainers: bounds, rates and values as tables.
+//!
+//! A replay has one kind for all equal trainers, a planner one kind for each trainer. The kind
+//! makes the [`Candidate`] of a decision.
+
+use std::sync::Arc;
+
+use lacuna_model::{RescaleCost, TrainerSpec};
+
+use super::allocation::Item;
+use super::objective::{Objective, ObjectiveError, State, ValueTable};
+use super::situation::Candidate;
+
+/// Least value of a start, as a part of the value of its size, so that a start beats no start.
+const LEAST_VALUE_OF_A_START: f64 = 0.01;
+
+/// The costs of changes of a [`Kind`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// Cost of growing and of shrinking, seconds at the rate before.
+    pub rescale: RescaleCost,
+    /// Stall of a start from no nodes, seconds at the rate after.
+    pub start_s: f64,
+}
+
+impl Costs {
+    /// The costs of a trainer's own description.
+    #[must_use]
+    pub fn of(spec: &TrainerSpec) -> Self {
+        Self {
+            rescale: spec.rescale,
+            start_s: spec.start_s(),
+        }
+    }
+
+    /// All costs times `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            rescale: self.rescale.scaled(factor),
+            start_s: self.start_s * factor,
+        }
+    }
+}
+
+/// A kind of equal trainers.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    min: u32,
+    max: u32,
+    /// Samples/s at 0..=max nodes.
+    rate: Arc<[f64]>,
+    /// Objective values at 0..=max nodes.
+    table: ValueTable,
+    values: Values,
+    costs: Costs,
+    /// Value of a start, as part of the value of its size over the horizon of a decision.
+    start: f64,
+    weight: f64,
+}
+
+/// Objective values at 0..=max nodes, at one step of a [`ValueTable`].
+#[derive(Debug, Clone)]
+pub struct Values {
+    step: i32,
+    /// Values of a running trainer.
+    running: Arc<[f64]>,
+    /// Values of a start from no nodes.
+    starting: Arc<[f64]>,
+}
+
+impl Values {
+    fn new(step: i32, running: Arc<[f64]>, start: f64) -> Self {
+        let starting = if start < 1.0 {
+            running.iter().map(|value| value * start).collect()
+        } else {
+            running.clone()
+        };
+        Self {
+            step,
+            running,
+            starting,
+        }
+    }
+}
+
+impl Kind {
+    /// The kind of a trainer under an objective. Decisions without forecasts count gains over
+    /// `horizon_s` seconds.
+    ///
+    /// # Errors
+    /// [`ObjectiveError`] if the objective is invalid for the trainer.
+    pub fn new(
+        spec: &TrainerSpec,
+        costs: Costs,
+        objective: &Objective,
+        horizon_s: f64,
+    ) -> Result<Self, ObjectiveError> {
+        let table = ValueTable::new(spec, objective)?;
+        let lost = costs.start_s / horizon_s;
+        let start = if lost > 0.0 {
+            (1.0 - lost).max(LEAST_VALUE_OF_A_START)
+        } else {
+            1.0
+        };
+        Ok(Self {
+            min: spec.min_nodes,
+            max: spec.max_nodes,
+            rate: spec.throughput.table(spec.max_nodes).into(),
+            values: Values::new(0, table.initial().clone(), start),
+            table,
+            costs,
+            start,
+            weight: spec.effective_weight(),
+        })
+    }
+
+    /// Whether two kinds are equal.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.trains_like(other) && self.weight == other.weight && self.table == other.table
+    }
+
+    /// Whether two kinds have equal rates, bounds and costs; values may differ.
+    #[must_use]
+    pub fn trains_like(&self, other: &Self) -> bool {
+        self.min == other.min
+            && self.max == other.max
+            && self.costs == other.costs
+            && self.rate == other.rate
+    }
+
+    /// Samples/s on `nodes` nodes; beyond the maximum, those of the maximum.
+    #[must_use]
+    pub fn rate(&self, nodes: u32) -> f64 {
+        let most = self.rate.last().copied().unwrap_or_default();
+        self.rate.get(nodes as usize).copied().unwrap_or(most)
+    }
+
+    /// Samples/s on 0, 1, 2, ... nodes.
+    #[must_use]
+    pub fn rates(&self) -> &[f64] {
+        &self.rate
+    }
+
+    /// The fewest nodes of a running trainer.
+    #[must_use]
+    pub const fn min(&self) -> u32 {
+        self.min
+    }
+
+    /// The costs of changes.
+    #[must_use]
+    pub const fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    /// Whether the values never change.
+    #[must_use]
+    pub const fn is_fixed(&self) -> bool {
+        self.table.is_fixed()
+    }
+
+    /// Updates a trainer's own values to its state.
+    ///
+    /// # Errors
+    /// [`ObjectiveError`] if an expression gives an invalid value.
+    pub fn update(&self, own: &mut Option<Values>, state: &State) -> Result<(), ObjectiveError> {
+        let step = self.table.step(state);
+        if own.as_ref().is_none_or(|own| own.step != step) {
+            *own = Some(Values::new(step, self.table.at(step)?, self.start));
+        }
+        Ok(())
+    }
+
+    /// The candidate for a trainer of this kind on `current` nodes, with its own values if it has
+    /// any. `hit` says whether a departure has hit it at this event.
+    #[must_use]
+    pub fn candidate(&self, current: u32, hit: bool, own: Option<&Values>) -> Candidate {
+        let values = own.unwrap_or(&self.values);
+        let item = Item {
+            current,
+            min: self.min,
+            max: self.max,
+            value: values.running.clone(),
+            rate_now: 0.0,
+            up_s: self.costs.rescale.up_s,
+            down_s: self.costs.rescale.down_s,
+        };
+        Candidate {
+            item: item.at_its_rate(),
+            starting: values.starting.clone(),
+            start_s: self.costs.start_s,
+            hit,
+        }
+    }
+}

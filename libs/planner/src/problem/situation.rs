@@ -1,0 +1,111 @@
+//! The situation in which a policy decides: candidates, slots and forecasts, by ordinals.
+
+use std::sync::Arc;
+
+use lacuna_model::{Doubt, Pool};
+
+use super::allocation::Item;
+
+/// One usable hole of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Start of the idle time, milliseconds. Nodes with the same start were released together and
+    /// tend to leave together.
+    pub since_ms: i64,
+    /// The trainer that holds the node now, as an index into the candidates.
+    pub owner: Option<u32>,
+}
+
+/// A trainer that may get nodes. [`crate::kind::Kind::candidate`] makes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Its sizes, values and costs; `current` is the number of nodes that it holds.
+    pub item: Item,
+    /// Values of 0..=max nodes for a start from no nodes, in decisions without forecasts.
+    pub starting: Arc<[f64]>,
+    /// Stall of a start from no nodes, seconds at the rate after it.
+    pub start_s: f64,
+    /// Whether a departure hit the trainer at this event, so that it restarts anyway.
+    pub hit: bool,
+}
+
+impl Candidate {
+    /// The trainer in an allocation problem over sizes.
+    pub(crate) fn sized(&self) -> Item {
+        if self.item.current >= self.item.min {
+            return self.item.clone();
+        }
+        Item {
+            value: self.starting.clone(),
+            ..self.item.clone()
+        }
+    }
+}
+
+/// The users of the trainers of a decision.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Users {
+    /// The user of each trainer.
+    pub of: Vec<u32>,
+    /// Weight of each user's share, by the user's number; 1 where it is missing.
+    pub parts: Vec<f64>,
+}
+
+/// Forecasts of when the slots leave.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolForecast<'a> {
+    /// The pool with its forecasts.
+    pub pool: &'a Pool,
+    /// Place of each slot in the pool's list of holes.
+    pub holes: &'a [u32],
+    /// Seconds until the end of each hole by an oracle, infinite without an end. Empty without an
+    /// oracle.
+    pub known: &'a [f64],
+    /// The oracle knows every end within this many seconds; 0 without an oracle.
+    pub complete_s: f64,
+}
+
+/// The input of a decision.
+#[derive(Debug, Clone)]
+pub struct Situation<'a> {
+    /// The trainers, in order of admission.
+    pub candidates: &'a [Candidate],
+    /// The usable nodes of the pool.
+    pub slots: &'a [Slot],
+    /// The users, if nodes are shared out fairly between them.
+    pub users: Option<&'a Users>,
+    /// Largest change of one trainer in one decision over sizes; see
+    /// [`crate::Problem::max_change`].
+    pub max_change: Option<u32>,
+    /// Forecasts of when slots leave; absent where holes are not forecast.
+    pub pool_forecast: Option<PoolForecast<'a>>,
+    /// A doubt, known beforehand, that forbids any growth.
+    pub doubt: Option<Doubt>,
+}
+
+impl Situation<'_> {
+    /// The candidates of each owner with its weight, if nodes are shared out over several owners.
+    pub(crate) fn owners(&self) -> Vec<(f64, Vec<u32>)> {
+        let Some(users) = self.users else {
+            return Vec::new();
+        };
+        let owners = owners(self.candidates.len(), &users.of, &users.parts);
+        if owners.len() > 1 { owners } else { Vec::new() }
+    }
+}
+
+/// The trainers of each owner with its weight, in order of the owners' first trainers. `of` names
+/// the owner of each trainer; trainers beyond its end share one owner.
+fn owners(trainers: usize, of: &[u32], parts: &[f64]) -> Vec<(f64, Vec<u32>)> {
+    let mut owners: Vec<(u32, Vec<u32>)> = Vec::new();
+    for j in 0..trainers {
+        let owner = of.get(j).copied().unwrap_or(u32::MAX);
+        match owners.iter_mut().find(|(known, _)| *known == owner) {
+            Some((_, list)) => list.push(j as u32),
+            None => owners.push((owner, vec![j as u32])),
+        }
+    }
+    let part = |owner: u32| parts.get(owner as usize).copied().unwrap_or(1.0);
+    let owners = owners.into_iter();
+    owners.map(|(owner, list)| (part(owner), list)).collect()
+}

@@ -1,0 +1,60 @@
+//! How far plans look ahead where starts are charged.
+
+use lacuna_planner::Item;
+use lacuna_planner::placement::blocks::BlockPlacer;
+use lacuna_planner::placement::{Request, Scenarios, Settings};
+
+/// Ten units a second for each of two nodes.
+fn waiting(up_s: f64) -> Item {
+    Item {
+        current: 0,
+        min: 1,
+        max: 2,
+        value: vec![0.0, 10.0, 20.0].into(),
+        rate_now: 0.0,
+        up_s,
+        down_s: 100.0,
+    }
+}
+
+/// Who gets which node where half of the holes last two minutes.
+fn decide(trainers: &[Item], scenarios: &Scenarios) -> Vec<Option<u32>> {
+    let start_s: Vec<f64> = trainers.iter().map(|item| item.up_s).collect();
+    let request = Request {
+        trainers,
+        hit: &[],
+        start_s: &start_s,
+        owners: &vec![None; scenarios.nodes()],
+        scenarios,
+    };
+    let starts = trainers.iter().map(|item| (item, item.up_s));
+    let settings = Settings::default().reach(starts, Some(120.0));
+    BlockPlacer::new(settings).decide(&request).owners
+}
+
+#[test]
+fn a_start_that_costs_more_than_most_holes_last_pays_in_those_that_do() {
+    let alone = [waiting(150.0)];
+    let with = |leaves: [f64; 2]| decide(&alone, &Scenarios::new(2, leaves.to_vec()));
+    assert_eq!(with([90.0, 3600.0]), [None, Some(0)]);
+    assert_eq!(with([90.0, 120.0]), [None, None]);
+}
+
+#[test]
+fn a_dear_start_is_made_beside_cheap_ones_and_beyond_the_horizon_that_was_set() {
+    let cheap = Item {
+        max: 1,
+        ..waiting(1.0)
+    };
+    let owners = decide(&[cheap, waiting(2000.0)], &Scenarios::new(3, vec![1e6; 3]));
+    let of = |j| owners.iter().filter(|&&owner| owner == Some(j)).count();
+    assert_eq!((of(0), of(1)), (1, 2));
+}
+
+#[test]
+fn without_charged_starts_plans_look_no_further_than_the_pool_lasts() {
+    let trainer = waiting(150.0);
+    let free = std::iter::once((&trainer, 0.0));
+    let reach = Settings::default().reach(free, Some(120.0));
+    assert_eq!(reach.horizon_s, 120.0);
+}
