@@ -129,15 +129,16 @@ async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler
     let dir = tempfile::tempdir().unwrap();
     let packages = or_skip!(nats_py(dir.path()));
     let server = KeyedServer::start().await;
-    server.keys(&[
-        "add-user",
-        "site.7",
-        "--cluster",
-        "main",
-        "--role",
-        "events",
-    ])
-    .await;
+    server
+        .keys(&[
+            "add-user",
+            "site.7",
+            "--cluster",
+            "main",
+            "--role",
+            "events",
+        ])
+        .await;
     // Control may make the streams.
     let control = server.connect("control").await;
     let publish = |identity: PathBuf| {
@@ -213,7 +214,8 @@ fn prolog(program: &str, identity: &str) -> String {
 #[tokio::test]
 async fn the_prolog_with_keys_publishes_without_any_environment() {
     let server = KeyedServer::start().await;
-    server.keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
+    server
+        .keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
         .await;
     // Control may make the streams.
     let control = server.connect("control").await;

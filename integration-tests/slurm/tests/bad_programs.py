@@ -86,7 +86,7 @@ class BadPrograms(WithLacuna):
         self.lacuna.submit(text.replace("@SCRIPT", '"exec sleep 1000"'))
         until("it waits everywhere", 30, lambda: len(self.lacuna.pilots()) == len(self.names))
         self.assertLess(self.batch_seconds(), MOST)
-        self.given_up("asleep", "said nothing for 4s since its start")
+        self.given_up("asleep", "was silent for 4s since its start")
 
     def test_a_process_that_leaves_its_group_and_its_parent_is_found(self):
         self.run_script("hidden", "(setsid bash -c \"trap '' TERM HUP; sleep 1000 & sleep 1000\" &); exec sleep 1000")

@@ -191,7 +191,10 @@ impl Reader<'_> {
 
     /// The file of a module that the present file declares.
     fn declared(&self, name: &str) -> String {
-        let (folder, file) = self.file.rsplit_once('/').unwrap_or((".", self.file.as_str()));
+        let (folder, file) = self
+            .file
+            .rsplit_once('/')
+            .unwrap_or((".", self.file.as_str()));
         let folder = match file.trim_end_matches(".rs") {
             "lib" | "main" | "mod" => folder.to_owned(),
             stem => format!("{folder}/{stem}"),
@@ -432,10 +435,7 @@ fn cycles_of(files: &[(&str, &str)]) -> Vec<String> {
 fn a_cycle_is_named_with_its_files_and_what_ties_them() {
     let found = cycles_of(&[
         ("src/lib.rs", "mod a; mod b; mod c;"),
-        (
-            "src/a.rs",
-            "use crate::{b::{self, B}, c}; pub struct A;",
-        ),
+        ("src/a.rs", "use crate::{b::{self, B}, c}; pub struct A;"),
         ("src/b.rs", "use super::c::inner::C; pub struct B;"),
         ("src/c/mod.rs", "pub mod inner;"),
         (
@@ -480,10 +480,7 @@ fn an_import_of_a_reexport_is_one_of_the_file_that_defines_it() {
 fn paths_in_bodies_and_in_arguments_of_macros_are_imports_too() {
     let found = cycles_of(&[
         ("src/lib.rs", "mod a; mod b;"),
-        (
-            "src/a.rs",
-            "fn f() { println!(\"{}\", crate::b::F); }",
-        ),
+        ("src/a.rs", "fn f() { println!(\"{}\", crate::b::F); }"),
         (
             "src/b.rs",
             "pub const F: u8 = 0; fn g() { use super::a; a::f(); }",
@@ -502,10 +499,7 @@ fn submodules_tests_and_other_crates_make_no_cycle() {
             "use crate::b::B; use serde::b; pub struct A; fn f() { b::g(); }",
         ),
         ("src/b.rs", test),
-        (
-            "src/p.rs",
-            "mod x; pub struct P; use self::x::deep::X;",
-        ),
+        ("src/p.rs", "mod x; pub struct P; use self::x::deep::X;"),
         ("src/p/x.rs", "pub mod deep; use crate::p::P;"),
         (
             "src/p/x/deep.rs",

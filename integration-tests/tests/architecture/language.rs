@@ -174,7 +174,10 @@ fn found<'a>(line: &str, list: &[(&'a [&'a str], &'a str)]) -> Vec<(&'a str, &'a
     for (forms, successor) in list {
         for form in *forms {
             let form_words: Vec<&str> = form.split(' ').collect();
-            if words.windows(form_words.len()).any(|some| some == form_words) {
+            if words
+                .windows(form_words.len())
+                .any(|some| some == form_words)
+            {
                 found.push((*form, *successor));
             }
         }
@@ -344,5 +347,8 @@ fn subjects_are_looked_for_in_comments_docstrings_and_documents() {
     let python = "user = 'nobody'\ndef f():\n    \"\"\"Whoever\n    nobody\"\"\"\n    nobody = 1\n";
     assert_eq!(numbers("a.py", python), [3, 4]);
     assert_eq!(numbers("a.sh", "chown nobody x\n# whoever\n"), [2]);
-    assert_eq!(numbers("a.md", "So many words.\n`nobody_waits` and `nobody`.\n"), [1]);
+    assert_eq!(
+        numbers("a.md", "So many words.\n`nobody_waits` and `nobody`.\n"),
+        [1]
+    );
 }

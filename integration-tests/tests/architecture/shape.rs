@@ -155,6 +155,29 @@ fn documents_exist_and_their_links_hold() {
     }
 }
 
+/// ARCHITECTURE.md says where each thing is, by full paths in backquotes.
+#[test]
+fn files_that_the_architecture_names_exist() {
+    let text = support::read("ARCHITECTURE.md");
+    let folders = [
+        "libs/",
+        "services/",
+        "deploy/",
+        "grafana/",
+        "integration-tests/",
+    ];
+    let words = text.split('`').skip(1).step_by(2);
+    let paths = words.filter(|w| folders.iter().any(|f| w.starts_with(f)));
+    let paths: Vec<&str> = paths.filter(|w| !w.contains(['<', ' ', '*'])).collect();
+    assert!(paths.len() > 50, "only {} files are named", paths.len());
+    for path in paths {
+        assert!(
+            support::root().join(path).exists(),
+            "ARCHITECTURE.md names {path}, which does not exist"
+        );
+    }
+}
+
 #[test]
 fn make_help_lists_every_target() {
     let said = support::run("make", &["help"], &[]).expect("make runs");

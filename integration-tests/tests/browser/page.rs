@@ -10,7 +10,7 @@ use lacuna_model::{
     UseLimit, Verdict,
 };
 use lacuna_runtime::{Bus, Config};
-use lacuna_testkit::{TestNats, connect, events, node, pool, record, said_address, spec};
+use lacuna_testkit::{TestNats, connect, events, logged_address, node, pool, record, spec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Leader, PlanState, PoolState, Totals, TrainersState};
 
@@ -95,7 +95,7 @@ impl Page {
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             let log = std::fs::read_to_string(&path).unwrap();
-            if let Some(at) = said_address(&log, "page") {
+            if let Some(at) = logged_address(&log, "page") {
                 self.at = at;
                 return;
             }

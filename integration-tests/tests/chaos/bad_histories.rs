@@ -198,10 +198,7 @@ fn samples_counted_twice_or_taken_back_are_found() {
     assert!(back.contains("40 samples after 50"), "{back}");
     let lost = [10.0, 20.0, 30.0].map(|samples| report(1, samples));
     let lost = violations_in(lost.into_iter().chain([counted(1, 10.0)]).collect());
-    assert!(
-        lost.contains("10 samples counted, at least 20"),
-        "{lost}"
-    );
+    assert!(lost.contains("10 samples counted, at least 20"), "{lost}");
     let runs = violations_in(vec![report(2, 50.0), counted(2, 50.0), counted(1, 50.0)]);
     assert!(runs.contains("run 1 after run 2"), "{runs}");
 }

@@ -349,8 +349,9 @@ impl Checker {
         let late: Vec<_> = self.wanted.keys().cloned().collect();
         for node in late {
             if self.training.get(&node) == Some(&true) && self.busy.contains(&node) {
-                self.found
-                    .push(format!("{node} was wanted, and never reported that it is free"));
+                self.found.push(format!(
+                    "{node} was wanted, and never reported that it is free"
+                ));
             }
         }
         self.found

@@ -168,9 +168,7 @@ pub(super) async fn record_counts(view: View<'_>) {
         // A record that was heard since may be newer than the answer.
         let meanwhile = view.writer.since(before);
         let heard = |id: &str| {
-            let is_of = |(_, seen): &(f64, Observation)| {
-                matches!(seen, Observation::Trainer { trainer, .. } if trainer == id)
-            };
+            let is_of = |(_, seen): &(f64, Observation)| matches!(seen, Observation::Trainer { trainer, .. } if trainer == id);
             meanwhile.iter().any(is_of)
         };
         let trainers = trainers.into_iter();

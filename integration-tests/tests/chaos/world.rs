@@ -10,7 +10,7 @@ use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::nats_server::{NatsServer, find};
 use lacuna_runtime::{Bus, Health, Stopwatch, exit};
-use lacuna_testkit::said_address;
+use lacuna_testkit::logged_address;
 use lacuna_wire::address;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -269,7 +269,7 @@ impl Cluster for World {
             let process = self.process(at);
             if process.port == 0
                 && let Ok(log) = std::fs::read_to_string(path)
-                && let Some(said) = said_address(&log, "address")
+                && let Some(said) = logged_address(&log, "address")
                 && said.port() != process.taken
             {
                 process.port = said.port();

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
+use lacuna_batchsim::workload::generated_trace;
 use lacuna_model::{
     ClusterId, HoleRecord, NodeId, PlannedStart, Policy, RescaleCost, ScalingCurve, Span,
     Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
 use lacuna_runtime::config::{Recording, RecordingPace};
-use lacuna_schedlog::{Compression, HoleWriter, PlannedWriter};
-use lacuna_sim::{Decision, Hooks, Recording as _, Settings, Summary, Trace, replay};
+use lacuna_sim::{Decision, HoleTrace, Hooks, PoolTrace as _, Settings, Summary, replay};
 use lacuna_testkit::{data, or_skip};
-use lacuna_timeline::workload::generated_trace;
+use lacuna_trace::{Compression, HoleWriter, PlannedWriter};
 use lacuna_wire::msg::{Clock, Settled, Totals, TrainersState};
 use lacuna_wire::{Envelope, Message, address, codec};
 
@@ -63,7 +63,7 @@ struct Outcome {
 impl Case {
     fn by_replay(&self) -> Outcome {
         let (start, end) = (self.start, Some(self.end));
-        let trace = Trace::with_planned(&self.holes, &self.planned, None, start, end);
+        let trace = HoleTrace::with_planned(&self.holes, &self.planned, None, start, end);
         let settings = Settings {
             policy: self.policy,
             objective: self.objective.parse().unwrap(),
@@ -416,9 +416,9 @@ const SUMMIT: Timestamp = Timestamp::from_unix(1_612_988_475);
 #[tokio::test(flavor = "multi_thread")]
 async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
     let folder = or_skip!(data("summit-2021-02"));
-    let list = lacuna_schedlog::read_holes(&folder.join("holes.csv.gz")).unwrap();
-    let order = lacuna_schedlog::read_nodes(&folder.join("nodes.txt")).unwrap();
-    let first = lacuna_schedlog::first_nodes(1024, Some(&order), &list.records);
+    let list = lacuna_trace::read_holes(&folder.join("holes.csv.gz")).unwrap();
+    let order = lacuna_trace::read_nodes(&folder.join("nodes.txt")).unwrap();
+    let first = lacuna_trace::first_nodes(1024, Some(&order), &list.records);
     let mut holes = list.records;
     // Cut to the hours and nodes that are played.
     let end = SUMMIT + Span::from_secs(12 * 3600);
@@ -426,7 +426,7 @@ async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
     for hole in &mut holes {
         hole.from = hole.from.max(SUMMIT);
     }
-    let mut trainers = lacuna_schedlog::read_trainers(&folder.join("hpo-1000.jsonl.gz")).unwrap();
+    let mut trainers = lacuna_trace::read_trainers(&folder.join("hpo-1000.jsonl.gz")).unwrap();
     for trainer in &mut trainers {
         trainer.submit = SUMMIT;
         trainer.rescale.start_s = Some(trainer.rescale.up_s);

@@ -25,7 +25,9 @@ impl Agent {
     async fn start() -> Self {
         let server = KeyedServer::start().await;
         let add = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
-        server.keys(&[&add[..], &["--cluster", "main"]].concat()).await;
+        server
+            .keys(&[&add[..], &["--cluster", "main"]].concat())
+            .await;
         let control = server.connect("control").await;
         let mut statuses = control
             .bus

@@ -44,17 +44,24 @@ async fn a_wrong_key_is_refused_at_once_with_what_to_do() {
     let server = KeyedServer::start().await;
     let other = stranger(&server);
     let path = server.dir.path().join("forged.toml");
-    let forged = forged(&server.identity("control"), &path, |own| own.seed = other.seed);
+    let forged = forged(&server.identity("control"), &path, |own| {
+        own.seed = other.seed
+    });
     let error = refused(&server, forged).await;
     assert!(matches!(error, BusError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("lacuna keys"), "{error}");
-    assert!(server.log().contains("authentication error"), "{}", server.log());
+    assert!(
+        server.log().contains("authentication error"),
+        "{}",
+        server.log()
+    );
 }
 
 #[tokio::test]
 async fn people_hear_what_agents_and_services_say() {
     let server = KeyedServer::start().await;
-    server.keys(&["add-user", "obs", "--role", "observer", "--cluster", "main"])
+    server
+        .keys(&["add-user", "obs", "--role", "observer", "--cluster", "main"])
         .await;
     let control = server.connect("control").await;
     let (agent, observer) = (server.connect("agent").await, server.connect("obs").await);
@@ -171,15 +178,16 @@ async fn an_identity_that_others_can_read_is_not_used() {
 async fn a_revoked_key_is_thrown_out_and_stays_out() {
     let server = KeyedServer::start().await;
     let control = server.connect("control").await;
-    server.keys(&[
-        "add-user",
-        "ann",
-        "--role",
-        "researcher",
-        "--cluster",
-        "main",
-    ])
-    .await;
+    server
+        .keys(&[
+            "add-user",
+            "ann",
+            "--role",
+            "researcher",
+            "--cluster",
+            "main",
+        ])
+        .await;
     let ann = server.connect("ann").await;
     let copy = server.dir.path().join("copy.toml");
     forged(&server.identity("ann"), &copy, |_| {});
@@ -235,7 +243,8 @@ async fn clusters_do_not_hear_each_other() {
 async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
     let server = KeyedServer::start().await;
     let control = server.connect("control").await;
-    server.keys(&["add-user", "slurm", "--role", "events", "--cluster", "main"])
+    server
+        .keys(&["add-user", "slurm", "--role", "events", "--cluster", "main"])
         .await;
     let slurm = server.connect("slurm").await;
     let subject = address::incoming_from(&server.id, "slurm");
@@ -249,7 +258,11 @@ async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
         assert_eq!(sent.unwrap().wait().await.unwrap(), expected);
     }
     let ingest = server.connect("ingest").await;
-    let mut queue = ingest.bus.queue(&address::incoming(&server.id)).await.unwrap();
+    let mut queue = ingest
+        .bus
+        .queue(&address::incoming(&server.id))
+        .await
+        .unwrap();
     for _ in 0..2 {
         let delivery = queue.next().await.unwrap();
         assert_eq!(delivery.payload(), body);

@@ -212,7 +212,8 @@ async fn server() -> KeyedServer {
         ("slurm", "events"),
     ];
     for (name, role) in people {
-        server.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+        server
+            .keys(&[&["add-user", name, "--role", role][..], &main].concat())
             .await;
     }
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];

@@ -143,7 +143,8 @@ async fn requests_of_people_and_agents_reach_no_stream_and_no_service() {
         ("watcher", "observer"),
         ("slurm", "events"),
     ] {
-        server.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+        server
+            .keys(&[&["add-user", name, "--role", role][..], &main].concat())
             .await;
     }
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
@@ -196,7 +197,10 @@ async fn requests_of_people_and_agents_reach_no_stream_and_no_service() {
     let (clock, renewals) = (address::clock(&server.id), address::renewals(&server.id));
     let ingest = server.connect("ingest").await;
     ingest.bus.store(&clock, &tick, "").await.unwrap();
-    let (page, nodes) = (server.connect("gateway").await, server.connect("agent").await);
+    let (page, nodes) = (
+        server.connect("gateway").await,
+        server.connect("agent").await,
+    );
     let mut ticks = [
         page.bus.subscribe(&clock).await.unwrap(),
         nodes.bus.subscribe(&clock).await.unwrap(),

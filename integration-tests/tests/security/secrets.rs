@@ -86,7 +86,10 @@ async fn no_secret_of_a_secure_cluster_is_written_anywhere() {
     let subject = address::incoming_from(&id, "x");
     let sent = bus.store_raw(subject.as_str(), &[], b"nonsense".to_vec());
     sent.await.unwrap().wait().await.unwrap();
-    let mut dead = bus.look(&address::dead_all(&id), Start::All).await.unwrap();
+    let mut dead = bus
+        .follow_direct(&address::dead_all(&id), Start::All)
+        .await
+        .unwrap();
     let letter = tokio::time::timeout(Duration::from_secs(60), dead.next());
     let letter = format!("{:?}", letter.await.unwrap().unwrap().message);
     clean("a dead letter", &letter, &secrets);

@@ -5,8 +5,8 @@
 //! second is more than the machine can do: its queue grows to thousands, and the cost with it.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Simulator};
 use lacuna_batchsim::workload::{Workload, generated_machine, jobs};
+use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Simulator};
 
 const NODES: u32 = 1024;
 const JOBS: usize = 100_000;

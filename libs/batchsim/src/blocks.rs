@@ -143,8 +143,8 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use crate::machine::{Outage, Reservation};
     use super::*;
+    use crate::machine::{Outage, Reservation};
 
     #[test]
     fn overlapping_blocks_end_each_at_its_own_time() {

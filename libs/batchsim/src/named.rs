@@ -17,7 +17,10 @@ pub(crate) fn schedule(state: &mut State) {
         return;
     }
     let layout = state.machine.layout;
-    let known = state.queue.front().is_some_and(|h| h.reserved_start.is_some());
+    let known = state
+        .queue
+        .front()
+        .is_some_and(|h| h.reserved_start.is_some());
     if known && state.free.count() < state.queue.least() {
         return;
     }

@@ -264,7 +264,10 @@ mod tests {
         let mut set = NodeSet::empty(256);
         set.insert(&[range(2, 3), range(60, 10), range(100, 92), range(255, 1)]);
         let all: Vec<NodeRange> = set.ranges().collect();
-        assert_eq!(all, [range(2, 3), range(60, 10), range(100, 92), range(255, 1)]);
+        assert_eq!(
+            all,
+            [range(2, 3), range(60, 10), range(100, 92), range(255, 1)]
+        );
         assert_eq!(set.block(4), Some(range(60, 4)));
         assert_eq!(set.block(11), Some(range(100, 11)));
         assert_eq!(set.block(93), None);

@@ -133,7 +133,8 @@ fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PlannedStart>
         }
     }
     let ranges = free.lowest(job.nodes);
-    ranges.map(|ranges| planned(job, at, ranges))
+    ranges
+        .map(|ranges| planned(job, at, ranges))
         .into_iter()
         .collect()
 }

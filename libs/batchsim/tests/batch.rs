@@ -120,7 +120,10 @@ fn nodes_are_placed_first_fit() {
     let schedule = simulate(8, &jobs, None).unwrap();
     assert_eq!(
         schedule.placements[2].ranges,
-        [NodeRange { first: 0, count: 2 }, NodeRange { first: 4, count: 1 }]
+        [
+            NodeRange { first: 0, count: 2 },
+            NodeRange { first: 4, count: 1 }
+        ]
     );
 }
 

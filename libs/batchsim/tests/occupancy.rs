@@ -1,7 +1,7 @@
 //! Holes of a log with nodes: cases by hand, then random logs.
 
-use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_batchsim::occupancy::{JobEnd, KnownNodes, Occupancy};
+use lacuna_model::{NodeId, Span, Timestamp};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -122,7 +122,12 @@ fn a_job_whose_end_is_missing_is_over_with_its_walltime() {
     let found = log.finish(Some((at(100), at(1000))));
     let summary = found.summary;
     assert_eq!(
-        (summary.jobs, summary.overdue, summary.running, summary.stale),
+        (
+            summary.jobs,
+            summary.overdue,
+            summary.running,
+            summary.stale
+        ),
         (6, 1, 2, 1)
     );
     let holes: Vec<(&str, f64, f64)> = found

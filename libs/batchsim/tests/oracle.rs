@@ -6,7 +6,7 @@ mod common;
 mod slow;
 
 use common::{audit, blocks, outages, reservations, seeded, walk, workloads};
-use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, NodeRange};
+use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, NodeRange, Overrun};
 use proptest::prelude::*;
 use slow::{Placed, Slow};
 
@@ -18,7 +18,12 @@ fn agree(machine: &Machine, jobs: &[BatchJob]) {
         .placements
         .iter()
         .map(|p| {
-            let nodes = p.ranges.iter().copied().flat_map(NodeRange::nodes).collect();
+            let nodes = p
+                .ranges
+                .iter()
+                .copied()
+                .flat_map(NodeRange::nodes)
+                .collect();
             (p.id, p.start, nodes, p.reserved_start)
         })
         .collect();

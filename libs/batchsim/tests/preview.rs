@@ -5,8 +5,8 @@ mod common;
 
 use common::{job, range, seeded, workloads};
 use lacuna_batchsim::{
-    Backfill, BatchJob, BusyUntil, Layout, Machine, Preview, PlannedStart, Reservation, Simulator,
-    Starts, PlannedHoles,
+    Backfill, BatchJob, BusyUntil, Layout, Machine, PlannedHoles, PlannedStart, Preview,
+    Reservation, Simulator, Starts,
 };
 use proptest::prelude::*;
 

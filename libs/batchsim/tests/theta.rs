@@ -7,10 +7,8 @@
 
 use std::io::Read;
 
+use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, Simulator, Starts, Totals};
 use lacuna_skip::{Missing, data, or_skip};
-use lacuna_batchsim::{
-    Backfill, BatchJob, Layout, Machine, Overrun, Simulator, Starts, Totals,
-};
 
 /// Theta's nodes; the log's header says 4,360.
 const NODES: u32 = 4392;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::Timestamp;
-use lacuna_batchsim::{BatchJob, Machine, Simulator, simulate};
 use lacuna_batchsim::workload::{
     self, Workload, WorkloadError, calibrate, generated_machine, generated_trace, machine,
 };
+use lacuna_batchsim::{BatchJob, Machine, Simulator, simulate};
+use lacuna_model::Timestamp;
 
 const SEED: u64 = 11;
 
@@ -83,9 +83,10 @@ fn planned_starts_of_a_generated_machine_are_those_of_its_scheduler() {
         let mut expected = BTreeMap::new();
         for holes in simulator.planned_holes() {
             let nodes = holes.nodes.nodes();
-            expected.extend(
-                nodes.filter_map(|node| Some((names[node as usize].clone(), holes.at?.max(at + 1)))),
-            );
+            expected
+                .extend(nodes.filter_map(|node| {
+                    Some((names[node as usize].clone(), holes.at?.max(at + 1)))
+                }));
         }
         wanted += expected.len();
         moments += 1;

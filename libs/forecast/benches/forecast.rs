@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_forecast::{
     AnnouncedEnd, EndKind, FitTask, Fits, Hazard, HazardCore, HazardSettings, Nodes, Predictor,
-    Settings, Survival,
+    Settings, Survival, WithPlannedStarts,
 };
 use lacuna_model::{Hole, NodeId, Timestamp};
 

@@ -207,7 +207,10 @@ fn a_change_of_the_machine_raises_the_alarm_and_a_right_predictor_clears_it() {
         assert!(waited < 8 * 60, "no alarm within eight hours");
     }
     println!("raised after {waited} min: {}", alarm.raised().unwrap());
-    assert!(waited > 30, "half an hour is too short for evidence: {waited} min");
+    assert!(
+        waited > 30,
+        "half an hour is too short for evidence: {waited} min"
+    );
     let wrong = matches!(alarm.raised(), Some(Adrift::Calibration { off, .. }) if off > 0.1)
         || matches!(alarm.raised(), Some(Adrift::Skill { skill, .. }) if skill < 0.0);
     assert!(wrong, "{:?}", alarm.raised());

@@ -13,8 +13,8 @@ use std::fs::File;
 use flate2::read::GzDecoder;
 use lacuna_forecast::{Calibration, Curve, Forecasts, HORIZONS_S, Predictor, Settings, Survival};
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
-use lacuna_skip::{Missing, data, or_skip};
 use lacuna_pool::{Change, HoleEnd, PoolKeeper, UnknownNodes};
+use lacuna_skip::{Missing, data, or_skip};
 
 /// Day 5 of the trace, from which forecasts are tested.
 const DAY_5: i64 = 1_613_347_732;

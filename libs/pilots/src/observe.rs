@@ -169,7 +169,11 @@ impl Observer {
     fn count(&mut self, from: Timestamp, until: Timestamp) {
         let seconds = until.since(from).as_secs_f64();
         let after = |begin: Timestamp| until.since(begin.max(from)).as_secs_f64().max(0.0);
-        let up: f64 = self.planned_nodes.values().map(|place| after(place.up)).sum();
+        let up: f64 = self
+            .planned_nodes
+            .values()
+            .map(|place| after(place.up))
+            .sum();
         let trained = |place: &PlannedNode| after(place.up.max(place.still));
         let trained: f64 = self.planned_nodes.values().map(trained).sum();
         self.hour.watched_s += seconds;

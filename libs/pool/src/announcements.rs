@@ -58,8 +58,7 @@ impl Announcements {
     pub(crate) fn expire(&mut self, now: Timestamp) {
         self.planned
             .retain(|_, plan| plan.start + PlannedStart::LAPSE >= now);
-        self.reserved
-            .retain(|_, reservation| reservation.end > now);
+        self.reserved.retain(|_, reservation| reservation.end > now);
     }
 
     /// The planned starts by name of the batch job.

@@ -300,7 +300,10 @@ fn planned_starts_and_reservations_are_stored_withdrawn_and_expire() {
     });
     let starts = |keeper: &PoolKeeper| -> Vec<Timestamp> {
         let planned = keeper.announcements().planned().map(|(_, plan)| plan.start);
-        let reserved = keeper.announcements().reserved().map(|(_, reserved)| reserved.start);
+        let reserved = keeper
+            .announcements()
+            .reserved()
+            .map(|(_, reserved)| reserved.start);
         planned.chain(reserved).collect()
     };
     assert_eq!(starts(&keeper), [at(500), at(300), at(400)]);

@@ -27,8 +27,8 @@ mod svg;
 pub use comparison::{Agreement, ComparedFigure, ComparedRow, Comparison, Group};
 pub use comparison_page::render_comparison;
 pub use data::{
-    Answer, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit, Losses, PoolPoint,
-    Report, SolveBin, TrainerRow, bin_solves,
+    Answer, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit, Losses,
+    PoolPoint, Report, SolveBin, TrainerRow, bin_solves,
 };
 pub use from_replay::{Source, from_replay};
 pub use lacuna_sim::pool_stats::{HoleBin, bin_holes};

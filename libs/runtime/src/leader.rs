@@ -405,7 +405,10 @@ impl Leadership {
                     let same = std::mem::replace(&mut self.generation, link.generation);
                     // After an outage everything is repaired anyway.
                     if since > candidate.terms.length.as_secs_f64() && same == link.generation {
-                        tracing::warn!(since, "leadership renewed late, no other instance has taken it");
+                        tracing::warn!(
+                            since,
+                            "leadership renewed late, no other instance has taken it"
+                        );
                         candidate.bus.count_outage();
                     }
                     return Ok(true);

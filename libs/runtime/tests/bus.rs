@@ -112,7 +112,10 @@ async fn followers_survive_kill_and_restart_of_the_server() {
         let step = 10 + u64::try_from(round).unwrap();
         bus.store(&clock, &tick(step), "").await.unwrap();
         while next(&mut states).await.message.step != step {}
-        println!("round {round}: received again after {:.3} s", back.seconds());
+        println!(
+            "round {round}: received again after {:.3} s",
+            back.seconds()
+        );
         assert!(back.seconds() < 10.0, "took {} s", back.seconds());
     }
 }

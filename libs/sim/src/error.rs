@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use lacuna_batchsim::BatchError;
 use lacuna_model::{Timestamp, TrainerId};
 use lacuna_planner::check::Violation;
 use lacuna_planner::objective::ObjectiveError;
-use lacuna_schedlog::ReadError;
-use lacuna_timeline::batch::BatchError;
+use lacuna_trace::ReadError;
 
 /// Errors of replays, walks and statistics.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
-use lacuna_schedlog::{Moment, Window, moments};
+use lacuna_trace::{EventBatch, Window, event_batches};
 
 use crate::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, SimError};
 
@@ -54,7 +54,7 @@ impl HoleTrace {
     }
 
     /// As [`new`](Self::new), with the planned starts that the batch scheduler announced
-    /// (which count as [`moments`] says), and with the time before the start, for predictors.
+    /// (which count as [`event_batches`] says), and with the time before the start, for predictors.
     #[must_use]
     pub fn with_planned(
         records: &[HoleRecord],
@@ -96,7 +96,7 @@ impl HoleTrace {
             history,
             past: None,
         };
-        trace.fill(moments(records, planned, nodes, window));
+        trace.fill(event_batches(records, planned, nodes, window));
         trace
     }
 
@@ -121,7 +121,7 @@ impl HoleTrace {
             history: 0,
             past: None,
         };
-        let mut before = moments(records, planned, nodes, window);
+        let mut before = event_batches(records, planned, nodes, window);
         // Changes at the start itself belong to the walk from the start.
         before.retain(|moment| moment.at < self.start);
         past.fill(before);
@@ -130,7 +130,7 @@ impl HoleTrace {
     }
 
     /// Appends steps, and numbers the nodes that have no number yet.
-    fn fill(&mut self, moments: Vec<Moment>) {
+    fn fill(&mut self, moments: Vec<EventBatch>) {
         let trace = self;
         let start = trace.start;
         let known = (0u32..).zip(&trace.names);
@@ -152,10 +152,12 @@ impl HoleTrace {
             }
             for (node, planned_at) in moment.planned {
                 let after_s = |at: Timestamp| at.since(start).as_secs_f64();
-                trace.planned.extend(numbers.get(&node).map(|&node| PlannedStartUpdate {
-                    node,
-                    at_s: planned_at.map_or(f64::INFINITY, after_s),
-                }));
+                trace
+                    .planned
+                    .extend(numbers.get(&node).map(|&node| PlannedStartUpdate {
+                        node,
+                        at_s: planned_at.map_or(f64::INFINITY, after_s),
+                    }));
             }
             if let Some(updates) = trace.planned.get_mut(first..) {
                 updates.sort_by_key(|update| update.node);

@@ -51,10 +51,7 @@ pub fn replay(
             let mut live = |fits| {
                 let remembers = history.is_some();
                 let mut world = World::new(trace, trainers, &kinds, settings, remembers, fits)?;
-                world.run(
-                    &mut decisions,
-                    &mut watch("replay", trace, hooks.progress),
-                )?;
+                world.run(&mut decisions, &mut watch("replay", trace, hooks.progress))?;
                 let (order, oddities) = (world.order(), world.oddities());
                 Ok((world.tally, order, oddities, world.take_history()))
             };

@@ -2,8 +2,8 @@
 
 use lacuna_forecast::OrderBy;
 use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span};
-use lacuna_planner::joint::Settings as JointSettings;
 use lacuna_planner::objective::{NamedExpressions, Objective};
+use lacuna_planner::placement::Settings as JointSettings;
 use lacuna_trainer::settings::Control;
 use serde::{Deserialize, Serialize};
 

@@ -14,9 +14,9 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use lacuna_batchsim::{BatchJob, Machine, Simulator};
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::{Reading, Window};
-use lacuna_timeline::batch::{BatchJob, Machine, Simulator};
+use lacuna_trace::{Reading, Window};
 
 use crate::{PoolSteps, PoolTrace, SimError};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_forecast::{Evidence, Oddities, OrderReport, OrderState};
+use lacuna_forecast::{Anomalies, Evidence, OrderReport, OrderState};
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -180,7 +180,7 @@ pub struct Summary {
     pub order: Option<OrderFound>,
     /// Impossible changes in the trace, by kind; only if the policy forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oddities: Option<Oddities>,
+    pub oddities: Option<Anomalies>,
     /// The settings of the replay.
     pub settings: Settings,
 }

@@ -33,7 +33,7 @@ fn run(test: &str, list: Option<&Path>, required: &str) -> Output {
     command.output().unwrap()
 }
 
-fn stdout_of(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -43,9 +43,13 @@ fn a_skipped_test_is_in_the_list() {
     let list = dir.path().join("list");
     for test in ["lacks_a_disk", "lacks_a_part"] {
         let output = run(test, Some(&list), "torch");
-        assert!(output.status.success(), "{}", stdout_of(&output));
-        assert!(stdout_of(&output).contains("1 passed"), "{}", said(&output));
-        assert!(stdout_of(&output).contains("SKIPPED"), "{}", said(&output));
+        assert!(output.status.success(), "{}", text_of(&output));
+        assert!(
+            text_of(&output).contains("1 passed"),
+            "{}",
+            text_of(&output)
+        );
+        assert!(text_of(&output).contains("SKIPPED"), "{}", text_of(&output));
     }
     let text = std::fs::read_to_string(&list).unwrap();
     let begins: Vec<String> = text
@@ -68,11 +72,11 @@ fn a_missing_required_need_is_a_failure() {
     let list = dir.path().join("list");
     for required in ["dev-full", "torch,dev-full", "all", "dev-ful"] {
         let output = run("lacks_a_disk", Some(&list), required);
-        assert!(!output.status.success(), "{required}: {}", stdout_of(&output));
+        assert!(!output.status.success(), "{required}: {}", text_of(&output));
         assert!(
-            stdout_of(&output).contains("LACUNA_REQUIRE"),
+            text_of(&output).contains("LACUNA_REQUIRE"),
             "{}",
-            stdout_of(&output)
+            text_of(&output)
         );
     }
     assert!(!list.exists(), "a failure is not left out");
@@ -81,5 +85,5 @@ fn a_missing_required_need_is_a_failure() {
 #[test]
 fn without_a_list_the_test_is_skipped_too() {
     let output = run("lacks_a_disk", None, "");
-    assert!(output.status.success(), "{}", stdout_of(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
 }

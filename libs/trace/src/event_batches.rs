@@ -121,11 +121,7 @@ pub fn event_batches<'a>(
             }
         }
         batch.planned = starts.changes(at);
-        let is_empty = [
-            batch.opened.len(),
-            batch.closed.len(),
-            batch.planned.len(),
-        ] == [0; 3];
+        let is_empty = [batch.opened.len(), batch.closed.len(), batch.planned.len()] == [0; 3];
         if is_first || !is_empty {
             batches.push(batch);
         }

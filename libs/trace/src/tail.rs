@@ -167,7 +167,10 @@ impl Tail {
                 }
                 (_, Order::Dated) => {
                     self.counts.lost += 1;
-                    files.iter().find(|f| f.name > position.name).unwrap_or(last)
+                    files
+                        .iter()
+                        .find(|f| f.name > position.name)
+                        .unwrap_or(last)
                 }
                 (_, Order::Rotated) => {
                     self.counts.lost += 1;
@@ -288,7 +291,9 @@ impl Tail {
     }
 
     fn advance(&mut self, bytes: &[u8]) {
-        let Some(position) = &mut self.position else { return };
+        let Some(position) = &mut self.position else {
+            return;
+        };
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         // Bytes that are not returned yet may still change, so they do not identify a file.
         let room = HEAD.saturating_sub(position.head.len()).min(bytes.len());

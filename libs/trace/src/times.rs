@@ -197,14 +197,7 @@ fn civil_seconds(text: &[u8; 19]) -> Option<i64> {
 /// Seconds since 1970 of a date and time of day, counted as UTC, for years 1 to 9999. `None` if
 /// the date or the time of day does not exist.
 #[inline]
-pub fn civil(
-    year: i64,
-    month: i64,
-    day: i64,
-    hour: i64,
-    minute: i64,
-    second: i64,
-) -> Option<i64> {
+pub fn civil(year: i64, month: i64, day: i64, hour: i64, minute: i64, second: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let last = match month {
         2 => 28 + i64::from(leap),

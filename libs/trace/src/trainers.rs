@@ -208,7 +208,9 @@ fn get<'a>(object: &'a Map<String, Value>, field: &str) -> Result<&'a Value, Fie
 
 fn number(object: &Map<String, Value>, field: &str) -> Result<f64, FieldError> {
     let value = get(object, field)?;
-    value.as_f64().ok_or_else(|| unexpected(field, "a number", value))
+    value
+        .as_f64()
+        .ok_or_else(|| unexpected(field, "a number", value))
 }
 
 fn count(value: &Value) -> Option<u32> {

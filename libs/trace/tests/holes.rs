@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_skip::{data, or_skip};
 use lacuna_trace::{
     Compression, HoleList, HoleReader, HoleWriter, ReadError, Refused, read_holes, read_nodes,
 };
-use lacuna_skip::{data, or_skip};
 use proptest::prelude::*;
 
 const HEAD: &str = "node,idle_from,idle_until,censored\n";

@@ -5,8 +5,8 @@
 #[path = "common/logs.rs"]
 mod logs;
 
-use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading};
 
 use logs::{as_format, jobs, located, shown, text};
 

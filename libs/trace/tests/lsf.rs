@@ -11,8 +11,8 @@ mod logs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_trace::{Format, JobRecord, Log, Reading};
 use lacuna_skip::{Missing, data, or_skip};
+use lacuna_trace::{Format, JobRecord, Log, Reading};
 
 use logs::{as_format, jobs, located, shown, text};
 

@@ -11,8 +11,8 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 
 use lacuna_model::HoleRecord;
-use lacuna_trace::{Damage, Format, Log, ReadError, Reading};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Damage, Format, Log, ReadError, Reading};
 
 fn read(text: &str, strict: bool) -> Result<(Vec<HoleRecord>, Damage), ReadError> {
     let reading = Reading {

@@ -7,8 +7,8 @@ mod logs;
 
 use std::fmt::Write;
 
-use lacuna_trace::{Format, JobRecord, Log, Reading};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Format, JobRecord, Log, Reading};
 
 use logs::{as_format, jobs, located, shown, text};
 

@@ -6,7 +6,7 @@
     reason = "helpers of tests may panic"
 )]
 
-use lacuna_trace::tail::{BEFORE, HEAD, LONGEST, Order, Position, FileView, Tail};
+use lacuna_trace::tail::{BEFORE, FileView, HEAD, LONGEST, Order, Position, Tail};
 use proptest::prelude::*;
 
 /// A folder.
@@ -174,11 +174,7 @@ fn files_by_day_follow_each_other() {
     disk.file("20261118", b"old\n");
     disk.file("20261119", b"a\n");
     let mut tail = Tail::new(Order::Dated, None);
-    assert_eq!(
-        disk.looks(&mut tail, 2),
-        ["a"],
-        "older files are past"
-    );
+    assert_eq!(disk.looks(&mut tail, 2), ["a"], "older files are past");
     disk.file("20261120", b"c\n");
     disk.files[1].2.extend_from_slice(b"b\n");
     assert_eq!(disk.looks(&mut tail, 6), ["b", "c"]);

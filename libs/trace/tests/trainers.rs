@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use lacuna_model::{Launch, TrainerSpec, Work};
-use lacuna_trace::{ReadError, TrainerReader, read_trainers};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{ReadError, TrainerReader, read_trainers};
 use proptest::prelude::*;
 
 const GOOD: &str = r#"{"name":"J0","submit":10,"min_nodes":1,"max_nodes":4,"rescale_up_s":18.0,"rescale_down_s":12.0,"samples":1000.0,"nodes":[0,1,4],"samples_per_s":[0.0,10.0,30.0],"objective":[0.0,1.0,3.0]}"#;

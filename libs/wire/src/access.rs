@@ -367,22 +367,27 @@ pub fn access(cluster: &ClusterId, holder: &Holder) -> Access {
 fn ingest(to: &mut Access, c: &ClusterId) {
     to.service(c, "ingest");
     to.drains(&address::incoming(c));
-    to.consumes(&address::event(c)).publishes(&address::event(c));
-    to.consumes(&address::snapshot(c)).publishes(&address::snapshot(c));
-    to.consumes(&address::clock(c)).publishes(&address::clock(c));
+    to.consumes(&address::event(c))
+        .publishes(&address::event(c));
+    to.consumes(&address::snapshot(c))
+        .publishes(&address::snapshot(c));
+    to.consumes(&address::clock(c))
+        .publishes(&address::clock(c));
     to.subscribes(&address::settled(c));
 }
 
 fn forecast(to: &mut Access, c: &ClusterId) {
     to.service(c, "forecast");
-    to.consumes(&address::event(c)).consumes(&address::snapshot(c));
+    to.consumes(&address::event(c))
+        .consumes(&address::snapshot(c));
     to.consumes(&address::clock(c));
     to.gets(&address::pool(c)).publishes(&address::pool(c));
 }
 
 fn planner(to: &mut Access, c: &ClusterId) {
     to.service(c, "planner");
-    to.consumes(&address::pool(c)).consumes(&address::trainers(c));
+    to.consumes(&address::pool(c))
+        .consumes(&address::trainers(c));
     to.consumes(&address::clock(c));
     to.gets(&address::plan(c)).publishes(&address::plan(c));
 }
@@ -394,23 +399,30 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.owns_bucket(&address::trainers_bucket(c));
     to.owns_bucket(&address::leases_bucket(c));
     to.owns_bucket(&address::observed_bucket(c));
-    to.gets(&address::archive(c)).publishes(&address::archive(c));
+    to.gets(&address::archive(c))
+        .publishes(&address::archive(c));
     to.gets(&address::past(c)).publishes(&address::past(c));
-    to.consumes(&address::event(c)).consumes(&address::snapshot(c));
+    to.consumes(&address::event(c))
+        .consumes(&address::snapshot(c));
     to.consumes(&address::clock(c)).consumes(&address::plan(c));
     to.consumes(&address::pool(c))
         .consumes(&address::progress_all(c));
-    to.consumes(&address::trainers(c)).publishes(&address::trainers(c));
+    to.consumes(&address::trainers(c))
+        .publishes(&address::trainers(c));
     to.gets(&address::totals(c)).publishes(&address::totals(c));
     to.publishes(&address::controls(c));
     to.consumes(&address::use_state(c))
         .publishes(&address::use_state(c));
-    to.gets(&address::commands(c)).publishes(&address::commands(c));
+    to.gets(&address::commands(c))
+        .publishes(&address::commands(c));
     to.publishes(&address::members_all(c));
-    to.publishes(&address::renewals(c)).publishes(&address::settled(c));
-    to.publishes(&address::released(c)).publishes(&address::logs_all(c));
+    to.publishes(&address::renewals(c))
+        .publishes(&address::settled(c));
+    to.publishes(&address::released(c))
+        .publishes(&address::logs_all(c));
     to.subscribes(&address::agents(c));
-    to.subscribes(&address::requests(c)).subscribes(&address::pilots(c));
+    to.subscribes(&address::requests(c))
+        .subscribes(&address::pilots(c));
     to.answers();
 }
 
@@ -438,12 +450,17 @@ fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
 }
 
 fn gateway(to: &mut Access, c: &ClusterId) {
-    to.follows_direct(&address::clock(c)).follows_direct(&address::pool(c));
-    to.follows_direct(&address::trainers(c)).follows_direct(&address::totals(c));
-    to.follows_direct(&address::plan(c)).follows_direct(&address::progress_all(c));
-    to.reads(&address::event(c)).follows_direct(&address::controls(c));
+    to.follows_direct(&address::clock(c))
+        .follows_direct(&address::pool(c));
+    to.follows_direct(&address::trainers(c))
+        .follows_direct(&address::totals(c));
+    to.follows_direct(&address::plan(c))
+        .follows_direct(&address::progress_all(c));
+    to.reads(&address::event(c))
+        .follows_direct(&address::controls(c));
     to.follows_direct(&address::use_state(c));
-    to.follows_direct(&address::leaders(c)).subscribes(&address::agents(c));
+    to.follows_direct(&address::leaders(c))
+        .subscribes(&address::agents(c));
     to.publishes(&address::dead(c, "gateway"));
 }
 
@@ -457,15 +474,19 @@ fn operator(to: &mut Access, c: &ClusterId, user: &str) {
 fn researcher(to: &mut Access, c: &ClusterId, user: &str) {
     to.publishes(&address::requests_of(c, user));
     // No consumers: the newest states, and messages while a command runs.
-    to.follows_direct(&address::clock(c)).follows_direct(&address::pool(c));
-    to.follows_direct(&address::trainers(c)).follows_direct(&address::totals(c));
-    to.follows_direct(&address::plan(c)).follows_direct(&address::controls(c));
+    to.follows_direct(&address::clock(c))
+        .follows_direct(&address::pool(c));
+    to.follows_direct(&address::trainers(c))
+        .follows_direct(&address::totals(c));
+    to.follows_direct(&address::plan(c))
+        .follows_direct(&address::controls(c));
     to.follows_direct(&address::use_state(c));
     to.subscribes(&address::event(c));
 }
 
 fn events(to: &mut Access, c: &ClusterId) {
-    to.publishes(&address::incoming(c)).subscribes(&address::released(c));
+    to.publishes(&address::incoming(c))
+        .subscribes(&address::released(c));
 }
 
 fn observer(to: &mut Access, c: &ClusterId) {
@@ -475,11 +496,14 @@ fn observer(to: &mut Access, c: &ClusterId) {
     to.reads(&address::plan(c)).reads(&address::progress_all(c));
     to.reads(&address::controls(c)).reads(&address::leaders(c));
     to.reads(&address::use_state(c));
-    to.reads(&address::audit_all(c)).reads(&address::dead_all(c));
+    to.reads(&address::audit_all(c))
+        .reads(&address::dead_all(c));
     to.reads(&address::commands(c));
     to.reads(&address::observed_bucket(c).all());
-    to.subscribes(&address::agents(c)).subscribes(&address::renewals(c));
-    to.subscribes(&address::settled(c)).subscribes(&address::released(c));
+    to.subscribes(&address::agents(c))
+        .subscribes(&address::renewals(c));
+    to.subscribes(&address::settled(c))
+        .subscribes(&address::released(c));
 }
 
 impl Access {
@@ -663,7 +687,9 @@ mod tests {
         }
         for role in Role::ALL.into_iter().filter(|r| *r != Role::Control) {
             let publish = of(role, role.name(), None).publish;
-            let mut audit = publish.iter().filter(|s| s.starts_with("lacuna.v1.c.audit"));
+            let mut audit = publish
+                .iter()
+                .filter(|s| s.starts_with("lacuna.v1.c.audit"));
             assert_eq!(audit.next(), None, "{role}");
         }
     }

@@ -98,7 +98,12 @@ pub const EVENTS: [EventType; 7] = [
         about: "the node is down, drained or unknown, and must not be used",
         fields: &[
             NODE,
-            field("reason", Form::Text, false, "the reason, as the scheduler words it"),
+            field(
+                "reason",
+                Form::Text,
+                false,
+                "the reason, as the scheduler words it",
+            ),
         ],
         example: r#"{"type":"node.down","node":"a01n02","reason":"fan failed"}"#,
     },

@@ -167,7 +167,12 @@ impl Shared {
             if state.starting > 0 {
                 return Vec::new();
             }
-            strangers.retain(|pid| state.wards.values().all(|program| program.guard != Some(*pid)));
+            strangers.retain(|pid| {
+                state
+                    .wards
+                    .values()
+                    .all(|program| program.guard != Some(*pid))
+            });
         }
         let killed = kill_children(strangers);
         if !killed.is_empty() {
@@ -325,7 +330,10 @@ impl Ward {
     /// Whether the program was stopped.
     pub(crate) fn is_stopping(&self) -> bool {
         let state = self.shared().state();
-        state.wards.get(&self.number).is_none_or(|program| program.stopping)
+        state
+            .wards
+            .get(&self.number)
+            .is_none_or(|program| program.stopping)
     }
 
     /// Stops the program within the grace.
@@ -338,7 +346,8 @@ impl Ward {
     /// Kills the program.
     pub(crate) fn kill(&self) {
         let now = now();
-        self.shared().change(self.number, |program| program.kill(now));
+        self.shared()
+            .change(self.number, |program| program.kill(now));
     }
 
     /// Kills a hanging program. Its end counts as its own.
@@ -416,7 +425,11 @@ impl State {
         let due: Vec<NodeId> = due.map(|(node, _)| node.clone()).collect();
         for node in due {
             self.due.remove(&node);
-            for program in self.wards.values_mut().filter(|program| program.node == node) {
+            for program in self
+                .wards
+                .values_mut()
+                .filter(|program| program.node == node)
+            {
                 program.stop(now, shared.grace);
             }
         }

@@ -169,7 +169,9 @@ async fn live(
     let before = bus.newest_kept(&commands).await?;
     let mut renewals = bus.subscribe(&renewals).await?;
     let mut asked = bus.subscribe_text(&logs).await?;
-    let mut clocks = bus.follow_direct(&address::clock(&cluster), Start::Last).await?;
+    let mut clocks = bus
+        .follow_direct(&address::clock(&cluster), Start::Last)
+        .await?;
     let mut commands = bus.follow_direct(&commands, Start::Last).await?;
     let settings = &ctx.config.agent;
     let mut tick = interval(TICK);

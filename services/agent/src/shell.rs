@@ -9,9 +9,9 @@ use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::msg::AgentStatus;
 
-use crate::launcher::{Command, LauncherEvent, Launcher, Simulated};
+use crate::launcher::{Command, Launcher, LauncherEvent, Simulated};
 use crate::metrics::Metrics;
-use crate::outbox::{Outbox, Message};
+use crate::outbox::{Message, Outbox};
 use crate::safety::Safety;
 
 /// Longest wait until the last messages are sent.
@@ -200,7 +200,12 @@ impl Shell {
     }
 
     /// Handles events of programs: passes them to the agents, and progress to the bus.
-    pub(crate) fn handle_events(&mut self, events: Vec<LauncherEvent>, correlation: &str, now: Now) {
+    pub(crate) fn handle_events(
+        &mut self,
+        events: Vec<LauncherEvent>,
+        correlation: &str,
+        now: Now,
+    ) {
         for one in events {
             let (node, effects) = match one {
                 LauncherEvent::Progress(progress) => {
@@ -349,7 +354,9 @@ impl Shell {
 
     /// Handles the end of a killed program.
     pub(crate) fn reaped(&mut self, event: LauncherEvent) {
-        if let LauncherEvent::Exited { node, run, .. } | LauncherEvent::Stopped { node, run } = event {
+        if let LauncherEvent::Exited { node, run, .. } | LauncherEvent::Stopped { node, run } =
+            event
+        {
             self.programs.forget(&node, run);
         }
     }

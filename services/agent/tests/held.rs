@@ -470,10 +470,15 @@ async fn a_node_is_free_when_no_process_keeps_its_device_open() {
     other.kill().unwrap();
     other.wait().unwrap();
     harness.until(|s| s.seq == seq).await;
-    assert!(!harness.log().contains("with an open device"), "{}", harness.log());
+    assert!(
+        !harness.log().contains("with an open device"),
+        "{}",
+        harness.log()
+    );
 
     // The wait has a limit, and the node's last status reports it.
-    harness.run(&format!("{UP} sleep 1; exit 3"), Elastic::Restart)
+    harness
+        .run(&format!("{UP} sleep 1; exit 3"), Elastic::Restart)
         .await;
     let mut other = holder(&device, None);
     let status = harness
@@ -483,7 +488,11 @@ async fn a_node_is_free_when_no_process_keeps_its_device_open() {
         panic!("{status:?}");
     };
     assert!(reason.contains("gpu0 open"), "{reason}");
-    assert!(harness.log().contains("with an open device"), "{}", harness.log());
+    assert!(
+        harness.log().contains("with an open device"),
+        "{}",
+        harness.log()
+    );
     for child in [&mut before, &mut other] {
         child.kill().unwrap();
         child.wait().unwrap();
@@ -542,7 +551,8 @@ async fn a_cgroup_ends_what_left_its_guard() {
     let group = fs::read_to_string(harness.path("group")).unwrap();
     let own = format!("/lacuna-{}/", harness.agent.id());
     assert!(group.contains(&own), "{group}");
-    harness.until(|s| matches!(s.activity, Activity::Exited { .. }))
+    harness
+        .until(|s| matches!(s.activity, Activity::Exited { .. }))
         .await;
     assert!(!lives(hidden));
     harness.terminate();

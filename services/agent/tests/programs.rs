@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lacuna_agent_service::{
-    Command, LauncherEvent, Launcher, Metrics, Names, Process, Safety, Settings,
+    Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
     Assignment, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
@@ -78,7 +78,14 @@ fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> B
         let newest = newest.lock().unwrap().clone();
         Box::pin(std::future::ready(Ok(newest)))
     });
-    let launcher = Command::new(settings, names, safety, ClusterClock::new(), metrics, sender);
+    let launcher = Command::new(
+        settings,
+        names,
+        safety,
+        ClusterClock::new(),
+        metrics,
+        sender,
+    );
     Bench {
         dir,
         launcher,
@@ -237,7 +244,10 @@ async fn a_program_waits_for_its_members() {
     for published in [None, Some(members(6, &["n1.example", "n3"]))] {
         *bench.published.lock().unwrap() = published;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert!(!names.exists(), "it began without its members, or with others");
+        assert!(
+            !names.exists(),
+            "it began without its members, or with others"
+        );
     }
     *bench.published.lock().unwrap() = Some(members(7, &["n1.example", "n2"]));
     assert_eq!(bench.line("names").await, "n1.example,n2 n1.example");

@@ -231,7 +231,7 @@ impl Client {
     ) -> Result<Messages<M>> {
         let messages = self
             .bus
-            .look(subject, Start::Last)
+            .follow_direct(subject, Start::Last)
             .await
             .map_err(|e| from_bus(&e))?;
         Ok(Messages(Kind::Kept(messages)))

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_page_of_formats_names_every_format() {
         let text = page("L0018").unwrap().text;
-        for format in lacuna_schedlog::Format::ALL {
+        for format in lacuna_trace::Format::ALL {
             let option = format!("--format {} ", format.name());
             assert!(text.contains(&option), "{format}");
         }

@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::HoleRecord;
-use lacuna_schedlog::{Compression, HoleWriter};
+use lacuna_trace::{Compression, HoleWriter};
 
 use crate::error::{Result, file_error};
 
@@ -125,7 +125,7 @@ mod tests {
         for name in ["h.csv", "h.csv.gz"] {
             let path = dir.path().join(name);
             write_holes(&path, std::slice::from_ref(&hole)).unwrap();
-            let read = lacuna_schedlog::read_holes(&path).unwrap();
+            let read = lacuna_trace::read_holes(&path).unwrap();
             assert_eq!(read.records, vec![hole.clone()]);
         }
         let nowhere = dir.path().join("no-such-folder/h.csv");

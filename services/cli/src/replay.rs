@@ -5,21 +5,21 @@ mod builtin;
 mod forecast;
 mod order;
 mod output;
-mod report;
 mod problem;
+mod report;
 mod window;
 
 use std::path::{Path, PathBuf};
 
 use lacuna_model::TrainerSpec;
 use lacuna_planner::objective::Objective;
+use lacuna_report::{Report, Source, drawing, from_replay, render};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_schedlog::read_trainers;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
-use lacuna_sim::report::{Report, Source, drawing, from_replay, render};
 use lacuna_sim::{
-    Decision, History, Hooks, Lookahead, Recording, Replayed, Settings, SimError, Verified, replay,
+    Decision, History, Hooks, Lookahead, PoolTrace, Replayed, Settings, SimError, Verified, replay,
 };
+use lacuna_trace::read_trainers;
 
 use crate::error::{CliError, Result};
 use crate::log::{Bar, HoleSource, Input, LogSummary, load, unreadable};
@@ -120,7 +120,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             target.write(&drawing(&report))?;
         }
     }
-    let pool = pool_stats(recording, pool_options(args, &log_summary, recording)).map_err(failed)?;
+    let pool =
+        pool_stats(recording, pool_options(args, &log_summary, recording)).map_err(failed)?;
     bar.done();
     replayed.summary.wall_seconds = watch.seconds();
     replayed.summary.peak_rss_bytes = peak_rss_bytes();
@@ -165,7 +166,7 @@ fn failed(error: SimError) -> CliError {
 fn report_of(
     args: &ReplayArgs,
     log_summary: &LogSummary,
-    recording: &dyn Recording,
+    recording: &dyn PoolTrace,
     trainers: &[TrainerSpec],
     replayed: &Replayed,
 ) -> Result<Report> {
@@ -181,7 +182,11 @@ fn report_of(
 }
 
 /// The options for the statistics of the pool.
-fn pool_options(args: &ReplayArgs, log_summary: &LogSummary, recording: &dyn Recording) -> PoolOptions {
+fn pool_options(
+    args: &ReplayArgs,
+    log_summary: &LogSummary,
+    recording: &dyn PoolTrace,
+) -> PoolOptions {
     PoolOptions {
         machine_nodes: log_summary.machine_nodes,
         utc_offset_s: args.log.utc_offset_s(recording.start()),

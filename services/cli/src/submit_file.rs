@@ -10,7 +10,7 @@ use std::path::Path;
 use lacuna_model::{
     Elastic, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_planner::objective::{Expression, Objective, Worth};
+use lacuna_planner::objective::{Expression, Objective, ValueTable};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -221,10 +221,10 @@ impl Context<'_> {
                 "names samples_left, which changes while it trains".to_owned(),
             ));
         }
-        let worth = Worth::new(&spec, &Objective::Expression(expression))
+        let worth = ValueTable::new(&spec, &Objective::Expression(expression))
             .map_err(|e| refuse(e.to_string()))?;
         let sizes = spec.min_nodes..=spec.max_nodes;
-        let values = sizes.filter_map(|n| Some((n, *worth.table().get(n as usize)?)));
+        let values = sizes.filter_map(|n| Some((n, *worth.initial().get(n as usize)?)));
         let curve = ScalingCurve::new(values).map_err(|e| refuse(e.to_string()))?;
         spec.objective = Some(curve);
         Ok(spec)

@@ -92,7 +92,10 @@ fn a_self_contained_report_is_written() {
     for title in ["Pool and use", "Node by node"] {
         assert!(drawing.contains(&format!(">{title}</text>")), "{drawing}");
     }
-    assert!(!drawing.contains("var("), "few programs support css variables");
+    assert!(
+        !drawing.contains("var("),
+        "few programs support css variables"
+    );
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(
         table.contains("efficiency U") && table.contains("seed 1"),
@@ -208,7 +211,10 @@ fn an_objective_is_a_name_an_expression_or_a_file() {
         &["--policy", "equal-share", "--objective", "throughput"],
     );
     let text = String::from_utf8(share.stdout).unwrap();
-    assert!(text.contains("equal share ignores all objectives"), "{text}");
+    assert!(
+        text.contains("equal share ignores all objectives"),
+        "{text}"
+    );
     let text = complaint(&bench, &["--objective", "n - 5"]);
     assert!(text.contains("t0"), "{text}");
 }

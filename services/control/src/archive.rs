@@ -53,7 +53,7 @@ impl Found {
         Ok(Self {
             sequence: newest.sequence(),
             past: newest
-                .understood()
+                .decoded()
                 .map(|found| found.message)
                 .unwrap_or_default(),
         })
@@ -164,7 +164,7 @@ impl Archive {
             .bus
             .newest(&subject)
             .await?
-            .understood()
+            .decoded()
             .map(|found| found.message))
     }
 
@@ -295,7 +295,7 @@ impl Mover {
                 // Kept after all, lost by the server, or written by somebody else.
                 if let Ok(newest) = self.bus.newest(&address::past(self.bus.cluster())).await {
                     sequence = newest.sequence();
-                    match newest.understood().map(|found| found.message) {
+                    match newest.decoded().map(|found| found.message) {
                         Some(found) if found == past => break,
                         Some(found) if found.trainers >= past.trainers => {
                             return Err(Overtaken);
@@ -336,7 +336,7 @@ impl Mover {
             match self.bucket.delete(key, *revision).await {
                 Ok(_) => Ok(None),
                 Err(error) => match self.bucket.newest(key).await? {
-                    Newest::Understood(entry) => Ok(Some((entry.revision, error))),
+                    Newest::Decoded(entry) => Ok(Some((entry.revision, error))),
                     Newest::Nothing | Newest::Unreadable { .. } => Ok(None),
                 },
             }

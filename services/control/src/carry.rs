@@ -191,7 +191,7 @@ impl Hands {
                     tracing::warn!(node = key, %error, correlation, "lease write failed");
                 }
                 let entry = match self.leases.newest(key).await {
-                    Ok(Newest::Understood(entry)) => {
+                    Ok(Newest::Decoded(entry)) => {
                         Some((entry.value.trainer, Epoch(entry.revision)))
                     }
                     // The bucket has been emptied: nobody holds anything.
@@ -278,8 +278,8 @@ impl Hands {
             Err(error) => return Ok(Err(error)),
         };
         let revision = match entry {
-            Newest::Understood(entry) if entry.value == *record => return Ok(Ok(entry.revision)),
-            Newest::Understood(entry) if entry.revision > known => {
+            Newest::Decoded(entry) if entry.value == *record => return Ok(Ok(entry.revision)),
+            Newest::Decoded(entry) if entry.revision > known => {
                 return Err(format!(
                     "trainer {key} was changed by somebody else (revision {} of its record, {known} \
                      is known here): another control runs for cluster {}, stop one of them",
@@ -287,7 +287,7 @@ impl Hands {
                 )
                 .into());
             }
-            Newest::Understood(entry) => entry.revision,
+            Newest::Decoded(entry) => entry.revision,
             Newest::Nothing => 0,
             Newest::Unreadable { sequence } => sequence,
         };

@@ -77,7 +77,7 @@ impl Desk {
         };
         let sequence = found.sequence();
         let controls = match found {
-            Newest::Understood(found) => found.message,
+            Newest::Decoded(found) => found.message,
             Newest::Nothing => Controls::default(),
             Newest::Unreadable { .. } => lost(wall()),
         };
@@ -132,11 +132,11 @@ impl Desk {
             }
             // Another number than expected, or an acknowledgement that was lost: what is there?
             match self.bus.newest(&subject).await {
-                Ok(Newest::Understood(found)) if found.message == next => {
+                Ok(Newest::Decoded(found)) if found.message == next => {
                     self.adopt(next.clone(), found.sequence);
                     return Ok(next);
                 }
-                Ok(Newest::Understood(found)) if found.message.version >= next.version => {
+                Ok(Newest::Decoded(found)) if found.message.version >= next.version => {
                     self.adopt(found.message, found.sequence);
                 }
                 Ok(found) => self.sequence = found.sequence(),
@@ -170,7 +170,7 @@ impl Desk {
         let subject = address::controls(self.bus.cluster());
         let newest = self.bus.newest(&subject).await?;
         let sequence = newest.sequence();
-        let found = newest.understood().map(|found| found.message);
+        let found = newest.decoded().map(|found| found.message);
         let version = found.as_ref().map_or(0, |controls| controls.version);
         let mine = self.controls().version;
         if let Some(controls) = found

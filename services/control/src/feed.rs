@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
-use lacuna_timeline::{Change, PoolKeeper, UnknownNodes};
+use lacuna_pool::{Change, PoolKeeper, UnknownNodes};
 use lacuna_trainer::controller::{Input, Taken, Tick};
 use lacuna_wire::msg::{Clock, Pace};
 
@@ -46,7 +46,7 @@ impl Feed {
         if self.begun {
             return inputs;
         }
-        if self.keeper.sync() == lacuna_timeline::Sync::Fresh {
+        if self.keeper.sync() == lacuna_pool::Sync::Fresh {
             // The first full view of the pool.
             self.begun = true;
             return vec![Input::Snapshot {

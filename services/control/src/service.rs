@@ -484,7 +484,7 @@ async fn renew(ctx: Context, mut standing: watch::Receiver<Vec<Member>>) {
         number += 1;
         let leases = standing.borrow_and_update().clone();
         let said = shards(leases).into_iter().map(|(shard, leases)| {
-            let (bus, lead) = (&ctx.bus, ctx.bus.lead());
+            let (bus, lead) = (&ctx.bus, ctx.bus.leader_since());
             let subject = address::renewal(&ctx.cluster, shard);
             async move {
                 let renewal = Renewal {

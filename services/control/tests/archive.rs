@@ -142,7 +142,7 @@ async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
     names.sort_unstable();
     assert_eq!(listed(&bus, Kept::Archive).await, names);
     let past = bus.newest(&address::past(&cluster())).await.unwrap();
-    let past = past.understood().unwrap().message;
+    let past = past.decoded().unwrap().message;
     assert_eq!(past.trainers, 70);
     assert!(past.moved.contains(&trainer("t69")), "{past:?}");
 
@@ -176,7 +176,7 @@ async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
     assert_eq!(listed(&bus, Kept::Archive).await, names);
     assert_eq!(code(ask(&bus, &submit(&["t69"])).await), "L0008");
     let again = bus.newest(&address::past(&cluster())).await.unwrap();
-    assert_eq!(again.understood().unwrap().message, past, "counted once");
+    assert_eq!(again.decoded().unwrap().message, past, "counted once");
 
     // And before the sums: what stands in the archive alone is moved once more.
     stop.cancel();
@@ -191,7 +191,7 @@ async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
     names.insert(0, "early");
     assert_eq!(listed(&bus, Kept::Archive).await, names);
     let last = bus.newest(&address::past(&cluster())).await.unwrap();
-    assert_eq!(last.understood().unwrap().message.trainers, 71);
+    assert_eq!(last.decoded().unwrap().message.trainers, 71);
     stop.cancel();
     running.await.unwrap().unwrap();
 }

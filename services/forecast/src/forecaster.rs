@@ -1,6 +1,6 @@
 //! The core of the service: the pool, the predictors, and the scores of their forecasts.
 
-use lacuna_forecast::{RefreshTimer, FitTask, Fits, Fitted};
+use lacuna_forecast::{FitTask, Fits, Fitted, RefreshTimer};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::{
     ASTRIDE, Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,

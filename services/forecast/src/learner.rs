@@ -1,6 +1,6 @@
 //! A predictor that may be restored, with the newest event that it has learnt.
 
-use lacuna_forecast::{Choice, WithPlannedStarts, ModelError, Predictor};
+use lacuna_forecast::{Choice, ModelError, Predictor, WithPlannedStarts};
 use lacuna_model::{Hole, NodeEvent, Span, Timestamp};
 use lacuna_pool::{Change, HoleEnd};
 

@@ -17,9 +17,7 @@ use lacuna_wire::address;
 
 use crate::publish::{Decision, Moment, Publisher};
 use crate::upkeep::{Fitting, Keeper};
-use crate::{
-    Forecaster, Metrics, ModelEvent, Models, PredictorSettings, Ready, Situation, Store,
-};
+use crate::{Forecaster, Metrics, ModelEvent, Models, PredictorSettings, Ready, Situation, Store};
 
 /// The pool is published again after this time without a change, since ages change and a message
 /// may have been lost.

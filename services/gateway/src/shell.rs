@@ -122,19 +122,33 @@ async fn listen(
 ) -> Result<(), ServiceError> {
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let (bus, cluster) = (&ctx.bus, &ctx.cluster);
-    let mut ticks = bus.follow_direct(&address::clock(cluster), Start::Last).await?;
-    let mut pools = bus.follow_direct(&address::pool(cluster), Start::Last).await?;
-    let mut trainers = bus.follow_direct(&address::trainers(cluster), Start::Last).await?;
-    let mut totals = bus.follow_direct(&address::totals(cluster), Start::Last).await?;
-    let mut plans = bus.follow_direct(&address::plan(cluster), Start::Last).await?;
+    let mut ticks = bus
+        .follow_direct(&address::clock(cluster), Start::Last)
+        .await?;
+    let mut pools = bus
+        .follow_direct(&address::pool(cluster), Start::Last)
+        .await?;
+    let mut trainers = bus
+        .follow_direct(&address::trainers(cluster), Start::Last)
+        .await?;
+    let mut totals = bus
+        .follow_direct(&address::totals(cluster), Start::Last)
+        .await?;
+    let mut plans = bus
+        .follow_direct(&address::plan(cluster), Start::Last)
+        .await?;
     let mut progress = bus
         .follow_direct(&address::progress_all(cluster), Start::Last)
         .await?;
     let mut events = bus
         .follow_direct(&address::event(cluster), Start::Newest(60))
         .await?;
-    let mut controls = bus.follow_direct(&address::controls(cluster), Start::Last).await?;
-    let mut leaders = bus.follow_direct(&address::leaders(cluster), Start::Last).await?;
+    let mut controls = bus
+        .follow_direct(&address::controls(cluster), Start::Last)
+        .await?;
+    let mut leaders = bus
+        .follow_direct(&address::leaders(cluster), Start::Last)
+        .await?;
     let mut agents = bus.subscribe(&address::agents(cluster)).await?;
     let mut snapshots = tokio::time::interval(SNAPSHOT);
     snapshots.set_missed_tick_behavior(MissedTickBehavior::Delay);

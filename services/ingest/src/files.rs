@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use lacuna_pool::UnknownNodes;
 use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
 use lacuna_trace::Window;
-use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::Pace;
 use lacuna_wire::time_text;
 

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Span, Timestamp};
-use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
+use lacuna_pool::{PoolKeeper, RESTART_JUMP, UnknownNodes};
 use lacuna_wire::External;
 
 /// Prefix of the job id of a planned start in a trace; the name of the node follows.

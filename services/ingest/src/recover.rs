@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lacuna_model::{EventKind, NodeEvent};
+use lacuna_pool::RESTART_JUMP;
 use lacuna_runtime::{Bus, BusError, Start};
-use lacuna_timeline::RESTART_JUMP;
 use lacuna_wire::address;
 use lacuna_wire::msg::Clock;
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use lacuna_model::{NodeEvent, Span, Timestamp};
+use lacuna_pool::UnknownNodes;
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
     Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Queue, Running, ServiceError, Start,
     Stopwatch, Subscription, Superseded, clock,
 };
-use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::{Clock, Pace, Settled};
 use lacuna_wire::{address, external};
 use tokio::sync::mpsc;
@@ -18,8 +18,8 @@ use crate::adapters::{self, Observation, Receipt};
 use crate::files::read_files;
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
-use crate::trace_source::{Message, TraceSource};
 use crate::takeover::{Begun, PAUSE, cause_of, take_over};
+use crate::trace_source::{Message, TraceSource};
 use crate::writer::Writer;
 
 /// Messages of external programs taken at once.
@@ -278,7 +278,7 @@ impl Shell {
             },
             Err(error) => ("malformed", error.to_string()),
         };
-        self.bus.bury(subject, &reason, &part.payload);
+        self.bus.dead_letter(subject, &reason, &part.payload);
         label
     }
 

@@ -15,8 +15,8 @@ use lacuna_wire::address;
 
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::trace_source::{Trace, TraceSource};
 use crate::recover::recover;
+use crate::trace_source::{Trace, TraceSource};
 use crate::writer::Writer;
 
 /// Pause between attempts to write.

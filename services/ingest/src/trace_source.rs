@@ -302,7 +302,7 @@ fn events(batch: &EventBatch, ledger: &mut Ledger) -> Vec<NodeEvent> {
 #[cfg(test)]
 mod tests {
     use lacuna_model::{EventKind, Hole, NodeId, Span};
-    use lacuna_timeline::UnknownNodes;
+    use lacuna_pool::UnknownNodes;
 
     use super::*;
 

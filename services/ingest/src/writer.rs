@@ -36,7 +36,7 @@ impl Writer {
             .newest(&address::snapshot(self.bus.cluster()))
             .await?;
         self.newest = newest.sequence();
-        Ok(newest.understood())
+        Ok(newest.decoded())
     }
 
     /// Writes a snapshot after the newest known one.

@@ -8,12 +8,12 @@
 
 use std::collections::BTreeMap;
 
+use lacuna_batchsim::workload::generated_trace;
 use lacuna_ingest_service::ledger::Ledger;
 use lacuna_ingest_service::trace_source::{self, Message, TraceSource};
 use lacuna_model::{HoleRecord, NodeEvent, PlannedStart, Span, Timestamp};
-use lacuna_sim::{Recording as _, Trace};
-use lacuna_timeline::workload::generated_trace;
-use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
+use lacuna_pool::{PoolKeeper, RESTART_JUMP, UnknownNodes};
+use lacuna_sim::{HoleTrace, PoolTrace as _};
 use lacuna_trace::{Window, event_batches};
 use lacuna_wire::msg::{Clock, Pace, Settled};
 
@@ -40,7 +40,7 @@ fn replayed(
     window: Window,
 ) -> BTreeMap<Timestamp, BTreeMap<String, Timestamp>> {
     let start = window.start.unwrap();
-    let trace = Trace::with_planned(holes, planned, None, start, window.end);
+    let trace = HoleTrace::with_planned(holes, planned, None, start, window.end);
     let time = |after_s: f64| start + Span::from_secs_f64(after_s);
     let mut known = BTreeMap::new();
     let mut states = BTreeMap::new();
@@ -49,7 +49,7 @@ fn replayed(
         for &node in step.closed {
             known.remove(&*trace.node_name(node));
         }
-        for hint in step.hints {
+        for hint in step.planned {
             let node = trace.node_name(hint.node).into_owned();
             match hint.at_s.is_finite() {
                 true => known.insert(node, time(hint.at_s)),
@@ -115,7 +115,7 @@ impl Consumer {
 
     /// The planned start of each node, all of which have a hole.
     fn known(&self) -> BTreeMap<String, Timestamp> {
-        let planned = self.keeper.hints().planned();
+        let planned = self.keeper.announcements().planned();
         let known = planned.map(|(_, plan)| {
             assert_eq!(plan.nodes.len(), 1);
             assert!(self.keeper.idle_since(&plan.nodes[0]).is_some());

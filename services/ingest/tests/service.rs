@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use lacuna_ingest_service::{Metrics, run};
 use lacuna_model::{ClusterId, EventKind, NodeEvent, Span, Timestamp};
+use lacuna_pool::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_runtime::metrics::{Registry, expose};
@@ -21,7 +22,6 @@ use lacuna_runtime::{
     Stopwatch, Superseded, Tasks, bus,
 };
 use lacuna_testkit::{TestNats, connect, golden};
-use lacuna_timeline::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Settled};
 use tokio_util::sync::CancellationToken;

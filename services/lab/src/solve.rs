@@ -10,8 +10,8 @@ use lacuna_cli::error::{CliError, Exit, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, parse_span, short};
 use lacuna_cli::table::{Side, key_values, render};
 use lacuna_model::{Outcome, Span};
-use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::file::{self, Saved};
+use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::node_binary::{self, BigM};
 use lacuna_planner::{Problem, Sizes, dp};
 use lacuna_runtime::clock::Stopwatch;
@@ -172,7 +172,7 @@ fn solve(problem: &Problem, args: &SolveArgs) -> (Option<Sizes>, Outcome) {
             (Some(sizes), Outcome::Optimal)
         }
         Solver::Highs => {
-            let (sizes, solve) = counts::solve(problem, &options);
+            let (sizes, solve) = milp::solve(problem, &options);
             let found = matches!(solve.outcome, Outcome::Optimal | Outcome::Feasible { .. });
             (found.then_some(sizes), solve.outcome)
         }

@@ -10,8 +10,8 @@ use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceE
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
-use crate::pending::{Pending, Mode};
 use crate::metrics::Metrics;
+use crate::pending::{Mode, Pending};
 use crate::save::save;
 use crate::solver::{Solved, Solver};
 

@@ -13,7 +13,7 @@
 )]
 
 use lacuna_batchsim::{
-    BatchJob, Ended, Layout, Machine, NodeHole, Outage, Overrun, Placement, Reservation, NodeRange,
+    BatchJob, Ended, Layout, Machine, NodeHole, NodeRange, Outage, Overrun, Placement, Reservation,
     Simulator, Starts, Totals,
 };
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! An independent EASY scheduler that steps second by second over tables of free nodes. It shares
 //! no code with the simulator and is not optimised.
 
-use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, Overrun, NodeRange};
+use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, NodeRange, Overrun};
 
 /// The schedule of one job: its number, start, nodes and reserved start.
 pub(crate) type Placed = (u64, i64, Vec<u32>, Option<i64>);

@@ -249,7 +249,10 @@ fn by_age(examples: &[Example]) -> Vec<PerInterval> {
             let Some(outcome) = example.outcome(k) else {
                 break;
             };
-            let (ended, risk) = (f64::from(example.weight * outcome), f64::from(example.weight));
+            let (ended, risk) = (
+                f64::from(example.weight * outcome),
+                f64::from(example.weight),
+            );
             *all = (all.0 + ended, all.1 + risk);
             let of_age = ages
                 .get_mut(usize::from(age))
@@ -298,7 +301,10 @@ impl<'a> Fit<'a> {
     fn new(examples: &'a [Example]) -> Self {
         Self {
             examples,
-            places: examples.iter().map(|example| places(&example.row)).collect(),
+            places: examples
+                .iter()
+                .map(|example| places(&example.row))
+                .collect(),
             columns: std::array::from_fn(|at| examples.iter().map(|one| one.row[at]).collect()),
             odds: Vec::new(),
             sums: vec![Sums::default(); examples.len()],

@@ -7,7 +7,7 @@ use super::fit::{Fits, Trees};
 use super::model::{Model, PerInterval};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
-use super::settings::{HazardSettings, Anomalies, OrderReport, OrderState};
+use super::settings::{Anomalies, HazardSettings, OrderReport, OrderState};
 use crate::co_departure::CoDeparture;
 use crate::order::Taken;
 use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
@@ -238,7 +238,8 @@ impl HazardCore {
         self.link.clear();
         let list = self.present.list(by);
         for (&a, &b) in list.iter().zip(list.iter().skip(1)) {
-            self.link.push(self.links.of(self.present.pair_features(a, b)));
+            self.link
+                .push(self.links.of(self.present.pair_features(a, b)));
         }
         View {
             nodes: self.present.list(by),

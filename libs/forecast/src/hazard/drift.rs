@@ -239,8 +239,8 @@ fn learn(followers: &mut [Follower], residuals: &[Residuals], longer: f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hazard::features::FEATURES;
     use crate::hazard::feature_bins::BINS;
+    use crate::hazard::features::FEATURES;
     use crate::hazard::samples::Samples;
 
     /// The weights after outcomes of the first interval, sixteen at a time. The share that ended

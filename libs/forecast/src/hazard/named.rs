@@ -6,7 +6,7 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, OrderSource, Timestamp
 
 use super::core::HazardCore;
 use super::curves::{GRID, GRID_S};
-use super::settings::{HazardSettings, Anomalies, OrderReport};
+use super::settings::{Anomalies, HazardSettings, OrderReport};
 use crate::{FitTask, Fits, Fitted, Forecasts, Joint, Learning, Nodes, Predictor, Report, Saver};
 
 /// Changes within this many seconds are one event: some schedulers report a job node by node.

@@ -146,9 +146,7 @@ impl EndTracker {
             // A reservation whose time has passed was wrong; a planned start may still come.
             let is_announced = match tracked.kind {
                 EndKind::PlannedStart => tracked.at_s < NONE,
-                EndKind::Reservation => {
-                    tracked.at_s < NONE && tracked.at_s >= now_s - TOLERANCE_S
-                }
+                EndKind::Reservation => tracked.at_s < NONE && tracked.at_s >= now_s - TOLERANCE_S,
             };
             if is_announced
                 && let Some(open) = tracked.open.get_mut(class)
@@ -166,12 +164,7 @@ impl EndTracker {
     /// The announced end of a node's hole with its odds. `open_after` gives the probability that
     /// the hole is open after a time in seconds, without regard to announced ends.
     #[must_use]
-    pub fn odds(
-        &self,
-        node: u32,
-        now_s: f64,
-        open_after: impl Fn(f64) -> f64,
-    ) -> Option<EndOdds> {
+    pub fn odds(&self, node: u32, now_s: f64, open_after: impl Fn(f64) -> f64) -> Option<EndOdds> {
         let tracked = self.tracked.get(node as usize).filter(|t| t.at_s < NONE)?;
         let lead_s = tracked.at_s - now_s;
         let after_s = lead_s.max(SOONEST_S);

@@ -1,10 +1,10 @@
 //! One test for each known fault of similar systems.
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_scheduler::job::{End, JobId, Listed, Stage};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
+use lacuna_scheduler::job::{End, JobId, Listed, Stage};
 
 use crate::world::{name, settings};
 

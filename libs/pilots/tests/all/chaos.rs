@@ -1,9 +1,9 @@
 //! Random schedules with faults.
 
 use lacuna_model::Span;
-use lacuna_scheduler::job::{End, Stage};
 use lacuna_pilots::keeper::{Input, Mode, Settings};
 use lacuna_pilots::settings::Pace;
+use lacuna_scheduler::job::{End, Stage};
 use rand::RngExt;
 
 use crate::world::{Job, Trouble, World, settings};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_scheduler::job::{End, JobId, Listed, Owner, Stage};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
+use lacuna_scheduler::job::{End, JobId, Listed, Owner, Stage};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

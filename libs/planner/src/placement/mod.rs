@@ -57,5 +57,5 @@ pub use departures::{AnnouncedEnd, Curves, DepartureModel};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
 pub use settings::Settings;
-pub use value::{Member, set_value};
 pub(crate) use value::{FirstHits, Means};
+pub use value::{Member, set_value};

@@ -18,7 +18,7 @@ use lacuna_model::{
 
 pub use decision::check_decision;
 
-use decision::{Slot, Reported, sound};
+use decision::{Reported, Slot, sound};
 
 /// The context of a check.
 #[derive(Debug, Clone, Copy)]

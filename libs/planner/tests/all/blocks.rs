@@ -74,8 +74,13 @@ impl Case {
                 let nodes = self.nodes_of(owners, j);
                 let count = nodes.len() as u32;
                 let horizon_s = self.settings.horizon_s;
-                set_value(&self.member(j), &self.scenarios, nodes, horizon_s, shadow_price)
-                    - self.switching_cost(j, count)
+                set_value(
+                    &self.member(j),
+                    &self.scenarios,
+                    nodes,
+                    horizon_s,
+                    shadow_price,
+                ) - self.switching_cost(j, count)
             })
             .sum()
     }

@@ -1,18 +1,18 @@
 //! Placement by columns: against the definition of value, brute force and placement by blocks; its
 //! floor, its limits, its outcomes.
 
-use std::class::Cell;
+use std::cell::Cell;
 use std::time::Duration;
 
 use lacuna_model::Outcome;
 use lacuna_planner::Item;
 use lacuna_planner::instance::Size;
 use lacuna_planner::placement::blocks::BlockPlacer;
-use lacuna_planner::placement::{Assignment, Member, Request, Scenarios, Settings, set_value};
 use lacuna_planner::placement::columns::{
     Answer, Column, Error, Instance, Options, Pricing, Shape, Situation, Source, decide, instance,
     solve,
 };
+use lacuna_planner::placement::{Assignment, Member, Request, Scenarios, Settings, set_value};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -237,7 +237,13 @@ fn larger_pools_come_near_the_bound_and_the_same_twice() {
         let dp = BlockPlacer::new(SETTINGS).decide(&request);
         let run = || {
             let options = by_work();
-            decide(&request, &SETTINGS, dp.shadow_price, &[&dp.owners], &options)
+            decide(
+                &request,
+                &SETTINGS,
+                dp.shadow_price,
+                &[&dp.owners],
+                &options,
+            )
         };
         let (plan, answer) = run();
         assert_sound(&request, dp.shadow_price, &plan.owners, &answer);
@@ -390,8 +396,9 @@ fn a_solve_ends_by_its_work_with_what_it_has() {
         let instance = instance(shape(10, 300, situation), seed).unwrap();
         let request = instance.request();
         let dp = BlockPlacer::new(SETTINGS).decide(&request);
-        let run =
-            |options: &Options<'_>| decide(&request, &SETTINGS, dp.shadow_price, &[&dp.owners], options);
+        let run = |options: &Options<'_>| {
+            decide(&request, &SETTINGS, dp.shadow_price, &[&dp.owners], options)
+        };
         let (_, whole) = run(&by_work());
         for less in [
             Options {

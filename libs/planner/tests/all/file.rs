@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_planner::Problem;
-use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::dp::{self, reference};
 use lacuna_planner::file::{self, FileError, Saved};
+use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::node_binary::{self, BigM};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

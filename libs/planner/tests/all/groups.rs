@@ -1,7 +1,7 @@
 //! Nodes that were released together stay together, so that one departure hits few trainers.
 
 use lacuna_model::NodeChoice;
-use lacuna_planner::choose::assign;
+use lacuna_planner::{Slot, choose::assign};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -139,11 +139,7 @@ fn at_paper_scale_the_program_agrees_and_short_cuts_are_named() {
         }
     }
     println!("short cuts: {used:?}");
-    assert!(
-        used.keys()
-            .flatten()
-            .any(|name| name == milp::CERTIFICATE)
-    );
+    assert!(used.keys().flatten().any(|name| name == milp::CERTIFICATE));
     assert!(used.keys().flatten().any(|name| name == milp::PEGGING));
 }
 

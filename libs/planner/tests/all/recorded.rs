@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use lacuna_model::ScalingCurve;
-use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::dp::{self, reference};
+use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::{Item, Problem};
 use lacuna_skip::{Missing, data, or_skip};
 use rand::{RngExt, SeedableRng};

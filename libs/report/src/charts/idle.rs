@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use lacuna_sim::pool_stats::{PoolColumn, PoolStats, SizeBin};
 
+use super::bars::{Pair, paired};
 use crate::style::STEPS;
 use crate::svg::{Frame, WIDTH, count, open, rect, text, time_axis, value_axis};
-use super::bars::{Pair, paired};
 
 /// Mean pool over time, with its smallest and largest size.
 pub(crate) fn over_time(stats: &PoolStats) -> String {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::over_time::columns;
 use crate::data::TrainerRow;
 use crate::style::STEPS;
 use crate::svg::{Frame, WIDTH, escape, open, span, text, time_axis};
-use super::over_time::columns;
 
 /// Number of columns of time. Each shows the mean over its time.
 const COLUMNS: usize = 400;

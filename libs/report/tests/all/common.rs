@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
 use lacuna_sim::HoleTrace;
 use lacuna_skip::{Missing, data};
+use lacuna_trace::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
 
 /// A hole of node `n<number>`, in Unix seconds.
 pub(crate) fn hole(number: u32, from: i64, until: i64) -> HoleRecord {

@@ -15,9 +15,7 @@ use lacuna_wire::{Message, Subject, time_text};
 use tokio::sync::{mpsc, watch};
 
 use super::follow::AHEAD;
-use super::transport::{
-    Begin, DELETED, Messages, PENDING, Page, PageRequest, kept_by, timestamp,
-};
+use super::transport::{Begin, DELETED, Messages, PENDING, Page, PageRequest, kept_by, timestamp};
 use super::{Bus, BusError, Follow, Origin, Received, Start};
 
 /// Messages in one answer of the server.

@@ -205,7 +205,11 @@ impl Bus {
     /// Returns at once. Of a flood, only the first ones are stored and logged.
     pub fn dead_letter(&self, subject: &str, reason: &str, payload: &[u8]) {
         self.0.metrics.dead_letters.inc();
-        let mut letters = self.0.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut letters = self
+            .0
+            .dead_letters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let limited = letters.count(subject, Stopwatch::start().instant());
         drop(letters);
         match limited {

@@ -31,9 +31,7 @@ use tokio::time::Instant;
 use self::store::{Filter, Stream, message};
 use super::BusError;
 use super::link::LinkSender;
-use super::transport::{
-    Acknowledged, Consumed, Messages, Page, PageRequest, Record, StreamState,
-};
+use super::transport::{Acknowledged, Consumed, Messages, Page, PageRequest, Record, StreamState};
 use crate::virtual_time::{Dice, true_wall, unique};
 
 /// A killed server loses this newest part of its buffered streams.

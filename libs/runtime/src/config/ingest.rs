@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_model::{SettingError, Span, SpanText, Timestamp};
-use lacuna_schedlog::living::settings::{Lsf, Pbs, Slurm};
+use lacuna_scheduler::settings::{Lsf, Pbs, Slurm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 //!
 //! The section of a core library is defined there, with its defaults and documents: `[control]` and
 //! `[agent]` in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in
-//! `lacuna_forecast`, `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_schedlog`, and
+//! `lacuna_forecast`, `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_scheduler`, and
 //! `[planner]` in `lacuna_model`. This module defines the other sections and reads the file.
 
 mod gateway;

@@ -4,8 +4,8 @@ use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_scheduler::settings::{Marks, Slurm};
 use lacuna_scheduler::{
-    AnswerError, JobReport, JobState, NodeStatus, PlannedJob, RECORD_END, SEPARATOR, Tracker, sinfo,
-    squeue,
+    AnswerError, JobReport, JobState, NodeStatus, PlannedJob, RECORD_END, SEPARATOR, Tracker,
+    sinfo, squeue,
 };
 use lacuna_trace::JobOutcome;
 
@@ -162,7 +162,11 @@ fn a_damaged_answer_is_refused_whole_with_its_place() {
         ("n2|idle|up|none;\n", "record 2 has 4 fields instead of 5"),
         ("|idle|filler|up|none;\n", "record 2: NodeList"),
     ] {
-        let before = if expected.contains("record 2") { good } else { "" };
+        let before = if expected.contains("record 2") {
+            good
+        } else {
+            ""
+        };
         let error = sinfo::read(&printed(&format!("{before}{text}"))).unwrap_err();
         assert!(error.to_string().contains(expected), "{text:?}: {error}");
     }
@@ -304,7 +308,11 @@ fn a_missing_node_is_gone_after_three_answers_and_not_before() {
         statuses(&mut tracker, one, ""),
         "n1 hole, n2 (missing in 3 answers of the scheduler in a row)"
     );
-    assert_eq!(statuses(&mut tracker, one, ""), "n1 hole", "it is reported once");
+    assert_eq!(
+        statuses(&mut tracker, one, ""),
+        "n1 hole",
+        "it is reported once"
+    );
 }
 
 /// After a restart of slurmctld every node is `unknown` for some seconds, and pilots go on

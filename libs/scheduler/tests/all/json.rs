@@ -111,11 +111,7 @@ fn pilots_in_grace_are_wanted_in_recorded_answers() {
     let nodes = json::read_nodes(&format!("{{\"nodes\":[{}]}}", four.join(","))).unwrap();
     let mut statuses = |text: &str| -> Vec<NodeStatus> {
         let result = tracker.take(&nodes, &json::read_jobs(text).unwrap());
-        result
-            .nodes
-            .into_iter()
-            .map(|(_, status)| status)
-            .collect()
+        result.nodes.into_iter().map(|(_, status)| status).collect()
     };
     let wanted = NodeStatus::Wanted {
         since: Timestamp::from_unix(1_795_165_684),

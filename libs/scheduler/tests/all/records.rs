@@ -249,7 +249,10 @@ fn events_of_lsf_give_the_nodes_of_running_jobs_and_the_closed_hosts() {
     assert!(error.to_string().contains("jobId"), "{error}");
     let kept = serde_json::to_string(events.state()).unwrap();
     assert_eq!(
-        serde_json::from_str::<LsfState>(&kept).unwrap().running.len(),
+        serde_json::from_str::<LsfState>(&kept)
+            .unwrap()
+            .running
+            .len(),
         0
     );
 }

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
+use lacuna_batchsim::BatchJob;
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::{
+use lacuna_trace::{
     Damage, Format, JobLog, JobOutcome, JobRecord, Log, LogHeader, ReadError, Reading,
 };
-use lacuna_timeline::batch::BatchJob;
 use serde::Serialize;
 
 use crate::SimError;

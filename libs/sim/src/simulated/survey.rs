@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use lacuna_batchsim::{BatchJob, Totals};
 use lacuna_model::Timestamp;
-use lacuna_schedlog::{Damage, Format, LogHeader};
-use lacuna_timeline::batch::{BatchJob, Totals};
+use lacuna_trace::{Damage, Format, LogHeader};
 
 use super::SimulatedTrace;
 use super::feed::{Feed, JobCounts, Shared};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use lacuna_timeline::batch::{Announcer, Simulator};
+use lacuna_batchsim::{Announcer, Simulator};
 
 use super::Jobs;
 use super::feed::Shared;
@@ -110,7 +110,7 @@ impl PoolSteps for Walk<'_> {
         };
         if let Some(announcer) = &mut self.announcer {
             let closed = self.closed.iter().copied();
-            let changes = announcer.step(at, closed, &self.simulator.wanted());
+            let changes = announcer.step(at, closed, &self.simulator.planned_holes());
             let after_s = |start: i64| start.saturating_sub(self.from_s) as f64;
             self.planned.clear();
             self.planned

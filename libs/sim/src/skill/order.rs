@@ -40,9 +40,7 @@ impl OrderTracker {
         let count = nodes.count();
         Some(Self {
             by,
-            rank: (0..trace.nodes())
-                .map(|node| nodes.rank(node))
-                .collect(),
+            rank: (0..trace.nodes()).map(|node| nodes.rank(node)).collect(),
             idle: vec![false; count],
             events: Vec::new(),
         })

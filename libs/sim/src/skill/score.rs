@@ -137,16 +137,18 @@ fn skill_error(
     answer: &dyn Fn(&Question) -> Option<(f64, bool)>,
 ) -> Option<f64> {
     let rate = sums.open() as f64 / sums.answered().max(1) as f64;
-    let moments = questions.chunk_by(|a, b| a.moment == b.moment).map(|moment| {
-        let answers = moment.iter().filter_map(answer);
-        answers.fold((0.0, 0.0), |(own, base), (predicted, open)| {
-            let outcome = f64::from(u8::from(open));
-            (
-                own + (predicted - outcome).powi(2),
-                base + (rate - outcome).powi(2),
-            )
-        })
-    });
+    let moments = questions
+        .chunk_by(|a, b| a.moment == b.moment)
+        .map(|moment| {
+            let answers = moment.iter().filter_map(answer);
+            answers.fold((0.0, 0.0), |(own, base), (predicted, open)| {
+                let outcome = f64::from(u8::from(open));
+                (
+                    own + (predicted - outcome).powi(2),
+                    base + (rate - outcome).powi(2),
+                )
+            })
+        });
     ratio_error(moments.filter(|&(_, base)| base > 0.0))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_forecast::skill::{Brier, LEVELS, Seen};
-use lacuna_forecast::{Certainty, HORIZONS_S, Hint, Hinted, Learning, Predictor};
+use lacuna_forecast::{AnnouncedEnd, EndKind, HORIZONS_S, Learning, Predictor, WithPlannedStarts};
 use lacuna_model::{Forecast, Hole, NodeId, Span, Timestamp};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -12,8 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use super::figures::{LIMIT_S, OrderFigures, RANKED_S};
 use super::order::OrderTracker;
 use super::pairs::Pairs;
-use super::training_constant::TrainingConstant;
 use super::plan::{Plan, show};
+use super::training_constant::TrainingConstant;
 use super::{AfterTraining, SkillOptions};
 use crate::{PoolStep, PoolTrace, Progress, SimError};
 
@@ -157,7 +157,7 @@ fn predictors(options: &SkillOptions) -> Vec<Box<dyn Predictor>> {
     let mut all: Vec<Box<dyn Predictor>> =
         options.predictors.iter().map(|(_, c)| c.build()).collect();
     if let Some((_, first)) = options.predictors.first().filter(|_| options.hints) {
-        all.push(Box::new(Hinted::new(first.build())));
+        all.push(Box::new(WithPlannedStarts::new(first.build())));
     }
     all
 }
@@ -170,7 +170,7 @@ struct Walk<'a> {
     found: Walked,
     watch: Option<OrderTracker>,
     /// Planned starts, by node; none if no predictor uses them.
-    announced: Option<BTreeMap<u32, Hint>>,
+    announced: Option<BTreeMap<u32, AnnouncedEnd>>,
     past: TrainingConstant,
     pairs: Pairs,
     names: Vec<Option<NodeId>>,
@@ -224,10 +224,10 @@ impl Walk<'_> {
         for update in step.planned {
             match self.name(update.node).filter(|_| update.at_s.is_finite()) {
                 Some(node) => {
-                    let hint_of_node = Hint {
+                    let hint_of_node = AnnouncedEnd {
                         node,
                         at: self.at(update.at_s),
-                        certainty: Certainty::Soft,
+                        kind: EndKind::PlannedStart,
                     };
                     announced.insert(update.node, hint_of_node);
                 }
@@ -237,9 +237,9 @@ impl Walk<'_> {
             }
         }
         if !step.planned.is_empty() {
-            let all: Vec<Hint> = announced.values().cloned().collect();
+            let all: Vec<AnnouncedEnd> = announced.values().cloned().collect();
             for predictor in &mut self.found.predictors {
-                predictor.hint(now, &all);
+                predictor.announce(now, &all);
             }
         }
         self.announced = Some(announced);
@@ -324,7 +324,10 @@ impl Walk<'_> {
         for &mut place in sample {
             let predictions = forecasts
                 .iter()
-                .map(|all| all.of(place).map_or_else(Prediction::default, Prediction::new))
+                .map(|all| {
+                    all.of(place)
+                        .map_or_else(Prediction::default, Prediction::new)
+                })
                 .collect();
             let waiting = nodes.get(place).and_then(|&n| self.waiting.get_mut(n));
             if let Some(waiting) = waiting {
@@ -434,7 +437,9 @@ mod tests {
         assert_eq!(before(&one), before(&two));
         // The futures differ, and so do the forecasts there.
         let all = |all: &[Question]| -> Vec<Vec<Prediction>> {
-            all.iter().map(|question| question.predictions.clone()).collect()
+            all.iter()
+                .map(|question| question.predictions.clone())
+                .collect()
         };
         assert_ne!(all(&one), all(&two));
     }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Doubt, Outcome, Policy};
+use lacuna_planner::ForecastSettings;
 use lacuna_planner::check::check_decision;
-use lacuna_planner::counts::MilpOptions;
-use lacuna_planner::decider::{Decider, Decision as Decided, Settings as DeciderSettings, Situation};
-use lacuna_planner::foresight;
+use lacuna_planner::milp::MilpOptions;
+use lacuna_planner::{Decider, Decision as Decided, Settings as DeciderSettings, Situation};
 
 use super::valuation::Valuation;
 use crate::{Decision, Quirks, Settings, SimError, SolveTimes, Verified, published};
@@ -52,7 +52,7 @@ fn decider(settings: &Settings) -> Decider {
         horizon: settings.horizon,
         seed: settings.seed,
         milp: MilpOptions::default(),
-        foresight: foresight::Settings {
+        foresight: ForecastSettings {
             joint: settings.forecast.joint,
             scenarios: settings.forecast.scenarios,
         },
@@ -110,7 +110,7 @@ impl<'a, 's> Decisions<'a, 's> {
         let seconds = (self.stopwatch)() - before;
         self.times.add(seconds);
         sound(event, situation, &decided)?;
-        if decided.foreseen.is_some() && self.shows() {
+        if decided.evaluation.is_some() && self.shows() {
             self.decider.pose(situation);
         }
         if let Some(save) = &mut self.save {
@@ -145,7 +145,7 @@ impl<'a, 's> Decisions<'a, 's> {
                 stopped_by_clock: false,
             },
             sizes,
-            foreseen: None,
+            evaluation: None,
             doubt: None,
             shares: Vec::new(),
         }
@@ -153,8 +153,8 @@ impl<'a, 's> Decisions<'a, 's> {
 
     /// Counts a decision by its shortcut and outcome.
     fn count(&mut self, decided: &Decided) {
-        let (name, outcome) = match decided.foreseen.as_deref() {
-            Some(foreseen) => (foreseen.proposal, foreseen.patterns),
+        let (name, outcome) = match decided.evaluation.as_deref() {
+            Some(evaluation) => (evaluation.proposal, evaluation.patterns),
             None => (
                 decided.solve.shortcut.as_deref().unwrap_or("none"),
                 Some(decided.solve.outcome).filter(|_| {
@@ -191,7 +191,7 @@ fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Res
 
 #[cfg(test)]
 mod tests {
-    use lacuna_planner::choose::Slot;
+    use lacuna_planner::Slot;
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
             slots: &slots,
             users: None,
             max_change: None,
-            foretold: None,
+            pool_forecast: None,
             doubt: None,
         };
         let event = Event {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lacuna_planner::choose::Slot;
+use lacuna_planner::Slot;
 
 use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, PoolTrace};
 

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::{
-    AnnouncedEnds, Certainty, Fits, Hazard, HazardSettings, Hint, Hinted, Oddities, Predictor,
+    AnnouncedEnd, Anomalies, EndKind, Fits, Hazard, HazardSettings, Predictor, RefreshTimer,
+    WithPlannedStarts,
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
@@ -25,7 +26,7 @@ const UNKNOWN: f64 = f64::INFINITY;
 /// Watches a trace and forecasts its pool.
 pub(crate) struct Observer<'a> {
     trace: &'a dyn PoolTrace,
-    predictor: Hinted,
+    predictor: WithPlannedStarts,
     settings: Forecasting,
     lookahead: Lookahead,
     /// Names of the nodes so far, by the trace's numbers.
@@ -34,11 +35,11 @@ pub(crate) struct Observer<'a> {
     present: BTreeMap<NodeId, (u32, Timestamp)>,
     /// Planned starts on present holes, by the trace's numbers.
     planned: BTreeMap<u32, Timestamp>,
-    announced: AnnouncedEnds,
+    announced: RefreshTimer,
     /// Whether the holes of the past are compared with those of the first step.
     begun: bool,
     /// Impossible changes, beside those that the predictor counts.
-    odd: Oddities,
+    odd: Anomalies,
     seen: Seen,
 }
 
@@ -71,15 +72,15 @@ impl<'a> Observer<'a> {
         let nodes = trace.known_nodes() as usize;
         let mut observer = Self {
             trace,
-            predictor: Hinted::new(Box::new(hazard)),
+            predictor: WithPlannedStarts::new(Box::new(hazard)),
             settings: settings.clone(),
             lookahead,
             names: vec![None; nodes],
             present: BTreeMap::new(),
             planned: BTreeMap::new(),
-            announced: AnnouncedEnds::default(),
+            announced: RefreshTimer::default(),
             begun: false,
-            odd: Oddities::default(),
+            odd: Anomalies::default(),
             seen: Seen {
                 places: vec![u32::MAX; nodes],
                 ..Seen::default()
@@ -205,14 +206,14 @@ impl<'a> Observer<'a> {
         self.planned
             .retain(|_, start| *start + PlannedStart::LAPSE >= now);
         let hint = |(&node, &at): (&u32, &Timestamp)| {
-            Some(Hint {
+            Some(AnnouncedEnd {
                 node: self.names.get(node as usize)?.clone()?,
                 at,
-                certainty: Certainty::Soft,
+                kind: EndKind::PlannedStart,
             })
         };
-        let hints: Vec<Hint> = self.planned.iter().filter_map(hint).collect();
-        self.predictor.hint(now, &hints);
+        let hints: Vec<AnnouncedEnd> = self.planned.iter().filter_map(hint).collect();
+        self.predictor.announce(now, &hints);
         self.announced.done(now);
     }
 
@@ -254,8 +255,8 @@ impl<'a> Observer<'a> {
     }
 
     /// Impossible changes of the trace so far, by kind.
-    pub(super) fn oddities(&self) -> Oddities {
-        let mut oddities = self.predictor.report().oddities;
+    pub(super) fn oddities(&self) -> Anomalies {
+        let mut oddities = self.predictor.report().anomalies;
         oddities.unknown_end += self.odd.unknown_end;
         oddities.unordered += self.odd.unordered;
         oddities

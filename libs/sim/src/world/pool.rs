@@ -1,6 +1,6 @@
 //! The present holes and their owners, from step to step.
 
-use lacuna_planner::choose::Slot;
+use lacuna_planner::Slot;
 
 use crate::pool_trace::PoolTrace;
 

@@ -97,12 +97,7 @@ impl Recorder {
     }
 
     /// Ends the history at `now_s`.
-    pub(super) fn finish(
-        mut self,
-        now_s: f64,
-        days: Vec<Day>,
-        trace: &dyn PoolTrace,
-    ) -> History {
+    pub(super) fn finish(mut self, now_s: f64, days: Vec<Day>, trace: &dyn PoolTrace) -> History {
         self.points.until(now_s);
         let gantt = self.gantt.take();
         History {

@@ -1,7 +1,7 @@
 //! The decider decides at an event, and changes of size are charged.
 
-use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
 use lacuna_planner::objective::{Objective, State};
+use lacuna_planner::{Decision, PoolForecast, Situation, Users};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -80,7 +80,7 @@ impl World<'_> {
                 }
                 _ => None,
             },
-            foretold: seen.map(|seen| Foretold {
+            pool_forecast: seen.map(|seen| PoolForecast {
                 pool: &seen.pool,
                 holes: &self.holes,
                 known: &seen.known,
@@ -103,7 +103,10 @@ impl World<'_> {
     /// Gives trainers their new sizes and charges the changes. A hit trainer that the decision
     /// restarts on other nodes is not charged again.
     fn charge_changes(&mut self, decision: &Decision) {
-        let repooled = decision.foreseen.as_ref().map_or(&[][..], |f| &f.repooled);
+        let repooled = decision
+            .evaluation
+            .as_ref()
+            .map_or(&[][..], |f| &f.repooled);
         let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
         for ((j, member), &nodes) in members {
             let was_hit = std::mem::take(&mut member.was_hit);

@@ -1,9 +1,9 @@
 //! The loop of a replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
-use lacuna_forecast::{Fits, Oddities};
+use lacuna_forecast::{Anomalies, Fits};
 use lacuna_model::{NodeChoice, Span, Timestamp, TrainerSpec};
-use lacuna_planner::decider::Candidate;
+use lacuna_planner::Candidate;
 use lacuna_planner::objective::{Objective, Service};
 use lacuna_trainer::Queue;
 
@@ -14,7 +14,9 @@ use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
 use super::tally::{Days, Interval, Offer, Tally};
-use crate::{History, OracleWalk, OrderFound, PoolSteps, PoolTrace, Settings, SimError, TrainerEnd};
+use crate::{
+    History, OracleWalk, OrderFound, PoolSteps, PoolTrace, Settings, SimError, TrainerEnd,
+};
 
 /// An end less than this after an event counts as an end at the event, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
@@ -125,7 +127,7 @@ impl<'a> World<'a> {
     }
 
     /// Impossible changes of the trace; nothing if the policy does not forecast.
-    pub(crate) fn oddities(&self) -> Option<Oddities> {
+    pub(crate) fn oddities(&self) -> Option<Anomalies> {
         self.observer.as_ref().map(Observer::oddities)
     }
 

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use lacuna_model::{Outcome, Policy};
-use lacuna_planner::counts::{self, MilpOptions};
-use lacuna_planner::decider::{Decider, Decision};
-use lacuna_planner::foresight::Foreseen;
-use lacuna_planner::joint::{Assignment, Request, Settings};
-use lacuna_planner::patterns::{self, Answer};
+use lacuna_planner::milp::{self, MilpOptions};
+use lacuna_planner::placement::columns::{self, Answer};
+use lacuna_planner::placement::forecast::Evaluation;
+use lacuna_planner::placement::{Assignment, Request, Settings};
+use lacuna_planner::{Decider, Decision};
 use lacuna_planner::{Problem, Sizes, dp};
 
 use crate::Verified;
@@ -41,8 +41,8 @@ impl Valuation {
         decided: &Decision,
         stopwatch: &dyn Fn() -> f64,
     ) {
-        match &decided.foreseen {
-            Some(foreseen) => self.compare_forecast(foreseen, stopwatch),
+        match &decided.evaluation {
+            Some(evaluation) => self.compare_forecast(evaluation, stopwatch),
             None => self.compare_sizes(decider, decided),
         }
     }
@@ -69,7 +69,7 @@ impl Valuation {
             shortcuts: false,
             ..MilpOptions::until(TIME_LIMIT)
         };
-        let (milp, solve) = counts::solve(problem, &whole);
+        let (milp, solve) = milp::solve(problem, &whole);
         let dp = match policy {
             Policy::Dp | Policy::Auto => sizes.objective,
             _ => self.oracle.solve(problem).objective,
@@ -87,17 +87,17 @@ impl Valuation {
 
     /// Compares a plan by forecasts with the program over patterns and its bound. Each equivalence
     /// class has only nodes that are alike.
-    fn compare_forecast(&mut self, foreseen: &Foreseen, stopwatch: &dyn Fn() -> f64) {
-        let options = patterns::Options {
+    fn compare_forecast(&mut self, evaluation: &Evaluation, stopwatch: &dyn Fn() -> f64) {
+        let options = columns::Options {
             classes: usize::MAX,
             time_limit: TIME_LIMIT,
-            ..patterns::Options::new(stopwatch)
+            ..columns::Options::new(stopwatch)
         };
-        let settings = &foreseen.settings;
-        for (request, plan) in foreseen.decided() {
+        let settings = &evaluation.settings;
+        for (request, plan) in evaluation.decided() {
             let plans = [plan.owners.as_slice()];
             let (better, answer) =
-                patterns::decide(&request, settings, plan.salvage, &plans, &options);
+                columns::decide(&request, settings, plan.shadow_price, &plans, &options);
             self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
             self.compare_plans((&request, settings), plan, (&better, &answer));
         }
@@ -112,11 +112,11 @@ impl Valuation {
         plan: &Assignment,
         (better, answer): (&Assignment, &Answer),
     ) {
-        let value = |owners: &[Option<u32>]| value(request, settings, plan.salvage, owners);
+        let value = |owners: &[Option<u32>]| value(request, settings, plan.shadow_price, owners);
         let own = value(&plan.owners);
-        let scale = better.worth.abs().max(own.abs()).max(1.0);
-        let shortfall = (better.worth - own).max(0.0);
-        let is_right = (own - plan.worth).abs() <= AGREEMENT * scale;
+        let scale = better.value.abs().max(own.abs()).max(1.0);
+        let shortfall = (better.value - own).max(0.0);
+        let is_right = (own - plan.value).abs() <= AGREEMENT * scale;
         let is_better = own >= value(&unchanged(request)) - AGREEMENT * scale;
         let is_close = shortfall <= Verified::SHORT_OF_ONE * scale;
         let gap = (answer.bound - own).max(0.0) / scale;
@@ -127,7 +127,7 @@ impl Valuation {
             verified.mean_gap += (gap - verified.mean_gap) / self.gaps.len() as f64;
         }
         self.shortfalls += shortfall;
-        self.values += better.worth.abs();
+        self.values += better.value.abs();
         verified.worst_difference = verified.worst_difference.max(shortfall / scale);
         let last = (self.gaps.len() * 99).div_ceil(100).saturating_sub(1);
         verified.decisions += 1;
@@ -170,7 +170,7 @@ fn unchanged(request: &Request<'_>) -> Vec<Option<u32>> {
 }
 
 /// Value of a sound plan less all switching costs, objective units, by the definition of
-/// [`lacuna_planner::joint`]. `node_price` is the shadow price of a node-second.
+/// [`lacuna_planner::placement`]. `node_price` is the shadow price of a node-second.
 fn value(
     request: &Request<'_>,
     settings: &Settings,
@@ -214,8 +214,8 @@ fn value(
 #[cfg(test)]
 mod tests {
     use lacuna_planner::instance::Size;
-    use lacuna_planner::joint::Joint;
-    use lacuna_planner::patterns::{Options, Shape, Situation, instance};
+    use lacuna_planner::placement::blocks::BlockPlacer;
+    use lacuna_planner::placement::columns::{Options, Shape, Situation, instance};
 
     use super::*;
 
@@ -232,7 +232,7 @@ mod tests {
             let instance = instance(shape, seed).unwrap();
             let request = instance.request();
             let settings = Settings::default();
-            let mut plan = Joint::new(settings).decide(&request);
+            let mut plan = BlockPlacer::new(settings).decide(&request);
             spoil(&mut plan, &request);
             let options = Options {
                 time_limit: TIME_LIMIT,
@@ -240,7 +240,7 @@ mod tests {
             };
             let plans = [plan.owners.as_slice()];
             let (better, answer) =
-                patterns::decide(&request, &settings, plan.salvage, &plans, &options);
+                columns::decide(&request, &settings, plan.shadow_price, &plans, &options);
             let asked = (&request, &settings);
             valuation.compare_plans(asked, &plan, (&better, &answer));
         }
@@ -260,13 +260,18 @@ mod tests {
     fn a_plan_that_leaves_all_idle_fails_though_its_value_is_right() {
         let verified = examined(Situation::Event, |plan, request| {
             plan.owners.fill(None);
-            plan.worth = value(request, &Settings::default(), plan.salvage, &plan.owners);
+            plan.value = value(
+                request,
+                &Settings::default(),
+                plan.shadow_price,
+                &plan.owners,
+            );
         });
         assert_eq!(verified.disagreements, 6);
         // From no nodes it equals no change, but falls short.
         let verified = examined(Situation::Start, |plan, _| {
             plan.owners.fill(None);
-            plan.worth = 0.0;
+            plan.value = 0.0;
         });
         assert_eq!(verified.disagreements, 6);
         assert!(!verified.is_good() && verified.shortfall > 0.99);
@@ -274,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_overstates_its_value_fails() {
-        let verified = examined(Situation::Event, |plan, _| plan.worth *= 1.0 + 1e-4);
+        let verified = examined(Situation::Event, |plan, _| plan.value *= 1.0 + 1e-4);
         assert_eq!(verified.disagreements, 6);
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use lacuna_batchsim::{Backfill, Machine};
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::{Reading, Window};
 use lacuna_sim::{OracleWalk, PoolSteps, PoolTrace, SimulatedTrace, Simulation};
 use lacuna_skip::{data, or_skip};
-use lacuna_timeline::batch::{Backfill, Machine};
+use lacuna_trace::{Reading, Window};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tempfile::TempDir;
@@ -258,7 +258,9 @@ fn without_walltimes_the_scheduler_knows_true_lengths_and_the_survey_counts_them
         let (reading, machine) = (Reading::default(), machine(4, Backfill::Easy));
         let simulated =
             SimulatedTrace::open(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
-        let hints = walked_steps(&mut *simulated.steps().unwrap()).swap_remove(0).3;
+        let hints = walked_steps(&mut *simulated.steps().unwrap())
+            .swap_remove(0)
+            .3;
         (hints[0], simulated.survey().knows_lengths)
     };
     assert_eq!(first_hint(60, None), ((2, 50.0), 1));
@@ -271,9 +273,9 @@ fn without_walltimes_the_scheduler_knows_true_lengths_and_the_survey_counts_them
 
 /// Start and end of each job.
 pub(crate) fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
-    let jobs: Vec<lacuna_timeline::batch::BatchJob> = (0..)
+    let jobs: Vec<lacuna_batchsim::BatchJob> = (0..)
         .zip(jobs)
-        .map(|(id, job)| lacuna_timeline::batch::BatchJob {
+        .map(|(id, job)| lacuna_batchsim::BatchJob {
             id,
             submit: job.submit,
             nodes: job.nodes,
@@ -282,7 +284,7 @@ pub(crate) fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
             recorded_start: None,
         })
         .collect();
-    let schedule = lacuna_timeline::batch::simulate_on(machine.clone(), &jobs, None).unwrap();
+    let schedule = lacuna_batchsim::simulate_on(machine.clone(), &jobs, None).unwrap();
     let mut ends = vec![(i64::MAX, i64::MAX); jobs.len()];
     for placement in schedule.placements {
         ends[placement.job] = (placement.start, placement.end);

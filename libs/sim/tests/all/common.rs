@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use lacuna_model::{
     HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
 use lacuna_sim::{History, HoleTrace, Hooks, Replayed, Settings, SimError, replay};
 use lacuna_skip::{Missing, data};
+use lacuna_trace::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
 use proptest::prelude::*;
 
 /// A hole of node `n<number>`, in Unix seconds.

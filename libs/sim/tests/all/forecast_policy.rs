@@ -260,7 +260,11 @@ fn an_order_that_the_log_contradicts_is_given_up() {
 /// Half of six nodes leave in turn at a planned start announced 200 s ahead, or, if not `truly`,
 /// at other times.
 fn announced(rounds: u32, truly: bool) -> Scripted {
-    let mut steps = vec![scripted_step(0.0, &[], &(0..12).map(|n| (n, 0)).collect::<Vec<_>>())];
+    let mut steps = vec![scripted_step(
+        0.0,
+        &[],
+        &(0..12).map(|n| (n, 0)).collect::<Vec<_>>(),
+    )];
     let mut rng = ChaCha8Rng::seed_from_u64(u64::from(rounds));
     for round in 0..rounds {
         let now = f64::from(round) * 1000.0 + 100.0;
@@ -394,6 +398,6 @@ fn a_hole_that_is_open_in_the_past_and_absent_at_the_start_has_ended() {
     assert!((summary.equivalent_nodes * 400.0 - 800.0).abs() < 1e-6);
     assert_eq!(
         summary.oddities.unwrap(),
-        lacuna_forecast::Oddities::default()
+        lacuna_forecast::Anomalies::default()
     );
 }

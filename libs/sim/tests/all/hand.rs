@@ -165,7 +165,7 @@ fn a_recording_that_ends_first_leaves_trainers_unfinished() {
 }
 
 /// Settings of a forecasting policy with changed settings of the joint decision.
-fn weighing(change: impl Fn(&mut lacuna_planner::joint::Settings)) -> Settings {
+fn weighing(change: impl Fn(&mut lacuna_planner::placement::Settings)) -> Settings {
     let mut settings = Settings::published();
     change(&mut settings.forecast.joint);
     settings

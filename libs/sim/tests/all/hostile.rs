@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
+use lacuna_batchsim::Machine;
 use lacuna_model::{HoleRecord, Policy, Timestamp, TrainerSpec};
-use lacuna_schedlog::Reading;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
     Dedicated, HoleTrace, Objective, PoolTrace, Replayed, Settings, SimError, SimulatedTrace,
     Simulation, TrainerEnd, replay,
 };
-use lacuna_timeline::batch::Machine;
+use lacuna_trace::Reading;
 use tempfile::TempDir;
 
 use crate::common::{self, hole, run, trainer};

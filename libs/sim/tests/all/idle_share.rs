@@ -6,9 +6,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
-use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
 use lacuna_sim::{HoleTrace, Settings};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{HoleList, Log, Reading, read_trainers};
 
 use crate::common::{run_trace, trainer};
 
@@ -26,7 +26,7 @@ fn count(list: &str) -> i64 {
 /// For each block of a trace: its start, and nodes held by pilots until the next.
 fn pilots(path: &Path) -> Vec<(i64, i64)> {
     let mut text = String::new();
-    let mut file = lacuna_schedlog::open(path).unwrap();
+    let mut file = lacuna_trace::open(path).unwrap();
     file.read_to_string(&mut text).unwrap();
     let blocks = text
         .split("\n----\n")

@@ -3,23 +3,23 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use lacuna_batchsim::{Backfill, Machine};
 use lacuna_forecast::OrderBy;
 use lacuna_model::{HoleRecord, Policy, Span, Timestamp, TrainerSpec};
-use lacuna_schedlog::{JobRecord, Log, Reading, Window};
 use lacuna_sim::{
     Decision, GanttWindow, History, HoleTrace, Hooks, Lookahead, PoolTrace, Settings,
     SimulatedTrace, Simulation, replay,
 };
 use lacuna_skip::{data, or_skip};
-use lacuna_timeline::batch::{Backfill, Machine};
+use lacuna_trace::{JobRecord, Log, Reading, Window};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
-use crate::common::{Summit, hole, trainer};
 use crate::announced::{Job, jobs, true_ends, write};
+use crate::common::{Summit, hole, trainer};
 
 /// A decision: the event, the trainers, their old and new sizes, and its value.
 type Answer = (u64, Vec<u32>, Vec<u32>, Vec<u32>, u64);

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use lacuna_batchsim::workload::generated_trace;
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
-use lacuna_schedlog::PlannedList;
 use lacuna_sim::{HoleTrace, PoolSteps, PoolTrace};
-use lacuna_timeline::workload::generated_trace;
+use lacuna_trace::PlannedList;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

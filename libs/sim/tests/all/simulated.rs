@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use lacuna_batchsim::Machine;
 use lacuna_model::Timestamp;
-use lacuna_schedlog::{Reading, Window};
 use lacuna_sim::{PoolTrace, SimError, SimulatedTrace, Simulation};
 use lacuna_skip::{data, or_skip};
-use lacuna_timeline::batch::Machine;
+use lacuna_trace::{Reading, Window};
 use tempfile::TempDir;
 
 /// Four nodes. Job 1 has two of them from 0 to 100, so job 2, which needs all, waits until

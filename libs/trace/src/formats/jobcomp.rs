@@ -53,7 +53,11 @@ impl Jobcomp {
         }
         match self.times.iso_after(text, earliest) {
             Some(time) => Ok(Some(time)),
-            None => Err(unexpected(key, "a time (2022-03-17T12:00:00) or Unknown", text)),
+            None => Err(unexpected(
+                key,
+                "a time (2022-03-17T12:00:00) or Unknown",
+                text,
+            )),
         }
     }
 }
@@ -160,7 +164,11 @@ impl JobParser for Jobcomp {
             return Err(unexpected(key, "a time, since the job had nodes", text));
         };
         if end < start {
-            return Err(unexpected("EndTime", "a time not before StartTime", end_text));
+            return Err(unexpected(
+                "EndTime",
+                "a time not before StartTime",
+                end_text,
+            ));
         }
         (record.start, record.end) = (Some(start), Some(end));
         Ok(true)

@@ -240,8 +240,8 @@ impl Pbs {
             _ if job.cancelled => JobOutcome::Cancelled,
             None => JobOutcome::Unknown,
             Some(text) => {
-                let status =
-                    signed(text).ok_or_else(|| unexpected("Exit_status", "a whole number", text))?;
+                let status = signed(text)
+                    .ok_or_else(|| unexpected("Exit_status", "a whole number", text))?;
                 let at_limit = job.walltime.is_some_and(|limit| end.since(start) >= limit);
                 match status {
                     0 => JobOutcome::Completed,

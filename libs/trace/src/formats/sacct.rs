@@ -277,8 +277,9 @@ impl<'a> Row<'a> {
         if !no_node {
             fields::copy(&mut record.hosts, list);
         }
-        let in_list = hosts::count(&record.hosts)
-            .map_err(|_| self.unexpected(Role::NodeList, "a list of hosts, as in n[1-4,7],login"))?;
+        let in_list = hosts::count(&record.hosts).map_err(|_| {
+            self.unexpected(Role::NodeList, "a list of hosts, as in n[1-4,7],login")
+        })?;
         let allocated = self.count(Role::AllocNodes)?;
         let mut nodes = self
             .count(Role::NNodes)?

@@ -96,8 +96,8 @@ impl Sinfo {
 
     /// Takes the nodes of a list as available.
     fn list(&mut self, place: &str, list: &[u8], nodes: Option<u64>) -> Result<(), FieldError> {
-        let text = std::str::from_utf8(list)
-            .map_err(|_| unexpected(place, "a list of nodes", list))?;
+        let text =
+            std::str::from_utf8(list).map_err(|_| unexpected(place, "a list of nodes", list))?;
         let (known, places) = (&mut self.nodes, &mut self.places);
         let available = &mut self.block.available;
         if let Some(nodes) = nodes
@@ -179,7 +179,11 @@ impl Sinfo {
             }
             Some(at) if self.last.is_some_and(|last| at <= last) => {
                 self.block.damaged = true;
-                Err(unexpected("time", "a time after that of the block before", line))
+                Err(unexpected(
+                    "time",
+                    "a time after that of the block before",
+                    line,
+                ))
             }
             Some(_) => Ok(()),
         }
@@ -204,7 +208,11 @@ impl Sinfo {
             } else {
                 let found = leapt.unix_seconds().to_string();
                 let expected = "a time before that of this block";
-                error = Some(unexpected("time of the block before", expected, found.as_bytes()));
+                error = Some(unexpected(
+                    "time of the block before",
+                    expected,
+                    found.as_bytes(),
+                ));
             }
         }
         if self.last.is_some_and(|last| at.since(last) > GAP) {
@@ -277,7 +285,11 @@ impl HoleParser for Sinfo {
             let begun = self.time(line);
             if unfinished {
                 begun?;
-                return Err(unexpected("end of block", "---- before the next time", line));
+                return Err(unexpected(
+                    "end of block",
+                    "---- before the next time",
+                    line,
+                ));
             }
             return begun;
         }

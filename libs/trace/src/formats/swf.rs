@@ -163,7 +163,11 @@ impl Swf {
             None => (submit, "field 2 (submit time)", fields.submit),
         };
         if latest > LATEST_MS {
-            return Err(unexpected(place, "a job that ends before the year 10000", text));
+            return Err(unexpected(
+                place,
+                "a job that ends before the year 10000",
+                text,
+            ));
         }
         let walltime = seconds("field 9 (requested time)", fields.requested_time)?;
         let allocated = processors("field 5 (allocated processors)", fields.allocated)?;

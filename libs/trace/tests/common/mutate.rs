@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lacuna_model::Timestamp;
-use lacuna_trace::{Damage, Format, JobRecord, Log, ReadError, Reading};
 use lacuna_skip::data;
+use lacuna_trace::{Damage, Format, JobRecord, Log, ReadError, Reading};
 
 /// Number of damaged lines of each test: `LACUNA_FUZZ_CASES`, else 20,000.
 pub(crate) fn cases() -> u64 {

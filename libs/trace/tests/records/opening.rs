@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lacuna_trace::{Format, JobRecord, Log, ReadError, Reading};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Format, JobRecord, Log, ReadError, Reading};
 
 use crate::logs::text;
 

@@ -1,8 +1,8 @@
 //! Slurm's accounting tables.
 
 use jiff::tz::TimeZone;
-use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading, hosts};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading, hosts};
 
 use crate::logs::{as_format, jobs, located, shown, text};
 

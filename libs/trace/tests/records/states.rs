@@ -1,8 +1,8 @@
 //! Hole lists and node states.
 
 use lacuna_model::HoleRecord;
-use lacuna_trace::{Damage, Format, Log, ReadError, Reading, read_holes};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Damage, Format, Log, ReadError, Reading, read_holes};
 
 use crate::logs::{as_format, located, text};
 

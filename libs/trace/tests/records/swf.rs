@@ -1,8 +1,8 @@
 //! Standard Workload Format.
 
 use lacuna_model::Timestamp;
-use lacuna_trace::{Format, JobOutcome, Log, Reading};
 use lacuna_skip::{data, or_skip};
+use lacuna_trace::{Format, JobOutcome, Log, Reading};
 
 use crate::logs::{as_format, jobs, located, shown, text};
 
@@ -38,9 +38,7 @@ fn a_job_of_every_kind_becomes_its_record() {
     let Log::Jobs(mut whole) = text(GOLDEN, &Reading::default()).unwrap() else {
         panic!("jobs");
     };
-    whole
-        .read(&mut lacuna_trace::JobRecord::default())
-        .unwrap();
+    whole.read(&mut lacuna_trace::JobRecord::default()).unwrap();
     let header = whole.header();
     assert_eq!(header.computer.as_deref(), Some("IBM SP2, thin nodes"));
     assert_eq!((header.nodes, header.procs), (Some(50), Some(400)));

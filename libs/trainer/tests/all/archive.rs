@@ -58,35 +58,38 @@ fn like(one: &Tally, other: &Tally) {
 #[test]
 fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
     let mut w = world();
-    assert!(w.book.retire(WEEK, 10, w.now).is_empty(), "it is not time");
-    let before = w.book.tally();
+    assert!(
+        w.controller.retire(WEEK, 10, w.now).is_empty(),
+        "it is not time"
+    );
+    let before = w.controller.tally();
     assert!(before.samples > 0.0, "{before:?}");
     let attained = |w: &World| {
         let now: Timestamp = w.now.cluster;
-        let view = w.book.trainers_view(w.now);
+        let view = w.controller.trainers_view(w.now);
         view.trainers.first().map(|t| t.attained.by(now))
     };
     let of_ann = attained(&w).unwrap();
-    let version = w.book.version();
+    let version = w.controller.version();
     // What ended first goes first, and no more than may.
-    let first = w.book.retire(Span::ZERO, 1, w.now);
+    let first = w.controller.retire(Span::ZERO, 1, w.now);
     assert_eq!(first.len(), 1);
     assert_eq!(first[0].spec.id, trainer("b"));
-    assert_eq!(w.book.past().moved, [trainer("b")]);
-    let second = w.book.retire(Span::ZERO, 10, w.now);
+    assert_eq!(w.controller.past().moved, [trainer("b")]);
+    let second = w.controller.retire(Span::ZERO, 10, w.now);
     assert_eq!(second.len(), 1, "who goes on stays");
-    assert_eq!(w.book.past().moved, [trainer("a")]);
-    assert_eq!(w.book.past().trainers, 2);
-    assert!(w.book.record(&trainer("a")).is_none());
-    assert_eq!(w.book.version(), version, "no plan depends on it");
-    like(&before, &w.book.tally());
+    assert_eq!(w.controller.past().moved, [trainer("a")]);
+    assert_eq!(w.controller.past().trainers, 2);
+    assert!(w.controller.record(&trainer("a")).is_none());
+    assert_eq!(w.controller.version(), version, "no plan depends on it");
+    like(&before, &w.controller.tally());
     assert!((attained(&w).unwrap() - of_ann).abs() <= 1e-6 * of_ann);
     // A new start has them no more, and the sums all the same.
     let kept = [&first[0], &second[0]].map(|record| record.spec.id.clone());
     w.records.retain(|id, _| !kept.contains(id));
-    let before = w.book.tally();
+    let before = w.controller.tally();
     w.crash_control();
-    like(&before, &w.book.tally());
+    like(&before, &w.controller.tally());
     assert!((attained(&w).unwrap() - of_ann).abs() <= 1e-3 * of_ann);
     // Orders of arrival go on.
     w.input(Input::Submit {
@@ -94,7 +97,7 @@ fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
         user: String::new(),
         test_only: false,
     });
-    assert_eq!(w.book.record(&trainer("d")).unwrap().order, 4);
+    assert_eq!(w.controller.record(&trainer("d")).unwrap().order, 4);
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn a_trainer_whose_last_words_may_still_come_stays() {
         test_only: false,
     });
     w.input(Input::Cancel(trainer("a")));
-    assert!(w.book.retire(Span::ZERO, 1, w.now).is_empty());
+    assert!(w.controller.retire(Span::ZERO, 1, w.now).is_empty());
     w.pass(Span::from_secs(121));
-    assert_eq!(w.book.retire(Span::ZERO, 1, w.now).len(), 1);
+    assert_eq!(w.controller.retire(Span::ZERO, 1, w.now).len(), 1);
 }

@@ -3,8 +3,8 @@
 use lacuna_model::{Activity, AgentStatus, NodeId, Phase, RunId, Span};
 use lacuna_trainer::controller::{Input, Note};
 
-use crate::book::apply;
 use crate::common::{World, node, trainer};
+use crate::controller::apply;
 use crate::regroup::{run_of, running, said};
 
 /// The program on a node says that its group is broken, or that it is whole again.
@@ -47,7 +47,7 @@ fn unbuilt() -> World {
 }
 
 fn failures(w: &World) -> u32 {
-    w.book.record(&trainer("a")).unwrap().failures
+    w.controller.record(&trainer("a")).unwrap().failures
 }
 
 /// All mail but that of nodes whose agents do not run.
@@ -65,7 +65,7 @@ fn deliver_without(w: &mut World, frozen: &[usize]) {
 
 /// Time goes on to the moment that the books have asked for.
 fn until_due(w: &mut World) -> Span {
-    let due = w.book.due().unwrap();
+    let due = w.controller.due().unwrap();
     let left = due.since(w.now.wall);
     w.pass(left);
     w.input(Input::Timer);
@@ -95,7 +95,7 @@ fn a_member_that_neither_says_so_nor_answers_is_left_out_after_a_short_wait() {
     deliver_without(&mut w, &[2]);
     assert_eq!(run_of(&w), before, "an explanation may be on the way");
     assert_eq!(until_due(&mut w), Span::from_ms(300));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.nodes, [node(0), node(1)]);
     assert_eq!(
         record.failures, 0,
@@ -108,7 +108,7 @@ fn a_member_that_neither_says_so_nor_answers_is_left_out_after_a_short_wait() {
         [node(2)],
         "nobody's before an agent speaks there"
     );
-    assert_eq!(w.book.due(), None);
+    assert_eq!(w.controller.due(), None);
     // It wakes, and stops what it runs.
     w.statuses();
     w.input(Input::Timer);
@@ -128,7 +128,7 @@ fn a_member_that_still_computes_goes_on_with_the_others() {
     // 2 computes: its agent answers. 3 is dead.
     deliver_without(&mut w, &[3]);
     let _ = until_due(&mut w);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.nodes, [node(0), node(1), node(2)]);
     assert_eq!(record.run, RunId(before.0 + 1));
     assert_eq!(broke(&w), [(2, 1)]);
@@ -161,7 +161,7 @@ fn a_group_that_can_never_be_built_is_tried_ever_more_rarely_and_given_up() {
         let run = run_of(&w);
         all_say(&mut w, 3);
         assert_eq!(until_due(&mut w), Span::from_secs(2));
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         assert_eq!((record.failures, record.run), (failure, run));
         let reason = format!(
             "its group could not be built: all 3 members of run {} have tried",
@@ -174,7 +174,7 @@ fn a_group_that_can_never_be_built_is_tried_ever_more_rarely_and_given_up() {
         w.deliver(usize::MAX);
     }
     assert_eq!(waits, [1, 2, 4, 8, 16]);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.phase, Phase::Failed);
     let reason = "given up after 5 failures in a row; the last: its group could not be built";
     assert!(record.reason.starts_with(reason), "{}", record.reason);
@@ -215,7 +215,7 @@ fn members_that_meet_while_the_next_run_waits_go_on() {
     w.pass(Span::from_ms(100));
     (1..3).for_each(|n| says(&mut w, n, false));
     w.deliver(usize::MAX);
-    assert_eq!(w.book.due(), None);
+    assert_eq!(w.controller.due(), None);
     w.pass(Span::from_secs(5));
     w.input(Input::Timer);
     assert_eq!((run_of(&w), w.nodes_of("a")), (run, 3));
@@ -256,10 +256,10 @@ fn a_group_that_met_again_is_left_alone() {
     let before = run_of(&w);
     says(&mut w, 0, true);
     deliver_without(&mut w, &[2]);
-    assert!(w.book.due().is_some());
+    assert!(w.controller.due().is_some());
     says(&mut w, 0, false);
     deliver_without(&mut w, &[2]);
-    assert_eq!(w.book.due(), None);
+    assert_eq!(w.controller.due(), None);
     w.pass(Span::from_secs(5));
     w.input(Input::Timer);
     assert_eq!((run_of(&w), w.nodes_of("a")), (before, 3));

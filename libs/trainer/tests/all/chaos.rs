@@ -11,7 +11,7 @@ const NODES: usize = 10;
 
 /// The world checks the rest at every write; this holds whenever asked.
 fn counted_once(world: &World, seed: u64) {
-    for record in world.book.records(true) {
+    for record in world.controller.records(true) {
         let most: f64 = world
             .most
             .iter()
@@ -33,7 +33,7 @@ fn agreed(world: &World, seed: u64) {
         match owner {
             None => assert_eq!(status.activity, Activity::Free, "seed {seed}: {id}"),
             Some(owner) => {
-                let record = world.book.record(owner).unwrap();
+                let record = world.controller.record(owner).unwrap();
                 assert!(world.pool.contains_key(id), "seed {seed}: {id} is no hole");
                 let measured = record.measured.as_ref();
                 if measured.is_some_and(|measured| measured.aside.contains(id)) {
@@ -57,7 +57,7 @@ fn agreed(world: &World, seed: u64) {
             }
         }
     }
-    for record in world.book.records(true) {
+    for record in world.controller.records(true) {
         let (n, min) = (record.nodes.len(), record.spec.min_nodes as usize);
         assert!(
             n == 0 || n >= min,
@@ -65,7 +65,7 @@ fn agreed(world: &World, seed: u64) {
             record.spec.id
         );
     }
-    assert_eq!(world.book.unacknowledged(), 0, "seed {seed}");
+    assert_eq!(world.controller.unacknowledged(), 0, "seed {seed}");
 }
 
 /// Plays one seed; a failing one prints it.
@@ -161,10 +161,10 @@ fn one_owner_counted_once_and_all_converge() {
     let mut tried = 0;
     for seed in 0..400 {
         let world = play(seed);
-        let tally = world.book.tally();
+        let tally = world.controller.tally();
         preemptions += tally.preemptions;
         done += world
-            .book
+            .controller
             .records(true)
             .iter()
             .filter(|r| r.phase == Phase::Done)

@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) chaos: Chaos,
     pub(crate) now: Now,
     pub(crate) config: ControllerConfig,
-    pub(crate) book: Controller,
+    pub(crate) controller: Controller,
     pub(crate) leases: BTreeMap<NodeId, (Option<TrainerId>, Epoch)>,
     pub(crate) revision: u64,
     pub(crate) records: BTreeMap<TrainerId, TrainerRecord>,
@@ -91,7 +91,7 @@ pub(crate) fn config() -> ControllerConfig {
 
 impl World {
     pub(crate) fn new(seed: u64, nodes: usize, config: ControllerConfig) -> Self {
-        let dead_man = config.lease_timeout;
+        let lease_timeout = config.lease_timeout;
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             chaos: Chaos::default(),
@@ -99,7 +99,7 @@ impl World {
                 cluster: Timestamp::from_unix(1000),
                 wall: Timestamp::from_unix(1_000_000),
             },
-            book: Controller::new(config.clone()),
+            controller: Controller::new(config.clone()),
             config,
             leases: BTreeMap::new(),
             revision: 0,
@@ -108,7 +108,7 @@ impl World {
             said: Vec::new(),
             reports: BTreeMap::new(),
             agents: (0..nodes)
-                .map(|n| (node(n), Agent::new(node(n), dead_man)))
+                .map(|n| (node(n), Agent::new(node(n), lease_timeout)))
                 .collect(),
             programs: BTreeMap::new(),
             prepared: BTreeMap::new(),
@@ -133,7 +133,7 @@ impl World {
     }
 
     pub(crate) fn input(&mut self, input: Input) {
-        let effects = self.book.step(input, self.now);
+        let effects = self.controller.step(input, self.now);
         self.carry_out(effects);
     }
 

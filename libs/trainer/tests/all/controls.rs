@@ -9,8 +9,8 @@ use lacuna_trainer::controls::{Pattern, Wanted};
 use lacuna_trainer::settings::Quota;
 use rand::RngExt;
 
-use crate::book;
 use crate::common::{Chaos, World, config, node, spec, trainer};
+use crate::controller;
 
 const NODES: usize = 12;
 
@@ -32,12 +32,12 @@ fn world(seed: u64, config: ControllerConfig, sizes: &[(&str, u32, u32)]) -> Wor
 
 /// Follows a plan with these nodes, and lets everybody answer.
 fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
-    book::apply(world, sizes);
+    controller::apply(world, sizes);
     world.quiesce();
 }
 
 fn held(world: &World, name: &str) -> Vec<usize> {
-    let record = world.book.record(&trainer(name)).unwrap();
+    let record = world.controller.record(&trainer(name)).unwrap();
     (0..NODES)
         .filter(|n| record.nodes.contains(&node(*n)))
         .collect()
@@ -128,7 +128,7 @@ fn lists_hold_for_nodes_that_appear_later() {
     let all: BTreeSet<NodeId> = (0..NODES).map(node).collect();
     assert_eq!(&all - &unusable(&w), left);
     assert_eq!(
-        w.book.node_use().withheld[&WithheldBy::List].len(),
+        w.controller.node_use().withheld[&WithheldBy::List].len(),
         NODES - left.len()
     );
 }
@@ -404,5 +404,8 @@ fn what_everybody_hears_of_a_trainer_has_no_environment_and_no_arguments() {
         assert_eq!(*shown, kept);
     }
     // The books themselves, from which it is started, keep all.
-    assert_eq!(world.book.record(&trainer("a")).unwrap().spec.launch, whole);
+    assert_eq!(
+        world.controller.record(&trainer("a")).unwrap().spec.launch,
+        whole
+    );
 }

@@ -3,8 +3,8 @@
 use lacuna_model::{Phase, Progress, RunId, Span, Timestamp, Work};
 use lacuna_trainer::controller::Input;
 
-use crate::book::{apply, world};
 use crate::common::{node, spec, trainer};
+use crate::controller::{apply, world};
 
 #[test]
 fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
@@ -35,7 +35,7 @@ fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
     w.input(Input::Timer);
     w.deliver(usize::MAX);
     // The five seconds were never reported; all else counts, once.
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.samples(), record.run), (900.0, RunId(3)));
     // Only the restart is owed: 12 s at 20 samples/s, worked off in as many seconds.
     assert_eq!(record.owed, 240.0);
@@ -127,6 +127,6 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
         saved: None,
         base: None,
     }));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
 }

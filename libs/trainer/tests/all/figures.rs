@@ -10,8 +10,8 @@ use lacuna_trainer::account::{Change, Rates, stall_debt};
 use lacuna_trainer::controller::Input;
 use lacuna_trainer::measure::{self, Offered, Worked};
 
-use crate::book::{apply, world};
 use crate::common::{World, node, spec, trainer};
+use crate::controller::{apply, world};
 use crate::regroup;
 
 /// A trainer with `rate` samples/s on each of up to eight nodes, that held `nodes` for 100 s.
@@ -143,7 +143,7 @@ fn control_counts_what_trainers_hold() {
     w.pass(Span::from_secs(50));
     w.report_all();
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.held.seconds, record.held.node_s), (100.0, 200.0));
     // 18 s of the growth are charged, at the 20 samples/s of before.
     let stall = Stall {
@@ -151,7 +151,7 @@ fn control_counts_what_trainers_hold() {
         redone: 0.0,
     };
     assert_eq!((record.rescale_cost, record.stalls.rescale), (360.0, stall));
-    let tally = w.book.tally();
+    let tally = w.controller.tally();
     assert_eq!((tally.samples, tally.harvested_node_s), (3_640.0, 400.0));
     // Four idle nodes for 150 s, 10 samples/s each.
     let found = known(tally.efficiency);
@@ -190,7 +190,7 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
     let said = Progress {
         node: node(0),
         trainer: trainer("a"),
-        run: w.book.record(&trainer("a")).unwrap().run,
+        run: w.controller.record(&trainer("a")).unwrap().run,
         at: w.now.cluster,
         samples,
         owed: 0.0,
@@ -210,7 +210,7 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     report(&mut w, 10, 640.0, 640.0);
     report(&mut w, 1, 672.0, 640.0);
     w.close(3);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     // 12 s at the 356 samples/s of its curve were once told as 4,272 samples lost.
     let spec = &record.spec;
     let rates = Rates {
@@ -229,14 +229,14 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     // Six seconds without training, then 48 samples/s.
     report(&mut w, 7, 48.0, 0.0);
     report(&mut w, 2, 144.0, 0.0);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     let stall = Stall {
         seconds: 6.0,
         redone: 32.0,
     };
     assert_eq!((record.preempt_cost, record.stalls.preempt), (288.0, stall));
     assert_eq!(measure::samples_lost(record.preempt_cost, &stall), 320.0);
-    let tally = w.book.tally();
+    let tally = w.controller.tally();
     assert_eq!((tally.preempt_cost, tally.stalls.preempt), (288.0, stall));
 }
 
@@ -244,9 +244,16 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
 fn last_words_say_what_is_done_again() {
     let mut w = stepping();
     report(&mut w, 10, 672.0, 640.0);
-    let first = w.book.record(&trainer("a")).unwrap().run;
+    let first = w.controller.record(&trainer("a")).unwrap().run;
     w.close(3);
-    let redone = |w: &World| w.book.record(&trainer("a")).unwrap().stalls.preempt.redone;
+    let redone = |w: &World| {
+        w.controller
+            .record(&trainer("a"))
+            .unwrap()
+            .stalls
+            .preempt
+            .redone
+    };
     assert_eq!(redone(&w), 32.0);
     let last = |samples, saved| Progress {
         node: node(0),
@@ -281,7 +288,7 @@ fn a_group_that_keeps_its_state_does_nothing_again() {
     let known = w.samples("a");
     regroup::said(&mut w, second, known, 20.0);
     let redone = |w: &World| {
-        let stalls = w.book.record(&trainer("a")).unwrap().stalls;
+        let stalls = w.controller.record(&trainer("a")).unwrap().stalls;
         [stalls.rescale, stalls.preempt, stalls.restart].map(|stall| stall.redone)
     };
     assert_eq!(redone(&w), [0.0; 3]);

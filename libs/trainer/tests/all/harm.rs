@@ -4,8 +4,8 @@ use lacuna_model::{Activity, AgentStatus, Span};
 use lacuna_pilots::settings::{Mode, Pilots};
 use lacuna_trainer::controller::{Input, Note, Taken};
 
-use crate::book::apply;
 use crate::common::{World, node};
+use crate::controller::apply;
 use crate::regroup::running;
 
 fn harm(w: &World) -> Vec<(&'static str, i64)> {

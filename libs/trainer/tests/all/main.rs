@@ -9,7 +9,6 @@
 mod common;
 
 mod archive;
-mod book;
 #[expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -22,10 +21,11 @@ mod broken;
     reason = "a test may panic"
 )]
 mod chaos;
-mod comings;
+mod controller;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;
+mod entries;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod figures;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
@@ -33,6 +33,8 @@ mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;
 mod plans;
+#[expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+mod probes;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -43,5 +45,3 @@ mod regroup;
 mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;
-#[expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
-mod trial;

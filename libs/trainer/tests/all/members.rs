@@ -3,8 +3,8 @@
 use lacuna_model::{Action, Launch, Members, NodeId, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::Input;
 
-use crate::book::{apply, world};
 use crate::common::{World, node, regrouping, spec, trainer};
+use crate::controller::{apply, world};
 
 /// A trainer whose program is started anew for each run.
 fn restarting(name: &str) -> TrainerSpec {
@@ -30,7 +30,7 @@ fn commanded(spec: TrainerSpec, nodes: &[usize]) -> World {
 fn said(w: &World, nodes: &[usize]) -> Members {
     Members {
         trainer: trainer("a"),
-        run: w.book.record(&trainer("a")).unwrap().run,
+        run: w.controller.record(&trainer("a")).unwrap().run,
         nodes: nodes.iter().map(|n| node(*n)).collect(),
     }
 }

@@ -3,8 +3,8 @@
 use lacuna_model::{RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note, Taken};
 
-use crate::book::{apply, world};
 use crate::common::{World, config, node, plan, spec, trainer};
+use crate::controller::{apply, world};
 
 fn refusals(w: &World) -> Vec<&'static str> {
     w.notes
@@ -23,7 +23,7 @@ fn plans_for_other_trainers_or_of_an_older_number_are_refused() {
     let give = |g, w: &World| plan(g, w.seq, w.now.cluster, &[("a", &[0])]);
     // It does not say which runs it was made from, and its version is another.
     let p = give(7, &w);
-    let trainers_version = w.book.version() + 1;
+    let trainers_version = w.controller.version() + 1;
     w.input(Input::Plan {
         plan: p,
         trainers_version,
@@ -77,7 +77,7 @@ fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
             w.open(11);
             w.open(1);
         }
-        let version = w.book.version();
+        let version = w.controller.version();
         w.give(p, &view);
         w.deliver(usize::MAX);
         if round == 0 {
@@ -85,7 +85,7 @@ fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
             // What a has (0 and 2) stays with it, since its run is another than the planner
             // knew; b and c grow all the same, b without the node that a holds.
             assert_eq!(
-                w.book.record(&trainer("a")).unwrap().nodes,
+                w.controller.record(&trainer("a")).unwrap().nodes,
                 [node(0), node(2)]
             );
             assert_eq!(w.nodes_of("b"), 4);
@@ -115,7 +115,7 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
     apply(&mut w, &[("a", &all)]);
     w.pass(Span::from_secs(50));
     w.renew();
-    let run = w.book.record(&trainer("a")).unwrap().run;
+    let run = w.controller.record(&trainer("a")).unwrap().run;
     // Fifty nodes leave in fifty events, of which the first takes rank 0.
     for n in 0..50 {
         w.pool.remove(&node(n));
@@ -128,10 +128,10 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
             closed: vec![(node(n), Taken::Busy)],
         });
         assert_eq!(w.leases[&node(n)].0, None, "released at once");
-        assert_eq!(w.book.record(&trainer("a")).unwrap().run, run);
+        assert_eq!(w.controller.record(&trainer("a")).unwrap().run, run);
     }
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.run, record.nodes.len()), (RunId(run.0 + 1), 10));
     assert_eq!(record.preemptions, 1);
     // 50.02 s at 600 samples/s: to the first loss and no further, and nothing is late.
@@ -215,7 +215,7 @@ fn the_same_plan_again_does_not_prolong_the_wait_for_a_node() {
         }
     }
     // After ten seconds it goes without, and the planner hears why.
-    assert_eq!(w.book.record(&trainer("b")).unwrap().nodes, [node(2)]);
+    assert_eq!(w.controller.record(&trainer("b")).unwrap().nodes, [node(2)]);
     assert_eq!(w.present().unusable, [node(1)]);
     for _ in 0..40 {
         w.pass(Span::from_secs(1));

@@ -37,7 +37,7 @@ fn world(spec: TrainerSpec, nodes: &[usize]) -> World {
 }
 
 fn runs_of(w: &World) -> Vec<(lacuna_model::TrainerId, RunId)> {
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     vec![(trainer("a"), record.run)]
 }
 
@@ -55,7 +55,7 @@ fn apply(w: &mut World, nodes: &[usize]) {
 /// The program of the present run says, ten seconds later, how far it has come.
 fn report(w: &mut World, samples: f64) {
     w.pass(Span::from_secs(10));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
     w.input(Input::Progress(Progress {
         node,
@@ -74,7 +74,7 @@ fn report(w: &mut World, samples: f64) {
 }
 
 fn rates(w: &World) -> Vec<f64> {
-    let spec = &w.book.record(&trainer("a")).unwrap().spec;
+    let spec = &w.controller.record(&trainer("a")).unwrap().spec;
     assert_eq!(spec.check(), Ok(()));
     spec.throughput.table(4)
 }
@@ -82,17 +82,17 @@ fn rates(w: &World) -> Vec<f64> {
 #[test]
 fn the_rate_at_each_size_is_measured_and_the_planner_hears_of_it() {
     let mut w = world(unknown(), &[0]);
-    let version = w.book.version();
+    let version = w.controller.version();
     // Half a minute until the first samples: the start is no rate.
     report(&mut w, 0.0);
     report(&mut w, 0.0);
     report(&mut w, 50.0);
     report(&mut w, 1050.0);
     assert_eq!(rates(&w)[1], 1.0, "one pair is too few");
-    assert_eq!(w.book.version(), version);
+    assert_eq!(w.controller.version(), version);
     report(&mut w, 2050.0);
     assert_eq!(rates(&w), [0.0, 100.0, 200.0, 300.0, 400.0]);
-    assert!(w.book.version() > version, "the planner was not told");
+    assert!(w.controller.version() > version, "the planner was not told");
     let kept = &w.records[&trainer("a")].spec.throughput;
     assert_eq!(kept.table(4), rates(&w), "not kept");
 
@@ -152,7 +152,7 @@ fn a_rate_that_has_changed_is_measured_anew() {
 #[test]
 fn what_a_change_of_size_costs_is_measured() {
     let mut w = world(unknown(), &[0]);
-    let rescale = |w: &World| w.book.record(&trainer("a")).unwrap().spec.rescale;
+    let rescale = |w: &World| w.controller.record(&trainer("a")).unwrap().spec.rescale;
     let assumed = rescale(&w);
     for samples in [0.0, 1000.0, 2000.0, 3000.0] {
         report(&mut w, samples);

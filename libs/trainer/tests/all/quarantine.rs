@@ -3,8 +3,8 @@
 use lacuna_model::{NodeId, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::{Input, Note};
 
-use crate::book::{apply, world};
 use crate::common::{World, node, spec, trainer};
+use crate::controller::{apply, world};
 
 fn of(owner: &str, name: &str) -> TrainerSpec {
     TrainerSpec {
@@ -56,7 +56,7 @@ fn unusable(w: &World) -> Vec<NodeId> {
 }
 
 fn nodes(w: &World, name: &str) -> Vec<NodeId> {
-    w.book.record(&trainer(name)).unwrap().nodes.clone()
+    w.controller.record(&trainer(name)).unwrap().nodes.clone()
 }
 
 fn closed(w: &World) -> Vec<(NodeId, &str)> {

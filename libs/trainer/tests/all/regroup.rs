@@ -3,8 +3,8 @@
 use lacuna_model::{Activity, AgentStatus, Phase, Progress, RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note};
 
-use crate::book::{apply, world};
 use crate::common::{World, config, node, regrouping, spec, trainer};
+use crate::controller::{apply, world};
 
 fn regrouper(name: &str, min: u32, max: u32) -> lacuna_model::TrainerSpec {
     lacuna_model::TrainerSpec {
@@ -28,12 +28,12 @@ pub(crate) fn running() -> World {
 }
 
 pub(crate) fn run_of(w: &World) -> RunId {
-    w.book.record(&trainer("a")).unwrap().run
+    w.controller.record(&trainer("a")).unwrap().run
 }
 
 /// Rank 0 says how far the run has come on what base.
 pub(crate) fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     let node = record.nodes.first().cloned().unwrap_or(node(0));
     w.input(Input::Progress(Progress {
         node,
@@ -106,7 +106,7 @@ fn a_program_that_dies_costs_its_run_that_member_alone() {
     let before = run_of(&w);
     w.exit(&node(1), 1);
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.nodes, [node(0), node(2)]);
     assert_eq!((record.run.0, record.failures), (before.0 + 1, 1));
     assert_eq!(w.programs.len(), 2);
@@ -114,7 +114,7 @@ fn a_program_that_dies_costs_its_run_that_member_alone() {
     // One that was told to leave has not failed.
     w.exit(&node(2), 75);
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.nodes.len(), record.failures), (1, 1));
 }
 
@@ -136,7 +136,7 @@ fn a_program_that_always_dies_at_its_start_is_given_up_and_not_started_in_a_row(
         w.input(Input::Timer);
         w.deliver(usize::MAX);
     }
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.phase, Phase::Failed, "{}", record.reason);
     assert!(
         record.reason.contains("5 failures in a row"),
@@ -192,7 +192,7 @@ fn an_agent_that_leaves_costs_nobody_a_moment() {
         ..w.agents[&node(0)].status()
     };
     w.input(Input::Agents(vec![last]));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.nodes, [node(1)]);
     assert_eq!((record.run.0, record.preemptions), (before.0 + 1, 1));
     assert_eq!(w.leases[&node(0)].0, None);

@@ -3,8 +3,8 @@
 use lacuna_model::{NodeId, Span, Work};
 use lacuna_trainer::controller::Note;
 
-use crate::book::{apply, world};
 use crate::common::{World, node, plan, spec, trainer};
+use crate::controller::{apply, world};
 
 /// A plan that says who restarts on other nodes.
 fn repool(w: &mut World, sizes: &[(&str, &[usize])], repooled: &[&str]) {
@@ -17,7 +17,7 @@ fn repool(w: &mut World, sizes: &[(&str, &[usize])], repooled: &[&str]) {
 }
 
 fn nodes_of(w: &World, name: &str) -> Vec<NodeId> {
-    let record = w.book.record(&trainer(name));
+    let record = w.controller.record(&trainer(name));
     record.map(|r| r.nodes.clone()).unwrap_or_default()
 }
 
@@ -40,22 +40,22 @@ fn hit() -> World {
 #[test]
 fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
     let mut w = hit();
-    let before = w.book.record(&trainer("a")).unwrap().clone();
+    let before = w.controller.record(&trainer("a")).unwrap().clone();
     assert_eq!(before.hit_at, Some(w.now.cluster));
     // 12 s at 40 samples/s, to be sat out.
     assert_eq!((before.preempt_cost, before.owed), (480.0, 480.0));
-    let version = w.book.version();
+    let version = w.controller.version();
     repool(&mut w, &[("a", &[3, 4, 5, 6]), ("b", &[1])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [3, 4, 5, 6].map(node));
     assert_eq!(nodes_of(&w, "b"), [node(1)]);
-    let record = w.book.record(&trainer("a")).unwrap().clone();
+    let record = w.controller.record(&trainer("a")).unwrap().clone();
     assert_eq!(record.rescales, before.rescales + 1);
     assert_eq!(
         (record.rescale_cost, record.owed),
         (before.rescale_cost, 480.0)
     );
     assert_eq!(record.hit_at, None, "it has chosen");
-    assert!(w.book.version() > version);
+    assert!(w.controller.version() > version);
     for n in [1, 2] {
         assert_ne!(w.leases[&node(n)].0, Some(trainer("a")));
     }
@@ -74,11 +74,11 @@ fn a_pause_that_begins_again_costs_what_was_sat_out_of_it() {
     w.report_all();
     w.deliver(usize::MAX);
     // 4 s at 30 samples/s of the 480 are over.
-    assert_eq!(w.book.record(&trainer("a")).unwrap().owed, 360.0);
-    let costs = w.book.record(&trainer("a")).unwrap().rescale_cost;
+    assert_eq!(w.controller.record(&trainer("a")).unwrap().owed, 360.0);
+    let costs = w.controller.record(&trainer("a")).unwrap().rescale_cost;
     repool(&mut w, &[("a", &[4, 5, 6, 7])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6, 7].map(node));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.owed, record.rescale_cost - costs), (480.0, 120.0));
 }
 
@@ -87,11 +87,11 @@ fn who_was_not_hit_or_has_chosen_already_stays_where_it_is() {
     let mut w = hit();
     // It stays: that is its choice.
     apply(&mut w, &[("a", &[1, 2, 3])]);
-    assert_eq!(w.book.record(&trainer("a")).unwrap().hit_at, None);
-    let run = w.book.record(&trainer("a")).unwrap().run;
+    assert_eq!(w.controller.record(&trainer("a")).unwrap().hit_at, None);
+    let run = w.controller.record(&trainer("a")).unwrap().run;
     repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [1, 2, 3].map(node));
-    assert_eq!(w.book.record(&trainer("a")).unwrap().run, run);
+    assert_eq!(w.controller.record(&trainer("a")).unwrap().run, run);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
         })
         .collect();
     assert_eq!(sizes, [4, 3, 0, 2]);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.rescales, record.rescale_cost), (1, 0.0));
 }
 
@@ -117,7 +117,7 @@ fn as_many_other_nodes_are_no_rescale() {
     let mut w = hit();
     repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6].map(node));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.rescales, record.hit_at), (0, None));
 }
 
@@ -139,7 +139,7 @@ fn a_plan_that_lets_a_hit_trainer_restart_costs_what_was_paid_of_its_pause() {
         w.deliver(usize::MAX);
         let restarts: &[&str] = if cause == "repooled" { &["a"] } else { &[] };
         repool(&mut w, &[("a", sizes)], restarts);
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         assert_eq!(record.nodes.len(), sizes.len());
         assert_eq!(record.rescale_cost, cost, "{sizes:?} after {seconds} s");
         assert_eq!((record.rescales, record.hit_at), (1, None));
@@ -171,7 +171,7 @@ fn growth_whose_nodes_come_after_the_pause_is_charged() {
         assert_eq!(w.nodes_of("a"), 3, "node 4 has not been given back");
         w.pass(Span::from_secs(seconds));
         w.deliver(usize::MAX);
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         assert_eq!((record.nodes.len(), record.rescales), (4, 1));
         assert_eq!(record.rescale_cost, cost, "after {seconds} s");
     }
@@ -185,13 +185,13 @@ fn hit_hard() -> World {
     (0..8).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0, 1, 2, 3])]);
     // 5 s at 40 samples/s.
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.rescale_cost, record.owed), (200.0, 200.0));
     w.pass(Span::from_secs(100));
     w.renew();
     (0..4).for_each(|n| w.close(n));
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.nodes.len(), record.owed), (0, 480.0));
     assert_eq!(record.hit_at, Some(w.now.cluster));
     w
@@ -201,7 +201,7 @@ fn hit_hard() -> World {
 fn a_start_after_the_loss_of_all_nodes_comes_with_its_restart() {
     let mut w = hit_hard();
     repool(&mut w, &[("a", &[4, 5])], &["a"]);
-    let record = w.book.record(&trainer("a")).unwrap().clone();
+    let record = w.controller.record(&trainer("a")).unwrap().clone();
     assert_eq!((record.nodes.len(), record.hit_at), (2, None));
     // The loss is paid for at the new rate, and nothing else.
     assert_eq!((record.rescale_cost, record.owed), (200.0, 480.0));
@@ -224,11 +224,11 @@ fn a_start_after_a_plan_without_nodes_or_after_the_pause_is_charged() {
         let mut w = hit_hard();
         if followed {
             apply(&mut w, &[("b", &[7])]);
-            assert_eq!(w.book.record(&trainer("a")).unwrap().hit_at, None);
+            assert_eq!(w.controller.record(&trainer("a")).unwrap().hit_at, None);
         }
         w.pass(Span::from_secs(seconds));
         apply(&mut w, &[("a", &[4, 5])]);
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         // 5 s at 20 samples/s.
         assert_eq!((record.rescale_cost, record.owed), (300.0, 580.0));
         assert_eq!((record.rescales, record.hit_at), (0, None));
@@ -266,6 +266,6 @@ fn plans_made_between_leaving_and_joining_do_not_cut_the_way_off() {
     w.give(p, &between);
     w.deliver(usize::MAX);
     assert_eq!(nodes_of(&w, "a"), [1, 3, 4, 5].map(node));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.rescales, record.hit_at), (1, None));
 }

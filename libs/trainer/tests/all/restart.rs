@@ -16,7 +16,7 @@ fn world() -> (World, Command) {
     w.snapshot();
     w.open(0);
     let version = w.view.as_ref().map_or(0, |view| view.version);
-    let runs = w.book.records(true);
+    let runs = w.controller.records(true);
     let runs = runs.iter().map(|r| (r.spec.id.clone(), r.run)).collect();
     w.input(lacuna_trainer::controller::Input::Plan {
         plan: plan(1, w.seq, w.now.cluster, &[("a", &[0])]),

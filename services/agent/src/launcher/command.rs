@@ -32,7 +32,7 @@ use super::names::Names;
 use super::run::{Order, Run};
 use super::settings::Settings;
 use super::talk::LastMessage;
-use super::{LauncherEvent, Launcher, orphans};
+use super::{Launcher, LauncherEvent, orphans};
 use crate::metrics::Metrics;
 use crate::safety::{Safety, Ward};
 
@@ -135,7 +135,12 @@ impl Command {
     pub fn vouches(&self, node: &NodeId) -> bool {
         let from = (node.clone(), RunId(0));
         let mut here = self.runs.range(from..).take_while(|((n, _), _)| n == node);
-        here.all(|(_, running)| running.last.get().is_none_or(|last| last.elapsed() < SILENT))
+        here.all(|(_, running)| {
+            running
+                .last
+                .get()
+                .is_none_or(|last| last.elapsed() < SILENT)
+        })
     }
 
     /// Kills every program at once, since the nodes are wanted.

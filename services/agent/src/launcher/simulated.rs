@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 use lacuna_trainer::simulated::{finish, standing};
 
-use super::{LauncherEvent, Launcher};
+use super::{Launcher, LauncherEvent};
 
 /// Lines of output that are kept for each trainer.
 const LINES: usize = 50;

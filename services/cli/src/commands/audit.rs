@@ -123,7 +123,7 @@ pub(crate) async fn run(args: AuditArgs) -> Result<()> {
     let mut records: Vec<AuditRecord> = Vec::new();
     let mut follow: Option<Follow<AuditRecord>> = None;
     if newest > 0 || args.follow {
-        let opened = client.bus().look(&subject, Start::All).await;
+        let opened = client.bus().follow_direct(&subject, Start::All).await;
         let mut opened = opened.map_err(|e| from_bus(&e))?;
         let mut upto = 0;
         while upto < newest {

@@ -7,10 +7,10 @@ use serde_json::json;
 use tokio::process::Command;
 
 use lacuna_model::Span;
-use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
-use lacuna_pilots::scheduler::CommandLine;
 use lacuna_pilots::settings::Pilots;
 use lacuna_runtime::command::{self, Bounds, Ended};
+use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_scheduler::submit::CommandLine;
 
 use crate::commands::config;
 use crate::error::{CliError, Result, file_error};

@@ -268,8 +268,13 @@ mod tests {
             ),
         ] {
             let words = words(line);
-            let partial_name = partial_name(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
-            let found = (partial_name.trainers, partial_name.nodes, partial_name.begin);
+            let partial_name =
+                partial_name(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
+            let found = (
+                partial_name.trainers,
+                partial_name.nodes,
+                partial_name.begin,
+            );
             assert_eq!(found, (trainers, nodes, begin), "{line}");
         }
         for line in [

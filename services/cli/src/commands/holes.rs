@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_sim::Recording;
+use lacuna_report::{About, pool_drawing, render_pool};
+use lacuna_sim::PoolTrace;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
-use lacuna_sim::report::{About, pool_drawing, render_pool};
 
 use crate::error::{CliError, Result, file_error};
 use crate::files::write_list;
@@ -134,7 +134,7 @@ const BUSY: i64 = i64::MIN;
 /// # Errors
 /// The trace cannot be read, or `each` fails.
 pub(crate) fn each_hole(
-    recording: &dyn Recording,
+    recording: &dyn PoolTrace,
     each: &mut dyn FnMut(&HoleRecord) -> std::io::Result<()>,
 ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (start, end) = (recording.start(), recording.end());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, TrainerSpec};
-use lacuna_schedlog::hosts;
+use lacuna_trace::hosts;
 use lacuna_trainer::controls::Pattern;
 
 /// The number of nodes that an error shows as examples.
@@ -136,7 +136,10 @@ pub(crate) fn first_few(nodes: &[NodeId]) -> String {
 }
 
 /// The number of known names, and those that share the longest beginning with a text.
-pub(super) fn examples_like<'a>(known: impl Iterator<Item = &'a str> + Clone, text: &str) -> String {
+pub(super) fn examples_like<'a>(
+    known: impl Iterator<Item = &'a str> + Clone,
+    text: &str,
+) -> String {
     let alike = |name: &&str| {
         let pairs = name.bytes().zip(text.bytes());
         pairs.take_while(|(a, b)| a == b).count()
@@ -202,7 +205,10 @@ mod tests {
     fn a_pattern_without_match_is_an_error_that_names_similar_nodes() {
         let known = known(&["a01", "a02", "n7", "n8", "n9", "n10"]);
         let among = |texts: &[&str]| {
-            let selectors: Vec<NodeSelector> = texts.iter().map(|t| NodeSelector::parse(t).unwrap()).collect();
+            let selectors: Vec<NodeSelector> = texts
+                .iter()
+                .map(|t| NodeSelector::parse(t).unwrap())
+                .collect();
             all_among(&selectors, &known)
         };
         let names = |found: BTreeSet<NodeId>| {
@@ -219,8 +225,14 @@ mod tests {
             among(&["a[01-09]"]).unwrap_err(),
             "no event has named a03 a04 a05 and 4 more: there are 6, such as a01 a02"
         );
-        let (found, unknown) = NodeSelector::parse("a[02-03]").unwrap().among(&known).unwrap();
-        assert_eq!((names(found), first_few(&unknown)), ("a02".into(), "a03".into()));
+        let (found, unknown) = NodeSelector::parse("a[02-03]")
+            .unwrap()
+            .among(&known)
+            .unwrap();
+        assert_eq!(
+            (names(found), first_few(&unknown)),
+            ("a02".into(), "a03".into())
+        );
         let none = NodeSelector::parse("a*").unwrap().among(&BTreeSet::new());
         assert!(none.unwrap_err().contains("there is none yet"));
     }

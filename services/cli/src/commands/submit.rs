@@ -52,7 +52,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
         .any(|end| name.ends_with(end));
     let wrong = |text: String| CliError::new("L0007", Exit::Config, text);
     if lines {
-        lacuna_schedlog::read_trainers(path).map_err(|e| wrong(e.to_string()))
+        lacuna_trace::read_trainers(path).map_err(|e| wrong(e.to_string()))
     } else {
         submit_file::read(path).map_err(|e| wrong(e.to_string()))
     }

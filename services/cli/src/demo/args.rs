@@ -16,7 +16,7 @@ use super::{outcome, play, report};
 use crate::client::Client;
 use crate::error::{Result, file_error};
 use crate::output::{self, JsonArg, parse_span};
-use crate::up::{Supervisor, Settings, stop_token};
+use crate::up::{Settings, Supervisor, stop_token};
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]

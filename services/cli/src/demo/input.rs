@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use lacuna_batchsim::workload::generated_machine;
 use lacuna_model::{
     Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_timeline::workload::generated_machine;
 
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::files::write_holes;
@@ -44,7 +44,7 @@ fn recorded(folder: &Path, nodes: u32) -> Option<Result<Input>> {
     }
     let canonical = |p: PathBuf| p.canonicalize().map_err(|e| file_error("find", &p, &e));
     let read = || {
-        let trainers = lacuna_schedlog::read_trainers(&list)
+        let trainers = lacuna_trace::read_trainers(&list)
             .map_err(|e| CliError::new("L0011", Exit::Failed, e.to_string()))?;
         let start = trainers.iter().map(|t| t.submit).min().unwrap_or_default();
         Ok(Input {

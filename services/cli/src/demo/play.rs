@@ -13,7 +13,7 @@ use super::input::Input;
 use crate::client::{Client, unexpected};
 use crate::commands::submit::submit_all;
 use crate::error::{CliError, Exit, Result};
-use crate::live::{Collector, ViewModel, Screen, Surface, render, status_line};
+use crate::live::{Collector, Screen, Surface, ViewModel, render, status_line};
 use crate::output;
 
 /// The parameters of the demonstration.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lacuna_model::Timestamp;
-use lacuna_sim::report::{Losses, PoolPoint, Report, TrainerRow, bin_holes, render};
+use lacuna_report::{Losses, PoolPoint, Report, TrainerRow, bin_holes, render};
 use lacuna_trainer::measure;
 
 use super::input::Input;

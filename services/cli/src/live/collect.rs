@@ -11,7 +11,7 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Progress, Reply, Request, Totals, TrainersState};
 
-use super::view_model::{ViewModel, LiveTrainer};
+use super::view_model::{LiveTrainer, ViewModel};
 use crate::client::{Client, unexpected};
 use crate::error::Result;
 use crate::output::quantile;

@@ -237,7 +237,12 @@ fn trainer_line(t: &LiveTrainer, name_width: usize, bar_width: usize, palette: P
 
 /// The view in at most `height` lines of at most `width` columns.
 #[must_use]
-pub(crate) fn render(model: &ViewModel, width: usize, height: usize, palette: Palette) -> Vec<String> {
+pub(crate) fn render(
+    model: &ViewModel,
+    width: usize,
+    height: usize,
+    palette: Palette,
+) -> Vec<String> {
     let mut lines = rows(model, width, palette);
     let tail = if model.wall_total_s.is_some() { 2 } else { 0 };
     let messages = model.messages.len().min(3);

@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use lacuna_batchsim::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::{Format, Reading, Window};
-use lacuna_timeline::batch::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
+use lacuna_trace::{Format, Reading, Window};
 
 use super::unavailable;
 use crate::error::{CliError, Result};

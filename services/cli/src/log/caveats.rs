@@ -1,8 +1,8 @@
 //! The caveat on a log of ended jobs: jobs that still ran at its end are missing, and their nodes
 //! seem idle.
 
+use lacuna_batchsim::occupancy::Occupied;
 use lacuna_model::{Span, Timestamp};
-use lacuna_timeline::occupancy::Occupied;
 
 use crate::output::iso_short;
 
@@ -21,7 +21,7 @@ pub(super) struct Caveat {
 
 /// The caveat, if holes at the end may be false because jobs are missing.
 pub(super) fn caveat(occupied: &Occupied) -> Option<Caveat> {
-    let found = &occupied.facts;
+    let found = &occupied.summary;
     let from = found.doubtful_from()?;
     let mean = |from: Timestamp, until: Timestamp| {
         let within = occupied.holes.iter().map(|hole| {

@@ -1,6 +1,6 @@
 //! Errors of the log reader as errors of the command line.
 
-use lacuna_schedlog::ReadError;
+use lacuna_trace::ReadError;
 
 use crate::error::{CliError, Exit};
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
-use lacuna_schedlog::{first_nodes, read_nodes, read_planned};
-use lacuna_sim::Trace;
+use lacuna_sim::HoleTrace;
+use lacuna_trace::{first_nodes, read_nodes, read_planned};
 
 use super::args::LogArgs;
 use super::error::unreadable;
@@ -69,9 +69,9 @@ impl HolesInMemory {
     }
 
     /// The trace of a part of the time.
-    pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
+    pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> HoleTrace {
         let nodes = self.nodes.as_ref();
-        Trace::with_planned(&self.holes, &self.planned, nodes, from, until)
+        HoleTrace::with_planned(&self.holes, &self.planned, nodes, from, until)
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use lacuna_batchsim::occupancy::{JobEnd, KnownNodes, LogSummary as Found, Occupancy};
 use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
-use lacuna_schedlog::{JobLog, JobRecord, hosts, read_nodes};
-use lacuna_sim::Trace;
-use lacuna_timeline::occupancy::{Facts as Found, JobEnd, KnownNodes, Occupancy};
+use lacuna_sim::HoleTrace;
+use lacuna_trace::{JobLog, JobRecord, hosts, read_nodes};
 use serde_json::Value;
 
 use super::args::LogArgs;
@@ -180,7 +180,7 @@ impl JobsOnNodes {
             (from, last)
         });
         let occupied = self.occupancy.finish(window);
-        self.found = occupied.facts;
+        self.found = occupied.summary;
         self.caveat = caveat(&occupied);
         let span = first.unwrap_or((self.found.from, self.found.until));
         (span, occupied.holes)
@@ -190,14 +190,14 @@ impl JobsOnNodes {
     pub(super) fn describe(
         self,
         log: &JobLog,
-        part: &Trace,
+        part: &HoleTrace,
         chosen: Option<&HashSet<NodeId>>,
         summary: &mut LogSummary,
     ) {
         let found = &self.found;
         for (name, count) in [
             ("records", self.records),
-            ("passed_over", log.passed_over()),
+            ("passed_over", log.skipped()),
             ("never_started", self.never_started),
             ("without_nodes", self.without_nodes),
             ("unreadable_nodes", self.bad_hosts),
@@ -244,7 +244,7 @@ impl JobsOnNodes {
         summary.notes.extend(self.incomplete());
         summary.notes.extend(self.notes);
         // A log that records starts has jobs that still run, so the caveat does not apply.
-        if let (false, Some(caveat)) = (log.tells_starts(), self.caveat) {
+        if let (false, Some(caveat)) = (log.has_starts(), self.caveat) {
             summary.notes.extend(caveat.text(part.end()));
         }
     }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_schedlog::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, Window};
-use lacuna_sim::{Recording, Simulated, Simulation, Trace};
+use lacuna_sim::{HoleTrace, PoolTrace, SimulatedTrace, Simulation};
+use lacuna_trace::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, Window};
 
 use super::args::LogArgs;
 use super::error::unreadable;
@@ -15,7 +15,7 @@ use super::outage_filter::OutageFilter;
 use super::progress::Bar;
 use super::summary::{HoleSource, LogSummary};
 use super::{machine, simulated};
-use crate::error::{CliError, Exit, Result};
+use crate::error::{CliError, Result};
 use crate::output::{iso, iso_short};
 
 /// A log that is ready for a replay.
@@ -23,7 +23,7 @@ pub struct Input {
     /// Its summary.
     pub summary: LogSummary,
     /// The requested part of it.
-    pub recording: Box<dyn Recording>,
+    pub recording: Box<dyn PoolTrace>,
 }
 
 /// The requested part of a log.
@@ -154,7 +154,12 @@ fn sample(log: &mut JobLog) -> Result<Sample> {
     Ok(sample)
 }
 
-fn from_holes(args: &LogArgs, mut log: HoleLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
+fn from_holes(
+    args: &LogArgs,
+    mut log: HoleLog,
+    requested: RequestedPart,
+    bar: &mut Bar,
+) -> Result<Input> {
     refuse_unused_switch(args, "has the idle nodes themselves", args.of_jobs())?;
     let mut summary = LogSummary::new(name(&args.log), log.format().name(), HoleSource::Holes);
     let mut records = 0_u64;
@@ -204,7 +209,12 @@ fn from_holes(args: &LogArgs, mut log: HoleLog, requested: RequestedPart, bar: &
     })
 }
 
-fn from_placed(args: &LogArgs, mut log: JobLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
+fn from_placed(
+    args: &LogArgs,
+    mut log: JobLog,
+    requested: RequestedPart,
+    bar: &mut Bar,
+) -> Result<Input> {
     refuse_unused_switch(args, "says on which nodes its jobs ran, and when", None)?;
     let mut summary = LogSummary::new(name(&args.log), log.format().name(), HoleSource::Placed);
     let mut jobs_on_nodes = JobsOnNodes::read(args, &mut log, bar)?;
@@ -233,7 +243,7 @@ fn part_in_memory(
     recorded: HoleHistory,
     summary: &mut LogSummary,
     requested: RequestedPart,
-) -> Result<(Trace, Option<HashSet<NodeId>>)> {
+) -> Result<(HoleTrace, Option<HashSet<NodeId>>)> {
     let (memory, notes) = HolesInMemory::new(args, recorded.holes)?;
     summary.notes.extend(notes);
     if let (Some(chosen), Some(nodes)) = (args.part.first_nodes, &mut summary.machine_nodes) {
@@ -266,7 +276,11 @@ fn part_in_memory(
 }
 
 /// The start: the requested one, else the first submission, but not before the log.
-fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), requested: RequestedPart) -> Result<Timestamp> {
+fn start(
+    args: &LogArgs,
+    (first, last): (Timestamp, Timestamp),
+    requested: RequestedPart,
+) -> Result<Timestamp> {
     let (source, start) = match (requested.from, requested.submitted) {
         (Some(from), _) => ("--from", from),
         (None, Some(submitted)) => ("the first submission", submitted.max(first)),
@@ -300,7 +314,12 @@ fn zone(args: &LogArgs, format: Format, summary: &mut LogSummary) {
 }
 
 /// Runs jobs without nodes through the simulated scheduler.
-fn from_jobs(args: &LogArgs, log: &JobLog, requested: RequestedPart, bar: &mut Bar) -> Result<Input> {
+fn from_jobs(
+    args: &LogArgs,
+    log: &JobLog,
+    requested: RequestedPart,
+    bar: &mut Bar,
+) -> Result<Input> {
     if args.part.first_nodes.is_some() {
         return Err(CliError::failed(format!(
             "--first-nodes needs a log that names nodes: {} has batch jobs without their nodes",
@@ -325,26 +344,27 @@ fn from_jobs(args: &LogArgs, log: &JobLog, requested: RequestedPart, bar: &mut B
             end: requested.until,
         },
         walltime: args.machine.walltime_default,
-        outlook: args.outlook,
+        planned_starts: args.outlook,
     };
-    let simulated = Simulated::survey(&args.log, &args.reading(), machine, simulation, &mut |p| {
-        bar.reading(&args.log, p.jobs);
-    })
-    .map_err(|e| CliError::failed(e.to_string()))?;
+    let simulated =
+        SimulatedTrace::open(&args.log, &args.reading(), machine, simulation, &mut |p| {
+            bar.reading(&args.log, p.jobs);
+        })
+        .map_err(|e| CliError::failed(e.to_string()))?;
     simulated::check_size(&simulated, args, &summary)?;
     summary.computer = header.computer;
     simulated::describe(&simulated, args, &mut summary);
     zone(args, log.format(), &mut summary);
     if simulated.length_s() <= 0.0 {
         // The error texts are the same as for other logs.
-        let span = (simulated.facts().first_submit, simulated.facts().last_end);
+        let span = (simulated.survey().first_submit, simulated.survey().last_end);
         start(args, span, requested)?;
         return Err(CliError::failed(format!(
             "nothing to replay: all jobs of {} are submitted at one moment",
             args.log.display()
         )));
     }
-    let recording: Box<dyn Recording> = match args.part.leave_out_idle_above {
+    let recording: Box<dyn PoolTrace> = match args.part.leave_out_idle_above {
         None => Box::new(simulated),
         Some(most) => {
             summary.notes.push(format!(

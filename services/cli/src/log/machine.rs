@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId};
-use lacuna_schedlog::{LogHeader, read_nodes};
+use lacuna_trace::{LogHeader, read_nodes};
 
 use super::args::{LogArgs, MOST_NODES};
 use super::error::unreadable;
@@ -109,7 +109,11 @@ pub(super) fn of_holes(
 ///
 /// # Errors
 /// As [`of_holes`].
-pub(super) fn of_placed(args: &LogArgs, jobs_on_nodes: &JobsOnNodes, summary: &mut LogSummary) -> Result<()> {
+pub(super) fn of_placed(
+    args: &LogArgs,
+    jobs_on_nodes: &JobsOnNodes,
+    summary: &mut LogSummary,
+) -> Result<()> {
     let named = jobs_on_nodes.occupancy.nodes();
     if let Some(file) = &args.machine.nodes_file {
         let fit = Fit {

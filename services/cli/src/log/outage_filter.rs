@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 
 use lacuna_model::Timestamp;
-use lacuna_sim::{EndHint, Recording, SimError, StepRef, Steps};
+use lacuna_sim::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, SimError};
 
 /// The trace `inner`, but without idle nodes while it has more than `most` of them.
 pub(super) struct OutageFilter {
-    pub(super) inner: Box<dyn Recording>,
+    pub(super) inner: Box<dyn PoolTrace>,
     pub(super) most: u32,
 }
 
-impl Recording for OutageFilter {
+impl PoolTrace for OutageFilter {
     fn start(&self) -> Timestamp {
         self.inner.start()
     }
@@ -33,7 +33,7 @@ impl Recording for OutageFilter {
         self.inner.history()
     }
 
-    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+    fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
         Ok(Box::new(Walk {
             steps: self.inner.steps()?,
             start_ms: self.start().unix_ms(),
@@ -54,14 +54,14 @@ impl Recording for OutageFilter {
 const BUSY: i64 = i64::MIN;
 
 struct Walk<'a> {
-    steps: Box<dyn Steps + 'a>,
+    steps: Box<dyn PoolSteps + 'a>,
     start_ms: i64,
     most: u32,
     /// For each node of `inner`, the start of its idleness.
     since: Vec<i64>,
     /// For each node of `inner`, its planned start, seconds since the start of the trace.
     wanted: Vec<f64>,
-    hints: Vec<EndHint>,
+    hints: Vec<PlannedStartUpdate>,
     idle: u32,
     crowded: bool,
     /// Whether no step was handed out yet; the first is handed out even if it is empty.
@@ -78,8 +78,8 @@ impl Walk<'_> {
     }
 }
 
-impl Steps for Walk<'_> {
-    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+impl PoolSteps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         loop {
             let Some(step) = self.steps.next()? else {
                 return Ok(None);
@@ -92,7 +92,7 @@ impl Steps for Walk<'_> {
             if !before {
                 self.closed.extend_from_slice(step.closed);
                 self.opened.extend_from_slice(step.opened);
-                self.hints.extend_from_slice(step.hints);
+                self.hints.extend_from_slice(step.planned);
             }
             // If an outage begins with this step, all nodes that were idle before it leave.
             let leaves: Vec<u32> = if before || self.idle + (step.opened.len() as u32) <= self.most
@@ -112,7 +112,7 @@ impl Steps for Walk<'_> {
                     *wanted = f64::INFINITY;
                 }
             }
-            for hint in step.hints {
+            for hint in step.planned {
                 if let Some(wanted) = self.wanted.get_mut(hint.node as usize) {
                     *wanted = hint.at_s;
                 }
@@ -138,18 +138,19 @@ impl Steps for Walk<'_> {
                     let wanted = self.wanted.iter().enumerate();
                     self.hints.extend(wanted.filter_map(|(node, &at_s)| {
                         let node = u32::try_from(node).ok()?;
-                        at_s.is_finite().then_some(EndHint { node, at_s })
+                        at_s.is_finite()
+                            .then_some(PlannedStartUpdate { node, at_s })
                     }));
                 }
                 (true, true) if !self.fresh => continue,
                 (true, true) => {}
             }
             self.fresh = false;
-            return Ok(Some(StepRef {
+            return Ok(Some(PoolStep {
                 at_s,
                 closed: &self.closed,
                 opened: &self.opened,
-                hints: &self.hints,
+                planned: &self.hints,
             }));
         }
     }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::log::outages::leave_out;
     use lacuna_model::{HoleRecord, NodeId};
-    use lacuna_sim::Trace;
+    use lacuna_sim::HoleTrace;
     use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 
     /// Holes of a machine: those of one node do not overlap.
@@ -193,7 +194,7 @@ mod tests {
         for most in [0, 3, 6, 8, 12] {
             let (kept, left_out_s) = leave_out(&holes, most);
             let walked = OutageFilter {
-                inner: Box::new(Trace::new(&holes, None, start, end)),
+                inner: Box::new(HoleTrace::new(&holes, None, start, end)),
                 most,
             };
             let stats = pool_stats(&walked, PoolOptions::default()).unwrap();
@@ -210,12 +211,16 @@ mod tests {
     }
 
     /// At each second nodes that leave, nodes that come, and planned starts.
-    type Changes = (&'static [u32], &'static [(u32, i64)], &'static [EndHint]);
+    type Changes = (
+        &'static [u32],
+        &'static [(u32, i64)],
+        &'static [PlannedStartUpdate],
+    );
 
     /// A trace of four nodes with scripted steps.
     struct Scripted(&'static [Changes]);
 
-    impl Recording for Scripted {
+    impl PoolTrace for Scripted {
         fn start(&self) -> Timestamp {
             Timestamp::from_unix(0)
         }
@@ -232,29 +237,29 @@ mod tests {
             Cow::Owned(node.to_string())
         }
 
-        fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+        fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
             Ok(Box::new(ScriptedSteps(self, 0)))
         }
     }
 
     struct ScriptedSteps<'a>(&'a Scripted, usize);
 
-    impl Steps for ScriptedSteps<'_> {
-        fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+    impl PoolSteps for ScriptedSteps<'_> {
+        fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
             let at_s = self.1 as f64;
             let step = self.0.0.get(self.1);
             self.1 += 1;
-            Ok(step.map(|&(closed, opened, hints)| StepRef {
+            Ok(step.map(|&(closed, opened, hints)| PoolStep {
                 at_s,
                 closed,
                 opened,
-                hints,
+                planned: hints,
             }))
         }
     }
 
-    const fn hint(node: u32, at_s: f64) -> EndHint {
-        EndHint { node, at_s }
+    const fn hint(node: u32, at_s: f64) -> PlannedStartUpdate {
+        PlannedStartUpdate { node, at_s }
     }
 
     #[test]
@@ -278,7 +283,7 @@ mod tests {
         let mut steps = walked.steps().unwrap();
         let mut found = Vec::new();
         while let Some(step) = steps.next().unwrap() {
-            let hints = step.hints.iter().map(|hint| (hint.node, hint.at_s));
+            let hints = step.planned.iter().map(|hint| (hint.node, hint.at_s));
             found.push((step.at_s, step.opened.len(), hints.collect::<Vec<_>>()));
         }
         let expected = [

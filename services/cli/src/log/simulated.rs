@@ -1,6 +1,6 @@
 //! The summary of a log whose jobs go through the simulated scheduler.
 
-use lacuna_sim::{Recording, Simulated};
+use lacuna_sim::{PoolTrace, SimulatedTrace};
 use serde_json::Value;
 
 use super::args::LogArgs;
@@ -15,8 +15,12 @@ const LARGE: u64 = 100;
 ///
 /// # Errors
 /// `L0019` with the number of such jobs, unless `--leave-out-too-large` is given.
-pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, summary: &LogSummary) -> Result<()> {
-    let (nodes, survey) = (simulated.machine().nodes, simulated.facts());
+pub(super) fn check_size(
+    simulated: &SimulatedTrace,
+    args: &LogArgs,
+    summary: &LogSummary,
+) -> Result<()> {
+    let (nodes, survey) = (simulated.machine().nodes, simulated.survey());
     if survey.totals.skipped == 0 || args.machine.leave_out_too_large {
         return Ok(());
     }
@@ -36,8 +40,8 @@ pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, summary: &LogSum
 }
 
 /// Records the figures of the simulation.
-pub(super) fn describe(simulated: &Simulated, args: &LogArgs, summary: &mut LogSummary) {
-    let survey = simulated.facts();
+pub(super) fn describe(simulated: &SimulatedTrace, args: &LogArgs, summary: &mut LogSummary) {
+    let survey = simulated.survey();
     let (counts, totals) = (&survey.counts, &survey.totals);
     summary.damage(&survey.damage);
     for (name, count) in [

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use lacuna_model::Span;
-use lacuna_schedlog::{Damage, Refused};
+use lacuna_trace::{Damage, Refused};
 
 /// The origin of the holes of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -6,9 +6,9 @@
 
 use std::path::Path;
 
+use lacuna_batchsim::{NodeRange, Outage, Reservation};
 use lacuna_model::Timestamp;
-use lacuna_schedlog::hosts;
-use lacuna_timeline::batch::{Outage, Reservation, Run};
+use lacuna_trace::hosts;
 
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::parse_time;
@@ -83,7 +83,7 @@ impl Unavailable {
     }
 
     /// Its nodes as intervals of numbers from 0, on a machine of `machine` nodes.
-    fn runs(&self, machine: u32) -> std::result::Result<Vec<Run>, String> {
+    fn runs(&self, machine: u32) -> std::result::Result<Vec<NodeRange>, String> {
         let mut runs = Vec::new();
         for part in self.nodes.split(',').map(str::trim) {
             let number = |text: &str| text.trim().parse::<u32>().ok();
@@ -93,7 +93,7 @@ impl Unavailable {
             };
             match range {
                 Some((first, last)) if (1..=last).contains(&first) && last <= machine => {
-                    runs.push(Run {
+                    runs.push(NodeRange {
                         first: first - 1,
                         count: last - first + 1,
                     });

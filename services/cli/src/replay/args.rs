@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
-use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
+use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Quirks, Settings, TrainerEnd};
 use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
@@ -247,10 +247,10 @@ impl ReplayArgs {
                 TrainerEndArg::NextEvent => TrainerEnd::NextEvent,
                 TrainerEndArg::Immediate => TrainerEnd::Immediate,
             },
-            model: if self.compat {
-                Model::Published
+            quirks: if self.compat {
+                Quirks::Published
             } else {
-                Model::Exact
+                Quirks::None
             },
             objective: self.objective.clone(),
             objectives: self.objectives()?,

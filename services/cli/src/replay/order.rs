@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lacuna_forecast::OrderBy;
-use lacuna_schedlog::read_nodes;
+use lacuna_trace::read_nodes;
 
 use crate::error::{CliError, Result};
 use crate::log::unreadable;

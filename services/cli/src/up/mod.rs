@@ -3,19 +3,19 @@
 mod args;
 mod child;
 mod child_of;
-mod supervisor;
 mod find;
 mod log;
 mod nats;
 mod preflight;
 mod runtime_file;
 mod stop;
+mod supervisor;
 
 pub(crate) use args::{UpArgs, run};
 pub(crate) use child_of::{ChildOfArgs, run as child_of};
 pub(crate) use runtime_file::default_data_dir;
 
-pub use supervisor::{Supervisor, Settings, get};
 pub use find::sibling;
 pub use runtime_file::RuntimeFile;
 pub use stop::stop_token;
+pub use supervisor::{Settings, Supervisor, get};

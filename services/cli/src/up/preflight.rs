@@ -16,19 +16,19 @@ fn wrong(what: impl std::fmt::Display) -> CliError {
 /// `L0011` with file, line, column and expectation, or the reason why nothing would be played.
 pub(crate) fn check(settings: &Ingest) -> Result<()> {
     if let Some(path) = &settings.nodes_file {
-        lacuna_schedlog::read_nodes(path).map_err(wrong)?;
+        lacuna_trace::read_nodes(path).map_err(wrong)?;
     }
     settings.recording.as_ref().map_or(Ok(()), check_recording)
 }
 
 fn check_recording(recording: &Recording) -> Result<()> {
     let path = recording.path.display();
-    let list = lacuna_schedlog::read_holes(&recording.path).map_err(wrong)?;
+    let list = lacuna_trace::read_holes(&recording.path).map_err(wrong)?;
     if let Some(planned) = &recording.planned_file {
-        lacuna_schedlog::read_planned(planned, &list.records).map_err(wrong)?;
+        lacuna_trace::read_planned(planned, &list.records).map_err(wrong)?;
     }
     if let Some(order) = &recording.nodes_file {
-        lacuna_schedlog::read_nodes(order).map_err(wrong)?;
+        lacuna_trace::read_nodes(order).map_err(wrong)?;
     }
     let Some(end) = list.end() else {
         return Err(wrong(format!("{path}: there is no hole in it")));

@@ -105,7 +105,10 @@ impl ProfileRow {
 }
 
 /// The measurements as lines of names and values.
-pub(crate) fn profile_details(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
+pub(crate) fn profile_details(
+    record: &TrainerRecord,
+    now: Timestamp,
+) -> Vec<(&'static str, String)> {
     let Some(basis) = basis(record) else {
         return Vec::new();
     };

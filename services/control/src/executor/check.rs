@@ -2,10 +2,10 @@
 //! again from time to time, for administrators change what they have.
 
 use lacuna_model::Span;
-use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
-use lacuna_pilots::scheduler::CommandLine;
 use lacuna_pilots::settings::{Pilots, SchedulerKind};
 use lacuna_runtime::Stopwatch;
+use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_scheduler::submit::CommandLine;
 
 use super::commands::Runner;
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use lacuna_model::Span;
-use lacuna_pilots::scheduler::{CommandLine, RunError, Said};
 use lacuna_runtime::Stopwatch;
 use lacuna_runtime::command::{self, Bounds, CommandError};
+use lacuna_scheduler::submit::{CommandLine, CommandOutput, RunError};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
@@ -26,7 +26,7 @@ pub(super) struct Runner {
 /// What came of a command.
 #[derive(Debug)]
 pub(super) struct Ran {
-    pub(super) said: Result<Said, RunError>,
+    pub(super) said: Result<CommandOutput, RunError>,
     /// When it was started, by the caller's watch.
     pub(super) started: Span,
     /// How long it took, seconds.
@@ -55,7 +55,7 @@ impl Runner {
         }
     }
 
-    async fn talk(&self, line: CommandLine) -> Result<Said, RunError> {
+    async fn talk(&self, line: CommandLine) -> Result<CommandOutput, RunError> {
         let mut command = Command::new(&line.program);
         command
             .args(&line.args)
@@ -68,7 +68,7 @@ impl Runner {
             stdout: MOST,
         };
         match command::run(command, line.stdin.as_deref(), bounds).await {
-            Ok(ended) => Ok(Said {
+            Ok(ended) => Ok(CommandOutput {
                 code: ended.status.code(),
                 stdout: ended.stdout,
                 stderr: ended.stderr,

@@ -1,9 +1,9 @@
 //! What the executor measures.
 
-use lacuna_pilots::check::{Finding, Verdict};
-use lacuna_pilots::job::End;
 use lacuna_pilots::keeper::{Cause, Counts, Mode, Note};
 use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
+use lacuna_scheduler::check::{Finding, Verdict};
+use lacuna_scheduler::job::End;
 use prometheus::{GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 /// The executor's metrics.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use lacuna_model::{
     Activity, AgentStatus, ControlsChange, NodeId, Timestamp, UseState, WithheldBy,
 };
-use lacuna_pilots::check::Finding;
-use lacuna_pilots::job::JobId;
 use lacuna_pilots::keeper::{Effect, Input, Keeper, Limits, Mode, Note, Offer, Ticket};
 use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
+use lacuna_scheduler::check::Finding;
+use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
 use tokio::sync::{mpsc, oneshot};
@@ -422,7 +422,7 @@ impl Service {
 
     fn start(
         &self,
-        line: lacuna_pilots::scheduler::CommandLine,
+        line: lacuna_scheduler::submit::CommandLine,
         wrap: impl FnOnce(Ran) -> Done + Send + 'static,
     ) {
         let (runner, watch, done) = (self.runner.clone(), self.watch, self.done.clone());
@@ -530,7 +530,7 @@ fn log(note: &Note) {
         Note::Adopted { node, job } => tracing::info!(%node, %job, "pilot found"),
         Note::Ended { node, job, end } => {
             let job = job.as_ref().map(ToString::to_string);
-            let end = end.map_or("unknown", lacuna_pilots::job::End::name);
+            let end = end.map_or("unknown", lacuna_scheduler::job::End::name);
             tracing::debug!(%node, job, end, "pilot is over");
         }
         Note::Cancelling { job, node, cause } => {

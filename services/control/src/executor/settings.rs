@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use lacuna_model::Span;
-use lacuna_pilots::job::Owner;
 use lacuna_pilots::keeper::{Mode, Settings};
-use lacuna_pilots::pbs::{self, Pbs};
-use lacuna_pilots::scheduler::{Programs, Scheduler, Submission, mark};
 use lacuna_pilots::settings::{Pace, Pilots, SchedulerKind, TimeLimit};
-use lacuna_pilots::slurm::{self, Slurm};
 use lacuna_runtime::{Context, Misconfigured, ServiceError};
+use lacuna_scheduler::job::Owner;
+use lacuna_scheduler::submit::pbs::{self, Pbs};
+use lacuna_scheduler::submit::slurm::{self, Slurm};
+use lacuna_scheduler::submit::{Programs, Scheduler, Submission, mark};
 
 /// Variables that the scheduler's commands see, besides those that the configuration names.
 const PASSED: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ"];

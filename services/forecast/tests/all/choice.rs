@@ -69,7 +69,9 @@ fn an_error_in_the_file_is_reported_with_its_line() {
         order_file: Some(Path::new("/nowhere/order.txt").to_owned()),
         ..Forecast::default()
     };
-    let error = PredictorSettings::from_config(&absent).unwrap_err().to_string();
+    let error = PredictorSettings::from_config(&absent)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("/nowhere/order.txt"), "{error}");
 }
 

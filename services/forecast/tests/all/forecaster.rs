@@ -3,9 +3,9 @@
 use lacuna_forecast::{Choice, Learning};
 use lacuna_forecast_service::{Forecaster, Metrics, Models, PredictorSettings, Ready};
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
+use lacuna_pool::{Counts, RESTART_JUMP};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_testkit::{events, golden, hole};
-use lacuna_pool::{Counts, RESTART_JUMP};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix(seconds)

@@ -105,10 +105,7 @@ async fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it(
     assert!(health.contains("learning restarted"), "{health}");
     assert!(model(dir.path()).with_extension("refused").is_file());
     service.stop();
-    assert!(
-        model(dir.path()).is_file(),
-        "a sound model has replaced it"
-    );
+    assert!(model(dir.path()).is_file(), "a sound model has replaced it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

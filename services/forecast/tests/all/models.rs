@@ -1,7 +1,7 @@
 //! The predictors of the service: fits beside forecasts, restored models, and roles.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{Choice, WithPlannedStarts, Learning, Predictor};
+use lacuna_forecast::{Choice, Learning, Predictor, WithPlannedStarts};
 use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Ready, Role};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_wire::msg::PoolState;
@@ -205,7 +205,9 @@ fn a_saved_model_is_restored_and_no_event_counts_twice() {
 
 #[test]
 fn a_model_of_another_predictor_changes_nothing() {
-    let survival = WithPlannedStarts::new(Choice::survival(120.0).build()).save().unwrap();
+    let survival = WithPlannedStarts::new(Choice::survival(120.0).build())
+        .save()
+        .unwrap();
     let mut models = Models::new(hazard());
     let error = models
         .restore(Role::First, &survival, Default::default())
@@ -238,7 +240,11 @@ fn a_restart_of_time_resets_the_predictors() {
 }
 
 /// A machine whose holes last minutes, while the first forecasts ten hours.
-fn adrift(wanted: PredictorSettings, lock_step: bool, minutes: i64) -> (Forecaster, Vec<ModelEvent>) {
+fn adrift(
+    wanted: PredictorSettings,
+    lock_step: bool,
+    minutes: i64,
+) -> (Forecaster, Vec<ModelEvent>) {
     let mut machine = Machine::new(12, 64, START);
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut model_events = Vec::new();
@@ -260,8 +266,14 @@ fn wrong() -> PredictorSettings {
 #[test]
 fn a_rival_takes_over_from_a_predictor_that_is_adrift() {
     let (mut forecaster, model_events) = adrift(wrong(), false, 12 * 60);
-    assert!(matches!(model_events[0], ModelEvent::Adrift(_)), "{model_events:?}");
-    assert!(model_events.contains(&ModelEvent::FellBack), "{model_events:?}");
+    assert!(
+        matches!(model_events[0], ModelEvent::Adrift(_)),
+        "{model_events:?}"
+    );
+    assert!(
+        model_events.contains(&ModelEvent::FellBack),
+        "{model_events:?}"
+    );
     assert_eq!(forecaster.models().active(), Role::Rival);
     assert!(forecaster.models().adrift().is_some());
     let state = forecaster.pool(Timestamp::from_unix(START + 12 * 3600) + Span::from_secs(60));
@@ -276,7 +288,10 @@ fn the_rival_does_not_take_over_in_lock_step_or_against_the_setting() {
     kept.fallback = false;
     for (wanted, lock_step) in [(wrong(), true), (kept, false)] {
         let (forecaster, model_events) = adrift(wanted, lock_step, 12 * 60);
-        assert!(matches!(model_events[..], [ModelEvent::Adrift(_)]), "{model_events:?}");
+        assert!(
+            matches!(model_events[..], [ModelEvent::Adrift(_)]),
+            "{model_events:?}"
+        );
         assert_eq!(forecaster.models().active(), Role::First);
     }
 }
@@ -403,7 +418,11 @@ fn anomalies_of_the_stream_are_counted() {
     forecaster.pool(at(110));
     let anomalies = forecaster.anomalies();
     assert_eq!(
-        (anomalies.negative_holes, anomalies.clock_back, anomalies.disorder),
+        (
+            anomalies.negative_holes,
+            anomalies.clock_back,
+            anomalies.disorder
+        ),
         (1, 1, 1)
     );
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lacuna_model::{ClusterId, NodeEvent, Timestamp};
 use lacuna_runtime::{Bus, Follow, Received};
-use lacuna_testkit::{TestNats, said_address};
+use lacuna_testkit::{TestNats, logged_address};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Pace, PoolState};
 
@@ -42,7 +42,7 @@ impl Service {
         let mut said = String::new();
         let address = loop {
             assert!(log.read_line(&mut said).unwrap() > 0, "it ends: {said}");
-            if let Some(address) = said_address(&said, "address") {
+            if let Some(address) = logged_address(&said, "address") {
                 break address;
             }
         };

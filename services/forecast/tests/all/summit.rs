@@ -17,7 +17,7 @@ type Moments = BTreeMap<Timestamp, (Vec<NodeId>, Vec<NodeId>)>;
 fn moments() -> Result<Moments, Missing> {
     let path = data("summit-2021-02/holes.csv.gz")?;
     let mut moments = Moments::new();
-    for hole in lacuna_schedlog::read_holes(&path).unwrap().records {
+    for hole in lacuna_trace::read_holes(&path).unwrap().records {
         let from = moments.entry(hole.from).or_default();
         from.1.push(hole.node.clone());
         if !hole.censored {
@@ -88,7 +88,9 @@ fn on_summit_the_hazard_is_rarely_adrift_and_has_skill() {
         forecaster.models().report()
     );
     assert!(looks > 5000.0);
-    let fell_back = model_events.iter().any(|(_, item)| *item == ModelEvent::FellBack);
+    let fell_back = model_events
+        .iter()
+        .any(|(_, item)| *item == ModelEvent::FellBack);
     println!("fell back: {fell_back}");
     let [_, (five, ..), ..] = sums;
     assert!(five / looks > 0.05, "{}", five / looks);

@@ -214,7 +214,12 @@ impl FollowMetrics {
 
     /// Sets the gauges of changes of the file.
     pub(crate) fn show(&self, counts: TailCounts) {
-        let counts = [counts.rotated, counts.truncated, counts.lost, counts.skipped];
+        let counts = [
+            counts.rotated,
+            counts.truncated,
+            counts.lost,
+            counts.skipped,
+        ];
         for (what, count) in CHANGES.iter().zip(counts) {
             self.files.with_label_values(&[what]).set(count as f64);
         }

@@ -14,10 +14,10 @@ mod slurm;
 mod source;
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_pool::UnknownNodes;
 use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
 use lacuna_scheduler::settings::Polling;
 use lacuna_scheduler::{LsfState, NodeStatus, PlannedJob, RunningJobs};
-use lacuna_timeline::UnknownNodes;
 use tokio::sync::{mpsc, oneshot};
 
 pub use metrics::{FollowMetrics, SchedulerMetrics};

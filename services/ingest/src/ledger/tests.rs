@@ -43,10 +43,19 @@ fn take(ledger: &mut Ledger, event: &External) -> Result<Vec<u64>, &'static str>
 fn numbers_have_no_gaps_after_refusals() {
     let mut l = ledger();
     assert_eq!(take(&mut l, &external("1", "idle", "a", 10)), Ok(vec![1]));
-    assert_eq!(take(&mut l, &external("1", "idle", "a", 10)), Err("duplicate"));
-    assert_eq!(take(&mut l, &external("2", "idle", "a", 11)), Err("unchanged"));
+    assert_eq!(
+        take(&mut l, &external("1", "idle", "a", 10)),
+        Err("duplicate")
+    );
+    assert_eq!(
+        take(&mut l, &external("2", "idle", "a", 11)),
+        Err("unchanged")
+    );
     assert_eq!(take(&mut l, &external("3", "busy", "a", 5)), Err("late"));
-    assert_eq!(take(&mut l, &external("4", "busy", "a", 2000)), Err("ahead"));
+    assert_eq!(
+        take(&mut l, &external("4", "busy", "a", 2000)),
+        Err("ahead")
+    );
     assert_eq!(take(&mut l, &external("5", "busy", "a", 20)), Ok(vec![2]));
     assert_eq!(take(&mut l, &external("6", "broken", "a", 30)), Ok(vec![3]));
     assert_eq!(take(&mut l, &external("7", "idle", "b", 1)), Ok(vec![4]));
@@ -138,7 +147,10 @@ fn after_a_restart_an_old_event_opens_no_hole() {
         (second.seq(), second.snapshot(Timestamp::default()).seq),
         (jumped, jumped)
     );
-    assert_eq!(take(&mut second, &external("1", "idle", "a", 10)), Err("late"));
+    assert_eq!(
+        take(&mut second, &external("1", "idle", "a", 10)),
+        Err("late")
+    );
     assert_eq!(
         take(&mut second, &external("4", "busy", "b", 40)),
         Ok(vec![jumped + 1])
@@ -157,7 +169,10 @@ fn after_a_restart_an_old_event_opens_no_hole() {
     };
     third.recall_past(&taken);
     third.restart();
-    assert_eq!(take(&mut third, &external("1", "idle", "a", 10)), Err("late"));
+    assert_eq!(
+        take(&mut third, &external("1", "idle", "a", 10)),
+        Err("late")
+    );
     assert_eq!(
         take(&mut third, &external("6", "idle", "a", 35)),
         Ok(vec![jumped + 1])
@@ -195,7 +210,10 @@ fn a_restored_ledger_continues_the_one_before() {
         take(&mut second, &external("2", "idle", "b", 20)),
         Err("unchanged")
     );
-    assert_eq!(take(&mut second, &external("3", "busy", "b", 30)), Ok(vec![3]));
+    assert_eq!(
+        take(&mut second, &external("3", "busy", "b", 30)),
+        Ok(vec![3])
+    );
 }
 
 #[test]

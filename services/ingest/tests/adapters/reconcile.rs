@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use lacuna_ingest_service::ledger::Ledger;
 use lacuna_model::{EventKind, NodeEvent, NodeId, Span, Timestamp};
+use lacuna_pool::{PoolKeeper, UnknownNodes};
 use lacuna_scheduler::NodeStatus;
-use lacuna_timeline::{PoolKeeper, UnknownNodes};
 use lacuna_wire::External;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

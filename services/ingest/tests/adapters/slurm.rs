@@ -52,7 +52,11 @@ async fn the_pool_follows_the_answers() {
          3 RUNNING batch n[1,4] - - - big",
     );
     let before = wall();
-    let received = [consumer.event().await, consumer.event().await, consumer.event().await];
+    let received = [
+        consumer.event().await,
+        consumer.event().await,
+        consumer.event().await,
+    ];
     assert!(
         matches!(&received[0].kind, EventKind::NodeBusy { node } if node.as_str() == "n1"),
         "{received:?}"
@@ -195,7 +199,10 @@ async fn a_faster_hook_holds_until_an_answer_is_newer() {
     let subject = address::incoming_from(&cluster(), "prolog");
     let at = wall().unix_ms() as f64 / 1000.0;
     let body = format!(r#"{{"type":"node.busy","node":"n1","time":{at}}}"#);
-    let sent = consumer.bus.store_raw(subject.as_str(), &[], body.into()).await;
+    let sent = consumer
+        .bus
+        .store_raw(subject.as_str(), &[], body.into())
+        .await;
     sent.unwrap().wait().await.unwrap();
     let busy = consumer.event().await;
     assert!(matches!(busy.kind, EventKind::NodeBusy { .. }), "{busy:?}");

@@ -74,14 +74,29 @@ async fn the_ingest_that_starts_later_goes_on_alone_and_loses_no_event() {
     let begin = soon();
     let at = |ms| begin + Span::from_ms(ms);
     snapshot_when(&bus, |s| s.envelope.correlation == "snapshot-0").await;
-    external(&bus, &[("ce-id", "x0")], &event_text("idle", &name(0), at(0))).await;
+    external(
+        &bus,
+        &[("ce-id", "x0")],
+        &event_text("idle", &name(0), at(0)),
+    )
+    .await;
     snapshot_when(&bus, |s| s.envelope.correlation == "x0").await;
     // Nodes become idle and half of them are taken again while others start, one after another.
     let burst = async {
         for number in 1..600 {
-            external(&bus, &[], &event_text("idle", &name(number), at(2 * number))).await;
+            external(
+                &bus,
+                &[],
+                &event_text("idle", &name(number), at(2 * number)),
+            )
+            .await;
             if number % 2 == 0 {
-                external(&bus, &[], &event_text("busy", &name(number), at(2 * number + 1))).await;
+                external(
+                    &bus,
+                    &[],
+                    &event_text("busy", &name(number), at(2 * number + 1)),
+                )
+                .await;
             }
         }
     };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_cli::error::{CliError, Exit};
-use lacuna_schedlog::ReadError;
+use lacuna_trace::ReadError;
 
 /// A file in the folder of recorded data: `LACUNA_DATA`, else `../shared/data` relative to the
 /// working directory. None if there is no such file.

@@ -13,8 +13,11 @@ use lacuna_cli::output::{JsonArg, latency, parse_span, print, print_json};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::Span;
 use lacuna_planner::instance::Size;
-use lacuna_planner::joint::{Joint, Settings};
-use lacuna_planner::patterns::{Answer, Options, Shape, Situation, Source, decide, instance};
+use lacuna_planner::placement::Settings;
+use lacuna_planner::placement::blocks::BlockPlacer;
+use lacuna_planner::placement::columns::{
+    Answer, Options, Shape, Situation, Source, decide, instance,
+};
 use lacuna_runtime::clock::Stopwatch;
 
 /// Arguments of `bench forecast-plan`.
@@ -169,14 +172,14 @@ fn measure(args: &ForecastPlanArgs, shape: Shape, bar: &ProgressBar) -> Vec<Row>
         };
         let request = instance.request();
         let before = stopwatch();
-        let plan = Joint::new(settings).decide(&request);
+        let plan = BlockPlacer::new(settings).decide(&request);
         let between = stopwatch();
         let plans = [plan.owners.as_slice()];
-        let (_, answer) = decide(&request, &settings, plan.salvage, &plans, &options);
+        let (_, answer) = decide(&request, &settings, plan.shadow_price, &plans, &options);
         patterns.seconds.push(stopwatch() - between);
         patterns.gaps.push(gap(&answer, answer.objective));
         dynamic.seconds.push(between - before);
-        dynamic.gaps.push(gap(&answer, plan.worth));
+        dynamic.gaps.push(gap(&answer, plan.value));
         by_highs += usize::from(answer.source == Source::Highs);
     }
     vec![

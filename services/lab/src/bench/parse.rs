@@ -10,11 +10,11 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use lacuna_cli::error::{CliError, Result, file_error};
+use lacuna_cli::error::{Result, file_error};
 use lacuna_cli::output::{self, JsonArg, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_schedlog::{Format, JobRecord, Log, Reading};
+use lacuna_trace::{Format, JobRecord, Log, Reading};
 
 use super::data::unreadable;
 
@@ -215,7 +215,7 @@ pub(crate) fn run(args: &ParseBenchArgs) -> Result<()> {
     let mut rows = Vec::new();
     for path in &args.files {
         let mut bytes = Vec::new();
-        lacuna_schedlog::open(path)
+        lacuna_trace::open(path)
             .map_err(unreadable)?
             .read_to_end(&mut bytes)
             .map_err(|e| file_error("read", path, &e))?;

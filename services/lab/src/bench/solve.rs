@@ -102,7 +102,7 @@ fn networks(args: &SolveBenchArgs) -> Result<(Vec<Network>, String)> {
         return Ok((synthetic, source));
     };
     let trainers =
-        lacuna_schedlog::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
+        lacuna_trace::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
     let mut networks: Vec<Network> = Vec::new();
     for trainer in trainers {
         if networks

@@ -10,8 +10,8 @@ use lacuna_cli::log::LogArgs;
 use lacuna_cli::order;
 use lacuna_cli::output::{JsonArg, iso, parse_time};
 use lacuna_model::{Span, Timestamp};
-use lacuna_sim::Recording;
-use lacuna_sim::skill::{After, Moments, SkillOptions};
+use lacuna_sim::PoolTrace;
+use lacuna_sim::skill::{AfterTraining, SampleTimes, SkillOptions};
 
 use super::predictor::{self, Named};
 
@@ -126,7 +126,7 @@ impl FromStr for Until {
 }
 
 impl Until {
-    fn moment(self, recording: &dyn Recording) -> Timestamp {
+    fn moment(self, recording: &dyn PoolTrace) -> Timestamp {
         match self {
             Self::At(at) => at,
             Self::Share(share) => {
@@ -164,13 +164,13 @@ impl EvalArgs {
             train_until: None,
             hints: self.hints,
             after: if self.freeze {
-                After::Freeze
+                AfterTraining::Freeze
             } else {
-                After::Learn
+                AfterTraining::Learn
             },
             moments: self
                 .times
-                .map_or(Moments::Events(self.events), Moments::Times),
+                .map_or(SampleTimes::Events(self.events), SampleTimes::Times),
             holes: self.holes as usize,
             order,
             seed: self.seed,
@@ -181,7 +181,7 @@ impl EvalArgs {
     ///
     /// # Errors
     /// The moment does not lie within the log.
-    pub(super) fn train_until(&self, recording: &dyn Recording) -> Result<Option<Timestamp>> {
+    pub(super) fn train_until(&self, recording: &dyn PoolTrace) -> Result<Option<Timestamp>> {
         let Some(until) = self.train_until else {
             return Ok(None);
         };

@@ -4,9 +4,9 @@ use lacuna_cli::Target;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, HoleSource, Input, load, unreadable};
 use lacuna_cli::output::iso_short;
+use lacuna_report::{About, render_skill};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::SimError;
-use lacuna_sim::report::{About, render_skill};
 use lacuna_sim::skill::{Evaluation, SkillOptions, evaluate};
 
 use super::args::EvalArgs;
@@ -26,7 +26,10 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let mut log = args.log.clone();
     log.outlook = args.hints;
     log.planned.clone_from(&args.planned);
-    let Input { summary: log_summary, recording } = load(&log, None, &mut bar)?;
+    let Input {
+        summary: log_summary,
+        recording,
+    } = load(&log, None, &mut bar)?;
     if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
             "--hints: {} has the history of its nodes, but no planned starts",

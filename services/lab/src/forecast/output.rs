@@ -7,7 +7,9 @@ use lacuna_cli::log::LogSummary;
 use lacuna_cli::output::{iso, iso_short, print, print_json};
 use lacuna_cli::table::{Side, key_values, render};
 use lacuna_forecast::Learning;
-use lacuna_sim::skill::{After, Evaluation, HorizonSkill, LinkSkill, OrderFigures, PredictorSkill};
+use lacuna_sim::skill::{
+    AfterTraining, Evaluation, HorizonSkill, LinkSkill, OrderFigures, PredictorSkill,
+};
 
 use super::predictor::short_span;
 
@@ -50,8 +52,8 @@ pub(super) fn table(
     rows.push(("from, until", span.to_owned()));
     if let Some(at) = evaluation.train_until {
         let after = match evaluation.after {
-            After::Learn => "then scored, and learning on",
-            After::Freeze => "then scored on what was learnt",
+            AfterTraining::Learn => "then scored, and learning on",
+            AfterTraining::Freeze => "then scored on what was learnt",
         };
         rows.push(("learnt until", format!("{}, {after}", iso_short(at))));
     }

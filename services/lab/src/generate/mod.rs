@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use lacuna_batchsim::workload::{Workload, generated_machine, generated_trace};
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::files::{write_holes, write_whole};
 use lacuna_cli::log::Bar;
 use lacuna_cli::output::{self, JsonArg, iso};
 use lacuna_model::{PlannedStart, Timestamp};
-use lacuna_schedlog::PlannedWriter;
-use lacuna_timeline::workload::{Workload, generated_machine, generated_trace};
+use lacuna_trace::PlannedWriter;
 
 /// Arguments of `generate`.
 #[derive(Debug, Args)]

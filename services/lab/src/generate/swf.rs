@@ -7,11 +7,11 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use lacuna_batchsim::BatchJob;
+use lacuna_batchsim::workload::{Workload, jobs};
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::files::{not_a_file, replace};
 use lacuna_cli::log::Bar;
-use lacuna_timeline::batch::BatchJob;
-use lacuna_timeline::workload::{Workload, jobs};
 
 /// Second 0 of the workload: midnight of Monday, 6 January 2025, UTC.
 const ORIGIN_S: i64 = 1_736_121_600;
@@ -105,7 +105,7 @@ fn lines(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lacuna_schedlog::{JobRecord, Log, Reading};
+    use lacuna_trace::{JobRecord, Log, Reading};
 
     #[test]
     fn a_written_workload_is_read_again() {

@@ -8,13 +8,13 @@ use clap::Args;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use lacuna_batchsim::workload::generated_machine;
 use lacuna_cli::client::{Client, ConnectArgs, from_bus};
 use lacuna_cli::error::{CliError, Exit, Result};
 use lacuna_cli::output::{self, JsonArg};
 use lacuna_cli::up::stop_token;
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_timeline::workload::generated_machine;
 
 /// Arguments of `play machine`.
 #[derive(Debug, Args)]
@@ -170,7 +170,7 @@ fn machine(args: &MachineArgs) -> Result<Vec<HoleRecord>> {
     let wrong = |what: String| CliError::new("L0011", Exit::Failed, what);
     match &args.holes {
         Some(path) => {
-            let list = lacuna_schedlog::read_holes(path).map_err(|e| wrong(e.to_string()))?;
+            let list = lacuna_trace::read_holes(path).map_err(|e| wrong(e.to_string()))?;
             Ok(list.records)
         }
         None => generated_machine(args.nodes, 2, args.seed)

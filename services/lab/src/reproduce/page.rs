@@ -1,6 +1,6 @@
 //! The rows as plots beside the published figures.
 
-use lacuna_sim::report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
+use lacuna_report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 
 use super::published::{GROUPS, POOL};
 use super::row::Done;

@@ -44,11 +44,7 @@ impl Runner {
     ///
     /// # Errors
     /// The end of a process could not be awaited.
-    fn run(
-        &self,
-        rows: Vec<Row>,
-        each: &mut dyn FnMut(usize, usize),
-    ) -> Result<Vec<Done>> {
+    fn run(&self, rows: Vec<Row>, each: &mut dyn FnMut(usize, usize)) -> Result<Vec<Done>> {
         let mut commands: Vec<Vec<String>> = Vec::new();
         for row in &rows {
             for command in self.of_seeds(row) {

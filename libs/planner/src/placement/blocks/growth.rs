@@ -26,7 +26,9 @@ pub(super) fn grow(
 ) {
     let mut free: Vec<usize> = places(owners, None).collect();
     free.reverse();
-    let pinned = (0..).zip(members).filter(|(_, member)| !member.is_flexible());
+    let pinned = (0..)
+        .zip(members)
+        .filter(|(_, member)| !member.is_flexible());
     let mut candidates: Vec<Candidate<'_>> = pinned
         .filter_map(|(j, member)| {
             let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);

@@ -216,7 +216,8 @@ impl Partition {
                 for at in 0..sizes {
                     let (until, hit) = (f64::from(until[at]), f64::from(hit[at]));
                     let left = stay[at] - before - count[at] * until;
-                    values[at] = rate[at] * until - stall[at] * hit + shadow_price * left - cost[at];
+                    values[at] =
+                        rate[at] * until - stall[at] * hit + shadow_price * left - cost[at];
                 }
             }
             let (n, left) = (cells - cell, (nodes - cell * unit) as u32);
@@ -228,8 +229,8 @@ impl Partition {
                     hit: f64::from(self.hit[place]),
                     stay: self.stay[cells] - before,
                 };
-                self.values[place] =
-                    means.value(member, left, shadow_price) - member.switching_cost(left, hysteresis);
+                self.values[place] = means.value(member, left, shadow_price)
+                    - member.switching_cost(left, hysteresis);
             }
         }
     }

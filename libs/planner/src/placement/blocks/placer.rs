@@ -74,7 +74,10 @@ impl BlockPlacer {
         for proposal in Proposal::ALL {
             let mut sizes = self.guide(proposal, &members, request.owners.len());
             // The sizes of flexible trainers come from their blocks, whatever the proposal.
-            let flexible = sizes.iter_mut().zip(&members).filter(|(_, m)| m.is_flexible());
+            let flexible = sizes
+                .iter_mut()
+                .zip(&members)
+                .filter(|(_, m)| m.is_flexible());
             flexible.for_each(|(size, _)| *size = 0);
             if tried.contains(&sizes) {
                 continue;

@@ -100,7 +100,9 @@ impl Bidder {
         let most = item.max.min(curve).saturating_sub(held) as usize;
         let sizes = || (0..=most as u32).map(|taken| held + taken);
         let rate = |n: u32| member.rate(n);
-        let second: Vec<f64> = sizes().map(|n| rate(n) - shadow_price * f64::from(n)).collect();
+        let second: Vec<f64> = sizes()
+            .map(|n| rate(n) - shadow_price * f64::from(n))
+            .collect();
         let hit: Vec<f64> = sizes().map(|n| rate(n) * item.down_s).collect();
         let fixed = |n| shadow_price * stay_s - member.switching_cost(n, settings.hysteresis);
         let fixed: Vec<f64> = sizes().map(fixed).collect();

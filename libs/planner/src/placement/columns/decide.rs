@@ -179,12 +179,15 @@ impl<'a> Case<'a> {
             .zip(&self.held)
             .zip(&sets)
             .zip(&self.flexible);
-        trainers.into_iter().all(|(((member, held), set), &flexible)| {
-            let within = |a: &[usize], b: &[usize]| a.iter().all(|p| b.binary_search(p).is_ok());
-            let keeps = !flexible && held == set;
-            let size = keeps || member.item.is_size(set.len() as u32);
-            size && (flexible || within(held, set) || within(set, held))
-        })
+        trainers
+            .into_iter()
+            .all(|(((member, held), set), &flexible)| {
+                let within =
+                    |a: &[usize], b: &[usize]| a.iter().all(|p| b.binary_search(p).is_ok());
+                let keeps = !flexible && held == set;
+                let size = keeps || member.item.is_size(set.len() as u32);
+                size && (flexible || within(held, set) || within(set, held))
+            })
     }
 
     /// The columns of a plan.

@@ -190,7 +190,8 @@ impl Maker<'_, '_> {
     }
 
     fn switching_cost(&self, nodes: usize) -> f64 {
-        self.member.switching_cost(nodes as u32, self.settings.hysteresis)
+        self.member
+            .switching_cost(nodes as u32, self.settings.hysteresis)
     }
 
     fn flexible(&self, kind: usize) -> TrainerColumns {
@@ -337,9 +338,16 @@ impl Pricing for ColumnGenerator<'_> {
             return;
         };
         let mut near: Vec<(f64, Interval)> = Vec::new();
-        bidder.near(&self.all, price, self.classes, hits, floor, |reduced, interval| {
-            near.push((reduced, interval));
-        });
+        bidder.near(
+            &self.all,
+            price,
+            self.classes,
+            hits,
+            floor,
+            |reduced, interval| {
+                near.push((reduced, interval));
+            },
+        );
         near.sort_by(|a, b| b.0.total_cmp(&a.0));
         near.truncate(most);
         out.extend(near.into_iter().map(|(_, interval)| {

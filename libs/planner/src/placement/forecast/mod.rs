@@ -18,7 +18,7 @@ mod line;
 mod parts;
 mod view;
 
-pub use evaluation::Evaluation;
 pub(crate) use decide::{Query, decide, reach};
+pub use evaluation::Evaluation;
 pub(crate) use kept::keep;
 pub(crate) use view::View;

@@ -98,7 +98,9 @@ impl Evaluation {
         }
         let mut wants: Vec<u32> = drafts.iter().map(|(.., more)| *more).collect();
         for interval in self.intervals(situation, &free.0)? {
-            for (at, place) in deal(&interval, &mut wants, |at| drafts.get(at).map_or(0, |d| d.2)) {
+            for (at, place) in deal(&interval, &mut wants, |at| {
+                drafts.get(at).map_or(0, |d| d.2)
+            }) {
                 if let Some((_, part, _)) = drafts.get_mut(at) {
                     part.places.push(place);
                 }
@@ -206,7 +208,10 @@ impl Evaluation {
         for part in &self.parts {
             let (found, whole) = (&part.found, &mut whole);
             whole.assignment.value += found.assignment.value;
-            whole.assignment.shadow_price = whole.assignment.shadow_price.max(found.assignment.shadow_price);
+            whole.assignment.shadow_price = whole
+                .assignment
+                .shadow_price
+                .max(found.assignment.shadow_price);
             for (place, j) in part.used() {
                 if let Some(owner) = whole.assignment.owners.get_mut(place as usize) {
                     *owner = Some(j);

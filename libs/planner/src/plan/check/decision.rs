@@ -19,7 +19,10 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
             candidates,
         }];
     }
-    let repooled = decision.evaluation.as_ref().map_or(&[][..], |f| &f.repooled);
+    let repooled = decision
+        .evaluation
+        .as_ref()
+        .map_or(&[][..], |f| &f.repooled);
     let reported = (0_u32..).zip(situation.candidates).zip(counts);
     let reported: Vec<Reported<u32>> = reported
         .map(|((j, candidate), &after)| Reported {

@@ -13,5 +13,5 @@ mod report;
 mod verdicts;
 mod weighed;
 
-pub(super) use input::{ForecastVerdicts, ReportInput};
+pub(super) use input::ReportInput;
 pub(super) use report::report;

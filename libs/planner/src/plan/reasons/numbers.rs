@@ -50,7 +50,9 @@ impl Reasons {
             reason.worth = node_set.value(member, shadow_price);
             reason.cost = cost(member, node_set.nodes());
             reason.more = bids.more(weighed, at, member);
-            *old_value = weighed.node_set(old.iter().copied()).value(member, shadow_price);
+            *old_value = weighed
+                .node_set(old.iter().copied())
+                .value(member, shadow_price);
         }
         reasons.classify(weighed, &after, &bids);
         reasons

@@ -217,7 +217,11 @@ impl Stream {
     }
 
     /// A message as a consumer delivers it.
-    pub(super) fn read(&self, sequence: u64, pending: u64) -> Option<(async_nats::Message, Record)> {
+    pub(super) fn read(
+        &self,
+        sequence: u64,
+        pending: u64,
+    ) -> Option<(async_nats::Message, Record)> {
         let kept = self.messages.get(&sequence)?;
         let headers = Some(kept.headers.clone());
         let message = message(&kept.subject, None, headers, kept.payload.clone());

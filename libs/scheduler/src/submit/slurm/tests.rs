@@ -71,7 +71,11 @@ fn words_for_the_shell_are_quoted_where_needed() {
 
 #[test]
 fn answers_of_sbatch_are_understood() {
-    let job = |text: &str| slurm().submitted(&output(0, text, "")).map(|j| j.to_string());
+    let job = |text: &str| {
+        slurm()
+            .submitted(&output(0, text, ""))
+            .map(|j| j.to_string())
+    };
     assert_eq!(job("4711\n").unwrap(), "4711");
     assert_eq!(job("note from a wrapper\n4711;cluster\n").unwrap(), "4711");
     assert_eq!(job("\n").unwrap_err().cause, Cause::Unclear);
@@ -221,7 +225,12 @@ fn lists_are_read_and_a_damaged_one_is_refused() {
         ("train", ours)
     );
     assert_eq!(jobs[2].mark, "somebody's | own\ncomment over lines");
-    let refused = |text: &str| slurm().listed(&output(0, text, "")).unwrap_err().to_string();
+    let refused = |text: &str| {
+        slurm()
+            .listed(&output(0, text, ""))
+            .unwrap_err()
+            .to_string()
+    };
     let unknown = printed(&[["12", "x", "RUNNI", "n1", "n1", ours]]);
     assert!(
         refused(&unknown).contains("squeue: job 12 "),

@@ -30,7 +30,7 @@ impl World {
         if self.percent(lose) {
             return;
         }
-        for lease in self.book.leases() {
+        for lease in self.controller.leases() {
             let now = self.now;
             if let Some(agent) = self.agents.get_mut(&lease.node) {
                 let effects = agent.renewed(lease.epoch, now);
@@ -162,7 +162,7 @@ impl World {
 
     /// What the planner would be told now.
     pub(crate) fn present(&self) -> TrainersView {
-        self.book.trainers_view(self.now)
+        self.controller.trainers_view(self.now)
     }
 
     /// Control dies without a word and starts again from what was kept.
@@ -178,17 +178,17 @@ impl World {
             .iter()
             .map(|(node, (owner, epoch))| (node.clone(), owner.clone(), *epoch))
             .collect();
-        let tally = self.book.tally();
-        let (book, effects) = Controller::recover(
+        let tally = self.controller.tally();
+        let (controller, effects) = Controller::recover(
             self.config.clone(),
             self.records.values().cloned().collect(),
-            self.book.past().clone(),
+            self.controller.past().clone(),
             leases,
             Some(&tally),
-            self.book.version(),
+            self.controller.version(),
             self.now,
         );
-        self.book = book;
+        self.controller = controller;
         self.carry_out(effects);
         let reports: Vec<Progress> = self.reports.values().cloned().collect();
         for report in reports {
@@ -231,10 +231,10 @@ impl World {
     }
 
     pub(crate) fn samples(&self, name: &str) -> f64 {
-        self.book.record(&trainer(name)).unwrap().samples()
+        self.controller.record(&trainer(name)).unwrap().samples()
     }
 
     pub(crate) fn nodes_of(&self, name: &str) -> usize {
-        self.book.record(&trainer(name)).unwrap().nodes.len()
+        self.controller.record(&trainer(name)).unwrap().nodes.len()
     }
 }

@@ -137,7 +137,10 @@ async fn watch<M: Message + Send + 'static>(
     let oldest = args.since.map(|since| clock::wall() - since);
     let bus = client.bus();
     let opened = match oldest {
-        Some(_) => bus.look(subject, Start::All).await.map(Messages::Kept),
+        Some(_) => bus
+            .follow_direct(subject, Start::All)
+            .await
+            .map(Messages::Kept),
         None => bus.subscribe(subject).await.map(Messages::Live),
     };
     let mut messages = opened.map_err(|e| from_bus(&e))?;

@@ -58,10 +58,7 @@ pub(super) fn run(args: &ValidateArgs) -> Result<()> {
             (events, 0) if findings.is_empty() => {
                 format!("{events} events, all valid")
             }
-            (events, 0) => format!(
-                "{events} events, none wrong, {} doubtful",
-                findings.len()
-            ),
+            (events, 0) => format!("{events} events, none wrong, {} doubtful", findings.len()),
             (events, wrong) => format!("{events} events, {wrong} errors"),
         };
         output::print(&lines.chain([end]).collect::<Vec<_>>().join("\n"))?;

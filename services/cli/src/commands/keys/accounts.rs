@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lacuna_model::ClusterId;
-use lacuna_wire::access::{Account, Handed, Way, access, handed_over};
+use lacuna_wire::access::{Account, Export, ExportKind, access, account_exports};
 
 use super::ring::{KeyRing, User};
 
@@ -41,7 +41,7 @@ pub(crate) fn text(ring: &KeyRing) -> String {
          after a\n# change reload that: nats-server --signal reload\naccounts {\n",
     );
     for cluster in &ring.clusters {
-        let handed = handed_over(cluster);
+        let handed = account_exports(cluster);
         for account in Account::ALL {
             let _ = writeln!(out, "  \"{}\" {{", account.name(cluster));
             match account {
@@ -61,19 +61,19 @@ pub(crate) fn text(ring: &KeyRing) -> String {
     out
 }
 
-fn exports(out: &mut String, cluster: &ClusterId, handed: &[Handed], giver: Account) {
+fn exports(out: &mut String, cluster: &ClusterId, handed: &[Export], giver: Account) {
     // Each subject is exported once, with all accounts that import it.
-    let mut takers: BTreeMap<(Way, &str), Vec<String>> = BTreeMap::new();
-    for one in handed.iter().filter(|one| one.giver == giver) {
-        let names = takers.entry((one.way, one.subject.as_str())).or_default();
-        names.push(format!("{:?}", one.taker.name(cluster)));
+    let mut takers: BTreeMap<(ExportKind, &str), Vec<String>> = BTreeMap::new();
+    for one in handed.iter().filter(|one| one.exporter == giver) {
+        let names = takers.entry((one.kind, one.subject.as_str())).or_default();
+        names.push(format!("{:?}", one.importer.name(cluster)));
     }
     out.push_str("    exports: [\n");
     for ((way, subject), names) in takers {
         let (kind, answer) = match way {
-            Way::Request => ("service", ""),
-            Way::Reading => ("service", ", response_type: stream"),
-            Way::Hearing => ("stream", ""),
+            ExportKind::Service => ("service", ""),
+            ExportKind::StreamingService => ("service", ", response_type: stream"),
+            ExportKind::Stream => ("stream", ""),
         };
         let names = names.join(", ");
         let _ = writeln!(
@@ -84,14 +84,14 @@ fn exports(out: &mut String, cluster: &ClusterId, handed: &[Handed], giver: Acco
     out.push_str("    ]\n");
 }
 
-fn imports(out: &mut String, cluster: &ClusterId, handed: &[Handed], taker: Account) {
+fn imports(out: &mut String, cluster: &ClusterId, handed: &[Export], taker: Account) {
     out.push_str("    imports: [\n");
-    for one in handed.iter().filter(|one| one.taker == taker) {
-        let kind = match one.way {
-            Way::Request | Way::Reading => "service",
-            Way::Hearing => "stream",
+    for one in handed.iter().filter(|one| one.importer == taker) {
+        let kind = match one.kind {
+            ExportKind::Service | ExportKind::StreamingService => "service",
+            ExportKind::Stream => "stream",
         };
-        let (giver, subject) = (one.giver.name(cluster), &one.subject);
+        let (giver, subject) = (one.exporter.name(cluster), &one.subject);
         let _ = writeln!(
             out,
             "      {{ {kind}: {{ account: \"{giver}\", subject: \"{subject}\" }} }}"

@@ -229,7 +229,8 @@ impl KeyFolder {
             .sort_by(|a, b| (&a.cluster, a.role, &a.name).cmp(&(&b.cluster, b.role, &b.name)));
         let text =
             toml::to_string_pretty(&self.ring).map_err(|e| CliError::failed(e.to_string()))?;
-        let head = "# Made by `lacuna keys`: the users and their public keys. It holds no secret.\n";
+        let head =
+            "# Made by `lacuna keys`: the users and their public keys. It holds no secret.\n";
         let all = files::Readers::All;
         let accounts = files::Staged::new(
             &self.dir.join(accounts::SERVER).join(accounts::FILE),
@@ -265,9 +266,7 @@ fn place(dir: &Path, cluster: &ClusterId, name: &str) -> PathBuf {
 /// Adds to the error of an unwritable file that nothing has changed.
 fn unchanged(mut error: CliError) -> CliError {
     error.message.push_str("; no user has changed");
-    error.remedy(
-        "run it as the owner of the folder; for the keys of `make up`: deploy/up.sh keys",
-    )
+    error.remedy("run it as the owner of the folder; for the keys of `make up`: deploy/up.sh keys")
 }
 
 /// The present time, ISO-8601.

@@ -110,7 +110,7 @@ mod tests {
     use std::io::Cursor;
     use std::path::Path;
 
-    use lacuna_schedlog::{JobRecord, Log, Reading};
+    use lacuna_trace::{JobRecord, Log, Reading};
 
     #[test]
     fn every_generated_line_is_a_record() {

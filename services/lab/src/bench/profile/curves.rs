@@ -50,7 +50,7 @@ fn published(nodes: u32) -> Result<Vec<Named>> {
         return Ok(Vec::new());
     };
     let trainers =
-        lacuna_schedlog::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
+        lacuna_trace::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
     let mut all: Vec<Named> = Vec::new();
     for trainer in trainers {
         let id = trainer.id.to_string();

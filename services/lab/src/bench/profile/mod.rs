@@ -159,7 +159,8 @@ fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> 
         let trying = measured.is_some_and(|m| !m.aside.is_empty());
         let settled = known > counts().count() && !trying && record.nodes.len() == all;
         // The pause of the last change, and the rate after it, are still to be measured.
-        if (settled && second > since + 60 && cluster.sizes.len() > known) || second > since + quiet_s
+        if (settled && second > since + 60 && cluster.sizes.len() > known)
+            || second > since + quiet_s
         {
             break;
         }

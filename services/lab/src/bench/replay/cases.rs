@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use lacuna_batchsim::workload::generated_machine;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, LogArgs, load};
 use lacuna_model::{Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
-use lacuna_schedlog::{first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::{Recording, Trace};
-use lacuna_timeline::workload::generated_machine;
+use lacuna_sim::{HoleTrace, PoolTrace};
+use lacuna_trace::{first_nodes, read_holes, read_nodes, read_trainers};
 
 use crate::bench::data::{self, unreadable};
 
@@ -17,7 +17,7 @@ pub(super) struct Case {
     /// Its name.
     pub(super) name: String,
     /// Its trace.
-    pub(super) recording: Box<dyn Recording>,
+    pub(super) recording: Box<dyn PoolTrace>,
     /// Its trainers.
     pub(super) trainers: Vec<TrainerSpec>,
     /// The number of trainers admitted at a time.
@@ -88,7 +88,7 @@ pub(super) fn all(
             };
             Ok(Case {
                 name: "generated".to_owned(),
-                recording: Box::new(Trace::new(&holes, None, start, None)),
+                recording: Box::new(HoleTrace::new(&holes, None, start, None)),
                 trainers: again_and_again(&trainers, start)?,
                 parallel,
             })
@@ -113,8 +113,8 @@ fn recorded(
     let recorded = list.records.iter().map(|hole| hole.from).min();
     let recorded = recorded.unwrap_or_default();
     let submitted = trainers.iter().map(|t| t.submit).min().unwrap_or_default();
-    let paper = Trace::new(&list.records, Some(&chosen), submitted.max(recorded), None);
-    let whole = Trace::new(&list.records, None, recorded, None);
+    let paper = HoleTrace::new(&list.records, Some(&chosen), submitted.max(recorded), None);
+    let whole = HoleTrace::new(&list.records, None, recorded, None);
     Ok(vec![
         Case {
             name: "paper's scale".to_owned(),

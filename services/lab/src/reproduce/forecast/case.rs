@@ -93,7 +93,8 @@ impl Choice {
                 command.extend(["--first-nodes".to_owned(), nodes.to_string()]);
                 command.extend(["--max-parallel".to_owned(), parallel.to_string()]);
                 self.tail(cost, &mut command);
-                let reference = reference::of(nodes, parallel, cost).filter(|_| self.is_as_reference());
+                let reference =
+                    reference::of(nodes, parallel, cost).filter(|_| self.is_as_reference());
                 cases.push(Case {
                     label: format!("{} nodes, {parallel} trainers, x{cost}", thousands(nodes)),
                     cost,

@@ -122,7 +122,11 @@ mod tests {
     use super::super::reference;
     use super::*;
 
-    fn checked(reference: Option<&Reference>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
+    fn checked(
+        reference: Option<&Reference>,
+        share: f64,
+        rescales: f64,
+    ) -> Vec<(&'static str, bool)> {
         let figure = |name: &str, measure| match measure {
             Measure::Share => Some(if name == FORECAST { share } else { 0.85 }),
             Measure::Interruptions => None,

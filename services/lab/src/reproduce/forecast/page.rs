@@ -1,6 +1,6 @@
 //! The results as a page with plots.
 
-use lacuna_sim::report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
+use lacuna_report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 
 use super::column::{AHEAD_15M, BFTRAINER, CLAIRVOYANT, FORECAST};
 use super::measure::{Measure, median};

@@ -101,7 +101,10 @@ mod tests {
     fn figures_grow_with_the_revealed_future() {
         assert_eq!(pairs(), [(1024, 10), (4734, 10), (4734, 35)]);
         for reference in &REFERENCES {
-            assert_eq!(of(reference.nodes, reference.parallel, reference.cost), Some(reference));
+            assert_eq!(
+                of(reference.nodes, reference.parallel, reference.cost),
+                Some(reference)
+            );
             assert!(reference.bftrainer < reference.best && reference.best < reference.clairvoyant);
             // More revealed future gives a higher figure, and a goal is above the measured one.
             let goal = reference.goal.unwrap_or(reference.best);

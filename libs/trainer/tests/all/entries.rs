@@ -3,8 +3,8 @@
 use lacuna_model::{Span, TrainerSpec, Work};
 use lacuna_trainer::controller::{ControllerConfig, Input, Note, Tick};
 
-use crate::book::apply;
 use crate::common::{World, config, spec, trainer};
+use crate::controller::apply;
 
 /// Six nodes, of which nobody has one.
 fn world(config: ControllerConfig) -> World {
@@ -66,7 +66,7 @@ fn who_submits_and_cancels_again_and_again_stops_others_a_few_times() {
         deal(&mut w);
         second(&mut w);
     }
-    let rescales = w.book.record(&trainer("ann-0")).unwrap().rescales;
+    let rescales = w.controller.record(&trainer("ann-0")).unwrap().rescales;
     assert!((3..=6).contains(&rescales), "{rescales} rescales");
     assert_eq!(w.nodes_of("ann-0"), 6);
     let came = w.notes.iter().filter(

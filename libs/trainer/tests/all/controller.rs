@@ -34,7 +34,7 @@ fn costs_are_those_of_the_published_accounting() {
     // Growing costs 18 s at the rate of two nodes, 20 samples/s.
     apply(&mut w, &[("a", &[0, 1, 2, 3])]);
     assert_eq!(w.samples("a"), 2_000.0);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.rescale_cost, record.owed), (360.0, 360.0));
     // 40 samples/s: nine seconds pay for it.
     w.pass(Span::from_secs(10));
@@ -42,7 +42,7 @@ fn costs_are_those_of_the_published_accounting() {
     w.close(1);
     w.close(2);
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.preempt_cost, record.preemptions), (480.0, 1));
     assert_eq!(w.samples("a"), 2_040.0);
     assert_eq!(w.nodes_of("a"), 2);
@@ -51,7 +51,7 @@ fn costs_are_those_of_the_published_accounting() {
     w.deliver(usize::MAX);
     // 600 samples in 30 s, 480 of them for the loss.
     assert_eq!(w.samples("a"), 2_160.0);
-    let tally = w.book.tally();
+    let tally = w.controller.tally();
     assert_eq!((tally.preemptions, tally.rescales), (1, 1));
 }
 
@@ -96,7 +96,7 @@ fn a_program_pays_for_its_start_in_time_and_is_charged_nothing() {
         apply(&mut w, &[("a", &[0, 1])]);
         w.all_ready();
         w.deliver(usize::MAX);
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         // It pays in time by itself.
         assert_eq!((record.nodes.len(), record.owed), (2, 0.0));
         assert_eq!((record.rescale_cost, record.rescales), (0.0, 0));
@@ -127,7 +127,7 @@ fn a_node_changes_hands_only_through_a_confirmed_release() {
     assert_eq!((w.nodes_of("a"), w.nodes_of("b")), (1, 2));
     assert_eq!(w.leases[&node(1)].0, Some(trainer("b")));
     // b began once, with both nodes, and paid nothing.
-    let b = w.book.record(&trainer("b")).unwrap();
+    let b = w.controller.record(&trainer("b")).unwrap();
     assert_eq!((b.run, b.rescale_cost), (RunId(1), 0.0));
 }
 
@@ -164,7 +164,7 @@ fn an_agent_whose_own_time_is_longer_is_waited_for_that_long() {
 }
 
 #[test]
-fn a_silent_agent_holds_its_node_until_the_dead_man() {
+fn a_silent_agent_holds_its_node_until_its_lease_timeout() {
     let mut w = world(vec![
         spec("a", 1, 4, Work::UntilExit),
         spec("b", 1, 4, Work::UntilExit),
@@ -179,7 +179,7 @@ fn a_silent_agent_holds_its_node_until_the_dead_man() {
         w.input(Input::Timer);
         w.mail.clear();
         w.renew();
-        if w.book.leases().is_empty() && second % 5 == 0 {
+        if w.controller.leases().is_empty() && second % 5 == 0 {
             w.generation += 1;
             let p = plan(w.generation, w.seq, w.now.cluster, &[("b", &[0])]);
             let view = w.present();
@@ -271,7 +271,7 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
         test_only: false,
     });
     let admitted = |w: &World| -> Vec<String> {
-        let view = w.book.trainers_view(w.now);
+        let view = w.controller.trainers_view(w.now);
         view.trainers
             .iter()
             .map(|t| t.spec.id.to_string())
@@ -316,7 +316,7 @@ fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
         test_only: false,
     });
     let admitted = |w: &World| -> Vec<String> {
-        let view = w.book.trainers_view(w.now);
+        let view = w.controller.trainers_view(w.now);
         let ids = view.trainers.iter().map(|t| t.spec.id.to_string());
         ids.collect()
     };
@@ -356,7 +356,7 @@ fn who_fills_all_places_keeps_no_other_owner_waiting() {
         });
     }
     let admitted = |w: &World| -> Vec<String> {
-        let view = w.book.trainers_view(w.now);
+        let view = w.controller.trainers_view(w.now);
         let ids = view.trainers.iter().map(|t| t.spec.id.to_string());
         ids.collect()
     };
@@ -393,7 +393,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
         });
         let error = w.replies.last().unwrap().clone().unwrap_err();
         assert!(error.contains(says), "{error}");
-        assert!(w.book.record(&trainer("b")).is_none());
+        assert!(w.controller.record(&trainer("b")).is_none());
     }
     w.input(Input::Submit {
         trainers: vec![spec("b", 1, 4, Work::UntilExit)],
@@ -401,7 +401,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
         test_only: true,
     });
     assert!(w.replies.last().unwrap().is_ok());
-    assert!(w.book.record(&trainer("b")).is_none());
+    assert!(w.controller.record(&trainer("b")).is_none());
 }
 
 #[test]
@@ -412,10 +412,10 @@ fn work_ends_at_its_end_and_the_nodes_come_back() {
     w.pass(Span::from_secs(60));
     w.report_all();
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 105.0));
-    assert!(w.programs.is_empty() && w.book.leases().is_empty());
-    assert_eq!(w.book.tally().done, 1);
+    assert!(w.programs.is_empty() && w.controller.leases().is_empty());
+    assert_eq!(w.controller.tally().done, 1);
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn only_who_leads_a_run_is_believed_and_who_led_it_may_say_its_last_words() {
     );
     w.input(report(0, 1, 60.0, "true"));
     w.input(report(1, 2, 5.0, "newer"));
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(
         (record.samples(), record.checkpoint.as_deref()),
         (65.0, Some("newer"))
@@ -536,7 +536,9 @@ fn a_failing_program_starts_again_more_and_more_slowly_and_is_given_up() {
             w.input(Input::Timer);
             w.deliver(usize::MAX);
         }
-        if w.nodes_of("a") == 0 && w.book.record(&trainer("a")).unwrap().phase == Phase::Active {
+        if w.nodes_of("a") == 0
+            && w.controller.record(&trainer("a")).unwrap().phase == Phase::Active
+        {
             // Three failures in a row put the node into quarantine; another takes over.
             assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
             break;
@@ -553,7 +555,7 @@ fn a_failing_program_starts_again_more_and_more_slowly_and_is_given_up() {
         w.input(Input::Timer);
         w.deliver(usize::MAX);
     }
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.phase, Phase::Failed);
     assert!(
         record.reason.contains("after 5 failures"),
@@ -574,10 +576,10 @@ fn a_program_that_dies_as_its_node_is_taken_has_not_failed() {
     apply(&mut w, &[("a", &[0, 1])]);
     w.exit(&node(1), 143);
     w.deliver(usize::MAX);
-    assert_eq!(w.book.record(&trainer("a")).unwrap().failures, 1);
+    assert_eq!(w.controller.record(&trainer("a")).unwrap().failures, 1);
     w.close(1);
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(
         (record.failures, record.preemptions, record.nodes.len()),
         (0, 1, 1)
@@ -591,10 +593,16 @@ fn exit_code_zero_ends_a_trainer_that_runs_until_its_exit() {
     apply(&mut w, &[("a", &[0, 1])]);
     w.exit(&node(1), 0);
     w.deliver(usize::MAX);
-    assert_eq!(w.book.record(&trainer("a")).unwrap().phase, Phase::Active);
+    assert_eq!(
+        w.controller.record(&trainer("a")).unwrap().phase,
+        Phase::Active
+    );
     w.exit(&node(0), 0);
     w.deliver(usize::MAX);
-    assert_eq!(w.book.record(&trainer("a")).unwrap().phase, Phase::Done);
+    assert_eq!(
+        w.controller.record(&trainer("a")).unwrap().phase,
+        Phase::Done
+    );
 }
 
 #[test]
@@ -605,21 +613,21 @@ fn control_starts_again_without_touching_what_runs() {
     w.pass(Span::from_secs(10));
     w.report_all();
     w.deliver(usize::MAX);
-    let run = w.book.record(&trainer("a")).unwrap().run;
+    let run = w.controller.record(&trainer("a")).unwrap().run;
     w.crash_control();
     w.pass(Span::from_secs(10));
     w.statuses();
     w.report_all();
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.run, record.samples()), (run, 400.0));
-    assert_eq!(w.book.unacknowledged(), 0);
+    assert_eq!(w.controller.unacknowledged(), 0);
     // A node that left while control was away is a loss like any other.
     w.pool.remove(&node(1));
     w.crash_control();
     w.deliver(usize::MAX);
     assert_eq!(w.nodes_of("a"), 1);
-    assert!(w.book.tally().idle_node_s > 0.0);
+    assert!(w.controller.tally().idle_node_s > 0.0);
 }
 
 #[test]
@@ -692,12 +700,12 @@ fn lock_step_settles_after_the_loss_of_all_nodes() {
         let t = tick(&w, true);
         w.input(t);
         w.deliver(usize::MAX);
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         assert!(record.nodes.is_empty() && record.hit_at.is_some());
         assert_eq!(w.settled.len(), 1, "settled without a plan");
         apply(&mut w, &[("a", gets)]);
         assert_eq!(w.settled, [(1, false), (1, true)], "{gets:?}");
-        let record = w.book.record(&trainer("a")).unwrap();
+        let record = w.controller.record(&trainer("a")).unwrap();
         assert_eq!((record.nodes.len(), record.hit_at), (gets.len(), None));
     }
 }
@@ -733,7 +741,7 @@ fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
     w.deliver(usize::MAX);
     w.input(Input::Timer);
     w.deliver(usize::MAX);
-    let record = w.book.record(&trainer("a")).unwrap();
+    let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.nodes.len(), record.failures), (2, 0));
     assert!(record.reason.contains("dead man"), "{}", record.reason);
     assert_eq!(w.programs.len(), 2);

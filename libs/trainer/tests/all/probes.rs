@@ -67,7 +67,7 @@ fn settle(w: &mut World) {
 }
 
 fn record(w: &World) -> TrainerRecord {
-    w.book.record(&trainer("a")).unwrap().clone()
+    w.controller.record(&trainer("a")).unwrap().clone()
 }
 
 /// The true rate: 100 samples/s on one node and 60 more for each further one.
@@ -82,7 +82,7 @@ fn train(w: &mut World, name: &str, seconds: i64) {
         w.renew();
         w.statuses();
         w.deliver(usize::MAX);
-        let record = w.book.record(&trainer(name)).unwrap();
+        let record = w.controller.record(&trainer(name)).unwrap();
         let (run, nodes) = (record.run, record.nodes.len());
         if let Some(first) = record.nodes.first().cloned() {
             let samples = record.samples_run + 5.0 * truth(nodes);
@@ -337,7 +337,7 @@ fn what_was_measured_holds_for_the_family() {
         user: String::new(),
         test_only: false,
     });
-    let of = |w: &World, name: &str| w.book.record(&trainer(name)).unwrap().clone();
+    let of = |w: &World, name: &str| w.controller.record(&trainer(name)).unwrap().clone();
     let (b, c) = (of(&w, "b"), of(&w, "c"));
     assert_eq!(b.spec.throughput, of(&w, "a").spec.throughput);
     // It has shrunk often enough to know what that costs, and grown but once.
