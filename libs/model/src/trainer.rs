@@ -370,6 +370,12 @@ impl TrainerSpec {
         if unit > 0.0 { samples / unit } else { 0.0 }
     }
 
+    /// Whether its owner asked for measurements of its scaling curve.
+    #[must_use]
+    pub const fn is_profiled(&self) -> bool {
+        matches!(self.launch, Launch::Command { profile: true, .. })
+    }
+
     /// The owner whose service and share it belongs to. A trainer without an owner is its own.
     #[must_use]
     pub fn owner_or_self(&self) -> &str {

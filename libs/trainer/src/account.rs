@@ -2,35 +2,35 @@
 //!
 //! - The record keeps `samples_before` (closed incarnations) and `samples_run` (the newest report
 //!   of the present one, never decreasing). Reports are cumulative within an incarnation and the
-//!   largest counts, so a report that comes twice, late or out of order counts nothing twice, and a
-//!   crash loses at most what had not been reported.
-//! - When an incarnation ends, its newest report is added to the past. It still takes reports of
-//!   moments up to its end; of a program, which may save while it is stopped, up to the agent's
-//!   grace and five seconds later. What comes later still is counted as late and ignored.
-//! - Only the node of rank 0 is believed ([`TrainerRecord::leaders`]), also once the incarnation
-//!   has ended.
+//!   largest counts. So a report that comes twice, late or out of order counts no sample twice, and
+//!   a crash loses at most the samples not yet reported.
+//! - When an incarnation ends, its newest report is added to `samples_before`. Reports of moments
+//!   up to its end still count. A program may save while it is stopped, so its reports count up to
+//!   the agent's grace and five seconds later. Reports of later moments are `Late` and ignored.
+//! - Only reports of the node of rank 0 count ([`TrainerRecord::leaders`]), also after the end of
+//!   the incarnation.
 //! - A program that writes checkpoints begins again at its newest one. So of its ended incarnation
-//!   only what that covers (`Progress.saved`) is added, unless the work is done; the rest is
-//!   counted as samples redone. A program without checkpoints is credited with all that it
+//!   only the samples in that checkpoint (`Progress.saved`) are added, unless the work is done. The
+//!   others are samples redone. A program without checkpoints is credited with all samples that it
 //!   reported.
 //! - A program that regroups keeps its state over its incarnations. Each report says how many
 //!   samples that state had absorbed when the incarnation began (`Progress.base`). This replaces
-//!   what was counted of earlier ones, in both directions. So reports lost with a killed rank 0,
-//!   and work since the last checkpoint when all died, are right with the next report.
+//!   the count of earlier incarnations, upwards or downwards. So the next report corrects reports
+//!   that were lost with a killed rank 0, and work since the last checkpoint when all members died.
 //! - Work past the end of a trainer does not count.
 //! - A change of the nodes costs seconds of training ([`stall_debt`], published accounting of
 //!   BFTrainer, arXiv 2106.12091): `rate_before * up_s` when the trainer grows, `rate_before *
 //!   down_s` when it shrinks or is preempted, a preemption once however many nodes are lost at one
 //!   moment, and `rate_after * start_s` when it starts from no nodes (without `start` a simulated
 //!   trainer starts free). The cost is stall debt in samples (`owed`), which the next incarnation
-//!   pays first. It is charged to simulated trainers alone: what programs lose is measured
-//!   (`book::pauses`, [`crate::measure`]).
+//!   pays first. Only simulated trainers are charged: losses of programs are measured
+//!   (`controller/trainers/stalls.rs`, [`crate::measure`]).
 //! - The record keeps when the incarnation began and its debt then, so a restarted control gives
 //!   the same command.
-//! - Samples count as service at the moment that their report is of ([`lacuna_model::Attained`]);
-//!   what is done again is taken back.
-//! - A trainer that a departure has hit restarts anyway. A plan for it begins the stall again,
-//!   which costs what was paid of it so far: nothing at the moment of the departure.
+//! - Samples count as service at the moment of their report ([`lacuna_model::Attained`]). Samples
+//!   redone are subtracted.
+//! - A trainer that a departure has hit restarts anyway. A plan for it begins the stall again, at
+//!   the cost of the part already paid: nothing at the moment of the departure.
 
 use std::collections::VecDeque;
 
@@ -49,22 +49,22 @@ pub enum Change {
     Grown,
     /// The planner takes nodes from it.
     Shrunk,
-    /// It loses nodes without having been asked, by an event of this moment.
+    /// Nodes leave unasked, by an event of this moment.
     Lost {
-        /// The moment of the event: several losses of one moment are one preemption.
+        /// The moment of the event. Several losses of one moment are one preemption.
         at: Timestamp,
     },
-    /// The planner gives it other nodes, more, fewer or its first while it pauses for a loss.
+    /// The planner places it again (more, fewer or other nodes) while it stalls after a loss.
     Repooled,
     /// Its program starts again on the same nodes.
     Restarted,
-    /// It is over.
+    /// The trainer has ended.
     Ended,
 }
 
 impl Change {
-    /// What a plan does to a trainer that has `before` nodes and gets `after`, not as many.
-    /// `hit` says whether it pauses for a loss.
+    /// The change by a plan from `before` nodes to a different number `after`. `hit` says whether
+    /// the trainer stalls after a loss.
     #[must_use]
     pub const fn planned(before: u32, after: u32, hit: bool) -> Self {
         if hit {
@@ -76,7 +76,7 @@ impl Change {
         }
     }
 
-    /// The cause that what it costs is booked under; none if it costs nothing.
+    /// The cause under which its cost is counted; `None` if it costs nothing.
     #[must_use]
     pub const fn cause(self) -> Option<Cause> {
         match self {
@@ -98,8 +98,8 @@ pub struct Rates {
 }
 
 /// Stall debt of a change of the nodes, samples. `start_s` is that of
-/// [`lacuna_model::TrainerSpec::start_s`]. [`Change::Repooled`] is for nothing here: a pause
-/// that begins again costs what was paid of it, which only the account knows.
+/// [`lacuna_model::TrainerSpec::start_s`]. [`Change::Repooled`] costs 0 here: a stall that begins
+/// again costs its part already paid, which only [`Account`] knows.
 #[must_use]
 pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Rates) -> f64 {
     match change {
@@ -110,19 +110,19 @@ pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Ra
     }
 }
 
-/// What counts of a run that has ended.
+/// Which samples of an ended incarnation count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Credit {
-    /// All that it reported.
+    /// All samples that it reported.
     All,
-    /// What its newest checkpoint covers.
+    /// The samples in its newest checkpoint.
     Saved,
 }
 
 impl Credit {
     fn of(record: &TrainerRecord) -> Self {
         match &record.spec.launch {
-            // Its next run says what its state had absorbed.
+            // The next incarnation reports the samples that the state had absorbed.
             launch if launch.regroups() => Self::All,
             Launch::Command {
                 checkpoint_dir: Some(_),
@@ -133,77 +133,78 @@ impl Credit {
     }
 }
 
-/// A run that has ended and whose last report may still come.
+/// An ended incarnation whose last report may still come.
 #[derive(Debug, Clone, PartialEq)]
 struct Closed {
     run: RunId,
-    /// Who may speak of it.
+    /// The nodes whose reports of it count.
     leaders: Vec<NodeId>,
     credit: Credit,
-    /// Samples counted of it.
+    /// Samples of it that count.
     counted: f64,
     /// Samples that it reported.
     reported: f64,
-    /// Why it ended, for what is done again of it.
+    /// Why it ended: the cause of its samples redone.
     cause: Option<Cause>,
     /// Reports of later moments are not counted.
     until: Timestamp,
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Counted {
-    /// It added this many samples (zero if it says nothing new).
+    /// It added this many samples (zero if it is not new).
     Samples(f64),
-    /// It belongs to a run whose books are closed, or tells of work after the run's end.
+    /// It is of an incarnation that is not kept any more, or of a moment after its end.
     Late,
-    /// The node that says so does not lead that run.
+    /// Its node does not lead that incarnation.
     Foreign,
-    /// Its figures are no figures: negative, beyond all trainers' work, or not numbers.
+    /// A figure is negative, above [`TrainerSpec::MOST_SAMPLES`], or not a number.
     Nonsense,
 }
 
-/// How many ended runs of a trainer are remembered for their last report.
+/// How many ended incarnations of a trainer are kept for their last report.
 const REMEMBERED: usize = 16;
 
-/// The books of one trainer's runs; the figures themselves stand in its record.
+/// Accounting of one trainer's incarnations. The figures themselves are in its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
-    /// When the present run began.
+    /// When the present incarnation began.
     since: Timestamp,
     /// The moment that `record.owed` refers to.
     owed_at: Timestamp,
-    /// The newest moment that the present run has reported.
+    /// The newest moment that the present incarnation has reported.
     reported: Option<Timestamp>,
     closed: VecDeque<Closed>,
-    /// Why the present run began, or why the one before it ended if there were no nodes between.
+    /// Why the present incarnation began, or why the one before it ended if there were no nodes
+    /// between.
     began: Option<Cause>,
     /// The last moment at which a loss was charged.
     lost_at: Option<Timestamp>,
 }
 
 impl Account {
-    /// The newest moment that the present run has reported, or its beginning.
+    /// The newest moment that the present incarnation has reported, or its beginning.
     #[must_use]
     pub fn reported(&self) -> Timestamp {
         self.reported.unwrap_or(self.since)
     }
 
-    /// Takes over a run that went on while its books were not kept (control was away): what
-    /// it owes is reckoned from its beginning until it reports.
+    /// Takes over an incarnation that continued while control was down. Its stall debt is computed
+    /// from its beginning until it reports.
     pub fn resume(&mut self, record: &mut TrainerRecord) {
         self.since = record.run_since;
         self.owed_at = record.run_since;
         record.owed = record.run_owed;
-        // It has told this account nothing yet.
+        // This account has had no report of it yet.
         self.reported = Some(Timestamp::default());
     }
 
-    /// Ends the present run at `at`, charges the change to `after` nodes, and begins the next
-    /// run with the number after it. `record.nodes` must still be those of the run that ends.
+    /// Ends the present incarnation at `at`, charges the change to `after` nodes, and begins the
+    /// incarnation of the next number. `record.nodes` must still be those of the one that ends.
+    /// `allowance` is the time after `at` in which its reports still count.
     ///
-    /// Returns whether the change was charged as a new loss (several losses of one moment
-    /// are one).
+    /// Returns whether the change is a new loss (several losses of one moment are one).
     pub fn turn(
         &mut self,
         record: &mut TrainerRecord,
@@ -276,7 +277,7 @@ impl Account {
         if let Change::Lost { at } = change {
             self.lost_at = Some(at);
         }
-        // A real program pays in time by itself; only the simulated one has to be told.
+        // A real program stalls by itself. Only a simulated one needs its debt in the command.
         record.owed = if simulated { ledger.debt() } else { 0.0 };
         record.run = RunId(record.run.0 + 1);
         record.run_since = at;
@@ -287,8 +288,8 @@ impl Account {
         matches!(change, Change::Lost { .. }) && !again
     }
 
-    /// Counts a report of the trainer's present run or of one that has just ended, and the service
-    /// that it tells of.
+    /// Counts a report of the trainer's present incarnation or of one that has just ended, and its
+    /// samples as service.
     pub fn report(&mut self, record: &mut TrainerRecord, report: &Progress) -> Counted {
         let known = record.samples();
         let counted = self.count(record, report);
@@ -316,8 +317,8 @@ impl Account {
             }
             let (known, before) = (record.samples(), record.samples_before);
             if let Some(base) = report.base {
-                // What the model has absorbed is the truth: whatever earlier runs have still
-                // to say is in it, and what it had lost is not.
+                // The samples that the model has absorbed replace the count: late reports of
+                // earlier incarnations are in them, and lost samples are not.
                 if base < before
                     && let Some(cause) = self.began
                 {
@@ -368,7 +369,7 @@ impl Account {
     }
 }
 
-/// Books the samples beyond `known` as service.
+/// Counts the samples beyond `known` as service.
 fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
     let more = record.samples() - known;
     if more != 0.0 {
@@ -376,7 +377,7 @@ fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
     }
 }
 
-/// Keeps what the report says beside figures.
+/// Keeps the loss and the checkpoint of a report.
 fn note(record: &mut TrainerRecord, report: &Progress) {
     if report.loss.is_some() {
         record.loss = report.loss;
@@ -386,7 +387,7 @@ fn note(record: &mut TrainerRecord, report: &Progress) {
     }
 }
 
-/// Whether all work of the trainer is done. A millionth of a sample short is done: sums of
+/// Whether all work of the trainer is done, within a millionth of a sample, since sums of
 /// fractions are not exact.
 #[must_use]
 pub fn is_done(record: &TrainerRecord) -> bool {
@@ -433,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_one_that_was_hit_is_a_new_placement_whatever_its_size() {
+    fn a_plan_for_a_trainer_that_was_hit_is_a_new_placement_whatever_its_size() {
         for (before, after, hit, change) in [
             (2, 4, false, Change::Grown),
             (4, 2, false, Change::Shrunk),

@@ -1,19 +1,19 @@
-//! A node's side: which command to obey, and when to give the node back alone.
+//! The agent's side of a node: which command it obeys, and when it gives the node back by itself.
 //!
-//! What always holds:
-//! 1. Only the newest command counts: an older epoch, or a number that is not newer within the
-//!    epoch, does nothing (twice).
+//! Invariants:
+//! 1. Only the newest command counts. An older epoch, or a number that is not newer within the
+//!    epoch, changes nothing.
 //! 2. At most one program runs: the next starts after the last has ended.
-//! 3. A status names the newest command that has been *obeyed*: a release is reported when nothing
-//!    runs any more.
-//! 4. Without a renewal of its lease for the lease timeout (`agent.dead_man`, 60 s) the node gives
-//!    up by itself. A pilot without one ends by itself.
-//! 5. A program that regroups lives on over the incarnations of its trainer: it is told of the next
-//!    one.
+//! 3. A status names the newest command that has been *obeyed*: a release is reported when no
+//!    program runs any more.
+//! 4. Without a renewal of its lease for the lease timeout (`agent.dead_man`, 60 s) the agent gives
+//!    its node back by itself. A pilot without renewals ends by itself.
+//! 5. A program that regroups lives on over the incarnations of its trainer: it gets a message of
+//!    each next one.
 //! 6. A `Run` command that the stream holds from before the agent's start is obeyed only after a
-//!    renewal that names its epoch, or when control sends it again, and never if an earlier agent
-//!    had begun it (the file `begun` of the trainer on the node). In that case what lives of it is
-//!    killed, the node is reported free, and control opens a new incarnation.
+//!    renewal that names its epoch, or when control sends it again. It is never obeyed if an
+//!    earlier agent had begun it (the file `begun` of the trainer on the node). In that case its
+//!    processes are killed, the node is reported free, and control opens a new incarnation.
 
 mod effect;
 
@@ -26,10 +26,10 @@ use crate::Now;
 
 pub use effect::Effect;
 
-/// Why an agent gives its node back that hears no renewal.
-const DEAD_MAN: &str = "dead man";
+/// Reason in the status of an agent that gives its node back after the lease timeout.
+const LEASE_TIMEOUT: &str = "dead man";
 
-/// What follows when the program has stopped.
+/// The next state after the program has stopped.
 #[derive(Debug, Clone, PartialEq)]
 enum Then {
     Free,
@@ -40,16 +40,16 @@ enum Then {
 /// A program that lives.
 #[derive(Debug, Clone, PartialEq)]
 struct Program {
-    /// Its run; while it waits for its first, that of the others.
+    /// Its incarnation. While it waits for its first one, the incarnation of the other members.
     assignment: Box<Assignment>,
-    /// The run under which it was started: what it is called by.
+    /// The incarnation under which it was started. It identifies the program.
     started: RunId,
-    /// Whether it has said that the group of its run is broken.
+    /// Whether it has reported that the group of its incarnation is broken.
     broken: bool,
 }
 
 impl Program {
-    /// Whether it can be told of this run instead of being stopped for it.
+    /// Whether it can continue in this incarnation without a stop.
     fn can_join(&self, next: &Assignment) -> bool {
         next.launch.regroups()
             && next.trainer == self.assignment.trainer
@@ -57,7 +57,7 @@ impl Program {
     }
 }
 
-/// Whom a command gives the node.
+/// The trainer that a command gives the node to.
 const fn trainer_of(action: &Action) -> Option<&TrainerId> {
     match action {
         Action::Run(run) | Action::Prepare(run) => Some(&run.trainer),
@@ -68,7 +68,7 @@ const fn trainer_of(action: &Action) -> Option<&TrainerId> {
 #[derive(Debug, Clone, PartialEq)]
 enum State {
     Free,
-    /// Started, and member of no run yet.
+    /// Started, and not yet a member of an incarnation.
     Prepared {
         program: Program,
         ready: bool,
@@ -87,12 +87,12 @@ enum State {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     node: NodeId,
-    dead_man: Span,
-    /// How long a program may take to stop, if control is to be told.
+    lease_timeout: Span,
+    /// How long a program may take to stop. `None`: the status names no terms.
     grace: Option<Span>,
     /// The newest command taken.
     taken: (Epoch, u64),
-    /// Whose the epoch of that is, as far as this agent has heard.
+    /// The trainer that has the epoch of `taken`, if a command has named it.
     holder: Option<TrainerId>,
     /// The newest command obeyed.
     obeyed: (Epoch, u64),
@@ -100,17 +100,17 @@ pub struct Agent {
     released: Option<String>,
     /// Real time of the newest renewal.
     renewed: Timestamp,
-    /// A run from before the start that control has still to stand by.
+    /// A command from before the agent's start that control has not confirmed yet.
     held: Option<Then>,
 }
 
 impl Agent {
-    /// An agent that has heard nothing yet. `dead_man` is in real time.
+    /// An agent that has received no message yet. `lease_timeout` is in real time.
     #[must_use]
-    pub fn new(node: NodeId, dead_man: Span) -> Self {
+    pub fn new(node: NodeId, lease_timeout: Span) -> Self {
         Self {
             node,
-            dead_man,
+            lease_timeout,
             grace: None,
             taken: (Epoch(0), 0),
             holder: None,
@@ -122,14 +122,15 @@ impl Agent {
         }
     }
 
-    /// The same, telling control its dead man's time and how long programs may take to stop.
+    /// The same agent, whose statuses name its terms: the lease timeout, and `grace`, the time that
+    /// programs may take to stop.
     #[must_use]
     pub const fn with_grace(mut self, grace: Span) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// What runs here, if anything does.
+    /// The assignment of the running program, if one runs.
     #[must_use]
     pub fn running(&self) -> Option<&Assignment> {
         match &self.state {
@@ -140,7 +141,7 @@ impl Agent {
         }
     }
 
-    /// What it says of its node.
+    /// The status of the node.
     #[must_use]
     pub fn status(&self) -> AgentStatus {
         let activity = match &self.state {
@@ -179,15 +180,15 @@ impl Agent {
             gave_back_in: None,
             broken,
             terms: self.grace.map(|grace| AgentTerms {
-                dead_man: self.dead_man,
+                dead_man: self.lease_timeout,
                 grace,
             }),
         }
     }
 
     /// Takes the newest command of its node that the bus has kept from before this agent
-    /// started, if an earlier agent has obeyed it. Whatever it asked for does not run any more.
-    /// Who has taken a command already is no new agent, and obeys.
+    /// started, if an earlier agent has obeyed it. The program of that command does not run any
+    /// more. An agent that has taken a command already obeys this one as any other.
     pub fn recover(&mut self, command: &Command, now: Now) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
         if at <= self.taken {
@@ -205,9 +206,9 @@ impl Agent {
     }
 
     /// Takes the newest command of its node that the bus has kept from before this agent
-    /// started, if no earlier agent has begun to obey it. Control may have thought better of
-    /// it meanwhile, or be gone: a run waits until a renewal names its epoch or the command
-    /// comes again.
+    /// started, if no earlier agent has begun to obey it. Control may have revoked it meanwhile,
+    /// or be down. So the program starts only when a renewal names the epoch of the command, or
+    /// the command comes again.
     pub fn hold(&mut self, command: Command, now: Now) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
         if at > self.taken && self.taken > (Epoch(0), 0) {
@@ -228,7 +229,7 @@ impl Agent {
         vec![Effect::Report(self.status())]
     }
 
-    /// This is the newest command now.
+    /// Notes the newest command.
     fn take(&mut self, command: &Command) {
         let same = command.epoch == self.taken.0;
         self.taken = (command.epoch, command.seq);
@@ -238,7 +239,7 @@ impl Agent {
         }
     }
 
-    /// Obeys what was held, now that control stands by it.
+    /// Obeys the command that was held, since control has confirmed it.
     fn begin(&mut self, now: Now) -> Vec<Effect> {
         match (self.held.take(), &self.state) {
             (Some(held), State::Free) => {
@@ -306,7 +307,7 @@ impl Agent {
         }
     }
 
-    /// A program that lives and regroups goes on in the next run.
+    /// Lets a living program that regroups continue in the next incarnation.
     fn join(&mut self, next: &Assignment) -> Option<Vec<Effect>> {
         let (State::Running(program) | State::Prepared { program, .. }) = &self.state else {
             return None;
@@ -331,7 +332,7 @@ impl Agent {
         ])
     }
 
-    /// The program that was started under this run has said that it is ready for one.
+    /// The program that was started under this incarnation is ready to join one.
     pub fn ready(&mut self, started: RunId) -> Vec<Effect> {
         match &mut self.state {
             State::Prepared { program, ready } if program.started == started && !*ready => {
@@ -342,7 +343,7 @@ impl Agent {
         }
     }
 
-    /// The program that was started under `started` has said whether the group of a run is
+    /// The program that was started under `started` reports whether the group of an incarnation is
     /// broken.
     pub fn group(&mut self, started: RunId, run: RunId, broken: bool) -> Vec<Effect> {
         match &mut self.state {
@@ -358,7 +359,7 @@ impl Agent {
         }
     }
 
-    /// Leaves what is, for what follows.
+    /// Leaves the present state for the next one; a program is stopped first.
     fn turn(&mut self, then: Then, at: Timestamp, reason: &str) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
             State::Free | State::Exited { .. } => self.follow(then),
@@ -409,13 +410,13 @@ impl Agent {
         effects
     }
 
-    /// The program that was started under `run` has stopped, as it was told to: by this agent, or
-    /// by whatever else watches over the dead man's time.
+    /// The program that was started under `run` has stopped on demand: of this agent, or of the
+    /// process that also watches the lease timeout.
     pub fn stopped(&mut self, run: RunId) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
             State::Stopping(old, then) if old.started == run => self.follow(then),
             State::Running(old) | State::Prepared { program: old, .. } if old.started == run => {
-                self.released = Some(DEAD_MAN.to_owned());
+                self.released = Some(LEASE_TIMEOUT.to_owned());
                 self.follow(Then::Free)
             }
             other => {
@@ -425,7 +426,8 @@ impl Agent {
         }
     }
 
-    /// The program that was started under `run` has ended by itself. While it is being stopped this is its stop.
+    /// The program that was started under `run` has ended by itself. An end during a stop counts as
+    /// the stop.
     pub fn exited(&mut self, run: RunId, code: i32, reason: &str) -> Vec<Effect> {
         if let State::Running(program) | State::Prepared { program, .. } = &self.state
             && program.started == run
@@ -441,7 +443,7 @@ impl Agent {
         self.stopped(run)
     }
 
-    /// Its lease stands, says a renewal with this epoch.
+    /// A renewal confirms the lease of this epoch.
     pub fn renewed(&mut self, epoch: Epoch, now: Now) -> Vec<Effect> {
         if epoch != self.taken.0 {
             return Vec::new();
@@ -450,7 +452,7 @@ impl Agent {
         self.begin(now)
     }
 
-    /// Gives the node back by itself, for a reason of its own.
+    /// Gives the node back without a command, for this reason.
     pub fn give_up(&mut self, reason: &str, now: Now) -> Vec<Effect> {
         if matches!(self.state, State::Free | State::Stopping(_, Then::Free)) {
             return Vec::new();
@@ -459,8 +461,8 @@ impl Agent {
         self.turn(Then::Free, now.cluster, reason)
     }
 
-    /// The last words of an agent whose process ends now: what runs is killed, and nobody is
-    /// there to obey.
+    /// The last status of an agent whose process ends now. Its programs are killed, and it obeys no
+    /// further command.
     pub fn leave(&mut self, reason: &str) -> AgentStatus {
         self.state = State::Free;
         self.held = None;
@@ -471,8 +473,8 @@ impl Agent {
         }
     }
 
-    /// What is left to say after [`Agent::leave`]: nothing runs any more, so long after the node
-    /// was asked for.
+    /// The status after [`Agent::leave`], when no program runs any more. `gave_back_in` is the
+    /// time since the node was asked for.
     #[must_use]
     pub fn gone(&self, gave_back_in: Span) -> AgentStatus {
         AgentStatus {
@@ -482,23 +484,23 @@ impl Agent {
         }
     }
 
-    /// When it will give the node back by itself, in real time, unless a renewal comes.
+    /// When the lease timeout ends unless a renewal comes, in real time.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         match &self.state {
-            State::Running(_) | State::Prepared { .. } => Some(self.renewed + self.dead_man),
+            State::Running(_) | State::Prepared { .. } => Some(self.renewed + self.lease_timeout),
             State::Free | State::Stopping(..) | State::Exited { .. } => None,
         }
     }
 
-    /// Gives the node back by itself if its lease has not been renewed for too long.
+    /// Gives the node back if its lease has not been renewed for the lease timeout.
     pub fn tick(&mut self, now: Now) -> Vec<Effect> {
-        if now.since(self.renewed) < self.dead_man {
+        if now.since(self.renewed) < self.lease_timeout {
             return Vec::new();
         }
         if matches!(self.state, State::Exited { .. }) {
             return Vec::new();
         }
-        self.give_up(DEAD_MAN, now)
+        self.give_up(LEASE_TIMEOUT, now)
     }
 }

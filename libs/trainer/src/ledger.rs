@@ -1,8 +1,8 @@
 //! Samples of a simulated trainer: those done, and the stall debt that time pays first.
 //!
-//! Time `dt` at the rate `r` makes `dt * r` samples. They pay the debt first, and what is left
-//! of them is work done. So `done - debt` grows by exactly `dt * r` over time, and falls by
-//! exactly what is charged.
+//! Time `dt` at the rate `r` makes `dt * r` samples. They pay the debt first, and the rest of them
+//! is work done. So `done - debt` grows by exactly `dt * r` over time, and falls by exactly each
+//! charge.
 
 /// Samples done and stall debt of a simulated trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -12,7 +12,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing done yet, and this stall debt, samples.
+    /// A ledger without samples done, and with this stall debt, samples.
     #[must_use]
     pub const fn indebted(debt: f64) -> Self {
         Self { done: 0.0, debt }
@@ -44,8 +44,8 @@ impl Ledger {
         gained
     }
 
-    /// Seconds at `rate` samples/s until `work` samples are done: 0 if they are, infinite if
-    /// they never will be.
+    /// Seconds at `rate` samples/s until `work` samples are done: 0 if they are done, infinite at a
+    /// rate of 0.
     #[must_use]
     pub fn time_to(&self, work: f64, rate: f64) -> f64 {
         if self.done >= work {
@@ -57,8 +57,8 @@ impl Ledger {
         }
     }
 
-    /// The trainer has ended with its work: exactly `work` samples count as done, whatever
-    /// rounding and the time after the end have made of them.
+    /// The trainer has ended with its work: exactly `work` samples count as done, without the
+    /// effects of rounding and of time after the end.
     pub const fn finish(&mut self, work: f64) {
         self.done = work;
     }

@@ -1,14 +1,14 @@
-//! The life of an elastic trainer, as plain state machines: time is an argument, and what
-//! must happen leaves as a list of effects.
+//! The life of an elastic trainer, as plain state machines: time is an argument, and effects are
+//! returned as a list.
 //!
-//! - [`Queue`]: which submitted trainer goes first;
+//! - [`Queue`]: the order of admission of submitted trainers;
 //! - [`Ledger`]: samples and stall debt of a simulated trainer over time;
 //! - [`account`]: how samples and costs are counted;
-//! - [`measure`]: what efficiency, harvest, loss and samples lost are;
-//! - [`simulated`]: how far a simulated trainer has come at a moment;
+//! - [`measure`]: definitions of efficiency, harvest, loss and samples lost;
+//! - [`simulated`]: progress of a simulated trainer at a moment;
 //! - [`controller`]: the state of control: admission, leases, incarnations, commands;
-//! - [`controls`]: what the operator wants of the use of nodes, and what holds at a moment;
-//! - [`agent`]: a node's side: which command to obey, when to give the node back alone;
+//! - [`controls`]: controls of the operator over the use of nodes, evaluated at a moment;
+//! - [`agent`]: the agent of a node: which command it obeys, when it gives the node back by itself;
 //! - [`settings`]: the sections `[control]` and `[agent]` of the configuration.
 
 pub mod account;

@@ -1,5 +1,5 @@
-//! The figures of Lacuna, each defined once. What shows one of them takes it from here: replay,
-//! control's totals and metrics, `lacuna top`, the page, Grafana (through control's metrics).
+//! The figures of Lacuna, each defined once for all that show them: replay, control's totals and
+//! metrics, `lacuna top`, the dashboard, Grafana (through control's metrics).
 //!
 //! Over a length of time `T` (seconds) the pool has `N(t)` nodes, of which trainer `j` holds
 //! `n_j(t)`. `P_j(n)` is its scaling curve (samples/s), `s_j` its credited samples, `S` their sum.
@@ -7,23 +7,23 @@
 //! - **Idle node-seconds** `F = integral of N dt`; **equivalent nodes** `F / T`.
 //! - **Harvested node-seconds** `H = integral of sum n_j dt`: under a lease, stalls included.
 //! - **Idle share used** `H / F`.
-//! - **Dedicated samples** `A`: what the same trainers do in `T` on `F / T` nodes that are never
-//!   taken away and never rescaled. Of trainers that are all alike `A = T D(F / T)`, where `D(n)`
-//!   is the best static split of `n` nodes among those that may run at a time
+//! - **Dedicated samples** `A`: samples of the same trainers in `T` on `F / T` nodes that are never
+//!   taken away and never rescaled. For trainers that are all alike `A = T D(F / T)`, where `D(n)`
+//!   is the rate of the best static split of `n` nodes among those that may run at a time
 //!   ([`split_rate`]); a fraction of a node counts by interpolation.
-//! - **Efficiency** `U = S / A` ([`efficiency`]).
-//!   Samples of trainers that are not alike cannot be added. Replay knows their arrivals and takes
-//!   `A` from a replay on dedicated nodes. The services weigh each trainer by its node-time: with
-//!   `h_j` node-seconds held in `t_j` seconds, `U = sum of (h_j / F) s_j / (t_j P_j(h_j / t_j))`,
-//!   which is the work of each trainer over that of as many dedicated nodes as it held on average.
-//!   With linear curves both definitions agree.
+//! - **Efficiency** `U = S / A` ([`efficiency`]). Samples of trainers that are not alike cannot be
+//!   added. Replay knows their arrivals and takes `A` from a replay on dedicated nodes. The
+//!   services weigh each trainer by its node-time: with `h_j` node-seconds held in `t_j` seconds,
+//!   `U = sum of (h_j / F) s_j / (t_j P_j(h_j / t_j))`. That is the work of each trainer over the
+//!   work of as many dedicated nodes as it held on average. With linear curves both definitions
+//!   agree.
 //! - **Loss**, by cause: `rescale` (the planner changes a size), `preempt` (nodes leave unasked),
 //!   `restart` (a program fails or breaks and begins again on its nodes). It has two parts:
 //!   - **Stall cost**, in samples, and **stalled** seconds. A simulated trainer is charged
 //!     `up_s` or `down_s` seconds at the rate before the change (BFTrainer, arXiv 2106.12091),
 //!     and for a start from no nodes `start_s` seconds at the rate after it.
-//!     Of a program nothing is assumed: its stalled seconds are measured by its first two
-//!     reports after the change, and cost its rate between these. A start of a program is free.
+//!     The stalled seconds of a program are measured by its first two reports after the change,
+//!     and cost its rate between these. A start of a program is free.
 //!   - **Samples redone**: samples that an ended incarnation reported and that its newest
 //!     checkpoint does not cover, or that the state of a regrouped program has not absorbed.
 //!     They are not credited, and are done again. A simulated trainer has none.
@@ -43,25 +43,25 @@ pub const LEAST_IDLE_NODE_S: f64 = 60.0;
 /// and clocks are not exact, and a measured rate has a spread.
 const TOLERANCE: f64 = 1.2;
 
-/// `a / b`, and 0 where `b` is nothing.
+/// `a / b`, and 0 if `b` is not positive.
 #[must_use]
 pub fn share(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
-/// Efficiency U: samples done over dedicated samples; 0 if dedicated nodes do nothing.
+/// Efficiency U: samples done over dedicated samples; 0 without dedicated samples.
 #[must_use]
 pub fn efficiency(samples: f64, dedicated: f64) -> f64 {
     share(samples, dedicated)
 }
 
-/// Share of the idle node-seconds that was harvested; 0 if nothing was idle.
+/// Share of the idle node-seconds that was harvested; 0 if no node was idle.
 #[must_use]
 pub fn idle_share_used(harvested_node_s: f64, idle_node_s: f64) -> f64 {
     share(harvested_node_s, idle_node_s)
 }
 
-/// Dedicated nodes that offer as many node-seconds in as many seconds.
+/// Dedicated nodes that offer `idle_node_s` node-seconds in `seconds`.
 #[must_use]
 pub fn equivalent_nodes(idle_node_s: f64, seconds: f64) -> f64 {
     share(idle_node_s, seconds)
@@ -73,7 +73,7 @@ pub fn samples_lost(stall_cost: f64, stall: &Stall) -> f64 {
     stall_cost + stall.redone
 }
 
-/// What changes cause.
+/// The cause of a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The planner changes a size.
@@ -85,10 +85,10 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 3] = [Self::Rescale, Self::Preempt, Self::Restart];
 
-    /// As the label `cause` of metrics names it.
+    /// Value of the label `cause` of metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Cause {
         }
     }
 
-    /// What stalled for it.
+    /// The stall of this cause.
     #[must_use]
     pub const fn of(self, stalls: &Stalls) -> &Stall {
         match self {
@@ -109,7 +109,7 @@ impl Cause {
     }
 }
 
-/// Adds what one trainer stalled to a sum.
+/// Adds the stalls of one trainer to a sum.
 pub fn add(sum: &mut Stalls, stalls: &Stalls) {
     let both = |one: Stall, other: Stall| Stall {
         seconds: one.seconds + other.seconds,
@@ -122,7 +122,7 @@ pub fn add(sum: &mut Stalls, stalls: &Stalls) {
     };
 }
 
-/// Books the stall of one change: `seconds` without training that cost so many samples.
+/// Counts the stall of one change: `seconds` without training, which cost `cost` samples.
 pub(crate) fn stalled(record: &mut TrainerRecord, cause: Cause, seconds: f64, cost: f64) {
     let (stall, sum) = match cause {
         Cause::Rescale => (&mut record.stalls.rescale, &mut record.rescale_cost),
@@ -133,7 +133,7 @@ pub(crate) fn stalled(record: &mut TrainerRecord, cause: Cause, seconds: f64, co
     *sum += cost;
 }
 
-/// Books samples that are done again; fewer than were thought if negative.
+/// Counts samples that are done again; a negative number corrects an earlier one.
 pub(crate) fn redone(record: &mut TrainerRecord, cause: Cause, samples: f64) {
     let stall = match cause {
         Cause::Rescale => &mut record.stalls.rescale,
@@ -143,7 +143,7 @@ pub(crate) fn redone(record: &mut TrainerRecord, cause: Cause, samples: f64) {
     stall.redone = (stall.redone + samples).max(0.0);
 }
 
-/// The present incarnation ends: what it held is counted.
+/// Counts the node-time of the incarnation that ends at `until`.
 pub(crate) fn held(record: &mut TrainerRecord, until: Timestamp) {
     let Worked {
         seconds, node_s, ..
@@ -175,7 +175,7 @@ pub fn split_rate(rate: &[f64], min_nodes: u32, max_parallel: u32, nodes: f64) -
     low + (whole(below + 1.0) - low) * part
 }
 
-/// The best rate with at most `0..` nodes: none below `min_nodes`, and never falling.
+/// The best rate with at most 0, 1, 2, ... nodes: 0 below `min_nodes`, and never falling.
 fn usable(rate: &[f64], min_nodes: u32) -> Vec<f64> {
     let mut best = 0.0_f64;
     let at_least = |n: usize| n >= min_nodes.max(1) as usize;
@@ -190,14 +190,14 @@ fn usable(rate: &[f64], min_nodes: u32) -> Vec<f64> {
         .collect()
 }
 
-/// The rate at `n` nodes, or at the most that are of use.
+/// The rate at `n` nodes; beyond the table, its last rate.
 fn at(usable: &[f64], n: usize) -> f64 {
     usable.get(n).or(usable.last()).copied().unwrap_or(0.0)
 }
 
 /// The best split of whole nodes.
 fn split(usable: &[f64], min: usize, max_parallel: u32, nodes: usize) -> f64 {
-    // No more than these can run at a time, however many may.
+    // The minimum allows no more than `nodes / min` at a time.
     let most = (max_parallel as usize).min(nodes / min);
     let gain = |n: usize| at(usable, n + 1) - at(usable, n);
     let concave =
@@ -205,7 +205,7 @@ fn split(usable: &[f64], min: usize, max_parallel: u32, nodes: usize) -> f64 {
     if !concave {
         return at(&power(usable, most, nodes), nodes);
     }
-    // Of so many that run, each with its minimum, equal sizes are best.
+    // With a concave curve, equal sizes are best for a given number of running trainers.
     let equal = |running: usize| {
         let (size, larger) = (nodes / running, nodes % running);
         (running - larger) as f64 * at(usable, size) + larger as f64 * at(usable, size + 1)
@@ -241,10 +241,10 @@ fn together(one: &[f64], other: &[f64], nodes: usize) -> Vec<f64> {
     best
 }
 
-/// What one trainer did, and the node-time that it held.
+/// Samples and node-time of one trainer.
 #[derive(Debug, Clone, Copy)]
 pub struct Worked<'a> {
-    /// Its curve and its sizes.
+    /// Its specification: curve and sizes.
     pub spec: &'a TrainerSpec,
     /// Credited samples.
     pub samples: f64,
@@ -252,12 +252,12 @@ pub struct Worked<'a> {
     pub seconds: f64,
     /// Node-seconds.
     pub node_s: f64,
-    /// Whether its curve is assumed: its owner knows none, and none is measured yet.
+    /// Whether its curve is assumed: its owner has given none, and none is measured yet.
     pub assumed: bool,
 }
 
 impl<'a> Worked<'a> {
-    /// What a record tells; its present incarnation counts `until`, or not at all.
+    /// The figures of a record. Its present incarnation counts up to `until`, or not at all.
     #[must_use]
     pub fn of(record: &'a TrainerRecord, until: Option<Timestamp>) -> Self {
         let nodes = record.nodes.len() as f64;
@@ -269,17 +269,17 @@ impl<'a> Worked<'a> {
             samples: record.samples(),
             seconds: record.held.seconds + seconds,
             node_s: record.held.node_s + seconds * nodes,
-            assumed: crate::controller::is_profiled(&record.spec)
+            assumed: record.spec.is_profiled()
                 && measured.is_none_or(|measured| measured.rates.is_empty()),
         }
     }
 
-    /// Whether it had a node, or did samples.
+    /// Whether it held a node or has samples.
     fn did_work(&self) -> bool {
         self.samples > 0.0 || self.node_s > 0.0
     }
 
-    /// Why the efficiency of what it did is not known, if it is not.
+    /// Why its efficiency is unknown, if it is.
     fn unknown(&self) -> Option<Efficiency> {
         if self.assumed {
             Some(Efficiency::CurveAssumed)
@@ -298,7 +298,7 @@ impl<'a> Worked<'a> {
         efficiency(self.samples, self.seconds * rate)
     }
 
-    /// The most that its curve allows in the node-time that it held, in samples.
+    /// The most samples that its curve allows in its node-time.
     fn most(&self) -> f64 {
         let points = self.spec.throughput.points().iter();
         let best = points.map(|point| point.rate / f64::from(point.nodes));
@@ -306,7 +306,7 @@ impl<'a> Worked<'a> {
     }
 }
 
-/// What was offered to trainers, and what of it they took.
+/// Node-time offered to trainers, and the part of it that they harvested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offered {
     /// Seconds of cluster time.
@@ -319,8 +319,8 @@ pub struct Offered {
     pub max_parallel: u32,
 }
 
-/// Efficiency U of these trainers on what was offered. It is known only where it is defined.
-/// `past` holds the sums of those that are not among them any more.
+/// Efficiency U of these trainers on the offered node-time, or why it is not defined.
+/// `past` holds the sums of archived trainers, which are not in `trainers`.
 #[must_use]
 pub fn efficiency_of<'a>(
     trainers: impl Iterator<Item = Worked<'a>>,
@@ -377,7 +377,7 @@ pub fn efficiency_of<'a>(
     Efficiency::Known(efficiency(samples, offered.seconds * rate))
 }
 
-/// What trainers that are all alike have in common: sizes and points of the curve.
+/// Trainers of one kind are alike in sizes and points of the curve.
 type Kind = (u32, u32, Vec<(u32, u64)>);
 
 /// The kind of trainers of these sizes and this curve.
@@ -387,7 +387,7 @@ fn kind(min_nodes: u32, max_nodes: u32, curve: &ScalingCurve) -> Kind {
     (min_nodes, max_nodes, points.collect())
 }
 
-/// Adds what a trainer that has ended did to the sums of those that have left the books.
+/// Adds the figures of an ended trainer to the sums of archived trainers.
 pub(crate) fn add_past(past: &mut Past, record: &TrainerRecord) {
     past.trainers += 1;
     past.order = past.order.max(record.order);

@@ -1,14 +1,14 @@
-//! The two times that a state machine is told.
+//! The two times that a state machine gets as arguments.
 
 use lacuna_model::{Span, Timestamp};
 
 /// One moment, on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
-    /// The cluster's time: work, costs and admission go by it. It may run faster than the
-    /// wall's, or stand still.
+    /// Cluster time: of work, costs and admission. It may run faster than real time, or not at
+    /// all.
     pub cluster: Timestamp,
-    /// Real time that never goes back: silence, back-off and the dead man go by it.
+    /// Real time that never goes back: of silence, back-off and the lease timeout.
     pub wall: Timestamp,
 }
 

@@ -1,30 +1,30 @@
 //! The queue of submitted trainers: those of a later time, and those that wait for a place.
 //!
-//! A trainer waits from its submission on. Of those that wait, the first by priority, then by
-//! submission, then by order of arrival goes first; one without room lets others pass. A trainer
-//! whose least nodes exceed the pool has no room, and takes none from others: see [`has_place`].
+//! A trainer waits from its submission on. Waiting trainers are admitted by priority, then by time
+//! of submission, then by order of arrival. A trainer without room lets others pass. A trainer
+//! whose minimum exceeds the pool has no room, and takes none from others: see [`has_place`].
 //!
-//! Nobody keeps others out by coming first: an owner that has less than an equal share of the places
-//! is admitted though none is free, see [`Places`].
+//! An early owner keeps no other owner out: an owner with less than an equal share of the places is
+//! admitted even if none is free, see [`Places`].
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::Timestamp;
 
-/// Whether a trainer takes one of the places of those that are active at a time: it has nodes, or the
-/// pool, whoever holds its nodes, has as many as it needs at least. Who needs one fits into every
-/// pool, for an empty one is soon another.
+/// Whether an active trainer takes a place: it has nodes, or the pool has its minimum of nodes,
+/// leased or not. A trainer with a minimum of one node fits into every pool, since an empty pool
+/// does not stay empty.
 #[must_use]
 pub const fn has_place(nodes: u32, min_nodes: u32, pool: u32) -> bool {
     nodes > 0 || min_nodes <= 1 || min_nodes <= pool
 }
 
-/// Trainers that are active for each place at most: those of owners without a share of the places, and
-/// those that were admitted to a larger pool and have no nodes.
+/// Most active trainers for each place. Trainers of owners without a share of the places exceed the
+/// places, and so do trainers that were admitted to a larger pool and have no nodes.
 const MOST_ACTIVE: usize = 8;
 
-/// The places of trainers that are active at a time, and which owners have taken them.
+/// The places for active trainers, and how many of them each owner has taken.
 #[derive(Debug, Clone)]
 pub struct Places<O> {
     most: usize,
@@ -34,7 +34,7 @@ pub struct Places<O> {
 }
 
 impl<O: Ord> Places<O> {
-    /// So many places, and of each active trainer its owner and whether it takes one
+    /// `most` places, and the owner of each active trainer with whether that trainer takes a place
     /// ([`has_place`]).
     pub fn new(most: usize, active: impl IntoIterator<Item = (O, bool)>) -> Self {
         let mut places = Self {
@@ -53,13 +53,14 @@ impl<O: Ord> Places<O> {
         places
     }
 
-    /// Whether one is free for everybody.
+    /// Whether a place is free for any owner.
     #[must_use]
     pub const fn free(&self) -> bool {
         self.taken < self.most && self.open()
     }
 
-    /// Whether there is one for this owner: a free one, or its share of all, which is one at least.
+    /// Whether this owner has a place: a free one, or one within its equal share of all places,
+    /// which is at least one.
     #[must_use]
     pub fn free_for(&self, owner: &O) -> bool {
         let own = self.owners.get(owner).copied().unwrap_or_default();
@@ -72,7 +73,7 @@ impl<O: Ord> Places<O> {
     }
 }
 
-/// Fields in the order in which those that wait are compared.
+/// Key of an item. The order of the fields is the order of comparison.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<T> {
     priority: Reverse<i32>,
@@ -81,18 +82,18 @@ struct Place<T> {
     item: T,
 }
 
-/// What one owner has in the queue.
+/// The items of one owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line<T> {
-    /// By submission.
+    /// Items of a later time, by submission.
     future: BTreeSet<(Timestamp, Place<T>)>,
     waiting: BTreeSet<Place<T>>,
 }
 
-/// A queue of items that each stand in it once, and of which each has an owner.
+/// A queue of distinct items, each with an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue<O, T> {
-    /// None is empty.
+    /// Items by owner; no line is empty.
     lines: BTreeMap<O, Line<T>>,
 }
 
@@ -105,8 +106,8 @@ impl<O, T> Default for Queue<O, T> {
 }
 
 impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
-    /// Adds an item that waits from `submit` on. `order` decides between equals: the smaller
-    /// goes first.
+    /// Adds an item that waits from `submit` on. Of two items alike in priority and `submit`, the
+    /// one with the smaller `order` goes first.
     pub fn submit(&mut self, submit: Timestamp, priority: i32, order: u64, owner: O, item: T) {
         let place = Place {
             priority: Reverse(priority),
@@ -121,7 +122,7 @@ impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
         line.future.insert((submit, place));
     }
 
-    /// Items submitted up to `now` wait from here on.
+    /// Lets the items wait that were submitted up to `now`.
     pub fn arrive(&mut self, now: Timestamp) {
         for Line { future, waiting } in self.lines.values_mut() {
             while future.first().is_some_and(|(submit, _)| *submit <= now) {
@@ -130,14 +131,14 @@ impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
         }
     }
 
-    /// The earliest submission that has not arrived, of those whose owner has a place.
+    /// The earliest submission of a later time, among owners with a place.
     pub fn next_submission(&self, mut has_place: impl FnMut(&O) -> bool) -> Option<Timestamp> {
         let admissible = self.lines.iter().filter(|(owner, _)| has_place(owner));
         let firsts = admissible.filter_map(|(_, line)| line.future.first());
         firsts.map(|(submit, _)| *submit).min()
     }
 
-    /// Takes the first waiting item that has room, of those whose owner has a place.
+    /// Takes the first waiting item that has room, among owners with a place.
     pub fn next(
         &mut self,
         mut has_place: impl FnMut(&O) -> bool,
@@ -155,7 +156,7 @@ impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
         Some(first.item)
     }
 
-    /// Takes an item out, whether it waits or not. It looks at every item.
+    /// Removes an item, whether it waits or not. Linear in the number of items.
     pub fn remove(&mut self, item: &T) {
         for Line { future, waiting } in self.lines.values_mut() {
             future.retain(|(_, place)| place.item != *item);
@@ -169,7 +170,7 @@ impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
         self.lines.retain(|_, line| !empty(line));
     }
 
-    /// Whether an item waits that has room, and whose owner has a place.
+    /// Whether an item with room waits whose owner has a place.
     pub fn waits(
         &self,
         mut has_place: impl FnMut(&O) -> bool,
@@ -179,7 +180,7 @@ impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
         admissible.any(|(_, line)| line.waiting.iter().any(|place| has_room(&place.item)))
     }
 
-    /// Whether it has no item, now or later.
+    /// Whether it has no item, waiting or of a later time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_without_room_lets_others_pass_and_keeps_its_place() {
+    fn an_item_without_room_lets_others_pass_and_keeps_its_place() {
         let mut queue = Queue::default();
         queue.submit(at(10), 0, 1, "ann", "first");
         queue.submit(at(10), 0, 2, "bob", "second");
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_first_keeps_no_other_owner_out() {
+    fn an_owner_with_all_places_keeps_no_other_owner_out() {
         let taken = |all: &[&'static str]| {
             let active: Vec<_> = all.iter().map(|owner| (*owner, true)).collect();
             Places::new(4, active)
@@ -240,7 +241,7 @@ mod tests {
         assert!(!shared.free_for(&"ann") && !shared.free_for(&"eve") && shared.free_for(&"bob"));
         let many = taken(&["a", "b", "c", "d", "e", "f"]);
         assert!(many.free_for(&"g") && !many.free_for(&"a"));
-        // Who fits into no pool takes none, and there is an end to it.
+        // Trainers that fit into no pool take no place, up to `MOST_ACTIVE` for each place.
         let misfits = vec![("eve", false); 31];
         assert!(Places::new(4, misfits.clone()).free_for(&"eve"));
         let more = misfits.into_iter().chain([("eve", false)]);

@@ -1,14 +1,14 @@
-//! How far a simulated trainer has come: a run of `n` nodes makes `P(n)` samples a second, which
-//! pay its stall debt first ([`Ledger`]).
+//! Progress of a simulated trainer: an incarnation on `n` nodes makes `P(n)` samples a second,
+//! which pay its stall debt first ([`Ledger`]).
 
 use lacuna_model::{Assignment, Span, Timestamp, Work};
 
 use crate::Ledger;
 
-/// Where a simulated run stands.
+/// State of a simulated incarnation at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Standing {
-    /// Samples of this run so far.
+pub struct SimulatedState {
+    /// Samples of this incarnation so far.
     pub samples: f64,
     /// Stall debt, samples.
     pub owed: f64,
@@ -16,7 +16,7 @@ pub struct Standing {
     pub done: bool,
 }
 
-/// Samples that this run may still make: what is left of the trainer's work.
+/// Samples of the trainer's work that earlier incarnations have left undone.
 #[must_use]
 pub fn left(assignment: &Assignment) -> f64 {
     match assignment.work {
@@ -25,26 +25,26 @@ pub fn left(assignment: &Assignment) -> f64 {
     }
 }
 
-/// Samples/s on the nodes of the run.
+/// Samples/s on the nodes of the incarnation.
 fn rate(assignment: &Assignment) -> f64 {
     assignment.throughput.at(assignment.nodes)
 }
 
-/// Where the run stands at `now` (cluster time). Work past the end does not count.
+/// The state at `now` (cluster time). Work past the end does not count.
 #[must_use]
-pub fn standing(assignment: &Assignment, now: Timestamp) -> Standing {
+pub fn state_at(assignment: &Assignment, now: Timestamp) -> SimulatedState {
     let mut ledger = Ledger::indebted(assignment.owed);
     ledger.advance(now.since(assignment.since).as_secs_f64(), rate(assignment));
     let left = left(assignment);
-    Standing {
+    SimulatedState {
         samples: ledger.done().min(left),
         owed: ledger.debt(),
         done: ledger.done() >= left,
     }
 }
 
-/// When the run will have done the trainer's work (cluster time, rounded up to the
-/// millisecond), if it ever will.
+/// When the incarnation completes the trainer's work (cluster time, rounded up to the
+/// millisecond), if it ever does.
 #[must_use]
 pub fn finish(assignment: &Assignment) -> Option<Timestamp> {
     let ledger = Ledger::indebted(assignment.owed);
@@ -55,7 +55,7 @@ pub fn finish(assignment: &Assignment) -> Option<Timestamp> {
     let ms = (seconds * 1000.0).ceil();
     // Rounding may leave the last fraction of a sample undone; one more millisecond does it.
     let at = assignment.since + Span::from_ms(ms as i64);
-    Some(if standing(assignment, at).done {
+    Some(if state_at(assignment, at).done {
         at
     } else {
         at + Span::from_ms(1)
@@ -91,25 +91,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_sat_out_before_anything_counts() {
+    fn stall_debt_is_paid_before_any_sample_counts() {
         let a = assignment(2, 60.0, Work::UntilExit);
-        let at = |s| standing(&a, Timestamp::from_unix(s));
+        let at = |s| state_at(&a, Timestamp::from_unix(s));
         assert_eq!((at(1000).samples, at(1000).owed), (0.0, 60.0));
         assert_eq!((at(1002).samples, at(1002).owed), (0.0, 20.0));
         assert_eq!((at(1003).samples, at(1003).owed), (0.0, 0.0));
         assert_eq!(at(1010).samples, 140.0);
-        // A moment before the run began counts nothing.
+        // A moment before the beginning counts no sample.
         assert_eq!((at(900).samples, at(900).owed), (0.0, 60.0));
     }
 
     #[test]
-    fn work_past_the_end_does_not_count_and_the_end_is_foretold() {
+    fn work_past_the_end_does_not_count_and_the_end_is_known_before() {
         let a = assignment(3, 15.0, Work::Samples(200.0));
         let end = finish(&a).unwrap();
         assert_eq!(end, Timestamp::from_unix_ms(1_000_000 + 3_834));
-        assert!(standing(&a, end).done);
-        assert!(!standing(&a, end - Span::from_ms(2)).done);
-        assert_eq!(standing(&a, Timestamp::from_unix(5000)).samples, 100.0);
+        assert!(state_at(&a, end).done);
+        assert!(!state_at(&a, end - Span::from_ms(2)).done);
+        assert_eq!(state_at(&a, Timestamp::from_unix(5000)).samples, 100.0);
         assert_eq!(finish(&assignment(3, 0.0, Work::UntilExit)), None);
     }
 }

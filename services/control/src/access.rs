@@ -1,5 +1,5 @@
-//! Permissions of people. The asker is the last token of a request's subject; a server with keys
-//! lets nobody publish on another's, and `Bus::proven` says that this holds. Controls and pilots
+//! Permissions of users. The requester is the last token of a request's subject; a server with keys
+//! lets no user publish on another's, and `Bus::proven` says that this holds. Controls and pilots
 //! are for operators. Ending and reading a trainer is for its submitter, its owner and operators.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use lacuna_wire::token;
 
 use crate::audit::plain;
 
-/// What is refused.
+/// A refusal, with its code of the error pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub(crate) code: &'static str,
@@ -27,14 +27,14 @@ impl From<Denied> for Reply {
     }
 }
 
-/// Who asks, by the subject on which it came; nobody whose subject is not one of a user.
-pub(crate) fn asker(subject: &str) -> String {
+/// The user of a request, by its subject; `unknown` if the subject names no user.
+pub(crate) fn requester(subject: &str) -> String {
     token::last_name(subject)
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Who may do what.
+/// The permissions of users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Access {
     enforce: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// By the configuration; `proven`: the bus proves who asks.
+    /// By the configuration; `proven`: the bus proves the user of a request.
     pub(crate) fn new(config: &settings::Access, proven: bool) -> Self {
         let access = Self {
             enforce: config.enforce.unwrap_or(proven),
@@ -53,13 +53,13 @@ impl Access {
         if access.has_no_operator() {
             tracing::warn!(
                 key = "control.access.operators",
-                "there is no operator: nobody can change the controls or stop pilots"
+                "there is no operator: no user can change the controls or stop pilots"
             );
         }
         access
     }
 
-    /// Whether what is for operators is for nobody.
+    /// Whether no user may do an operator's actions.
     fn has_no_operator(&self) -> bool {
         self.enforce && self.operators.is_empty()
     }
@@ -68,7 +68,7 @@ impl Access {
         !self.enforce || self.operators.contains(user)
     }
 
-    /// Refuses who is no operator.
+    /// Refuses users who are not operators.
     pub(crate) fn operator(&self, user: &str) -> Result<(), Denied> {
         if self.is_operator(user) {
             return Ok(());
@@ -81,13 +81,13 @@ impl Access {
         })
     }
 
-    /// Whether they submitted the trainer, are its owner, or an operator.
+    /// Whether the user submitted the trainer, is its owner, or is an operator.
     pub(crate) fn may_act_on(&self, user: &str, record: &TrainerRecord) -> bool {
         let submitted = !record.user.is_empty() && record.user == user;
         submitted || record.spec.owner.as_deref() == Some(user) || self.is_operator(user)
     }
 
-    /// Refuses who may not act on the trainer.
+    /// Refuses users who may not act on the trainer.
     pub(crate) fn trainer(&self, user: &str, record: &TrainerRecord) -> Result<(), Denied> {
         if self.may_act_on(user, record) {
             return Ok(());
@@ -103,8 +103,8 @@ impl Access {
         })
     }
 
-    /// Who submits owns, and nobody waits since before `now`; only operators submit for others, with
-    /// an earlier time, or with a higher priority than is set.
+    /// The submitter is the owner, and `submit` is not before `now`. Only operators submit for
+    /// others, with an earlier time, or with a higher priority than is set.
     pub(crate) fn submission(
         &self,
         user: &str,
@@ -132,7 +132,7 @@ impl Access {
                 None => spec.owner = Some(user.to_owned()),
                 Some(owner) if owner == user || self.is_operator(user) => {}
                 Some(owner) => {
-                    // Nobody has checked it yet.
+                    // Not checked yet.
                     let owner = plain(owner);
                     return Err(Denied {
                         code: "L0021",
@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_stands_in_the_subject() {
-        assert_eq!(asker("lacuna.v1.c.req.ann_2Ebee"), "ann.bee");
-        assert_eq!(asker("lacuna.v1.c.req.*"), "unknown");
+    fn the_subject_names_the_requester() {
+        assert_eq!(requester("lacuna.v1.c.req.ann_2Ebee"), "ann.bee");
+        assert_eq!(requester("lacuna.v1.c.req.*"), "unknown");
     }
 
     #[test]
-    fn without_proof_everybody_may_do_everything() {
+    fn without_proof_every_user_may_do_everything() {
         let open = access(None, false);
         assert!(open.operator("ann").is_ok());
         let mut specs = [spec(Some("bob"))];
@@ -191,21 +191,21 @@ mod tests {
     }
 
     #[test]
-    fn the_first_operator_is_one_without_configuration_and_that_nobody_is_one_is_noticed() {
+    fn the_first_operator_is_one_without_configuration_and_a_list_without_one_is_noticed() {
         let default = Access::new(&settings::Access::default(), true);
         assert!(default.operator("operator").is_ok());
         assert_eq!(default.operator("ann").unwrap_err().code, "L0020");
         assert!(!default.has_no_operator());
-        let nobody = settings::Access {
+        let none = settings::Access {
             operators: Vec::new(),
             ..settings::Access::default()
         };
-        assert!(Access::new(&nobody, true).has_no_operator());
-        assert!(!Access::new(&nobody, false).has_no_operator());
+        assert!(Access::new(&none, true).has_no_operator());
+        assert!(!Access::new(&none, false).has_no_operator());
     }
 
     #[test]
-    fn trainers_belong_to_who_owns_or_submitted_them() {
+    fn trainers_belong_to_their_owner_and_submitter() {
         let access = access(Some(true), false);
         assert_eq!(access.operator("ann").unwrap_err().code, "L0020");
         assert!(access.operator("op").is_ok());
@@ -243,7 +243,7 @@ mod tests {
         for (user, may) in [("bob", true), ("op", true), ("op2", true), ("ann", false)] {
             assert_eq!(access.trainer(user, &record).is_ok(), may, "{user}");
         }
-        // A record without a user belongs to nobody but operators.
+        // A record without a user belongs to operators alone.
         let old = TrainerRecord::new(spec(None), 1);
         assert!(access.trainer("", &old).is_err() && access.trainer("op", &old).is_ok());
     }

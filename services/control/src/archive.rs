@@ -5,8 +5,8 @@
 //! 2. the sums over all that was ever moved are written, with the names of this move;
 //! 3. the records are deleted in the bucket.
 //!
-//! Control may die anywhere. Before the second step the move never was. After it the names tell a
-//! new start which records the sums hold already, so that it only deletes them.
+//! Control may die anywhere. Before the second step the move has no effect. After it the names
+//! say which records the sums contain already, so that a new start only deletes them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,28 +23,28 @@ use tokio::task::JoinHandle;
 use crate::access::{Access, Denied};
 
 /// Trainers of one move.
-const MOST: usize = 64;
-/// Between looks at who is to move.
-const LOOK_S: f64 = 5.0;
+const MOST_TRAINERS: usize = 64;
+/// Seconds between searches for trainers to move.
+const CHECK_S: f64 = 5.0;
 /// Between attempts at a step.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Beyond this share of the bucket those that ended first move before their time. Submissions end
 /// at .8.
 const CROWDED: f64 = 0.6;
 /// Bytes of records in one page: answers may have a megabyte, and the last record goes beyond.
 const PAGE_BYTES: u64 = 512 << 10;
 
-/// What stands on the bus of the archive.
+/// The sums of the archive, as the bus has them.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Sums {
     /// The sums.
     pub(crate) past: Past,
     /// The number of the message that holds them; 0 if there is none.
     pub(crate) sequence: u64,
 }
 
-impl Found {
-    /// Reads it.
+impl Sums {
+    /// Reads them.
     ///
     /// # Errors
     /// If the archive cannot be read, or it has a version that is not read.
@@ -66,20 +66,20 @@ pub(crate) struct Archive {
     bus: Bus,
     keep: Span,
     sequence: u64,
-    looked: Stopwatch,
+    checked: Stopwatch,
     /// Records of the present move.
     moving: BTreeMap<TrainerId, TrainerRecord>,
-    task: Option<JoinHandle<Result<u64, Overtaken>>>,
+    task: Option<JoinHandle<Result<u64, SecondWriter>>>,
 }
 
 impl Archive {
-    /// `left` are records that a move of before has left in the bucket, with their revisions.
+    /// `left` are records that an earlier move has left in the bucket, with their revisions.
     pub(crate) fn new(ctx: &Context, sequence: u64, left: Vec<(TrainerRecord, u64)>) -> Self {
         let mut archive = Self {
             bus: ctx.bus.clone(),
             keep: ctx.config.control.keep_finished,
             sequence,
-            looked: Stopwatch::start(),
+            checked: Stopwatch::start(),
             moving: BTreeMap::new(),
             task: None,
         };
@@ -96,25 +96,25 @@ impl Archive {
     /// If another control writes to the archive.
     pub(crate) async fn step(
         &mut self,
-        book: &mut Controller,
+        controller: &mut Controller,
         share: f64,
         now: Now,
         revision: impl Fn(&TrainerId) -> u64,
     ) -> Result<Vec<TrainerId>, ServiceError> {
-        let mut gone = Vec::new();
+        let mut moved = Vec::new();
         if let Some(task) = self.task.take_if(|task| task.is_finished()) {
             self.sequence = task.await??;
-            gone = std::mem::take(&mut self.moving).into_keys().collect();
+            moved = std::mem::take(&mut self.moving).into_keys().collect();
         }
         let crowded = share > CROWDED;
-        let due = crowded || !gone.is_empty() || self.looked.seconds() >= LOOK_S;
+        let due = crowded || !moved.is_empty() || self.checked.seconds() >= CHECK_S;
         if self.task.is_some() || !due {
-            return Ok(gone);
+            return Ok(moved);
         }
-        self.looked = Stopwatch::start();
-        let mut records = book.retire(self.keep, MOST, now);
+        self.checked = Stopwatch::start();
+        let mut records = controller.retire(self.keep, MOST_TRAINERS, now);
         if records.is_empty() && crowded {
-            records = book.retire(Span::ZERO, MOST, now);
+            records = controller.retire(Span::ZERO, MOST_TRAINERS, now);
         }
         if !records.is_empty() {
             tracing::info!(
@@ -126,9 +126,9 @@ impl Archive {
                 let revision = revision(&record.spec.id);
                 (record, revision)
             });
-            self.begin(Some(book.past().clone()), records.collect());
+            self.begin(Some(controller.past().clone()), records.collect());
         }
-        Ok(gone)
+        Ok(moved)
     }
 
     fn begin(&mut self, past: Option<Past>, records: Vec<(TrainerRecord, u64)>) {
@@ -147,13 +147,13 @@ impl Archive {
         self.task = Some(lacuna_runtime::task::spawn(mover.run(self.sequence)));
     }
 
-    /// Whether a trainer of such a name is in the archive, or on its way there.
+    /// The trainer of this name, if it is in the archive or on its way there.
     pub(crate) async fn find(
         &self,
-        book: &Controller,
+        controller: &Controller,
         trainer: &TrainerId,
     ) -> Result<Option<TrainerRecord>, BusError> {
-        if book.past().trainers == 0 {
+        if controller.past().trainers == 0 {
             return Ok(None);
         }
         if let Some(record) = self.moving.get(trainer) {
@@ -171,10 +171,10 @@ impl Archive {
     /// Refuses names that trainers of the archive have.
     pub(crate) async fn names_are_free<'a>(
         &self,
-        book: &Controller,
+        controller: &Controller,
         names: impl Iterator<Item = &'a TrainerId>,
     ) -> Result<(), Denied> {
-        let found = join_all(names.map(|name| self.find(book, name))).await;
+        let found = join_all(names.map(|name| self.find(controller, name))).await;
         for found in found {
             match found {
                 Ok(None) => {}
@@ -188,7 +188,7 @@ impl Archive {
                         ),
                     });
                 }
-                Err(error) => return Err(silent(&error)),
+                Err(error) => return Err(unavailable(&error)),
             }
         }
         Ok(())
@@ -196,12 +196,18 @@ impl Archive {
 }
 
 /// One page of the archive, as `access` lets `user` see it.
-pub(crate) async fn page(bus: &Bus, from: u64, now: Now, access: &Access, user: &str) -> Reply {
+pub(crate) async fn archived_page(
+    bus: &Bus,
+    from: u64,
+    now: Now,
+    access: &Access,
+    user: &str,
+) -> Reply {
     let subject = address::archive(bus.cluster());
     let read = bus.read_from(&subject, from, PAGE_BYTES).await;
     let (mut trainers, next) = match read {
         Ok(read) => read,
-        Err(error) => return silent(&error).into(),
+        Err(error) => return unavailable(&error).into(),
     };
     for record in &mut trainers {
         if !access.may_act_on(user, record) {
@@ -216,7 +222,7 @@ pub(crate) async fn page(bus: &Bus, from: u64, now: Now, access: &Access, user: 
 }
 
 /// The archive does not answer.
-pub(crate) fn silent(error: &BusError) -> Denied {
+pub(crate) fn unavailable(error: &BusError) -> Denied {
     Denied {
         code: "L0002",
         reason: format!(
@@ -225,11 +231,21 @@ pub(crate) fn silent(error: &BusError) -> Denied {
     }
 }
 
-/// One page of the books.
-pub(crate) fn books(book: &Controller, from: u64, now: Now, access: &Access, user: &str) -> Reply {
+/// One page of the records in the controller.
+pub(crate) fn controller_page(
+    controller: &Controller,
+    from: u64,
+    now: Now,
+    access: &Access,
+    user: &str,
+) -> Reply {
     let mut trainers = Vec::new();
     let (mut bytes, mut next) = (0, None);
-    for record in book.records(true).into_iter().filter(|r| r.order >= from) {
+    for record in controller
+        .records(true)
+        .into_iter()
+        .filter(|r| r.order >= from)
+    {
         if bytes >= PAGE_BYTES {
             next = Some(record.order);
             break;
@@ -248,8 +264,8 @@ pub(crate) fn books(book: &Controller, from: u64, now: Now, access: &Access, use
     }
 }
 
-/// One trainer, wherever it is kept.
-pub(crate) fn one(record: TrainerRecord, kept: Kept, now: Now, whole: bool) -> Reply {
+/// The reply with one trainer, of the controller or of the archive.
+pub(crate) fn trainer_reply(record: TrainerRecord, kept: Kept, now: Now, whole: bool) -> Reply {
     let record = match whole {
         true => record,
         false => Controller::for_all(&record),
@@ -261,25 +277,25 @@ pub(crate) fn one(record: TrainerRecord, kept: Kept, now: Now, whole: bool) -> R
     }
 }
 
-/// Somebody else has written the sums.
+/// Another control has written the sums.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the archive was changed by somebody else: another control runs for this cluster, stop one of them"
+    "the archive was changed by another writer: another control runs for this cluster, stop one of them"
 )]
-struct Overtaken;
+struct SecondWriter;
 
 /// One move.
 struct Mover {
     bus: Bus,
     bucket: Bucket<TrainerRecord>,
     records: Vec<(TrainerRecord, u64)>,
-    /// What is to stand as the sums; nothing if they stand already.
+    /// The new sums; `None` if they are written already.
     past: Option<Past>,
 }
 
 impl Mover {
-    /// Goes on until all is done; gives the number of the message with the sums.
-    async fn run(mut self, mut sequence: u64) -> Result<u64, Overtaken> {
+    /// Tries again until all is done. Returns the sequence number of the sums.
+    async fn run(mut self, mut sequence: u64) -> Result<u64, SecondWriter> {
         if let Some(past) = self.past.take() {
             while let Err(error) = self.write().await {
                 wait("trainers are not archived yet", &error).await;
@@ -292,13 +308,13 @@ impl Mover {
                     }
                     Err(error) => wait("sums of the archive are not kept yet", &error).await,
                 }
-                // Kept after all, lost by the server, or written by somebody else.
+                // Kept after all, lost by the server, or written by another control.
                 if let Ok(newest) = self.bus.newest(&address::past(self.bus.cluster())).await {
                     sequence = newest.sequence();
                     match newest.decoded().map(|found| found.message) {
                         Some(found) if found == past => break,
                         Some(found) if found.trainers >= past.trainers => {
-                            return Err(Overtaken);
+                            return Err(SecondWriter);
                         }
                         Some(_) | None => {}
                     }
@@ -366,5 +382,5 @@ impl Mover {
 
 async fn wait(what: &str, error: &BusError) {
     tracing::warn!(%error, "{what}, trying again");
-    tokio::time::sleep(AGAIN).await;
+    tokio::time::sleep(RETRY_AFTER).await;
 }

@@ -1,12 +1,12 @@
-//! What was asked and what came of it: a log line, a count, and a record that the bus keeps.
+//! Requests and their outcomes: a log line, a count, and a record that the bus keeps.
 //!
 //! A command that changes something is answered when its record is kept, or after
 //! [`PATIENCE`]: a record that cannot be kept, since the disk of the server is full or the bus is
 //! away, holds up no command. It waits, in its order, and is kept as soon as that can be done; its
 //! log line was written in any case.
 //!
-//! Whoever may ask may be refused, and what is refused was not checked: a record says it in short
-//! and in plain characters, so that nobody pushes others out of the log or forges lines of it.
+//! A refused request was not checked. Its record is short and in plain characters, so that no
+//! user pushes others out of the log or forges lines of it.
 //!
 //! Records go to `lacuna.v1.c.audit.control`, log lines have the target `audit`. At most 10,000
 //! records wait; beyond that, and if control ends first, the log line is what is left.
@@ -25,8 +25,8 @@ use tokio::sync::{mpsc, oneshot};
 /// How long an answer waits for the record.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between attempts to keep a record.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Most records that wait to be kept; what comes beyond them stands in the log alone.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Most records that wait to be kept. Records beyond them are in the log alone.
 const MOST_WAITING: usize = 10_000;
 /// Most names that one record lists.
 const MOST_NAMES: usize = 100;
@@ -37,14 +37,14 @@ const MOST_TEXT: usize = 500;
 /// Most records of one request.
 const MOST_RECORDS: usize = 16;
 
-/// What is counted.
+/// The counters of the audit log.
 #[derive(Debug, Clone)]
 pub struct AuditMetrics {
     requests: IntCounterVec,
     unkept: IntCounter,
 }
 
-/// All that can be asked.
+/// All actions that can be requested.
 const ACTIONS: [&str; 14] = [
     "submit",
     "check",
@@ -71,7 +71,7 @@ impl AuditMetrics {
         let requests = metrics::counters(
             registry,
             "lacuna_control_requests_total",
-            "what users and operators asked for, by action and whether it was accepted",
+            "requests of users and operators, by action and outcome",
             &["action", "outcome"],
         )?;
         for action in ACTIONS {
@@ -88,9 +88,9 @@ impl AuditMetrics {
     }
 }
 
-/// Who asked for what.
+/// A request as the audit log has it.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct AuditedRequest {
     pub(crate) user: String,
     pub(crate) action: &'static str,
     pub(crate) target: Vec<String>,
@@ -106,7 +106,7 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Begins to keep records; `proven`: the bus proves who asks.
+    /// Begins to keep records; `proven`: the bus proves the user of a request.
     pub(crate) fn start(ctx: &Context, metrics: AuditMetrics, proven: bool) -> Self {
         let (into, records) = mpsc::channel(MOST_WAITING);
         let keeper = Keeper {
@@ -122,17 +122,21 @@ impl Trail {
         }
     }
 
-    /// Notes what came of a request. What is given back ends when the record is kept, or after a
-    /// time.
-    pub(crate) fn note(&self, asked: Asked, reply: &Reply) -> impl Future<Output = ()> + use<> {
+    /// Notes the outcome of a request. The future ends when the record is kept, or after
+    /// [`PATIENCE`].
+    pub(crate) fn note(
+        &self,
+        audited: AuditedRequest,
+        reply: &Reply,
+    ) -> impl Future<Output = ()> + use<> {
         let (outcome, code, reason) = match reply {
             Reply::Refused { code, reason } => ("refused", code.as_str(), reason.as_str()),
             _ => ("accepted", "", ""),
         };
-        let action = asked.action;
-        let user = plain(&asked.user);
-        let target = listed(&asked.target);
-        let mut detail = plain(&asked.detail);
+        let action = audited.action;
+        let user = plain(&audited.user);
+        let target = listed(&audited.target);
+        let mut detail = plain(&audited.detail);
         if !reason.is_empty() {
             if !detail.is_empty() {
                 detail.push_str("; ");
@@ -157,14 +161,14 @@ impl Trail {
             code: code.to_owned(),
             detail,
         };
-        let (kept, told) = oneshot::channel();
+        let (kept, stored) = oneshot::channel();
         if self.into.try_send((record, kept)).is_err() {
             self.metrics.unkept.inc();
-            tracing::error!(target: "audit", "too many records wait: this one stands in the log alone");
+            tracing::error!(target: "audit", "too many records wait: this one is in the log alone");
         }
         async move {
             // Dropped or late: the log has it.
-            let _ = tokio::time::timeout(PATIENCE, told).await;
+            let _ = tokio::time::timeout(PATIENCE, stored).await;
         }
     }
 }
@@ -185,15 +189,15 @@ impl Keeper {
             while let Err(error) = self.bus.store(&subject, &record, "").await {
                 self.metrics.unkept.inc();
                 if is_permanent(&error) {
-                    // Those that wait behind it must not wait for ever.
-                    tracing::error!(%error, "audit record given up: it stands in the log alone");
+                    // Those that wait behind it must not wait forever.
+                    tracing::error!(%error, "audit record given up: it is in the log alone");
                     break;
                 }
                 tracing::warn!(%error, waiting = records.len() + 1, "audit record not kept yet");
                 if stop.is_cancelled() {
                     return;
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_AFTER).await;
             }
             let _ = kept.send(());
         }
@@ -256,14 +260,14 @@ fn listed(names: &[String]) -> Vec<String> {
 
 /// The changes of one request, as the audit log names them: a record for each, and the last one
 /// says how many have none.
-pub(crate) fn changes(user: &str, changes: &[ControlsChange]) -> Vec<Asked> {
+pub(crate) fn changes(user: &str, changes: &[ControlsChange]) -> Vec<AuditedRequest> {
     let more = changes.len().saturating_sub(MOST_RECORDS);
-    let mut asked: Vec<Asked> = changes
+    let mut audited: Vec<AuditedRequest> = changes
         .iter()
         .take(MOST_RECORDS)
         .map(|change| {
             let (action, target, detail) = named(change);
-            Asked {
+            AuditedRequest {
                 user: user.to_owned(),
                 action,
                 target,
@@ -271,12 +275,12 @@ pub(crate) fn changes(user: &str, changes: &[ControlsChange]) -> Vec<Asked> {
             }
         })
         .collect();
-    if let Some(last) = asked.last_mut().filter(|_| more > 0) {
+    if let Some(last) = audited.last_mut().filter(|_| more > 0) {
         // In front: a long text is cut at its end.
         let remark = format!("and {more} more changes of this request");
         last.detail = because(remark, &last.detail);
     }
-    asked
+    audited
 }
 
 /// One change of the controls, as the audit log names it: action, targets, details.
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_changes_are_capped_and_it_is_said_how_many_were_left_out() {
+    fn names_and_changes_are_capped_and_the_rest_is_counted() {
         let names: Vec<String> = (0..250).map(|n| format!("n{n}")).collect();
         let some = listed(&names);
         assert_eq!(some.len(), MOST_NAMES + 1);
@@ -380,9 +384,9 @@ mod tests {
         );
 
         let many = vec![ControlsChange::Resume; 1_000];
-        let asked = changes("ann", &many);
-        assert_eq!(asked.len(), MOST_RECORDS);
-        let last = &asked.last().unwrap().detail;
+        let audited = changes("ann", &many);
+        assert_eq!(audited.len(), MOST_RECORDS);
+        let last = &audited.last().unwrap().detail;
         assert_eq!(last, "and 984 more changes of this request");
         assert!(
             changes("ann", &many[..2])
@@ -410,9 +414,9 @@ mod tests {
         let (into, records) = mpsc::channel(2);
         let mut kept = Vec::new();
         for detail in ["x".repeat(70_000_000), "later".to_owned()] {
-            let (done, told) = oneshot::channel();
+            let (done, stored) = oneshot::channel();
             into.try_send((record(detail), done)).unwrap();
-            kept.push(told);
+            kept.push(stored);
         }
         drop(into);
         let keeper = Keeper {
@@ -423,8 +427,8 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), run)
             .await
             .unwrap();
-        for told in kept {
-            told.await.unwrap();
+        for stored in kept {
+            stored.await.unwrap();
         }
         assert_eq!(metrics.unkept.get(), 1);
         let all = address::audit_all(&cluster);

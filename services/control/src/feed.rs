@@ -1,4 +1,4 @@
-//! From messages to inputs of the books.
+//! From messages to inputs of the controller.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use lacuna_pool::{Change, PoolKeeper, UnknownNodes};
 use lacuna_trainer::controller::{Input, Taken, Tick};
 use lacuna_wire::msg::{Clock, Pace};
 
-/// Keeps the pool from events and tells the books what changes.
+/// Keeps the pool from events and returns its changes as inputs of the controller.
 #[derive(Debug)]
 pub(crate) struct Feed {
     keeper: PoolKeeper,
-    /// Whether the books know the pool.
+    /// Whether the controller knows the pool.
     begun: bool,
 }
 
@@ -23,7 +23,7 @@ impl Feed {
         }
     }
 
-    /// What a batch of events changes. Changes of one moment go together, so that several
+    /// The inputs from a batch of events. Changes of one moment go together, so that several
     /// nodes lost at once are one loss. With each event comes when the bus took it.
     pub(crate) fn events<'e>(
         &mut self,
@@ -81,7 +81,7 @@ impl Moment {
         }
     }
 
-    /// The input, even if nothing has changed: the books must know how far events are seen.
+    /// The input, even if nothing has changed: the controller must know how far events are read.
     fn take(&mut self, seq: u64) -> Option<Input> {
         let at = self.at.take()?;
         let opened = std::mem::take(&mut self.opened);
@@ -110,7 +110,7 @@ fn taken(kind: &EventKind) -> Taken {
     }
 }
 
-/// A tick as the books take it.
+/// A tick as an input of the controller.
 pub(crate) fn tick(clock: &Clock) -> Input {
     Input::Clock(Tick {
         now: clock.now,

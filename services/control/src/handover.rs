@@ -1,30 +1,30 @@
-//! What batch jobs see: the time from the signal that asks a pilot for its node to the moment
-//! at which the job begins there.
+//! The handover as batch jobs see it: the time from the signal that asks a pilot for its node to
+//! the start of the job there.
 //!
-//! It holds what Lacuna takes (`lacuna_control_harm_seconds`) and what the main scheduler takes
+//! It contains what Lacuna takes (`lacuna_control_harm_seconds`) and what the main scheduler takes
 //! itself to end a job and to begin another. The beginning is that of a prolog which publishes
 //! `node.busy` (deploy/slurm), whose event's id is `<job>.<node>.node.busy.<time>`; a poll sees it
-//! too late to be of use. Nobody waited for a node whose pilot control has cancelled itself; a
-//! pilot whose time was up is not told apart, but for [`LONGEST`]. A job on several nodes waits for the last of them. The signal's moment is
-//! by control's clock, the prolog's by its node's.
+//! too late to be of use. No job waited for a node whose pilot control has cancelled itself. A
+//! pilot whose time was up differs from a wanted one by [`LONGEST`] alone. A job on several nodes
+//! waits for the last of them. The signal's time is by control's clock, the prolog's by its node's.
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{AgentStatus, EventKind, NodeEvent, NodeId, Span, Timestamp};
 
-/// A job that begins later than so long after the signal has waited for something else: Slurm
+/// A job that begins later than this after the signal has waited for something else: Slurm
 /// kills what it preempts after 30 s (`KillWait`, its default), and has then to begin the job.
 const LONGEST: Span = Span::from_secs(35);
-/// A pilot that ends so long after it was cancelled ends because of that.
+/// A pilot that ends within this time after its cancellation ends because of it.
 const CANCELLED: Span = Span::from_secs(60);
-/// All nodes of a job have said that it begins so long after the last of them.
+/// A job is complete this long after the newest beginning on one of its nodes.
 const TOGETHER: Span = Span::from_secs(5);
 
 /// Nodes that pilots have left, and jobs that have begun on them.
 #[derive(Debug, Default)]
 pub(crate) struct Handovers {
     /// When each node was asked for.
-    asked: BTreeMap<NodeId, Timestamp>,
+    requested: BTreeMap<NodeId, Timestamp>,
     /// When control itself cancelled the pilot of each node.
     cancelled: BTreeMap<NodeId, Timestamp>,
     /// Of each job, the longest time of its nodes so far, and when the last of them began.
@@ -37,15 +37,15 @@ impl Handovers {
         self.cancelled.insert(node, now);
     }
 
-    /// An agent has spoken at `now`.
-    pub(crate) fn spoke(&mut self, status: &AgentStatus, now: Timestamp) {
+    /// An agent's status of `now`.
+    pub(crate) fn status(&mut self, status: &AgentStatus, now: Timestamp) {
         if let Some(took) = status.gave_back_in {
             let cancelled = self.cancelled.remove(&status.node);
             if cancelled.is_none_or(|at| now.since(at) > CANCELLED) {
-                self.asked.insert(status.node.clone(), now - took);
+                self.requested.insert(status.node.clone(), now - took);
             }
         } else if !status.leaving {
-            self.asked.remove(&status.node);
+            self.requested.remove(&status.node);
         }
     }
 
@@ -57,10 +57,10 @@ impl Handovers {
         let Some((job, _)) = id.split_once(&format!(".{node}.node.busy.")) else {
             return;
         };
-        let Some(asked) = self.asked.remove(node) else {
+        let Some(requested) = self.requested.remove(node) else {
             return;
         };
-        let took = event.at.since(asked).max(Span::ZERO);
+        let took = event.at.since(requested).max(Span::ZERO);
         if took <= LONGEST {
             let (longest, newest) = self.jobs.entry(job.to_owned()).or_insert((took, event.at));
             *longest = took.max(*longest);
@@ -68,7 +68,7 @@ impl Handovers {
         }
     }
 
-    /// What the jobs have waited that have begun on all their nodes by `now`.
+    /// The waits of the jobs that have begun on all their nodes by `now`.
     pub(crate) fn complete(&mut self, now: Timestamp) -> Vec<Span> {
         let mut complete = Vec::new();
         self.jobs.retain(|_, (longest, newest)| {
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    fn words(n: usize, leaving: bool, took: Option<i64>) -> AgentStatus {
+    fn status(n: usize, leaving: bool, took: Option<i64>) -> AgentStatus {
         AgentStatus {
             node: node(n),
             epoch: Epoch(0),
@@ -122,15 +122,15 @@ mod tests {
     fn a_job_waits_for_the_last_of_its_nodes() {
         let mut handovers = Handovers::default();
         for (n, took) in [(1, 30), (2, 40), (3, 5)] {
-            handovers.spoke(&words(n, true, None), at(90));
-            handovers.spoke(&words(n, true, Some(took)), at(100));
+            handovers.status(&status(n, true, None), at(90));
+            handovers.status(&status(n, true, Some(took)), at(100));
         }
         // Asked at 70 and 60.
         for (n, ms) in [(1, 170), (2, 190)] {
             let id = format!("17.{}.node.busy.1700000000.170", node(n));
             handovers.event(&busy(n, ms), &id);
         }
-        // What a poll finds, or another tool publishes, is no beginning.
+        // An event of a poll or of another tool is no beginning.
         handovers.event(&busy(3, 180), "snapshot-7");
         assert_eq!(handovers.complete(at(3000)), []);
         assert_eq!(handovers.complete(at(6000)), [Span::from_ms(130)]);
@@ -138,38 +138,38 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_nobody_waited_for_are_not_counted() {
+    fn nodes_that_no_job_waited_for_are_not_counted() {
         let mut handovers = Handovers::default();
         let id = |n| format!("18.{}.node.busy.1", node(n));
         handovers.event(&busy(1, 0), &id(1));
         // Another pilot came before the job.
-        handovers.spoke(&words(2, true, Some(9)), at(10));
-        handovers.spoke(&words(2, false, None), at(20));
+        handovers.status(&status(2, true, Some(9)), at(10));
+        handovers.status(&status(2, false, None), at(20));
         handovers.event(&busy(2, 30), &id(2));
-        // It waited for its time to come, not for the node.
-        handovers.spoke(&words(3, true, Some(9)), at(10));
+        // The job waited for its time to come, not for the node.
+        handovers.status(&status(3, true, Some(9)), at(10));
         handovers.event(&busy(3, 40_000), &id(3));
         // Control did not need the pilot.
         handovers.cancelled(node(4), at(0));
-        handovers.spoke(&words(4, false, None), at(5));
-        handovers.spoke(&words(4, true, None), at(8));
-        handovers.spoke(&words(4, true, Some(9)), at(10));
+        handovers.status(&status(4, false, None), at(5));
+        handovers.status(&status(4, true, None), at(8));
+        handovers.status(&status(4, true, Some(9)), at(10));
         handovers.event(&busy(4, 30), &id(4));
         assert_eq!(handovers.complete(at(900_000)), []);
     }
 
     #[test]
-    fn a_cancellation_that_reached_nobody_is_forgotten() {
+    fn a_cancellation_without_effect_is_forgotten() {
         let mut handovers = Handovers::default();
         handovers.cancelled(node(1), at(0));
-        handovers.spoke(&words(1, true, Some(9)), at(61_000));
+        handovers.status(&status(1, true, Some(9)), at(61_000));
         let id = format!("19.{}.node.busy.1", node(1));
         handovers.event(&busy(1, 61_021), &id);
         // So is one that has had its effect.
         handovers.cancelled(node(2), at(70_000));
-        handovers.spoke(&words(2, true, Some(9)), at(70_010));
-        handovers.spoke(&words(2, false, None), at(80_000));
-        handovers.spoke(&words(2, true, Some(9)), at(90_009));
+        handovers.status(&status(2, true, Some(9)), at(70_010));
+        handovers.status(&status(2, false, None), at(80_000));
+        handovers.status(&status(2, true, Some(9)), at(90_009));
         let id = format!("20.{}.node.busy.1", node(2));
         handovers.event(&busy(2, 90_020), &id);
         let waited = [Span::from_ms(30), Span::from_ms(20)];

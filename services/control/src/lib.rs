@@ -1,20 +1,21 @@
 //! Control: the shell around [`lacuna_trainer::controller`].
 //!
-//! One loop reads everything and feeds the books; what they ask for is carried out in order,
-//! many writes at a time, and the outcome is fed back before anything else is read. A timer
-//! runs the same loop, so that a lost message repairs itself.
+//! One loop reads all messages and feeds them to the controller as inputs. The effects that the
+//! controller returns are applied in their order, many writes at a time. Their outcome is the next
+//! input, before any other message is read. A timer runs the same loop, so that a lost message
+//! repairs itself.
 
 mod access;
 mod archive;
 mod audit;
-mod carry;
-mod desk;
+mod controls;
+mod effects;
 mod executor;
 mod feed;
 mod handover;
 mod metrics;
 mod rate;
-mod requests;
+mod replies;
 mod room;
 mod service;
 mod settings;

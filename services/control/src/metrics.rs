@@ -1,4 +1,4 @@
-//! What control measures.
+//! Control's metrics.
 
 use lacuna_model::{UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
@@ -16,7 +16,7 @@ const HARM_BOUNDS: [f64; 14] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0,
 ];
 
-/// How nodes are asked for; see `trainer::book::harm`.
+/// How nodes are asked for; see `trainer::controller::Note::GivenBack`.
 const ASKED: [&str; 5] = ["preempted", "idle", "drained", "taken", "wanted"];
 
 /// Control's metrics.
@@ -126,12 +126,12 @@ impl Metrics {
         let withheld = metrics::gauges(
             registry,
             "lacuna_control_withheld_nodes",
-            "nodes that are not used because the operator wants it so, by cause",
+            "nodes that the operator's controls withhold, by cause",
             &["cause"],
         )?;
         let use_limit = Gauge::new(
             "lacuna_control_use_limit",
-            "most nodes that may be used now, as the operator wants it; +Inf without a limit",
+            "most nodes that the operator's controls allow now; +Inf without a limit",
         )?;
         registry.register(Box::new(use_limit.clone()))?;
         let room = Gauge::new(
@@ -183,7 +183,7 @@ impl Metrics {
             )?,
             runs: labelled(
                 "lacuna_control_runs_total",
-                "runs begun, by cause",
+                "incarnations begun, by cause",
                 "cause",
                 &[
                     "start",
@@ -196,7 +196,7 @@ impl Metrics {
             )?,
             ended: labelled(
                 "lacuna_control_trainers_ended_total",
-                "trainers that are over, by phase",
+                "trainers that have ended, by phase",
                 "phase",
                 &["done", "cancelled", "failed"],
             )?,
@@ -206,25 +206,25 @@ impl Metrics {
             )?,
             plans: labelled(
                 "lacuna_control_plans_total",
-                "plans by what became of them",
+                "plans by outcome",
                 "outcome",
                 &["applied", "older", "stale"],
             )?,
             conflicts: counter(
                 "lacuna_control_lease_conflicts_total",
-                "leases that were not as they were known",
+                "leases that differed from the known ones",
             )?,
             late: counter(
                 "lacuna_control_late_reports_total",
-                "reports of runs whose books are closed",
+                "reports of incarnations whose account is closed",
             )?,
             foreign: counter(
                 "lacuna_control_foreign_reports_total",
-                "reports of runs by nodes that do not lead them",
+                "reports of incarnations by nodes that do not lead them",
             )?,
             bad: counter(
                 "lacuna_control_bad_reports_total",
-                "reports whose figures are no figures",
+                "reports with invalid figures",
             )?,
             resent: counter(
                 "lacuna_control_commands_resent_total",
@@ -232,11 +232,11 @@ impl Metrics {
             )?,
             trials: counter(
                 "lacuna_control_trials_total",
-                "sizes tried for the sake of measuring a scaling curve",
+                "probes: sizes used to measure a scaling curve",
             )?,
             trial_cost: float(
                 "lacuna_control_trial_node_seconds_total",
-                "node-seconds idle or stalled because sizes were tried",
+                "node-seconds idle or stalled because of probes",
             )?,
             unusable: labelled(
                 "lacuna_control_nodes_unusable_total",
@@ -246,7 +246,7 @@ impl Metrics {
             )?,
             unheard: counter(
                 "lacuna_control_releases_unconfirmed_total",
-                "releases that no agent confirmed within the dead man's time",
+                "releases that no agent confirmed within the lease timeout",
             )?,
             unacknowledged: gauge(
                 "lacuna_control_commands_unacknowledged",
@@ -285,7 +285,7 @@ impl Metrics {
             )?,
             broken: counter(
                 "lacuna_control_groups_broken_total",
-                "groups that broke and went on in another run",
+                "groups that broke and went on in another incarnation",
             )?,
             dropped: counter(
                 "lacuna_control_members_dropped_total",
@@ -295,7 +295,7 @@ impl Metrics {
             use_limit,
             given_back: labelled(
                 "lacuna_control_withdrawn_nodes_total",
-                "nodes in use that the operator wanted back, by cause",
+                "nodes in use that the operator's controls withdrew, by cause",
                 "cause",
                 &WithheldBy::ALL.map(WithheldBy::name),
             )?,
@@ -309,7 +309,7 @@ impl Metrics {
         self.write_failures.inc();
     }
 
-    /// Counts what the books found worth noting.
+    /// Counts a note of the controller.
     pub(crate) fn note(&self, note: &Note) {
         match note {
             Note::Run { cause, .. } => {
@@ -352,7 +352,7 @@ impl Metrics {
         }
     }
 
-    /// Brings gauges and totals up to date. Totals go on from what the books recovered.
+    /// Brings gauges and totals up to date. Totals go on from those that the controller recovered.
     pub(crate) fn tally(&self, tally: &Tally) {
         self.leases.set(i64::from(tally.leased_nodes));
         self.pool_nodes.set(i64::from(tally.pool_nodes));
@@ -488,7 +488,7 @@ mod tests {
         }
         let stalled = "lacuna_control_stalled_seconds_total{cause=\"restart\"} ";
         assert_eq!(value(stalled), Some(6.5));
-        // What is not known is no number.
+        // An unknown efficiency is NaN.
         metrics.tally(&Tally::default());
         let text = metrics::expose(&registry).unwrap();
         assert!(text.contains("lacuna_control_efficiency NaN"), "{text}");

@@ -1,4 +1,4 @@
-//! How fast each user may ask: a bucket of tokens for each, which fills with time.
+//! The rate of each user's requests: a bucket of tokens for each, which fills with time.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use lacuna_trainer::settings::Rate;
 
 use crate::access::Denied;
 
-/// Users who are told apart. Of more, those whose buckets are fullest are forgotten, who lose
-/// nothing by it.
+/// Most users with a bucket of their own. Beyond them the fullest buckets are dropped, which
+/// costs their users least.
 const MOST_USERS: usize = 10_000;
 /// The most trainers of one request, so that one token buys no hour of work.
 const MOST_TRAINERS: usize = 1_000;
@@ -17,7 +17,7 @@ const MOST_TRAINERS: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Rates {
     rate: Rate,
-    /// Tokens of each user as of a moment of real time. Who is absent has a full bucket.
+    /// Tokens of each user as of a moment of real time. An absent user has a full bucket.
     users: BTreeMap<String, (f64, Timestamp)>,
 }
 
@@ -75,7 +75,7 @@ impl Rates {
     }
 }
 
-/// Whether one request may carry so many trainers.
+/// Whether one request may carry this number of trainers.
 ///
 /// # Errors
 /// How many it may.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_too_fast_is_told_when_to_try_again_and_stops_nobody_else() {
+    fn a_fast_user_learns_when_to_try_again_and_stops_no_other() {
         let mut rates = Rates::new(Rate {
             per_second: 2.0,
             burst: 3,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_fill_no_memory_and_forgive_nobody() {
+    fn many_names_fill_no_memory_and_reset_no_bucket() {
         let mut rates = Rates::new(Rate {
             per_second: 1.0,
             burst: 5,

@@ -1,6 +1,6 @@
 //! Room for the records of trainers. A full bucket refuses every write, and control cannot go on
-//! without: so a submission must leave room for what becomes of the trainers that are there. And one
-//! user must leave room to others: each may fill half of what the others have left.
+//! without writes. So submissions leave room for the growth of the present records. Each user may
+//! fill half of the room that the others leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::access::Denied;
 /// Bytes of a record's subject, headers and frame in the stream, about.
 const FRAME: usize = 512;
 
-/// Submissions may fill so many hundredths of the bucket; records grow as trainers go on.
+/// Per cent of the bucket that submissions may fill; records grow as trainers go on.
 const PERCENT: u64 = 80;
 
 /// How much of the bucket is taken.
@@ -26,7 +26,7 @@ pub(crate) struct Room {
     owners: BTreeMap<Option<Arc<str>>, u64>,
 }
 
-/// What one record takes.
+/// The room of one record.
 #[derive(Debug)]
 struct Taken {
     bytes: u64,
@@ -34,7 +34,7 @@ struct Taken {
 }
 
 impl Room {
-    /// An empty bucket of so many bytes.
+    /// An empty bucket of `most` bytes.
     pub(crate) const fn new(most: u64) -> Self {
         Self {
             most,
@@ -45,9 +45,9 @@ impl Room {
     }
 
     /// A record is kept, in place of what was kept of its trainer before.
-    pub(crate) fn kept(&mut self, record: &TrainerRecord) {
+    pub(crate) fn stored(&mut self, record: &TrainerRecord) {
         let id = &record.spec.id;
-        self.gone(id);
+        self.removed(id);
         let bytes = bytes(record);
         let owner = record.spec.owner.as_deref().map(Arc::from);
         self.taken += bytes;
@@ -56,7 +56,7 @@ impl Room {
     }
 
     /// The record of a trainer is kept no more.
-    pub(crate) fn gone(&mut self, trainer: &TrainerId) {
+    pub(crate) fn removed(&mut self, trainer: &TrainerId) {
         let Some(Taken { bytes, owner }) = self.records.remove(trainer) else {
             return;
         };
@@ -155,7 +155,7 @@ mod tests {
         for count in 0.. {
             let spec = spec(owner, &count.to_string());
             match room.admits(std::slice::from_ref(&spec)) {
-                Ok(()) => room.kept(&TrainerRecord::new(spec, 1)),
+                Ok(()) => room.stored(&TrainerRecord::new(spec, 1)),
                 Err(denied) => return (count, denied),
             }
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn submissions_leave_room_for_what_becomes_of_trainers() {
+    fn submissions_leave_room_for_growing_records() {
         let mut room = Room::new(100_000);
         let owners = ["ann", "bob", "cyd", "dee", "eve", "fay", "gus", "hal"];
         let counts = owners.map(|owner| fill(&mut room, owner).0);
@@ -171,14 +171,14 @@ mod tests {
         assert!((0.75..=0.8).contains(&room.share()), "{}", room.share());
         // A record that is kept again takes its room once.
         let before = room.share();
-        room.kept(&TrainerRecord::new(spec("ann", "0"), 1));
+        room.stored(&TrainerRecord::new(spec("ann", "0"), 1));
         assert!((room.share() - before).abs() < 1e-12);
         for n in 0..counts[0] {
-            room.gone(&spec("ann", &n.to_string()).id);
+            room.removed(&spec("ann", &n.to_string()).id);
         }
         assert!(
             room.share() < before / 2.0 + 0.05,
-            "what is gone leaves room"
+            "a removed record leaves room"
         );
         assert!(fill(&mut room, "zoe").0 > counts[2]);
         let many: Vec<_> = (0..100).map(|n| spec("ivy", &n.to_string())).collect();
@@ -199,7 +199,7 @@ mod tests {
         // Also when the others have ended, half of the room is left.
         assert!(room.admits(&[spec("eve", "x")]).is_err());
         for n in 0..200 {
-            room.gone(&spec("ann", &n.to_string()).id);
+            room.removed(&spec("ann", &n.to_string()).id);
         }
         assert!(room.admits(&[spec("eve", "x")]).is_err());
         assert!(room.admits(&[spec("ann", "0")]).is_ok());

@@ -1,6 +1,6 @@
-//! The loop.
+//! The loop of control: messages, the timer and lease renewals.
 
-mod asked;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use tokio::sync::{mpsc, watch};
 use crate::access::Access;
 use crate::archive::Archive;
 use crate::audit::{AuditMetrics, Trail};
-use crate::carry::Hands;
-use crate::desk::Desk;
-use crate::executor::Wish;
+use crate::controls::ControlsStore;
+use crate::effects::EffectRunner;
+use crate::executor::ControlsRequest;
 use crate::feed::{Feed, tick};
 use crate::handover::Handovers;
 use crate::metrics::Metrics;
@@ -32,16 +32,16 @@ use crate::start::totals;
 use crate::times::Arrivals;
 use crate::{executor, start};
 
-/// The books are looked at this often at least, whatever the configuration says.
+/// The longest time between two inputs of the timer, whatever the configuration says.
 const TIMER: Span = Span::from_ms(500);
-/// Leases are written so often in one turn of the loop, however often somebody is faster.
+/// Most attempts at lease writes in one turn of the loop, if another writer is faster each time.
 const REWRITES: u32 = 8;
 /// Most messages of one kind that are taken at once.
 const BATCH: usize = 512;
 /// Events that are read again at a start, to meet the snapshot.
 const LOOK_BACK: u64 = 2000;
 
-/// Runs control until it is told to stop.
+/// Runs control until its shutdown.
 ///
 /// # Errors
 /// If the bus is closed for good.
@@ -54,55 +54,55 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // risen by all of it once they are read again.
     let before = start::last_tally(&ctx).await?;
     let metrics = Metrics::new(&ctx.registry, &before)?;
-    // Whoever sees the first state of the trainers may ask at once, so control listens before.
+    // A user that sees the first state of the trainers may ask at once: control subscribes before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
-    let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
-    // Nodes that were drained are not used before that is known.
-    let desk = Desk::open(&ctx).await?;
+    let requests = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
+    // The controls come before any use of a node: some nodes are drained.
+    let controls = ControlsStore::open(&ctx).await?;
     let proven = ctx.bus.proven();
     let access = Access::new(&ctx.config.control.access, proven);
     let trail = Trail::start(&ctx, AuditMetrics::new(&ctx.registry)?, proven);
     let executor = executor::start(&ctx, (access.clone(), trail.clone())).await?;
     let ctx = executor.context(ctx);
-    let mut control = Control::start(ctx, metrics, desk, access, trail).await?;
+    let mut control = Control::start(ctx, metrics, controls, access, trail).await?;
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
-    control.wishes = Some(executor.wishes);
-    control.live(agents, asked).await
+    control.controls_requests = Some(executor.controls_requests);
+    control.event_loop(agents, requests).await
 }
 
 struct Control {
     ctx: Context,
-    hands: Hands,
-    book: Controller,
+    effects: EffectRunner,
+    controller: Controller,
     archive: Archive,
     feed: Feed,
     arrivals: Arrivals,
     handovers: Handovers,
-    desk: Desk,
+    controls: ControlsStore,
     access: Access,
     rates: Rates,
     trail: Trail,
     /// Nodes whose pilot the executor cancels.
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
-    /// What operators say to pilots, to be kept.
-    wishes: Option<mpsc::UnboundedReceiver<Wish>>,
+    /// Controls that the executor's operators set, to be stored.
+    controls_requests: Option<mpsc::UnboundedReceiver<ControlsRequest>>,
     /// Real time since the start.
     watch: Stopwatch,
-    /// The newest correlation id seen, for what the timer does.
+    /// The newest correlation id seen, for the timer's inputs.
     newest: String,
     totals: Option<Totals>,
-    /// Whether plans are only looked at: nobody will start agents.
+    /// Whether plans are observed only: no agent will be started.
     observes: bool,
-    /// Which leases stand, for who renews them.
-    standing: watch::Sender<Vec<Member>>,
+    /// The present leases, for their renewal.
+    leases: watch::Sender<Vec<Member>>,
 }
 
 impl Control {
     async fn start(
         ctx: Context,
         metrics: Metrics,
-        desk: Desk,
+        controls: ControlsStore,
         access: Access,
         trail: Trail,
     ) -> Result<Self, ServiceError> {
@@ -111,36 +111,36 @@ impl Control {
         }
         let watch = Stopwatch::start();
         let now = moment(&ctx, &watch);
-        let start::Opened {
-            book,
+        let start::Recovered {
+            controller,
             first,
             revisions,
             room,
             archive,
-        } = start::books(&ctx, now).await?;
+        } = start::recover(&ctx, now).await?;
         let rates = Rates::new(ctx.config.control.access.rate);
         let mut control = Self {
-            hands: Hands::new(ctx.clone(), metrics, revisions, room),
-            standing: watch::Sender::new(book.leases()),
+            effects: EffectRunner::new(ctx.clone(), metrics, revisions, room),
+            leases: watch::Sender::new(controller.leases()),
             ctx,
-            book,
+            controller,
             archive,
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
-            desk,
+            controls,
             rates,
             access,
             trail,
             cancelled: None,
-            wishes: None,
+            controls_requests: None,
             watch,
             newest: String::new(),
             totals: None,
             observes: false,
         };
-        control.carry_out(first, "").await?;
-        control.obey().await?;
+        control.apply(first, "").await?;
+        control.apply_controls().await?;
         Ok(control)
     }
 
@@ -148,7 +148,7 @@ impl Control {
         moment(&self.ctx, &self.watch)
     }
 
-    /// Feeds one input, and what comes of it, until there is nothing left to do.
+    /// Feeds one input, then applies its effects until there are none left.
     async fn input(
         &mut self,
         input: Input,
@@ -157,11 +157,11 @@ impl Control {
         if !correlation.is_empty() && correlation != self.newest {
             correlation.clone_into(&mut self.newest);
         }
-        let effects = self.book.step(input, self.now());
-        self.carry_out(effects, correlation).await
+        let effects = self.controller.step(input, self.now());
+        self.apply(effects, correlation).await
     }
 
-    async fn carry_out(
+    async fn apply(
         &mut self,
         mut effects: Vec<Effect>,
         correlation: &str,
@@ -171,7 +171,7 @@ impl Control {
             if effects.is_empty() {
                 break;
             }
-            let done = self.hands.carry_out(effects, correlation).await?;
+            let done = self.effects.apply(effects, correlation).await?;
             commands += done.commands;
             reply = reply.or(done.reply);
             effects = match done.leases {
@@ -181,8 +181,10 @@ impl Control {
                         let lost = results.iter_mut().filter(|result| !result.written);
                         lost.for_each(|result| result.entry = None);
                     }
-                    let next = self.book.step(Input::LeasesWritten(results), self.now());
-                    self.standing.send_replace(self.book.leases());
+                    let next = self
+                        .controller
+                        .step(Input::LeasesWritten(results), self.now());
+                    self.leases.send_replace(self.controller.leases());
                     next
                 }
                 None => Vec::new(),
@@ -191,10 +193,10 @@ impl Control {
         Ok((commands, reply))
     }
 
-    async fn live(
+    async fn event_loop(
         mut self,
         mut agents: Subscription<AgentStatus>,
-        mut asked: Subscription<Request>,
+        mut requests: Subscription<Request>,
     ) -> Result<(), ServiceError> {
         let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
         let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
@@ -212,10 +214,10 @@ impl Control {
         let settings = &self.ctx.config.control;
         let every = settings.reconcile_every.min(TIMER);
         let mut timer = interval(every);
-        let renewing = renew(self.ctx.clone(), self.standing.subscribe());
+        let renewing = renew(self.ctx.clone(), self.leases.subscribe());
         lacuna_runtime::task::spawn(renewing);
-        let mut wishes = self.wishes.take();
-        let alive = self.hands.alive.clone();
+        let mut controls_requests = self.controls_requests.take();
+        let alive = self.effects.alive.clone();
         let shutdown = self.ctx.shutdown.clone();
         loop {
             alive.ok();
@@ -228,7 +230,7 @@ impl Control {
                     tracing::info!(up, "bus");
                     let input = if up { Input::Connected } else { Input::Disconnected };
                     self.input(input, "").await?;
-                    self.desk.look(up).await;
+                    self.controls.check_stored(up).await;
                 }
                 clock = clocks.next() => {
                     let clock = clock?;
@@ -248,7 +250,7 @@ impl Control {
                     let batch = gather(event?, &mut events);
                     self.reports(progress.try_next(), &mut progress).await?;
                     self.events(batch).await?;
-                    self.spoken(&mut agents).await?;
+                    self.waiting_statuses(&mut agents).await?;
                 }
                 snapshot = snapshots.next() => {
                     let snapshot = snapshot?;
@@ -257,28 +259,30 @@ impl Control {
                 }
                 status = agents.next() => {
                     let first = status?;
-                    self.said(first, &mut agents).await?;
+                    self.statuses(first, &mut agents).await?;
                 }
                 report = progress.next() => self.reports(Some(report?), &mut progress).await?,
-                request = asked.next() => self.request(request?).await?,
-                Some(wish) = next_wish(&mut wishes) => self.wish(wish).await?,
+                request = requests.next() => self.request(request?).await?,
+                Some(request) = next_controls_request(&mut controls_requests) => {
+                    self.store_controls(request).await?;
+                }
                 _ = timer.tick() => self.timer().await?,
                 () = sleep(due) => self.timer().await?,
             }
         }
     }
 
-    /// How long until the books want to be looked at, if that is before the timer does.
+    /// Time until the controller or the controls are due, if that is before the timer.
     fn due(&self) -> Option<Span> {
-        let book = self.book.due().map(|at| at.since(self.now().wall));
-        let left = book.into_iter().chain(self.desk.due()).min()?;
+        let controller = self.controller.due().map(|at| at.since(self.now().wall));
+        let left = controller.into_iter().chain(self.controls.due()).min()?;
         (left > Span::ZERO).then_some(left)
     }
 
     async fn events(&mut self, batch: Vec<Received<NodeEvent>>) -> Result<(), ServiceError> {
         let mut correlation = String::new();
         for event in &batch {
-            self.hands.metrics.events.inc();
+            self.effects.metrics.events.inc();
             correlation.clone_from(&event.envelope.correlation);
             self.arrivals.note(&correlation, event.arrived);
             self.handovers.event(&event.message, &correlation);
@@ -294,7 +298,7 @@ impl Control {
         let inputs = self
             .feed
             .events(events.iter().map(|e| (&e.message, e.kept)));
-        // All that was waiting has been read: those who lost nodes go on with what is left.
+        // All waiting events have been read: trainers that lost nodes go on with the others.
         for input in inputs.into_iter().chain([Input::Drained]) {
             let (commands, _) = self.input(input, correlation).await?;
             self.measure(commands, correlation, "loss");
@@ -306,7 +310,7 @@ impl Control {
         if commands > 0
             && let Some(seconds) = self.arrivals.seconds(correlation)
         {
-            let histogram = self.hands.metrics.latency.with_label_values(&[by]);
+            let histogram = self.effects.metrics.latency.with_label_values(&[by]);
             histogram.observe(seconds);
         }
     }
@@ -319,7 +323,7 @@ impl Control {
             runs,
             ..
         } = plan.message;
-        // Explanations are for people. The books keep a plan until its time has come.
+        // Explanations are for people. The controller keeps a plan until its time has come.
         plan.report.holes = Vec::new();
         plan.report.forecast = None;
         let input = Input::Plan {
@@ -332,18 +336,21 @@ impl Control {
         Ok(())
     }
 
-    /// Takes what agents have said meanwhile, so that a load of events keeps none of them waiting.
-    async fn spoken(&mut self, agents: &mut Subscription<AgentStatus>) -> Result<(), ServiceError> {
+    /// Takes the statuses that wait, so that a load of events delays no agent.
+    async fn waiting_statuses(
+        &mut self,
+        agents: &mut Subscription<AgentStatus>,
+    ) -> Result<(), ServiceError> {
         match agents.next().now_or_never() {
-            Some(first) => self.said(first?, agents).await,
+            Some(first) => self.statuses(first?, agents).await,
             None => Ok(()),
         }
     }
 
-    /// Takes what an agent has said, and what others have said meanwhile: as many at once as
-    /// speak of the same cause. Each lease that comes of them waits for a disk, so one after the
-    /// other they would wait in a long line when thousands of nodes change hands.
-    async fn said(
+    /// Takes an agent's status and those that wait behind it: all with the same cause are one
+    /// input. Each lease write waits for a disk. One after the other they would take long when
+    /// thousands of nodes change hands.
+    async fn statuses(
         &mut self,
         first: Received<AgentStatus>,
         agents: &mut Subscription<AgentStatus>,
@@ -355,7 +362,7 @@ impl Control {
         }) = next.take()
         {
             let mut correlation = envelope.correlation;
-            let mut said = vec![message];
+            let mut statuses = vec![message];
             taken += 1;
             while taken < BATCH
                 && let Some(more) = agents.next().now_or_never()
@@ -368,17 +375,17 @@ impl Control {
                     next = Some(more);
                     break;
                 }
-                said.push(more.message);
+                statuses.push(more.message);
                 taken += 1;
             }
-            self.statuses(said, &correlation).await?;
+            self.apply_statuses(statuses, &correlation).await?;
         }
         Ok(())
     }
 
-    async fn statuses(
+    async fn apply_statuses(
         &mut self,
-        said: Vec<AgentStatus>,
+        statuses: Vec<AgentStatus>,
         correlation: &str,
     ) -> Result<(), ServiceError> {
         let now = self.ctx.clock.now();
@@ -389,17 +396,17 @@ impl Control {
         {
             self.handovers.cancelled(node, now);
         }
-        for status in &said {
-            self.handovers.spoke(status, now);
+        for status in &statuses {
+            self.handovers.status(status, now);
         }
-        let (commands, _) = self.input(Input::Agents(said), correlation).await?;
+        let (commands, _) = self.input(Input::Agents(statuses), correlation).await?;
         // A node that changes hands: the command goes out once its agent has confirmed.
         self.measure(commands, correlation, "plan");
         Ok(())
     }
 
-    /// Counts a report and those that have come after it; before a plan or an event, so that what
-    /// they end has been counted.
+    /// Counts a report and those that have come after it; before a plan or an event, so that the
+    /// incarnations that these end have been counted.
     async fn reports(
         &mut self,
         first: Option<Received<Progress>>,
@@ -416,19 +423,19 @@ impl Control {
 
     async fn timer(&mut self) -> Result<(), ServiceError> {
         let correlation = self.newest.clone();
-        self.desk.look(false).await;
-        self.obey().await?;
+        self.controls.check_stored(false).await;
+        self.apply_controls().await?;
         self.input(Input::Timer, &correlation).await?;
-        self.say_use().await;
+        self.publish_use().await;
         self.archive().await?;
-        let tally = self.book.tally();
-        self.hands.metrics.tally(&tally);
+        let tally = self.controller.tally();
+        self.effects.metrics.tally(&tally);
         for waited in self.handovers.complete(self.ctx.clock.now()) {
-            self.hands.metrics.handover.observe(waited.as_secs_f64());
+            self.effects.metrics.handover.observe(waited.as_secs_f64());
         }
-        self.hands
+        self.effects
             .metrics
-            .unacknowledged(self.book.unacknowledged());
+            .unacknowledged(self.controller.unacknowledged());
         let totals = totals(&tally, self.now());
         if self.totals != Some(totals) {
             self.totals = Some(totals);
@@ -437,17 +444,17 @@ impl Control {
         Ok(())
     }
 
-    /// Moves on what ended long ago.
+    /// Moves trainers that ended long ago to the archive.
     async fn archive(&mut self) -> Result<(), ServiceError> {
-        let (now, share) = (self.now(), self.hands.room.share());
-        let revision = |id: &TrainerId| self.hands.revision(id);
-        let gone = self
+        let (now, share) = (self.now(), self.effects.room.share());
+        let revision = |id: &TrainerId| self.effects.revision(id);
+        let archived = self
             .archive
-            .step(&mut self.book, share, now, revision)
+            .step(&mut self.controller, share, now, revision)
             .await?;
-        gone.iter().for_each(|id| self.hands.gone(id));
-        let archived = i64::try_from(self.book.past().trainers).unwrap_or(i64::MAX);
-        self.hands.metrics.archived.set(archived);
+        archived.iter().for_each(|id| self.effects.forget(id));
+        let total = i64::try_from(self.controller.past().trainers).unwrap_or(i64::MAX);
+        self.effects.metrics.archived.set(total);
         Ok(())
     }
 
@@ -459,17 +466,17 @@ impl Control {
     }
 
     async fn save_totals(&mut self) -> Result<(), ServiceError> {
-        let totals = totals(&self.book.tally(), self.now());
+        let totals = totals(&self.controller.tally(), self.now());
         self.publish_totals(&totals).await;
         Ok(())
     }
 }
 
-/// Says again and again that control lives, and which leases stand, whatever its loop waits for: a
-/// change of ten thousand nodes waits longer for the disk than agents wait for this. A loop that
-/// stands still gives its lead up, and with that nothing more goes out. An agent hears of the
-/// leases of its node's shard alone: all of them to each of ten thousand would be 350 MB/s.
-async fn renew(ctx: Context, mut standing: watch::Receiver<Vec<Member>>) {
+/// Renews the leases from time to time, whatever the loop waits for: a change of ten thousand nodes
+/// waits longer for the disk than agents wait for a renewal. A loop that hangs gives its leadership
+/// up, and then no renewal is sent. An agent gets the leases of its node's shard alone: all of them
+/// to each of ten thousand agents would be 350 MB/s.
+async fn renew(ctx: Context, mut leases: watch::Receiver<Vec<Member>>) {
     let mut number = 0;
     let mut due = interval(ctx.config.control.renew_every);
     loop {
@@ -478,12 +485,12 @@ async fn renew(ctx: Context, mut standing: watch::Receiver<Vec<Member>>) {
             () = ctx.shutdown.cancelled() => return,
             _ = due.tick() => {}
         }
-        if standing.has_changed().is_err() {
+        if leases.has_changed().is_err() {
             return;
         }
         number += 1;
-        let leases = standing.borrow_and_update().clone();
-        let said = shards(leases).into_iter().map(|(shard, leases)| {
+        let leases = leases.borrow_and_update().clone();
+        let sent = shards(leases).into_iter().map(|(shard, leases)| {
             let (bus, lead) = (&ctx.bus, ctx.bus.leader_since());
             let subject = address::renewal(&ctx.cluster, shard);
             async move {
@@ -496,13 +503,13 @@ async fn renew(ctx: Context, mut standing: watch::Receiver<Vec<Member>>) {
             }
         });
         // Together: each waits for the lead to be sure.
-        if let Some(error) = join_all(said).await.into_iter().find_map(Result::err) {
+        if let Some(error) = join_all(sent).await.into_iter().find_map(Result::err) {
             tracing::warn!(%error, "leases not renewed");
         }
     }
 }
 
-/// The leases of each shard. Who has none hears that control lives.
+/// The leases of each shard. An agent without a lease learns that control is alive.
 fn shards(leases: Vec<Member>) -> BTreeMap<u32, Vec<Member>> {
     let mut shards: BTreeMap<u32, Vec<Member>> = (0..address::SHARDS)
         .map(|shard| (shard, Vec::new()))
@@ -523,10 +530,12 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
     }
 }
 
-/// The next thing to be kept; none, for ever, if nobody is there to say it.
-async fn next_wish(wishes: &mut Option<mpsc::UnboundedReceiver<Wish>>) -> Option<Wish> {
-    match wishes {
-        Some(wishes) => wishes.recv().await,
+/// The next controls to store; pending forever without an executor.
+async fn next_controls_request(
+    controls_requests: &mut Option<mpsc::UnboundedReceiver<ControlsRequest>>,
+) -> Option<ControlsRequest> {
+    match controls_requests {
+        Some(controls_requests) => controls_requests.recv().await,
         None => std::future::pending().await,
     }
 }

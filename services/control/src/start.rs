@@ -1,4 +1,4 @@
-//! A new start: the books from the buckets.
+//! A start: the controller's state from the buckets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,39 +10,39 @@ use lacuna_trainer::controller::{Controller, Effect, Tally};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Totals};
 
-use crate::archive::{Archive, Found};
+use crate::archive::{Archive, Sums};
 use crate::room::Room;
 use crate::settings;
 
-/// The books as the bus has kept them.
+/// The controller as the bus has kept its state.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) book: Controller,
-    /// What they ask for first.
+pub(crate) struct Recovered {
+    pub(crate) controller: Controller,
+    /// Its first effects.
     pub(crate) first: Vec<Effect>,
     /// Revision of each trainer's record.
     pub(crate) revisions: BTreeMap<TrainerId, u64>,
-    /// The room that they leave.
+    /// The room in the bucket of records.
     pub(crate) room: Room,
-    /// What moves trainers that ended long ago.
+    /// Moves trainers that ended long ago.
     pub(crate) archive: Archive,
 }
 
-/// Opens the books. Call it once the clock is known, or is known not to run yet.
-pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceError> {
+/// Recovers the controller. Call it once the clock is known, or is known not to run yet.
+pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, ServiceError> {
     let cluster = &ctx.cluster;
     let bucket = address::trainers_bucket(cluster);
     let mut room = Room::new(bucket.max_bytes.unsigned_abs());
     let trainers = ctx.bus.bucket(bucket);
     let mut records = Vec::new();
     let mut revisions = BTreeMap::new();
-    let Found { past, sequence } = Found::read(ctx).await?;
+    let Sums { past, sequence } = Sums::read(ctx).await?;
     let moved: BTreeSet<TrainerId> = past.moved.iter().cloned().collect();
     let mut left = Vec::new();
     for entry in trainers.list().await? {
         let id = &entry.value.spec.id;
         revisions.insert(id.clone(), entry.revision);
-        room.kept(&entry.value);
+        room.stored(&entry.value);
         if moved.contains(id) {
             left.push((entry.value, entry.revision));
         } else {
@@ -71,13 +71,13 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
             .filter(|(_, owner, _)| owner.is_some())
             .count(),
         version,
-        "books opened"
+        "controller state recovered"
     );
     let config = settings::controller(&ctx.config);
-    let (book, first) =
+    let (controller, first) =
         Controller::recover(config, records, past, leases, tally.as_ref(), version, now);
-    Ok(Opened {
-        book,
+    Ok(Recovered {
+        controller,
         first,
         revisions,
         room,

@@ -1,4 +1,4 @@
-//! When did the event arrive that led to this command?
+//! Arrival times of events, for the latency from an event to the commands that it leads to.
 
 use std::collections::VecDeque;
 

@@ -98,7 +98,7 @@ async fn until_in_bucket(bus: &Bus, wanted: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
+async fn ended_trainers_move_to_the_archive_once_wherever_control_dies() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let (stop, running) = control(&nats).await;
@@ -146,7 +146,7 @@ async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
     assert_eq!(past.trainers, 70);
     assert!(past.moved.contains(&trainer("t69")), "{past:?}");
 
-    // Their names are taken, and who asks for one is told where it is.
+    // Their names are taken, and a request for one says where it is.
     assert_eq!(code(ask(&bus, &submit(&["new", "t07"])).await), "L0008");
     let t07 = trainer("t07");
     let found = Request::Trainer {
@@ -178,7 +178,7 @@ async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
     let again = bus.newest(&address::past(&cluster())).await.unwrap();
     assert_eq!(again.decoded().unwrap().message, past, "counted once");
 
-    // And before the sums: what stands in the archive alone is moved once more.
+    // And before the sums: a record in the archive alone is moved once more.
     stop.cancel();
     running.await.unwrap().unwrap();
     let mut early = one;

@@ -40,7 +40,7 @@ async fn control(nats: &TestNats, registry: &Registry) -> (CancellationToken, Ru
     (shutdown, tokio::spawn(run(ctx, NoArgs {})))
 }
 
-/// Plays all agents on one connection; keeps what each has been told to do.
+/// Plays all agents on one connection; keeps the commands that each has obeyed.
 struct Agents {
     bus: Bus,
     commands: Follow<Command>,
@@ -172,7 +172,7 @@ async fn ask(bus: &Bus, request: &Request) -> Reply {
     bus.request(&subject, request, LIMIT).await.unwrap()
 }
 
-/// Says that so many nodes are idle.
+/// Publishes a snapshot with this number of idle nodes.
 async fn idle(bus: &Bus, nodes: usize) {
     let at = Timestamp::from_unix(100);
     let idle = (0..nodes)
@@ -191,7 +191,7 @@ async fn idle(bus: &Bus, nodes: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_trains_is_kept_before_anybody_is_commanded_and_goes_with_the_trainer() {
+async fn members_are_stored_before_any_command_and_go_with_the_trainer() {
     const NODES: usize = 40;
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
@@ -232,7 +232,7 @@ async fn who_trains_is_kept_before_anybody_is_commanded_and_goes_with_the_traine
     let all: Vec<NodeId> = (0..NODES).map(name).collect();
     assert_eq!(kept.nodes, all);
     let Action::Run(part) = command.action else {
-        unreachable!("nobody was commanded before");
+        unreachable!("no agent was commanded before");
     };
     assert_eq!((part.run, part.nodes as usize), (kept.run, NODES));
     assert_eq!(kept.nodes.get(part.rank as usize), Some(&command.node));
@@ -400,15 +400,15 @@ async fn a_second_control_is_noticed() {
     }
     let records = bus.bucket::<TrainerRecord>(address::trainers_bucket(&cluster()));
 
-    // Somebody else writes the record of b.
+    // Another writer changes the record of b.
     let entry = records.get("b").await.unwrap().unwrap();
     let mut other = entry.value;
-    other.reason = "by another hand".to_owned();
+    other.reason = "by another writer".to_owned();
     records
         .update("b", &other, entry.revision, "")
         .await
         .unwrap();
-    // Trainer a is nobody else's.
+    // The other writer has no trainer a.
     let reply = ask(&bus, &cancel("a")).await;
     assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
     assert!(!running_control.is_finished());
@@ -425,9 +425,9 @@ async fn a_second_control_is_noticed() {
     );
     stop.cancel();
     let kept = records.get("b").await.unwrap().unwrap().value;
-    assert_eq!(kept.reason, "by another hand");
+    assert_eq!(kept.reason, "by another writer");
 
-    // Whoever starts anew takes what is there for his own, under versions of a later time.
+    // A new control adopts the records that are there, under versions of a later time.
     let (stop, running_control) = control(&nats, &Registry::new()).await;
     trainers(&mut states, |s| s.version > first.version + 1000).await;
     let reply = ask(&bus, &cancel("b")).await;
@@ -436,7 +436,7 @@ async fn a_second_control_is_noticed() {
     running_control.await.unwrap().unwrap();
 }
 
-/// All that a scheduler needs which Lacuna does not know: it offers nodes and asks for them back.
+/// A scheduler that Lacuna does not know offers nodes and asks for them back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
     let nats = TestNats::start();
@@ -490,7 +490,7 @@ async fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
         .until(|a| a[&name(1)].status().activity == Activity::Free && running(a, "a") == 1)
         .await;
     let answer = tokio::time::timeout(LIMIT, released.next()).await;
-    let answer = answer.expect("nobody was told").unwrap().message;
+    let answer = answer.expect("no release was announced").unwrap().message;
     assert_eq!(answer.kind, EventKind::NodeReleased { node: name(1) });
     stop.cancel();
     running_control.await.unwrap().unwrap();

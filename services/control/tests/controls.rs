@@ -156,7 +156,7 @@ async fn plan(bus: &Bus, generation: u64, nodes: std::ops::Range<usize>) {
         .unwrap();
 }
 
-/// Waits until so many leases stand.
+/// Waits until `wanted` nodes are leased.
 async fn leased(bus: &Bus, wanted: usize) {
     let bucket = bus.bucket::<LeaseRecord>(address::leases_bucket(&cluster()));
     let mut found = 0;
@@ -168,10 +168,10 @@ async fn leased(bus: &Bus, wanted: usize) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{found} leases stand, not {wanted}");
+    panic!("{found} nodes are leased, not {wanted}");
 }
 
-/// Waits for what comes of the controls.
+/// Waits for a use of nodes under the controls.
 async fn used(bus: &Bus, what: &str, wanted: impl Fn(&UseState) -> bool) -> UseState {
     let subject = address::use_state(&cluster());
     let mut newest = None;
@@ -197,7 +197,7 @@ async fn audit(bus: &Bus, wanted: usize) -> Vec<AuditRecord> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wanted_holds_at_once_and_over_restarts_of_control_and_an_emptied_server() {
+async fn controls_hold_at_once_and_over_restarts_of_control_and_an_emptied_server() {
     let mut nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     snapshot(&bus).await;
@@ -409,7 +409,7 @@ async fn a_refused_request_of_any_size_leaves_short_plain_records_and_later_ones
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
+async fn only_users_of_a_trainer_see_its_arguments_and_environment() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let mut secret = spec("a", 4);
@@ -423,7 +423,7 @@ async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
         elastic: lacuna_model::Elastic::Restart,
     };
     let all = Request::Trainers { all: true };
-    // Who fits is known once the pool is.
+    // The pool comes first: the trainer must fit.
     snapshot(&bus).await;
     let control = Control::start(&nats, enforced()).await;
     let accepted = ask(&bus, "ann", &submit(vec![secret])).await;
@@ -434,7 +434,7 @@ async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
         assert_eq!(said.contains("geheim"), sees, "{user}: {said}");
         assert_eq!(said.contains("WANDB_API_KEY"), sees, "{user}: {said}");
     }
-    // What the bus tells everybody.
+    // The state on the bus is for all readers.
     let state = loop {
         let state = bus.last(&address::trainers(&cluster())).await.unwrap();
         let state = state.unwrap().message;
@@ -447,7 +447,7 @@ async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
     assert!(!format!("{state:?}").contains("geheim"), "{state:?}");
     control.stop().await;
 
-    // Where nothing is enforced everybody may; and nothing was lost meanwhile.
+    // Without enforcement every user may act. Nothing was lost meanwhile.
     let control = Control::start(&nats, Config::default()).await;
     let said = format!("{:?}", ask(&bus, "bob", &all).await);
     assert_eq!(said.matches("geheim").count(), 2, "{said}");
@@ -484,7 +484,7 @@ async fn controls_that_cannot_be_read_are_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn controls_that_nobody_wrote_are_a_pause_without_growth() {
+async fn unreadable_controls_are_a_pause_without_growth() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let subject = address::controls(&cluster());
@@ -494,7 +494,7 @@ async fn controls_that_nobody_wrote_are_a_pause_without_growth() {
     let control = Control::start(&nats, Config::default()).await;
     let state = used(&bus, "paused", |state| state.no_growth).await;
     assert_eq!(state.at_most, None);
-    // Whoever looks at it resumes: the change is kept in place of what stood there.
+    // The operator resumes: the change is kept in place of the unreadable message.
     let said = format!("{:?}", change(&bus, "op", ControlsChange::Resume).await);
     let state = used(&bus, &said, |state| !state.no_growth).await;
     let kept = bus.last(&subject).await.unwrap().unwrap();

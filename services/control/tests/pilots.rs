@@ -236,7 +236,7 @@ async fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancell
         !words.contains(&"7") && !words.contains(&"8"),
         "{cancelled}"
     );
-    // A batch job waited for the pilot that somebody else ended, and for none of these.
+    // A batch job waited for the pilot that another user ended, and for none of these.
     for name in ["n1", "n2", "n3", "n4"] {
         speaks(&bus, name, true, Some(Span::from_ms(5))).await;
     }
@@ -293,7 +293,7 @@ async fn a_preempted_pilot_is_followed_by_another_when_its_node_is_idle_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_submits_nothing_and_neither_does_one_who_cannot_see() {
+async fn no_pilot_is_submitted_in_mode_observe_or_without_lists() {
     let (nats, slurm) = (TestNats::start(), Slurm::new());
     let bus = connect(&nats, &cluster(), "forecast").await;
     let control = Control::start(&nats, slurm.config("observe")).await;

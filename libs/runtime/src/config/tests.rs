@@ -30,7 +30,10 @@ fn quotas_are_read_and_printed_and_nonsense_is_refused() {
     assert_eq!(again, config);
     assert!(complaint("[control.access]\nquota = { nodes = 0 }\n").contains("quota of 0"));
     assert!(complaint("[control.access.rate]\nburst = 0\n").contains("control.access.rate"));
-    assert!(complaint("[control.access.rate]\nper_second = nan\n").contains("nobody can ask"));
+    assert!(
+        complaint("[control.access.rate]\nper_second = nan\n")
+            .contains("no user can send a request")
+    );
     let nobody = "[control.access]\nenforce = true\noperators = []\n";
     assert!(complaint(nobody).contains("operators"));
 }

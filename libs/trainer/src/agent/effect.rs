@@ -1,51 +1,51 @@
-//! What an agent asks of its process.
+//! Effects: what the agent's state machine asks of its process.
 
 use lacuna_model::{AgentStatus, Assignment, Epoch, RunId, Timestamp, TrainerId};
 
-/// What an agent has to do.
+/// One thing that the agent's process has to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Start this part of a run.
+    /// Start this part of an incarnation.
     Start(Box<Assignment>),
-    /// Start the program of a trainer that regroups, to be told of a run later, and call
-    /// [`ready`](crate::agent::Agent::ready) when it is.
+    /// Start the program of a trainer that regroups, before it joins an incarnation. Call
+    /// [`ready`](crate::agent::Agent::ready) when it is ready.
     Prepare(Box<Assignment>),
-    /// Tell the program, which lives, of its next run.
+    /// Send the living program its next incarnation.
     Regroup {
-        /// The run under which it was started.
+        /// The incarnation under which it was started.
         started: RunId,
-        /// The next run.
+        /// The next incarnation.
         assignment: Box<Assignment>,
     },
-    /// Stop the program, all of it, send its last report for a moment no later than `at`,
-    /// and then call [`stopped`](crate::agent::Agent::stopped).
+    /// Stop the program with all its processes, and send its last report for a moment no later
+    /// than `at`. Then call [`stopped`](crate::agent::Agent::stopped).
     Stop {
-        /// Which trainer.
+        /// The trainer of the program.
         trainer: TrainerId,
-        /// The run under which it was started.
+        /// The incarnation under which it was started.
         run: RunId,
-        /// When the run ended, in the cluster's time.
+        /// When the incarnation ended, in cluster time.
         at: Timestamp,
-        /// Why.
+        /// Why it is stopped.
         reason: String,
     },
-    /// Say this.
+    /// Publish this status.
     Report(AgentStatus),
-    /// A command was refused, being older than what is known.
+    /// A command was refused since a newer one is known.
     Refused {
         /// Its epoch.
         epoch: Epoch,
-        /// Its number.
+        /// Its number within the epoch.
         seq: u64,
     },
-    /// A command was refused because its epoch belongs to another trainer: one lease has one
-    /// owner, so whoever sent it has numbered leases wrongly.
+    /// A command was refused because its epoch belongs to another trainer. One lease has one
+    /// owner, so the sender has numbered leases wrongly.
     Contradicted {
         /// Its epoch.
         epoch: Epoch,
-        /// Whom it names.
+        /// The trainer that the command names.
         trainer: TrainerId,
-        /// Whose the epoch is.
+        /// The trainer that has the epoch.
         holder: TrainerId,
     },
 }

@@ -1,7 +1,8 @@
 //! Submission, cancellation and the queue.
 //!
-//! A trainer waits in the queue until there is a place for it, its owner has its share of the places
-//! and may enter ([`crate::controller::entries`]), and its least fits into its owner's quota.
+//! A trainer waits in the queue until there is a place for it, its owner has its share of the
+//! places and may enter ([`crate::controller::entries`]), and its least fits into its owner's
+//! quota.
 
 use std::collections::BTreeSet;
 

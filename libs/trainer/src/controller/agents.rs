@@ -1,9 +1,9 @@
-//! Agents: what they say.
+//! Statuses of agents.
 //!
-//! - A pilot that is asked by SIGTERM says so (`AgentStatus.leaving`). Its node is out of use from
-//!   then on, before any event of the scheduler, until an agent speaks there again.
-//! - With `control.require_agents` a node is usable only once an agent has spoken on it. That alone
-//!   couples the controller with the starter of agents.
+//! - A pilot that gets SIGTERM reports it (`AgentStatus.leaving`). Its node is out of use from then
+//!   on, before any event of the scheduler, until an agent reports there again.
+//! - With `control.require_agents` a node is usable only after a report of its agent. This is the
+//!   only coupling of the controller with the starter of agents.
 
 use lacuna_model::{Activity, AgentStatus, TrainerId};
 
@@ -48,7 +48,7 @@ impl Controller {
         }
     }
 
-    /// An agent that has the owner's lease speaks of a program that regroups.
+    /// An agent that has the owner's lease reports on a program that regroups.
     fn heard_of_member(
         &mut self,
         owner: &TrainerId,
@@ -86,7 +86,7 @@ impl Controller {
         }
     }
 
-    /// An agent that has the owner's lease speaks of a program that is started for each
+    /// An agent that has the owner's lease reports on a program that is started for each
     /// incarnation.
     fn heard_of_program(
         &mut self,

@@ -60,7 +60,7 @@ impl Controller {
     }
 }
 
-/// Adds what a trainer's owner attained by it. A trainer without an owner is its own.
+/// Adds the service that a trainer's owner attained by it. A trainer without an owner is its own.
 fn attain(owners: &mut BTreeMap<String, Attained>, record: &TrainerRecord, now: Timestamp) {
     let owner = record.spec.owner.as_deref();
     if let Some(owner) = owner.filter(|owner| owner.len() <= LONGEST_OWNER) {

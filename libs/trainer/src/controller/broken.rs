@@ -1,19 +1,19 @@
-//! Groups that broke.
+//! Broken groups, and the members with which training continues.
 //!
 //! Members find that their group is broken when the connection of a peer ends, or when it has been
-//! silent for too long. Each says so and waits for the next incarnation. A member that has not said
-//! so may be dead or hang; or it computes, and finds out when its step ends. So those are asked:
-//! their newest command is sent once more. An agent does not answer for a program that is silent.
-//! After a while, in which messages may come that explain all (an agent leaves, a program has
-//! ended), the next incarnation begins with all that have said so or have answered. A silent
-//! member's node is taken from the trainer, and is unused until an agent speaks there. When all say
-//! that the group is broken, no member is missing, and all go on together at once: a timeout that
-//! was too short costs a step and no member.
+//! silent for too long. Each reports it and waits for the next incarnation. Any other member may be
+//! dead or hang, or it computes and detects the break when its step ends. So control asks it: its
+//! newest command is sent once more. An agent does not answer for a silent program. After
+//! `control.broken_wait`, in which messages may explain the break (an agent leaves, a program has
+//! ended), the next incarnation begins with the members that have reported or answered. A silent
+//! member's node is taken from the trainer, and is unused until an agent reports there. If all
+//! members report, none is missing, and all continue at once: a timeout that was too short costs a
+//! step and no member.
 //!
-//! If the incarnation has brought no sample, its group could not be built, although all are there.
-//! That is a failure of the trainer like the end of a program, with the same wait before the next
-//! incarnation, and the same end. If a member is lost meanwhile, that explains it, and there was no
-//! failure; if they meet after all, the incarnation goes on.
+//! If the incarnation has brought no sample, its group could not be built, although all members are
+//! present. That is a failure of the trainer like the end of a program, with the same wait before
+//! the next incarnation and the same limit. If a member is lost meanwhile, its loss is the cause,
+//! and there is no failure. If the members meet after all, the incarnation continues.
 
 use lacuna_model::{NodeId, RunId, Span, Timestamp, TrainerId};
 
@@ -23,7 +23,7 @@ use crate::controller::nodes::Node;
 use crate::controller::out::Out;
 use crate::controller::{Controller, Note};
 
-/// Whether the node's program has said, under the present lease, that its group is broken.
+/// Whether the node's program has reported, under the present lease, that its group is broken.
 fn has_said(node: &Node, run: RunId) -> bool {
     let status = node.agent().status();
     status.is_some_and(|s| s.epoch == node.lease().epoch() && s.broken == Some(run))

@@ -4,12 +4,13 @@ use lacuna_model::Span;
 
 use crate::settings::{Agent, Control};
 
-/// Settings. Lengths are of real time, if they do not say otherwise.
+/// Settings of the controller. Lengths are of real time unless stated otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControllerConfig {
     /// The section `[control]` of the configuration.
     pub control: Control,
-    /// An agent that hears no renewal for this long gives its node back by itself.
+    /// The lease timeout: an agent that gets no renewal for this long gives its node back by
+    /// itself.
     pub lease_timeout: Span,
     /// Added to the lease timeout before an unconfirmed release is no longer waited for.
     pub lease_margin: Span,

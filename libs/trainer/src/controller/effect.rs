@@ -1,4 +1,4 @@
-//! What the controller asks for.
+//! Effects: requests of the controller to its service.
 
 use std::fmt;
 
@@ -102,11 +102,11 @@ pub enum Note {
     Failure {
         /// Which.
         trainer: TrainerId,
-        /// The node; none if the failure says nothing against one.
+        /// The node; `None` if the failure is of no single node.
         node: Option<NodeId>,
         /// Failures in a row.
         failures: u32,
-        /// What the program said.
+        /// The reason that the program gave.
         reason: String,
         /// Time until its next start.
         again_in: Span,
@@ -166,7 +166,8 @@ pub enum Note {
     GivenBack {
         /// Which node.
         node: NodeId,
-        /// How the main scheduler had asked for it: `preempted`, `idle`, `drained`, `taken` or `wanted`.
+        /// How the main scheduler had asked for it: `preempted`, `idle`, `drained`, `taken` or
+        /// `wanted`.
         cause: &'static str,
         /// How long the main scheduler waited; of a node wanted by a deadline, beyond that.
         harm: Span,
@@ -177,13 +178,13 @@ pub enum Note {
         trainer: TrainerId,
         /// The incarnation.
         run: RunId,
-        /// Members that said so.
+        /// Members that reported it.
         said: u32,
         /// Members that did not answer, and are left out.
         silent: u32,
     },
     /// A release was not confirmed, but its agent must have given up by now. The main scheduler is
-    /// answered. The node stays out of use until an agent speaks there.
+    /// answered. The node stays out of use until an agent reports there.
     ReleasedUnheard {
         /// Which node.
         node: NodeId,
@@ -204,7 +205,7 @@ pub enum Note {
         /// Why: `older` or `stale`.
         cause: &'static str,
     },
-    /// An agent may take longer to give its node back than control's configuration says.
+    /// An agent may take longer to give its node back than by control's configuration.
     OtherTerms {
         /// Which node.
         node: NodeId,
@@ -249,12 +250,13 @@ pub enum Note {
 pub enum Effect {
     /// Publish the trainers for the planner.
     PublishTrainers(TrainersView),
-    /// Write these leases, all at once, and answer with [`crate::controller::Input::LeasesWritten`].
+    /// Write these leases, all at once, and answer with
+    /// [`crate::controller::Input::LeasesWritten`].
     WriteLeases(Vec<LeaseWrite>),
     /// Keep this record.
     PutTrainer(Box<TrainerRecord>),
-    /// Keep the members of an incarnation, before its commands are sent. The commands wait while that
-    /// is impossible: the controller repeats both.
+    /// Keep the members of an incarnation, before its commands are sent. The commands wait while
+    /// that is impossible: the controller repeats both.
     Say(Members),
     /// Send this command.
     Send(Command),

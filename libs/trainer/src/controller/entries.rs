@@ -3,8 +3,8 @@
 //! Nodes are shared out between owners. An owner that enters takes nodes from others, and one that
 //! leaves gives them back, and each time others' programs stop and start. An owner that submits and
 //! cancels again and again could keep them from training at all. Therefore, while other owners have
-//! admitted trainers, an owner enters [`BURST`] times at once, and once in each `control.anew_every`
-//! after that: a token bucket for each owner.
+//! admitted trainers, an owner enters [`BURST`] times at once, and once in each
+//! `control.anew_every` after that: a token bucket for each owner.
 //!
 //! Trainers that are admitted in one step enter together. A trainer that takes over from another of
 //! its owner which ended in the same step takes nothing from others, and counts nothing, if its
@@ -19,7 +19,7 @@ use lacuna_model::{Span, Timestamp};
 /// Entries at once.
 const BURST: i64 = 3;
 
-/// The least and the most nodes of a trainer.
+/// The minimum and the maximum of nodes of a trainer.
 pub(super) type Bounds = (u32, u32);
 
 /// When each owner entered.
@@ -68,8 +68,8 @@ impl Entries {
         }
     }
 
-    /// A step is over: trainers that ended in it have no successors any more. Entries that lie ahead
-    /// were another trace's.
+    /// A step is over: trainers that ended in it have no successors any more. Entries that lie
+    /// ahead were another trace's.
     pub(crate) fn settle(&mut self, every: Span, now: Timestamp) {
         self.left.clear();
         let latest = now + times(every, BURST);

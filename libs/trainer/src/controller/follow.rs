@@ -25,7 +25,7 @@ use crate::controller::plan_gate::Offer;
 use crate::controller::trainers::{Target, Trainer};
 use crate::controller::{Controller, Note, Tick};
 
-/// What a plan has for one trainer.
+/// The part of a plan for one trainer.
 struct Step {
     /// Number of nodes that it gives.
     planned: usize,
@@ -224,7 +224,7 @@ impl Controller {
         }
         if grows && (!shrinks || moves || keep.len() >= min || keep.is_empty()) {
             if let Some(trainer) = self.trainers.get_mut(id) {
-                // A target that stands has waited since it was first given.
+                // An unchanged target has waited since it was first given.
                 let same = before.as_ref().filter(|target| *target.nodes() == want);
                 let since = same.map_or(now.wall, Target::since);
                 trainer.set_target(Target::new(want, since, join));
@@ -232,7 +232,7 @@ impl Controller {
             grow.push(id.clone());
         }
         if shrinks || before.is_some() || probed {
-            self.release_unneeded(id, "the plan gives it to others or to nobody", out);
+            self.release_unneeded(id, "the plan no longer gives it to its trainer", out);
         }
         shrinks || grows
     }

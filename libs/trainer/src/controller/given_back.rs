@@ -1,4 +1,4 @@
-//! Nodes that the main scheduler gets back, and what it cost it (`nodes/demand.rs`).
+//! Nodes that the main scheduler gets back, and its waits for them (`nodes/demand.rs`).
 
 use lacuna_model::{AgentStatus, NodeId};
 
@@ -18,11 +18,11 @@ impl Controller {
         }
     }
 
-    /// The agent of a node leaves: all that it had is given back, and the node goes to no trainer
-    /// until an agent speaks there again.
+    /// The agent of a node leaves: its lease is given back, and the node goes to no trainer until
+    /// an agent reports there again.
     ///
-    /// The agent says so at once, and once more when nothing runs there any more, with how long
-    /// that took.
+    /// The agent reports it at once, and once more when no program runs there any more, with the
+    /// time that this took.
     pub(super) fn agent_leaves(&mut self, status: &AgentStatus, now: Now, out: &mut Out) {
         let id = &status.node;
         let said = self.nodes.last_words(id);

@@ -4,7 +4,8 @@
 //!   epoch is the incarnation's id.
 //! - A command says how many nodes the incarnation has, not which, so a change of N nodes is N
 //!   short commands. The names are kept once (`Members`), before the commands go out. Commands wait
-//!   while they cannot be kept, and both are then published again. Simulated trainers need no names.
+//!   while they cannot be kept, and both are then published again. Simulated trainers need no
+//!   names.
 
 use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Span, Timestamp, TrainerId, Work};
 
@@ -13,7 +14,7 @@ use crate::account::{Change, Counted};
 use crate::controller::out::Out;
 use crate::controller::{Controller, Note};
 
-/// What a record says of a program that ended by itself.
+/// The reason in a record for a program that ended by itself.
 pub(super) fn exit_reason(node: &NodeId, code: i32, words: &str) -> String {
     let words = if words.is_empty() {
         String::new()
@@ -220,7 +221,7 @@ impl Controller {
         let reason = exit_reason(node, code, words);
         let wait = self.count_failure(id, Some(node), reason, out);
         if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
-            // Exit code 0 says nothing against the node: perhaps the work is done.
+            // Exit code 0 is no failure of the node: perhaps the work is done.
             trainer.restart_after_failure(wait, code == 0, now);
         }
         if code != 0 {
@@ -228,9 +229,9 @@ impl Controller {
         }
     }
 
-    /// Starts again what has waited long enough, gives up what failed too often, and closes nodes
-    /// on which an owner's programs keep failing. All of it only now, since a program that dies
-    /// just before its node is taken has not failed.
+    /// Starts failed trainers again after their wait, gives up trainers that failed too often, and
+    /// closes nodes on which an owner's programs keep failing. This is done by the timer, since a
+    /// program that dies just before its node is taken has not failed.
     pub(super) fn restart_due(&mut self, now: Now, out: &mut Out) {
         let waiting = self.trainers.admitted_where(|t| t.health().is_restarting());
         for id in waiting {

@@ -1,4 +1,4 @@
-//! What happens to the controller.
+//! Inputs of the controller.
 
 use lacuna_model::{
     AgentStatus, Hole, NodeId, Plan, Progress, RunId, Timestamp, TrainerId, TrainerSpec,
@@ -43,7 +43,7 @@ pub enum Input {
     Submit {
         /// Their specifications.
         trainers: Vec<TrainerSpec>,
-        /// The user who submits them.
+        /// The user that submits them.
         user: String,
         /// Only check them.
         test_only: bool,
@@ -65,9 +65,9 @@ pub enum Input {
         /// Nodes whose holes closed.
         closed: Vec<(NodeId, Taken)>,
     },
-    /// No more changes of the pool wait to be read.
+    /// No further change of the pool waits to be read.
     Drained,
-    /// All present holes; what is not listed is no hole.
+    /// All present holes: a node that is not listed is no hole.
     Snapshot {
         /// The newest event that is included.
         seq: u64,
@@ -85,8 +85,8 @@ pub enum Input {
         /// The incarnation of each trainer.
         runs: Vec<(TrainerId, RunId)>,
     },
-    /// Agents spoke, in this order. The effects of all are gathered: leases are written together,
-    /// and a plan is looked at once.
+    /// Statuses of agents, in this order. Their effects are collected: leases are written together,
+    /// and a plan is followed once.
     Agents(Vec<AgentStatus>),
     /// An incarnation reported.
     Progress(Progress),

@@ -5,7 +5,7 @@
 //! - A node goes from one trainer to another only through a release that its agent has confirmed. A
 //!   release that is not confirmed within ten seconds makes the node unusable in `TrainersState`.
 //!   After the lease timeout (`agent.dead_man`) and a margin control no longer waits for it, but
-//!   the node goes to no trainer until an agent speaks there.
+//!   the node goes to no trainer until an agent reports there.
 
 use lacuna_model::{Action, Launch, NodeId, TrainerId};
 
@@ -68,7 +68,7 @@ impl Controller {
         self.pursue_all(now, out);
     }
 
-    /// A node has no owner any more: its agent is told, and must confirm.
+    /// A node has no owner any more: its agent gets a release, and must confirm it.
     fn released(&mut self, id: &NodeId, now: Now, out: &mut Out) {
         let action = self.nodes.open_release(id, &self.config, now);
         let has_left = self.nodes.get(id).is_some_and(|n| n.agent().has_left());

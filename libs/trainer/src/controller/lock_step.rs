@@ -1,7 +1,7 @@
 //! Lock step: when the loop has settled.
 //!
-//! - A tick that is not complete is settled when every present simulated incarnation has reported at
-//!   its moment.
+//! - A tick that is not complete is settled when every present simulated incarnation has reported
+//!   at its moment.
 //! - A complete tick is settled when a plan for its events has been followed, agent statuses
 //!   acknowledge every command, every lease is written and every release confirmed, and no trainer
 //!   waits for nodes or a restart.

@@ -1,4 +1,4 @@
-//! What trainers measure while they train: rates and costs (`trainers/rates.rs`,
+//! Measurements of trainers while they train: rates and costs (`trainers/rates.rs`,
 //! `trainers/stalls.rs`), and the probes that are run for it (`trainers/probes.rs`).
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::controller::out::Out;
 use crate::controller::trainers::{Next, Target, all_nodes, next_probe};
 use crate::controller::{Controller, Note};
 
-/// What a plan means for a trainer that may be probing.
+/// The effect of a plan on a trainer that may be probing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuringProbe {
     /// No probe is under way: the plan is followed.

@@ -1,20 +1,20 @@
-//! The controller: which trainers there are, which nodes they hold, what they have done.
+//! The controller: the trainers, their nodes and their samples.
 //!
-//! [`Controller::step`] takes one [`Input`] and answers with [`Effect`]s in the order in which they
-//! must be carried out: leases are written before records, records and members before commands. The
-//! outcome of [`Effect::WriteLeases`] comes back as [`Input::LeasesWritten`] before any other
-//! input. An unknown outcome is asked for again by the timer.
+//! [`Controller::step`] takes one [`Input`] and returns [`Effect`]s in the order in which they must
+//! be applied: leases are written before records, records and members before commands. The result
+//! of [`Effect::WriteLeases`] comes back as [`Input::LeasesWritten`] before any other input. The
+//! timer asks again for an unknown result.
 //!
-//! What always holds:
+//! Invariants:
 //! 1. A node has at most one owner, the one in the bucket of leases. It gets a new owner only after
 //!    its agent has confirmed the release.
 //! 2. A trainer's incarnation has only nodes whose lease it holds. Every change of the set is a new
-//!    incarnation, recorded before any agent hears of it.
+//!    incarnation, recorded before any agent gets a command of it.
 //! 3. Samples are counted once ([`crate::account`]).
-//! 4. In doubt less is done: no node is given away while the bus is gone, the pool unknown, or the
-//!    plan not made for the present state.
+//! 4. In doubt the controller does less: no trainer gets a node while the bus is down, the pool
+//!    unknown, or the plan not made for the present state.
 //!
-//! The state is divided into parts. Each keeps its own invariants, which stand in its file:
+//! The state is divided into parts. Each keeps its own invariants, which its file lists:
 //!
 //! | Part | Its state | File |
 //! |---|---|---|
@@ -22,12 +22,12 @@
 //! | trainers | records, accounts, incarnations, rates, stalls, probes, health | `trainers/` |
 //! | admission | the queue, and how often an owner may enter | `admission.rs`, `entries.rs` |
 //! | plan gate | the plan that waits | `plan_gate.rs` |
-//! | publication | what the planner has not heard yet | `publication.rs` |
+//! | publication | changes not published yet | `publication.rs` |
 //! | withholding | the operator's controls | `withholding.rs` |
 //! | lock step | ticks, and whether the loop has settled | `lock_step.rs` |
 //! | usage | node-time offered and used | `usage.rs` |
 //!
-//! `step.rs` routes inputs. The other files hold what concerns several parts, one procedure each.
+//! `step.rs` routes inputs. Each other file holds one procedure over several parts.
 
 mod admission;
 mod agents;
@@ -52,6 +52,7 @@ mod quarantine;
 mod quota;
 mod recover;
 mod regroup;
+mod show;
 mod step;
 mod timer;
 mod trainers;
@@ -65,8 +66,6 @@ pub use input::{Input, Taken, Tick};
 pub use view::{NodeView, Tally, TrainersView};
 pub use withholding::Use;
 
-pub(crate) use trainers::is_profiled;
-
 use admission::Admission;
 use lock_step::LockStep;
 use nodes::Nodes;
@@ -76,7 +75,7 @@ use trainers::Trainers;
 use usage::Usage;
 use withholding::Withholding;
 
-/// The state of control. See the module's text.
+/// The state of control: see the [module](self).
 #[derive(Debug)]
 pub struct Controller {
     config: ControllerConfig,

@@ -1,4 +1,4 @@
-//! What one step gathers, kept by kind, since kinds leave in a fixed order.
+//! Effects of one step, collected by kind, since kinds leave in a fixed order.
 
 use std::collections::BTreeSet;
 

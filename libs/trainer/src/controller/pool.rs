@@ -2,8 +2,8 @@
 //!
 //! A node that leaves the pool under a lease is a preemption, handled without waiting for a plan.
 //! Its release goes out at once, at a wanted node (`node.wanted`) whatever deadline it names. The
-//! others' new incarnation begins when all events at hand have been read, so many nodes that leave
-//! are one change.
+//! others' new incarnation begins when all available events have been read, so nodes that leave in
+//! one batch are one change.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
-//! When the planner hears of trainers: [`crate::controller::TrainersView`] and its version.
+//! When trainers are published for the planner: [`crate::controller::TrainersView`] and its
+//! version.
 //!
 //! The version grows with every change that a plan depends on, and with nothing else. Figures
-//! (samples, rates) go out by the timer under the same version. Without any change the view goes out
-//! again now and then, since the last message may have been lost.
+//! (samples, rates) go out by the timer under the same version. Without any change the view goes
+//! out again now and then, since the last message may have been lost.
 
 use lacuna_model::{Span, Timestamp};
 
@@ -11,7 +12,7 @@ use crate::Now;
 /// Without a change the view is published again after this time.
 const REPEAT: Span = Span::from_secs(5);
 
-/// What is still to be published.
+/// The pending publication.
 #[derive(Debug)]
 pub(crate) struct Publication {
     version: u64,
@@ -56,7 +57,7 @@ impl Publication {
         self.changed
     }
 
-    /// Whether the present version is still what a plan would be made from.
+    /// Whether a plan of the present version would still be current.
     pub(crate) const fn is_current(&self, version: u64) -> bool {
         self.version == version && !self.changed
     }

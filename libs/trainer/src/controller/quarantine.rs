@@ -1,7 +1,8 @@
-//! Nodes on which programs keep failing (`nodes/failures.rs`), and how trainers do without them.
+//! Nodes on which programs keep failing (`nodes/failures.rs`), and their substitutes.
 //!
-//! The planner is told of quarantine alone. Where a plan gives a trainer a node that is closed to its
-//! owner, control takes one that the plan leaves unallocated, or leaves it out.
+//! The published view names nodes in quarantine, but not nodes closed to single owners. If a plan
+//! gives a trainer a node that is closed to its owner, control takes one that the plan leaves
+//! unallocated, or leaves it out.
 
 use std::collections::BTreeSet;
 

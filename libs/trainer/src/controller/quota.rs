@@ -1,11 +1,10 @@
 //! Quotas: how much one owner may have.
 //!
 //! Trainers are counted at their submission. Nodes are shared among the owner's admitted trainers:
-//! each may have its least, and the rest goes to all alike up to the most that each can use. The
-//! planner is told of no more ([`lacuna_model::TrainerSpec::max_nodes`] in the published view), so
-//! the sizes of its plans keep the quota by themselves. A trainer whose least does not fit waits in
-//! the queue. A trainer that holds more than its share, because another was admitted, gives the rest
-//! back.
+//! each may have its minimum, and the rest is shared equally up to the maximum of each. The
+//! published view names no more ([`lacuna_model::TrainerSpec::max_nodes`]), so plans keep the
+//! quota. A trainer whose minimum does not fit waits in the queue. A trainer that holds more than
+//! its share, because another was admitted, gives the rest back.
 
 use std::collections::{BTreeMap, BTreeSet};
 

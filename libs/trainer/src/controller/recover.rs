@@ -1,4 +1,4 @@
-//! A new start from what the buckets hold. Trainers that run are not touched.
+//! A new start from the content of the buckets. Running trainers are not touched.
 
 use lacuna_model::{Epoch, NodeId, Past, TrainerId, TrainerRecord};
 
@@ -43,7 +43,7 @@ impl Controller {
             control.readopt(&id, now, &mut out);
         }
         control.release_strays(&mut out);
-        // Releases that may not have been heard are laid ready for the timer to send again.
+        // Releases that may have been lost are scheduled for the timer to send again.
         for (node, action) in control.nodes.open_releases(now) {
             let _ = control.nodes.command(&node, 1, action, now);
         }
@@ -51,7 +51,7 @@ impl Controller {
         (control, effects)
     }
 
-    /// Takes a trainer's incarnation up again, or what is left of it.
+    /// Resumes a trainer's incarnation, or the part of it that is left.
     fn readopt(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;

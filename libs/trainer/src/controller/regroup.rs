@@ -10,7 +10,7 @@
 //!   and comes back by a later plan.
 //! - Members meet in a `TCPStore` beside control (`control.store`), so every node can be spared.
 //!   The worker's side is the Python package in `libs/lacuna-py`.
-//! - A group with a member that says nothing at all is the concern of `broken.rs`.
+//! - A group with a silent member is the concern of `broken.rs`.
 
 use lacuna_model::{Action, NodeId, Phase, TrainerId, Work};
 
@@ -22,7 +22,7 @@ use crate::controller::nodes::Node;
 use crate::controller::out::Out;
 use crate::controller::trainers::Target;
 
-/// Exit code of a program that left because it was told to (`EX_TEMPFAIL` of sysexits.h).
+/// Exit code of a program that left on demand (`EX_TEMPFAIL` of sysexits.h).
 const LEFT: i32 = 75;
 
 impl Controller {

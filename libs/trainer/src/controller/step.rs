@@ -1,13 +1,12 @@
-//! One step: the input goes to its procedure, then all effects are gathered.
+//! One step: the input goes to its procedure, then all effects are collected.
 
 use crate::Now;
 use crate::controller::out::Out;
 use crate::controller::{Controller, Effect, Input};
 
 impl Controller {
-    /// Takes one input at `now`. Returns the effects in the order in which they must be carried
-    /// out: the planner hears of trainers, leases are written, records kept, members published,
-    /// commands sent, then the rest.
+    /// Takes one input at `now`. Returns the effects in the order in which they must be applied:
+    /// the view published, leases written, records and members kept, commands sent, then the rest.
     #[must_use = "effects must be carried out"]
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         let (in_pool, leased) = (self.nodes.in_pool(), self.nodes.leased());
@@ -19,8 +18,8 @@ impl Controller {
         if !matches!(input, Input::Pool { .. } | Input::LeasesWritten(_)) {
             self.settle_losses(now, &mut out);
         }
-        // A status changes nothing on which limits depend, and there are many. The timer looks again
-        // at which owners have trainers.
+        // A status changes nothing on which limits depend, and there are many. The timer looks
+        // again at which owners have trainers.
         let limits = !matches!(input, Input::Agents(_) | Input::Progress(_));
         self.route(input, now, &mut out);
         if limits {

@@ -1,4 +1,4 @@
-//! What time alone brings: silence, repetition, restarts, probes.
+//! Effects of time alone: silence, repetition, restarts, probes.
 
 use crate::Now;
 use crate::controller::out::Out;
@@ -47,8 +47,8 @@ impl Controller {
         }
     }
 
-    /// The bus is there again. Silence during its absence says nothing. The server may have lost the
-    /// members of incarnations.
+    /// The bus is there again. Silence during its absence says nothing. The server may have lost
+    /// the members of incarnations.
     pub(super) fn reconnected(&mut self, now: Now, out: &mut Out) {
         self.connected = true;
         self.nodes.reconnected(now);

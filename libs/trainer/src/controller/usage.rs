@@ -19,7 +19,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Goes on from what an earlier instance has kept.
+    /// Continues from the sums that an earlier instance has stored.
     pub(crate) const fn resumed(tally: &Tally) -> Self {
         Self {
             since: tally.since,
@@ -85,7 +85,7 @@ impl Usage {
         }
     }
 
-    /// What was offered to trainers, of which `max_parallel` may be active.
+    /// The node-time offered to trainers, of which `max_parallel` may be active.
     pub(crate) fn offered(&self, max_parallel: u32) -> Offered {
         let ends = self.upto.zip(self.since);
         let lasted = ends.map(|(upto, since)| upto.since(since));

@@ -10,8 +10,8 @@
 //!   were left before, then those that can be used at once, by name. Of those in use beyond N go
 //!   back: nodes on their way to a trainer, nodes held beside an incarnation, and then, one after
 //!   another, those that cost least by the trainers' curves (weight times rate lost, by node given
-//!   back; a trainer at its least gives all). A trainer gives the node with the youngest hole, since
-//!   holes that have lasted last.
+//!   back; a trainer at its least gives all). A trainer gives the node with the youngest hole,
+//!   since holes that have lasted last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::controller::trainers::{Target, Trainer, Trainers};
 use crate::controller::{Controller, Note};
 use crate::controls::Wanted;
 
-/// The controls in force, and what they have led to.
+/// The controls in force, and the nodes withheld by them.
 #[derive(Debug, Default)]
 pub(crate) struct Withholding {
     wanted: Wanted,
@@ -34,7 +34,7 @@ pub(crate) struct Withholding {
     any: bool,
 }
 
-/// How nodes are used, for those who show it.
+/// How nodes are used, for publication.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Use {
     /// Nodes in use, by a trainer or on their way to one.
@@ -43,7 +43,7 @@ pub struct Use {
     pub withheld: BTreeMap<WithheldBy, Vec<NodeId>>,
 }
 
-/// Nodes that are not barred, by what becomes of them.
+/// Nodes that are not barred, by their use.
 #[derive(Debug, Default)]
 struct Sorted {
     /// Under a lease, or about to be.
@@ -63,7 +63,7 @@ impl Withholding {
         self.wanted = wanted;
     }
 
-    /// Which nodes are to be withheld, and why; nothing if no control says anything.
+    /// The nodes to be withheld, with the reasons; `None` if no control is in force.
     fn choose(
         &mut self,
         nodes: &mut Nodes,
@@ -248,8 +248,8 @@ impl Controller {
     }
 }
 
-/// The cost, by node that is given back and needed, if a trainer with this number of nodes gives the
-/// next one back: all of them if it has no more than its least.
+/// The cost, by node that is given back and needed, if a trainer with this number of nodes gives
+/// the next one back: all of them if it has no more than its least.
 fn loss(trainer: &Trainer, nodes: usize, over: usize) -> f64 {
     let spec = &trainer.record().spec;
     let curve = spec.objective_curve();

@@ -1,4 +1,4 @@
-//! Changes of the controls: checked, then made, all or none.
+//! Changes of the controls: checked, then applied, all or none.
 
 use jiff::tz::TimeZone;
 use lacuna_model::{Controls, ControlsChange, Drain, Pause, Timestamp, UseLimit};
@@ -6,12 +6,12 @@ use lacuna_model::{Controls, ControlsChange, Drain, Pause, Timestamp, UseLimit};
 use super::pattern::Pattern;
 use super::window::Window;
 
-/// The longest text that says why, in bytes.
+/// The longest reason, in bytes.
 const LONGEST_REASON: usize = 500;
 /// Most patterns of a list, and most windows.
 const MOST_PATTERNS: usize = 1000;
 const MOST_WINDOWS: usize = 50;
-/// Most nodes that are drained one by one: the controls must fit into a message.
+/// Most nodes that are drained by name: the controls must fit into a message.
 const MOST_DRAINED: usize = 5000;
 
 /// Why a change was refused.
@@ -19,11 +19,11 @@ const MOST_DRAINED: usize = 5000;
 #[error("{0}")]
 pub struct ControlsError(String);
 
-/// The controls after these changes, in their order; `by` wants them at `now` of the wall clock,
-/// and `local` is the zone of windows that name none. The version is the next one.
+/// The controls after these changes, applied in order, with the next version. `by` is the user
+/// who asks for them, `now` the wall clock, and `local` the zone of windows that name none.
 ///
 /// # Errors
-/// [`ControlsError`] if one of them makes no sense; then none is made.
+/// [`ControlsError`] if a change is not valid; then no change is applied.
 pub fn change(
     controls: &Controls,
     changes: &[ControlsChange],
@@ -94,8 +94,8 @@ fn one(
             }
             if next.drained.len() > MOST_DRAINED {
                 return refuse(format!(
-                    "more than {MOST_DRAINED} nodes would be drained one by one: say \
-                     `lacuna limits set --avoid PATTERN` for so many"
+                    "more than {MOST_DRAINED} nodes would be drained by name: for these use \
+                     `lacuna limits set --avoid PATTERN`"
                 ));
             }
         }
@@ -139,7 +139,7 @@ fn one(
     Ok(())
 }
 
-/// At most no node means nothing.
+/// Writes a limit of 0 nodes as `Nothing`.
 fn normal(limit: UseLimit) -> UseLimit {
     match limit {
         UseLimit::AtMost { nodes: 0 } => UseLimit::Nothing,

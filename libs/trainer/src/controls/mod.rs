@@ -1,9 +1,9 @@
-//! What the operator wants of the use of nodes: changes checked, and what holds at a moment.
+//! Controls of the operator over the use of nodes.
 //!
-//! [`change`] makes new [`Controls`](lacuna_model::Controls) of old ones. [`Rules`] are controls as
-//! they can be asked: which nodes are left out, and which limit holds at a moment of the wall
-//! clock, given as an argument. What comes of it, [`Wanted`], goes to the controller
-//! ([`crate::controller::Input::Controls`]), which withhold nodes.
+//! [`change`] checks changes and applies them to [`Controls`](lacuna_model::Controls). [`Rules`]
+//! evaluate controls at a moment of the wall clock, given as an argument: excluded nodes, and the
+//! limit in force. Their result, [`Wanted`], goes to the controller
+//! ([`crate::controller::Input::Controls`]), which withholds nodes.
 
 mod change;
 mod pattern;

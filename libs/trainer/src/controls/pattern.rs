@@ -1,4 +1,4 @@
-//! Names of nodes with ranges and wildcards.
+//! Patterns of node names, with ranges and wildcards.
 
 /// Why a pattern was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct PatternError {
     /// The pattern.
     pub text: String,
-    /// What is wrong.
+    /// The fault in it.
     pub wrong: &'static str,
 }
 
@@ -15,13 +15,13 @@ const LONGEST: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// This text.
+    /// Exactly this text.
     Text(String),
-    /// Any text, also none.
+    /// Any text, the empty one too.
     Any,
     /// Any one character.
     One,
-    /// A number within one of these ranges, written with so many digits at least.
+    /// A number within one of these ranges, padded with zeros to the width of the range.
     Number(Vec<Range>),
 }
 
@@ -43,8 +43,8 @@ impl Range {
     }
 }
 
-/// Names of nodes: text, `*` for anything, `?` for one character, and numbers in brackets, padded
-/// as the first number of their range is: `a[01-16,20]n*`.
+/// A pattern of node names, as in `a[01-16,20]n*`: text, `*` for any text, `?` for one character,
+/// and numbers in brackets. Numbers are padded like the first number of their range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     parts: Vec<Part>,
@@ -80,7 +80,7 @@ impl Pattern {
                     Part::Number(ranges(inside).map_err(refuse)?)
                 }
                 ']' => return Err(refuse("a bracket is closed that was not opened")),
-                ',' => return Err(refuse("a comma stands outside of brackets")),
+                ',' => return Err(refuse("a comma is outside of brackets")),
                 c if c.is_whitespace() => return Err(refuse("it has white space")),
                 c => {
                     plain.push(c);
@@ -103,7 +103,7 @@ impl Pattern {
         Ok(Self { parts })
     }
 
-    /// Whether a name is meant.
+    /// Whether the pattern matches a whole name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         fits(&self.parts, name)
@@ -128,7 +128,7 @@ fn fits(parts: &[Part], name: &str) -> bool {
         }
         Part::Number(ranges) => {
             let digits = name.bytes().take_while(u8::is_ascii_digit).count();
-            // A number may be followed by more digits only in the pattern's own words.
+            // More digits may follow a number only if the rest of the pattern matches them.
             (1..=digits).rev().any(|end| {
                 name.split_at_checked(end).is_some_and(|(number, rest)| {
                     ranges.iter().any(|range| range.has(number)) && fits(more, rest)
@@ -153,7 +153,7 @@ fn ranges(inside: &str) -> Result<Vec<Range>, &'static str> {
             let range = Range {
                 first: number(first)?,
                 last: number(last)?,
-                // Without padding any number of digits will do that needs no padding.
+                // Without padding, numbers have no leading zeros.
                 width: if first.starts_with('0') {
                     first.len()
                 } else {

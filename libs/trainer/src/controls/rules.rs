@@ -1,5 +1,4 @@
-//! Controls that can be asked what holds at a moment of the wall clock. Of several limits the
-//! tightest does.
+//! Evaluation of controls at a moment of the wall clock. Of several limits the tightest holds.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +8,25 @@ use lacuna_model::{Controls, LimitInForce, NodeId, Timestamp, UseLimit, UseWindo
 use super::pattern::Pattern;
 use super::window::Window;
 
-/// What holds at one moment, for the books.
+/// The controls in force at one moment, for the controller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// The version of the controls.
     pub version: u64,
-    /// Nodes that are drained.
+    /// Drained nodes.
     pub drained: BTreeSet<NodeId>,
-    /// Only these are used, if there are any.
+    /// If not empty, only nodes that match one of these are used.
     pub only: Vec<Pattern>,
-    /// These are not used.
+    /// Nodes that match one of these are not used.
     pub avoid: Vec<Pattern>,
-    /// So many nodes are used at most, and why.
+    /// The most nodes in use, with the limit that says so.
     pub at_most: Option<(u32, WithheldBy)>,
-    /// Whether no further node is taken, and why.
+    /// The limit that allows no further node, if one does.
     pub no_growth: Option<WithheldBy>,
 }
 
 impl Wanted {
-    /// Why this node is not to be used whatever the limits are.
+    /// Why this node is excluded, apart from limits on the number of nodes.
     #[must_use]
     pub fn bars(&self, node: &NodeId) -> Option<WithheldBy> {
         let has = |patterns: &[Pattern]| patterns.iter().any(|p| p.matches(node.as_str()));
@@ -49,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// A window as it was stored; one that cannot be read where control runs now holds always.
+/// A stored window. A window that this machine cannot read (`None`) is always open.
 #[derive(Debug, Clone)]
 struct Kept {
     name: String,
@@ -57,7 +56,7 @@ struct Kept {
     window: Option<Window>,
 }
 
-/// Controls that can be asked what holds at a moment.
+/// Controls, parsed for evaluation.
 #[derive(Debug, Clone)]
 pub struct Rules {
     controls: Controls,
@@ -68,9 +67,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Makes them of controls that were checked when they were changed. What cannot be read all
-    /// the same, as a time zone that this machine does not know, means the less use: a window
-    /// holds always, a pattern of nodes not to use means all nodes.
+    /// Parses controls that were checked when they were changed. An unreadable part, such as a
+    /// time zone that this machine does not know, reduces the use of nodes: a window is always
+    /// open, and an unreadable pattern excludes all nodes.
     #[must_use]
     pub fn new(controls: Controls, local: &TimeZone) -> Self {
         let kept = |window: &UseWindow| Kept {
@@ -103,7 +102,7 @@ impl Rules {
         &self.controls
     }
 
-    /// The limits that hold at a moment of the wall clock.
+    /// The limits in force at `now` of the wall clock.
     #[must_use]
     pub fn limits(&self, now: Timestamp) -> Vec<LimitInForce> {
         let mut limits = Vec::new();
@@ -147,7 +146,7 @@ impl Rules {
         limits
     }
 
-    /// When the limits change by themselves.
+    /// When the limits next change without a change of the controls.
     #[must_use]
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
         let pause = self.controls.pause.as_ref().and_then(|pause| pause.until);
@@ -156,7 +155,7 @@ impl Rules {
         windows.chain(pause).filter(|at| *at > now).min()
     }
 
-    /// What holds at a moment of the wall clock: of several limits the tightest.
+    /// The controls in force at `now` of the wall clock: of several limits the tightest.
     #[must_use]
     pub fn at(&self, now: Timestamp) -> Wanted {
         let mut wanted = Wanted {
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_leave_nodes_out_and_what_cannot_be_read_means_less_use() {
+    fn lists_exclude_nodes_and_unreadable_controls_reduce_use() {
         let node = |name: &str| NodeId::new(name).unwrap_or_else(|_| unreachable!("a name"));
         let controls = Controls {
             only: vec!["a[01-04]".to_owned()],

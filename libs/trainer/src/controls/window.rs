@@ -1,14 +1,14 @@
 //! Windows of time: when each begins and ends, by the wall clock of its time zone.
 //!
-//! A window belongs to the day on which it begins. Where the clock leaps or repeats, the window is
-//! the longer one.
+//! A window belongs to the day on which it begins. Where summer time makes an edge ambiguous, the
+//! longer window counts.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use lacuna_model::{Timestamp, UseWindow};
 
-/// The days of a week, as they are written.
+/// Names of the days in a window.
 const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
     ("tue", Weekday::Tuesday),
@@ -19,7 +19,7 @@ const DAYS: [(&str, Weekday); 7] = [
     ("sun", Weekday::Sunday),
 ];
 
-/// A window that can be asked.
+/// A parsed window.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     days: Vec<Weekday>,
@@ -29,10 +29,10 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Reads a window; `local` is the zone of one that names none.
+    /// Reads a window. `local` is the zone of a window without a zone.
     ///
     /// # Errors
-    /// What is wrong, and what was expected.
+    /// A text that names the wrong value and the expected form.
     pub(super) fn read(window: &UseWindow, local: &TimeZone) -> Result<Self, String> {
         let days: Result<Vec<Weekday>, String> = window.days.iter().map(|d| day(d)).collect();
         let zone = match &window.zone {
@@ -56,7 +56,7 @@ impl Window {
     pub(super) fn open_at(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let mut open = self.around(now, -2, 1);
         open.retain(|(from, to)| *from <= now && now < *to);
-        // Windows of two days may touch or overlap: the last end counts.
+        // Windows of consecutive days may touch or overlap: the last end counts.
         open.into_iter().max_by_key(|(_, to)| *to)
     }
 
@@ -67,7 +67,7 @@ impl Window {
         edges.filter(|at| *at > now).min()
     }
 
-    /// The windows that begin from so many days before today to so many after.
+    /// The windows that begin on days `before..=after` from today, as first and last moment.
     fn around(&self, now: Timestamp, before: i64, after: i64) -> Vec<(Timestamp, Timestamp)> {
         let Ok(instant) = jiff::Timestamp::from_millisecond(now.unix_ms()) else {
             return Vec::new();
@@ -87,17 +87,17 @@ impl Window {
             .collect()
     }
 
-    /// The first moment that the clock shows this, or would if it did not leap over it.
+    /// The first moment at which the clock shows this time, or would without its leap.
     fn first(&self, date: Date, time: Time) -> Option<Timestamp> {
         self.moment(date, time, |offset| match offset {
-            // The clock leaps: by the time after the leap it would be earlier.
+            // The clock leaps over this time: the offset after the leap gives the earlier moment.
             AmbiguousOffset::Gap { after, .. } => after,
             AmbiguousOffset::Fold { before, .. } => before,
             AmbiguousOffset::Unambiguous { offset } => offset,
         })
     }
 
-    /// The last moment that the clock shows this, or would if it did not leap over it.
+    /// The last moment at which the clock shows this time, or would without its leap.
     fn last(&self, date: Date, time: Time) -> Option<Timestamp> {
         self.moment(date, time, |offset| match offset {
             AmbiguousOffset::Gap { before, .. } => before,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_what_was_expected() {
+    fn unknown_days_times_and_zones_are_refused() {
         assert!(window(&["monday"], "08:00", "18:00", "UTC").is_none());
         assert!(window(&[], "8:00", "18:00", "UTC").is_none());
         assert!(window(&[], "08:00", "25:00", "UTC").is_none());

@@ -1,4 +1,4 @@
-//! Who may do what, and how much of it.
+//! The section `[control.access]`: rights and quotas of users.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use lacuna_model::SettingError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much one user may have; what is absent has no bound.
+/// How much one user may have. Without a value there is no bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quota {
-    /// Most trainers that are not over yet, waiting or active.
+    /// Most trainers that have not ended, waiting or active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trainers: Option<u32>,
-    /// Most nodes at a time, of all of the user's trainers together.
+    /// Most nodes at a time, over all trainers of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
 }
 
-/// How fast one user may ask control.
+/// How fast one user may send requests to control.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rate {
     /// Requests a second.
     pub per_second: f64,
-    /// Requests at once, after a pause.
+    /// Most requests at once after a pause.
     pub burst: u32,
 }
 
@@ -37,25 +37,25 @@ impl Default for Rate {
     }
 }
 
-/// Who may do what. The bus proves who asks where it runs with keys.
+/// Rights of users. With keys, the bus proves the user of each request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
-    /// Users who may change the controls, stop pilots, and end anybody's trainer; by default
-    /// `operator`, for whom `lacuna keys init` makes an identity: in an emergency somebody must.
+    /// Users who may change the controls, stop pilots, and end any user's trainers. The default
+    /// is `operator`, whose identity `lacuna keys init` makes.
     pub operators: Vec<String>,
-    /// Whether the rules of this section are enforced; by default if the bus proves who asks. Without
-    /// it anybody may do anything.
+    /// Whether the rules of this section are enforced. By default they are if the bus runs with
+    /// keys. If they are not, any user may do anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforce: Option<bool>,
-    /// How fast each user may ask, operators too.
+    /// How fast each user, operators too, may send requests.
     pub rate: Rate,
-    /// The highest priority that users who are no operators may give a trainer. The queue of all
-    /// users goes by it.
+    /// The highest priority that a user who is no operator may give a trainer. The queue of all
+    /// users is ordered by priority.
     pub max_priority: i32,
-    /// How much each user may have whom `users` does not name.
+    /// Quota of each user that `users` does not name.
     pub quota: Quota,
-    /// How much certain users may have, in place of `quota`.
+    /// Quotas of single users, in place of `quota`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub users: BTreeMap<String, Quota>,
 }
@@ -74,13 +74,13 @@ impl Default for Access {
 }
 
 impl Access {
-    /// How much this user may have.
+    /// The quota of this user.
     #[must_use]
     pub fn quota_of(&self, user: &str) -> Quota {
         self.users.get(user).copied().unwrap_or(self.quota)
     }
 
-    /// Whether anybody's nodes are bounded.
+    /// Whether a quota bounds the nodes of any user.
     pub(crate) fn bounds_nodes(&self) -> bool {
         self.quotas().any(|quota| quota.nodes.is_some())
     }
@@ -89,10 +89,10 @@ impl Access {
         std::iter::once(&self.quota).chain(self.users.values())
     }
 
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first value that is out of range.
     pub(super) fn check(&self) -> Result<(), SettingError> {
         let mut quotas = self
             .quotas()
@@ -101,20 +101,20 @@ impl Access {
             quotas.all(|most| most != Some(0)),
             "control.access",
             "a quota of 0",
-            "1 or more; leave out what has no bound",
+            "1 or more; leave out a value without a bound",
         )?;
         let Rate { per_second, burst } = self.rate;
         SettingError::unless(
             per_second > 0.0 && per_second.is_finite() && burst > 0,
             "control.access.rate",
             format!("{per_second} a second, {burst} at once"),
-            "more than nothing of both, else nobody can ask for anything",
+            "more than 0 of both, else no user can send a request",
         )?;
         SettingError::unless(
             self.enforce != Some(true) || !self.operators.is_empty(),
             "control.access.operators",
             "empty",
-            "at least one user where control.access.enforce is true, else nobody can change the \
+            "at least one user where control.access.enforce is true, else no user can change the \
              controls",
         )
     }

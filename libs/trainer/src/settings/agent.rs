@@ -10,45 +10,46 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agent {
-    /// The nodes that this process plays.
+    /// The nodes that this process serves.
     #[schemars(with = "Vec<String>")]
     pub nodes: Vec<NodeId>,
-    /// Whether it plays every node that it hears of (demonstrations).
+    /// Whether this process serves every node that gets a command (demonstrations).
     pub all_nodes: bool,
-    /// Without a renewal of its lease for this long, an agent gives its node back by itself.
+    /// The lease timeout: an agent that gets no renewal for this long gives its node back by
+    /// itself.
     #[serde(with = "SpanText")]
     pub dead_man: Span,
-    /// Status and progress are reported this often.
+    /// Interval of the reports of status and progress.
     #[serde(with = "SpanText")]
     pub report_every: Span,
-    /// From the request to stop until the kill.
+    /// Time between the request to stop and the kill.
     #[serde(with = "SpanText")]
     pub grace: Span,
-    /// A program that regroups and says nothing for this long hangs, and is killed.
+    /// A program that regroups and is silent for this long is killed.
     #[serde(with = "SpanText")]
     pub hang_after: Span,
-    /// A program that regroups and has said nothing at all for this long since its start hangs as
-    /// well: it has imports to do and a model to build. Other programs are not watched so. Any
-    /// program waits as long for the names of its run's nodes.
+    /// A program that regroups and is silent for this long after its start is killed: imports and
+    /// building a model take time. Other programs are not watched for silence. Any program waits at
+    /// most this long for the names of the nodes that train with it.
     #[serde(with = "SpanText")]
     pub start_limit: Span,
-    /// What brings the workers of launcher `torchrun` together: a program and its first
-    /// arguments.
+    /// The command of launcher `torchrun`: a program and its first arguments.
     pub torchrun: Vec<String>,
-    /// Where output and progress files live: a folder of the agent's user, which nobody else may
-    /// change.
+    /// Folder of output and progress files. It belongs to the agent's user, and no other user may
+    /// change it.
     pub work_dir: PathBuf,
-    /// Names of the agent's own environment that programs get, beside the usual ones (`PATH`,
-    /// `HOME`, `LANG`, `CUDA_*` and so on); a `*` at the end stands for any.
+    /// Variables of the agent's environment that programs get, beside `PATH`, `HOME`, `LANG`,
+    /// `CUDA_*` and such. A `*` at the end matches any text.
     pub pass_env: Vec<String>,
-    /// Device files of which a program may leave none open, by path; a `*` at the end stands for any.
+    /// Paths of device files that no process may keep open after a program's end. A `*` at the end
+    /// matches any text.
     pub devices: Vec<String>,
-    /// From a program's end its node is not reported free for so long at most, while processes of
-    /// the agent's user that started after it keep such a device open.
+    /// Longest time after a program's end for which its node is not reported free, while processes
+    /// of the agent's user that started after it keep a device of `devices` open.
     #[serde(with = "SpanText")]
     pub device_wait: Span,
-    /// Whether each program gets a cgroup of its own, where version 2 may be divided. A pilot's
-    /// never does: what the main scheduler gave it is the scheduler's to end.
+    /// Whether each program gets its own cgroup, where cgroups of version 2 are delegated. Programs
+    /// of a pilot never do: the main scheduler ends its cgroup.
     pub cgroups: bool,
 }
 
@@ -75,10 +76,10 @@ impl Default for Agent {
 }
 
 impl Agent {
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first value that is out of range.
     pub fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
             ("agent.dead_man", self.dead_man),

@@ -17,55 +17,58 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Control {
-    /// How many trainers are admitted at a time. Beyond it an owner that has less than an equal
-    /// share of so many is admitted, up to that share.
+    /// Places: how many trainers are admitted at a time. An owner with less than an equal share of
+    /// the places is admitted beyond them, up to that share.
     pub max_parallel: u32,
-    /// Beside others' trainers an owner may come anew once in so much time, and three times at once;
-    /// zero sets no bound.
+    /// While trainers of other owners are admitted, an owner may enter once in this time, and three
+    /// times at once. Zero sets no bound.
     #[serde(with = "SpanText")]
     pub anew_every: Span,
-    /// Leases are renewed this often.
+    /// Interval of lease renewals.
     #[serde(with = "SpanText")]
     pub renew_every: Span,
-    /// Everything is compared with reality this often.
+    /// Interval at which commands and leases are compared with the statuses of agents.
     #[serde(with = "SpanText")]
     pub reconcile_every: Span,
-    /// An agent that says nothing for this long is silent: its node is taken from its trainer and
-    /// given to nobody. Twice `agent.report_every` and 5 s at least.
+    /// An agent without a report for this long is silent: its trainer loses the node, and no
+    /// trainer gets it. At least twice `agent.report_every` and 5 s.
     #[serde(with = "SpanText")]
     pub silent_after: Span,
-    /// A trainer whose program fails so often in a row is given up; preemptions never count.
+    /// A trainer is given up after this many failures of its program in a row. Preemptions never
+    /// count.
     pub max_failures: u32,
-    /// A failed trainer is started again after this time, doubled with each failure, and after a
-    /// minute at the latest.
+    /// A failed trainer is started again after this time, which doubles with each failure up to a
+    /// minute.
     #[serde(with = "SpanText")]
     pub retry_after: Span,
-    /// A node on which an owner's programs fail three times in a row is closed to that owner for this
-    /// time, doubled each time; to everybody, if to two owners or to all who have trainers.
+    /// A node on which an owner's programs fail three times in a row is closed to that owner for
+    /// this time, which doubles each time. A node closed to two owners, or to all owners of
+    /// trainers, is closed to all.
     #[serde(with = "SpanText")]
     pub quarantine: Span,
-    /// A trainer that regroups waits this long for newcomers whose programs are starting; the
-    /// others train on meanwhile.
+    /// A trainer that regroups waits this long for new members whose programs are starting. Its
+    /// other members keep training.
     #[serde(with = "SpanText")]
     pub prepare_wait: Span,
-    /// When members of a run say that their group broke, those that say nothing have this long
-    /// to answer; then the others go on without them.
+    /// When members report that their group broke, the other members have this long to answer. Then
+    /// training continues without those that did not.
     #[serde(with = "SpanText")]
     pub broken_wait: Span,
-    /// A trainer that ended longer ago than this moves to the archive, which holds the newest 128 MB.
+    /// A trainer that ended longer ago than this moves to the archive, which holds the newest 128
+    /// MB.
     #[serde(with = "SpanText")]
     pub keep_finished: Span,
-    /// Whether a node is given to nobody before its agent has spoken, as where agents come as
-    /// pilots of the main scheduler. Without it, silence is found out after `silent_after`.
+    /// Whether a node goes to a trainer only after a report of its agent, as where agents are
+    /// pilots of the main scheduler. If not, a missing agent is detected after `silent_after`.
     pub require_agents: bool,
-    /// Host and port of a `TCPStore` beside control, where the members of a run find each
-    /// other (`python3 -m lacuna.store`); trainers by `torchrun` and `regroup` need one.
+    /// Host and port of a `TCPStore` beside control, by which members of a trainer find each other
+    /// (`python3 -m lacuna.store`). Trainers with `torchrun` or `regroup` need one.
     pub store: Option<String>,
     /// How trainers without a scaling curve are measured.
     pub profile: Profile,
-    /// Who may do what.
+    /// Rights and quotas of users.
     pub access: Access,
-    /// How agents come to nodes as jobs of the main scheduler.
+    /// Pilots: agents that are jobs of the main scheduler.
     pub pilots: Option<Pilots>,
 }
 
@@ -93,17 +96,17 @@ impl Default for Control {
 }
 
 impl Control {
-    /// Whether agents come as jobs of the main scheduler, which asks for a node by ending them.
+    /// Whether agents are jobs of the main scheduler, which asks for a node by ending its job.
     #[must_use]
     pub fn submits_pilots(&self) -> bool {
         let pilots = self.pilots.as_ref();
         pilots.is_some_and(|pilots| pilots.mode == Mode::On)
     }
 
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first value that is out of range.
     pub fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
             ("control.renew_every", self.renew_every),

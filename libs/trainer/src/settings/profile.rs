@@ -1,30 +1,30 @@
-//! How trainers without a scaling curve are measured.
+//! The section `[control.profile]`: how trainers without a scaling curve are measured.
 
 use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// In which order sizes are tried.
+/// Order of the probed sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileOrder {
-    /// Each next size by leaving nodes, and back to all of them at the end.
+    /// From all nodes down, by parking nodes; all nodes again at the end.
     #[default]
     LargeToSmall,
-    /// The smallest size first, each next one by joining.
+    /// From the smallest size up, by adding nodes.
     SmallToLarge,
 }
 
-/// How trainers that are submitted with `profile = true` are measured. What their plans happen
-/// to give them is measured in any case; here is how sizes are tried for the sake of measuring.
+/// How trainers that are submitted with `profile = true` are measured. Sizes that plans give are
+/// measured in any case. These settings are of probes: sizes tried in order to measure them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
-    /// The share of a trainer's node-time that trying sizes may cost; 0 tries none.
+    /// The share of a trainer's node-time that probes may cost; 0: no probes.
     pub share: f64,
-    /// In which order sizes are tried.
+    /// Order of the probed sizes.
     pub order: ProfileOrder,
-    /// Longest time that one size is tried.
+    /// Longest time of one probe.
     #[serde(with = "SpanText")]
     pub longest: Span,
 }
@@ -40,16 +40,16 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first value that is out of range.
     pub(super) fn check(&self) -> Result<(), SettingError> {
         SettingError::unless(
             (0.0..=1.0).contains(&self.share),
             "control.profile.share",
             self.share,
-            "a number from 0 (no size is tried on purpose) to 1",
+            "a number from 0 (no probes) to 1",
         )?;
         SettingError::unless_positive([("control.profile.longest", self.longest)])
     }

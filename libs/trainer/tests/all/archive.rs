@@ -1,4 +1,4 @@
-//! Trainers that have ended leave the books for the archive.
+//! Ended trainers move from the controller to the archive.
 
 use lacuna_model::{Span, Timestamp, Work};
 use lacuna_trainer::controller::{Input, Tally};
@@ -35,7 +35,7 @@ fn world() -> World {
     w
 }
 
-/// What must not change when a trainer leaves the books, in parts in a million.
+/// Asserts that the sums do not change when a trainer is archived, within a millionth.
 fn like(one: &Tally, other: &Tally) {
     let figures = |t: &Tally| {
         [
@@ -56,7 +56,7 @@ fn like(one: &Tally, other: &Tally) {
 }
 
 #[test]
-fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
+fn ended_trainers_are_archived_in_order_and_their_sums_stay() {
     let mut w = world();
     assert!(
         w.controller.retire(WEEK, 10, w.now).is_empty(),
@@ -71,7 +71,7 @@ fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
     };
     let of_ann = attained(&w).unwrap();
     let version = w.controller.version();
-    // What ended first goes first, and no more than may.
+    // The trainer that ended first goes first, up to the limit.
     let first = w.controller.retire(Span::ZERO, 1, w.now);
     assert_eq!(first.len(), 1);
     assert_eq!(first[0].spec.id, trainer("b"));
@@ -84,7 +84,7 @@ fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
     assert_eq!(w.controller.version(), version, "no plan depends on it");
     like(&before, &w.controller.tally());
     assert!((attained(&w).unwrap() - of_ann).abs() <= 1e-6 * of_ann);
-    // A new start has them no more, and the sums all the same.
+    // A restarted control does not have them, but has the same sums.
     let kept = [&first[0], &second[0]].map(|record| record.spec.id.clone());
     w.records.retain(|id, _| !kept.contains(id));
     let before = w.controller.tally();
@@ -101,7 +101,7 @@ fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
 }
 
 #[test]
-fn a_trainer_whose_last_words_may_still_come_stays() {
+fn a_trainer_whose_last_report_may_still_come_stays() {
     let mut w = World::new(1, 2, config());
     w.snapshot();
     w.input(Input::Submit {

@@ -1,13 +1,13 @@
-//! Groups that break: who is asked, who is left out, who goes on at once.
+//! Broken groups: which members are asked, which are left out, and which continue at once.
 
 use lacuna_model::{Activity, AgentStatus, NodeId, Phase, RunId, Span};
 use lacuna_trainer::controller::{Input, Note};
 
 use crate::common::{World, node, trainer};
 use crate::controller::apply;
-use crate::regroup::{run_of, running, said};
+use crate::regroup::{report_progress, run_of, running};
 
-/// The program on a node says that its group is broken, or that it is whole again.
+/// The program on a node reports that its group is broken, or that it is whole again.
 fn says(w: &mut World, n: usize, broken: bool) {
     let (id, run) = (node(n), run_of(w));
     let started = w.started[&id];
@@ -29,13 +29,13 @@ fn group(nodes: &[usize]) -> World {
     w
 }
 
-/// All of the first `n` say that their group is broken.
+/// The programs on the first `n` nodes report that their group is broken.
 fn all_say(w: &mut World, n: usize) {
     (0..n).for_each(|n| says(w, n, true));
     w.deliver(usize::MAX);
 }
 
-/// Three whose next run, after one that broke, cannot be built.
+/// Three members whose next run, after a broken one, cannot be built.
 fn unbuilt() -> World {
     let mut w = group(&[0, 1, 2]);
     all_say(&mut w, 3);
@@ -50,7 +50,7 @@ fn failures(w: &World) -> u32 {
     w.controller.record(&trainer("a")).unwrap().failures
 }
 
-/// All mail but that of nodes whose agents do not run.
+/// Delivers all messages but those of nodes whose agents are frozen.
 fn deliver_without(w: &mut World, frozen: &[usize]) {
     let frozen: Vec<NodeId> = frozen.iter().map(|n| node(*n)).collect();
     for _ in 0..10 {
@@ -63,7 +63,7 @@ fn deliver_without(w: &mut World, frozen: &[usize]) {
     }
 }
 
-/// Time goes on to the moment that the books have asked for.
+/// Advances time to the moment that the controller has asked for.
 fn until_due(w: &mut World) -> Span {
     let due = w.controller.due().unwrap();
     let left = due.since(w.now.wall);
@@ -81,7 +81,7 @@ fn broke(w: &World) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn a_member_that_neither_says_so_nor_answers_is_left_out_after_a_short_wait() {
+fn a_silent_member_of_a_broken_group_is_left_out_after_a_short_wait() {
     let mut w = group(&[0, 1, 2]);
     let before = run_of(&w);
     says(&mut w, 0, true);
@@ -99,17 +99,17 @@ fn a_member_that_neither_says_so_nor_answers_is_left_out_after_a_short_wait() {
     assert_eq!(record.nodes, [node(0), node(1)]);
     assert_eq!(
         record.failures, 0,
-        "nobody knows yet that its program is to blame"
+        "its program is not known as the cause yet"
     );
     assert_eq!(broke(&w), [(2, 1)]);
     assert_eq!(w.leases[&node(2)].0, None);
     assert_eq!(
         w.present().unusable,
         [node(2)],
-        "nobody's before an agent speaks there"
+        "unusable before its agent reports"
     );
     assert_eq!(w.controller.due(), None);
-    // It wakes, and stops what it runs.
+    // It wakes, and stops its program.
     w.statuses();
     w.input(Input::Timer);
     w.pass(Span::from_secs(3));
@@ -135,7 +135,7 @@ fn a_member_that_still_computes_goes_on_with_the_others() {
 }
 
 #[test]
-fn a_group_that_all_call_broken_goes_on_at_once_with_all_but_not_in_a_row() {
+fn a_group_that_all_members_report_broken_restarts_at_once_with_all_but_not_in_a_row() {
     let mut w = group(&[0, 1, 2]);
     let before = run_of(&w);
     (0..3).for_each(|n| says(&mut w, n, true));
@@ -153,7 +153,7 @@ fn a_group_that_all_call_broken_goes_on_at_once_with_all_but_not_in_a_row() {
 }
 
 #[test]
-fn a_group_that_can_never_be_built_is_tried_ever_more_rarely_and_given_up() {
+fn a_group_that_cannot_be_built_is_tried_at_growing_intervals_and_given_up() {
     let mut w = group(&[0, 1, 2]);
     all_say(&mut w, 3);
     let mut waits = Vec::new();
@@ -197,7 +197,7 @@ fn a_member_that_is_lost_explains_why_a_group_could_not_be_built() {
     w.close(2);
     assert_eq!((failures(&w), w.nodes_of("a")), (0, 2));
 
-    // Its program was told to leave, or failed: then that is what is counted.
+    // If its program was stopped or failed, that is counted instead.
     for (code, count) in [(75, 0), (1, 1)] {
         let mut w = unbuilt();
         w.exit(&node(2), code);
@@ -207,7 +207,7 @@ fn a_member_that_is_lost_explains_why_a_group_could_not_be_built() {
 }
 
 #[test]
-fn members_that_meet_while_the_next_run_waits_go_on() {
+fn members_that_form_a_group_while_the_next_run_waits_continue() {
     let mut w = unbuilt();
     let run = run_of(&w);
     says(&mut w, 0, false);
@@ -220,7 +220,7 @@ fn members_that_meet_while_the_next_run_waits_go_on() {
     w.input(Input::Timer);
     assert_eq!((run_of(&w), w.nodes_of("a")), (run, 3));
 
-    // One that does not meet the others is judged as ever.
+    // A member that does not meet the others is handled as before.
     let mut w = unbuilt();
     let run = run_of(&w);
     says(&mut w, 0, false);
@@ -228,11 +228,11 @@ fn members_that_meet_while_the_next_run_waits_go_on() {
     deliver_without(&mut w, &[2]);
     assert_eq!(until_due(&mut w), Span::from_ms(300));
     assert_eq!((run_of(&w).0, w.nodes_of("a")), (run.0 + 1, 3));
-    assert_eq!(failures(&w), 1, "not all have said so");
+    assert_eq!(failures(&w), 1, "not all have reported it");
 }
 
 #[test]
-fn news_that_explain_it_come_first() {
+fn an_event_that_explains_a_broken_group_comes_first() {
     let mut w = group(&[0, 1, 2]);
     let before = run_of(&w);
     says(&mut w, 0, true);
@@ -241,7 +241,7 @@ fn news_that_explain_it_come_first() {
     w.exit(&node(2), 137);
     w.deliver(usize::MAX);
     assert_eq!((run_of(&w).0, w.nodes_of("a")), (before.0 + 1, 2));
-    // What was said of the old run says nothing of the new one.
+    // Reports of the old run do not count for the new one.
     w.pass(Span::from_secs(5));
     w.statuses();
     w.deliver(usize::MAX);
@@ -251,7 +251,7 @@ fn news_that_explain_it_come_first() {
 }
 
 #[test]
-fn a_group_that_met_again_is_left_alone() {
+fn a_group_that_is_whole_again_is_not_touched() {
     let mut w = group(&[0, 1, 2]);
     let before = run_of(&w);
     says(&mut w, 0, true);
@@ -266,11 +266,11 @@ fn a_group_that_met_again_is_left_alone() {
 }
 
 #[test]
-fn one_who_hears_nobody_takes_nothing_from_the_others() {
+fn a_member_that_alone_reports_a_broken_group_does_not_stop_the_others() {
     let mut w = group(&[0, 1, 2]);
     let before = run_of(&w);
     says(&mut w, 0, true);
-    // Nobody answers: perhaps nobody has heard the question.
+    // No member answers: perhaps the question was lost.
     deliver_without(&mut w, &[1, 2]);
     w.pass(Span::from_secs(5));
     w.input(Input::Timer);
@@ -294,7 +294,7 @@ fn failures_are_forgotten_after_a_minute_of_progress_over_all_runs() {
         for second in 1..=20 {
             w.pass(Span::from_secs(1));
             w.renew();
-            said(&mut w, run, base, f64::from(second));
+            report_progress(&mut w, run, base, f64::from(second));
         }
         base += 20.0;
         assert_eq!(failures(&w), u32::from(turn < 2), "turn {turn}");

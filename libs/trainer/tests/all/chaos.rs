@@ -1,5 +1,5 @@
-//! Whatever is lost, repeated, delayed or killed: one owner per node, samples counted once,
-//! and in the end everybody agrees.
+//! Messages are lost, repeated and delayed, and processes killed. Still each node has one owner,
+//! samples count once, and all states agree in the end.
 
 use lacuna_model::{Activity, Elastic, Launch, Phase, Span, Work};
 use lacuna_trainer::controller::{Input, Note};
@@ -9,7 +9,7 @@ use crate::common::{Chaos, World, config, node, regrouping, spec};
 
 const NODES: usize = 10;
 
-/// The world checks the rest at every write; this holds whenever asked.
+/// Checks that no sample counts twice. The world checks its other rules at every write.
 fn counted_once(world: &World, seed: u64) {
     for record in world.controller.records(true) {
         let most: f64 = world
@@ -182,8 +182,8 @@ fn one_owner_counted_once_and_all_converge() {
                 )
             })
             .count();
-        let trial = |note: &&Note| matches!(note, Note::Trial { nodes, of, .. } if nodes < of);
-        tried += world.notes.iter().filter(trial).count();
+        let probe = |note: &&Note| matches!(note, Note::Trial { nodes, of, .. } if nodes < of);
+        tried += world.notes.iter().filter(probe).count();
         conflicts += world
             .notes
             .iter()
@@ -194,7 +194,7 @@ fn one_owner_counted_once_and_all_converge() {
         "400 seeds: {preemptions} preemptions, {conflicts} conflicts, {done} done, {repooled} \
          steps of trainers on other nodes"
     );
-    // Chaos that never happens would prove nothing.
+    // Without faults this test would prove nothing.
     println!("{preemptions} preemptions, {conflicts} conflicts, {done} done, {repooled} repooled");
     assert!(tried > 40, "{tried} sizes tried");
     assert!(preemptions > 400 && conflicts > 20 && done > 20 && repooled > 50);

@@ -1,4 +1,5 @@
-//! A small world for the books: a bucket, agents, and a bus that loses, repeats and delays.
+//! A small world for the controller: a bucket of leases, agents, and a bus that loses, repeats and
+//! delays messages.
 
 mod acts;
 mod build;
@@ -26,7 +27,7 @@ fn runs_of(view: &TrainersView) -> Vec<(TrainerId, RunId)> {
         .collect()
 }
 
-/// How unreliable the world is, each in per cent.
+/// Probabilities of faults of the bus, in per cent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Chaos {
     pub(crate) lose: u32,
@@ -52,18 +53,18 @@ pub(crate) struct World {
     pub(crate) records: BTreeMap<TrainerId, TrainerRecord>,
     /// Last command per node, as the bus keeps it.
     pub(crate) commands: BTreeMap<NodeId, Command>,
-    /// Who was said to train in each run.
-    pub(crate) said: Vec<Members>,
+    /// Published members of each run.
+    pub(crate) members: Vec<Members>,
     /// Last report per trainer, as the bus keeps it.
     pub(crate) reports: BTreeMap<TrainerId, Progress>,
     pub(crate) agents: BTreeMap<NodeId, Agent>,
-    /// What runs on each node.
+    /// The assignment of the program on each node.
     pub(crate) programs: BTreeMap<NodeId, Assignment>,
     /// Programs that wait for their first run, by the run under which they were started.
     pub(crate) prepared: BTreeMap<NodeId, RunId>,
     /// The run under which each node's program was started.
     pub(crate) started: BTreeMap<NodeId, RunId>,
-    /// The newest run that was begun on each node: its file outlives the agent.
+    /// The newest run that was begun on each node. Its file outlives the agent.
     pub(crate) begun: BTreeMap<NodeId, (Epoch, u64)>,
     /// Programs that take their time to stop.
     pub(crate) stopping: Vec<(NodeId, RunId, Timestamp)>,
@@ -72,7 +73,7 @@ pub(crate) struct World {
     pub(crate) seq: u64,
     pub(crate) generation: u64,
     pub(crate) view: Option<TrainersView>,
-    /// The most that any run has ever reported.
+    /// The most samples that each run has reported.
     pub(crate) most: BTreeMap<(TrainerId, u64), f64>,
     pub(crate) replies: Vec<Result<Vec<TrainerId>, String>>,
     pub(crate) settled: Vec<(u64, bool)>,
@@ -80,7 +81,7 @@ pub(crate) struct World {
     pub(crate) answered: Vec<NodeId>,
 }
 
-/// More patient with agents, and less with programs, than the defaults.
+/// A longer `silent_after` and a shorter `retry_after` than the defaults.
 pub(crate) fn config() -> ControllerConfig {
     let mut config = ControllerConfig::default();
     config.control.silent_after = Span::from_secs(60);
@@ -105,7 +106,7 @@ impl World {
             revision: 0,
             records: BTreeMap::new(),
             commands: BTreeMap::new(),
-            said: Vec::new(),
+            members: Vec::new(),
             reports: BTreeMap::new(),
             agents: (0..nodes)
                 .map(|n| (node(n), Agent::new(node(n), lease_timeout)))
@@ -134,10 +135,10 @@ impl World {
 
     pub(crate) fn input(&mut self, input: Input) {
         let effects = self.controller.step(input, self.now);
-        self.carry_out(effects);
+        self.apply_effects(effects);
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>) {
+    fn apply_effects(&mut self, effects: Vec<Effect>) {
         let mut results = None;
         for effect in effects {
             match effect {
@@ -147,9 +148,9 @@ impl World {
                     assert!(results.replace(done).is_none(), "two batches of writes");
                 }
                 Effect::PutTrainer(record) => self.put(*record),
-                Effect::Say(members) => self.said.push(members),
+                Effect::Say(members) => self.members.push(members),
                 Effect::Send(command) => {
-                    self.check_said(&command);
+                    self.check_members(&command);
                     self.commands.insert(command.node.clone(), command.clone());
                     self.post(Letter::ToAgent(command));
                 }
@@ -164,16 +165,18 @@ impl World {
         }
     }
 
-    /// Who is commanded into a run of programs can learn with whom.
-    fn check_said(&self, command: &Command) {
+    /// The members of a run of programs are published before its commands.
+    fn check_members(&self, command: &Command) {
         let Action::Run(part) = &command.action else {
             return;
         };
         if *part.launch == Launch::Simulated {
             return;
         }
-        let mut said = self.said.iter().rev();
-        let newest = said.find(|said| said.trainer == part.trainer).unwrap();
+        let mut published = self.members.iter().rev();
+        let newest = published
+            .find(|members| members.trainer == part.trainer)
+            .unwrap();
         assert!(newest.run >= part.run, "{newest:?} {part:?}");
         if newest.run == part.run {
             let place = newest.nodes.get(part.rank as usize);
@@ -205,7 +208,7 @@ impl World {
     fn write(&mut self, write: LeaseWrite) -> LeaseResult {
         let entry = self.leases.get(&write.node).cloned();
         let present = entry.as_ref().map_or(Epoch(0), |e| e.1);
-        // Now and then the outcome of a write stays unknown, whether or not it came about.
+        // Now and then the result of a write stays unknown, whether or not it was written.
         let unknown = self.percent(self.chaos.lose / 2);
         let comes_about = !unknown || self.rng.random_bool(0.5);
         let mut written = false;
@@ -279,16 +282,16 @@ impl World {
                     self.agent_does(&id, effects);
                 }
                 Letter::Status(status) => {
-                    // Now and then several that wait are heard at once.
-                    let mut said = vec![status];
+                    // Now and then several waiting statuses are delivered at once.
+                    let mut statuses = vec![status];
                     while self.chaos.reorder > 0
                         && self.percent(50)
                         && let Some(Letter::Status(_)) = self.mail.front()
                         && let Some(Letter::Status(next)) = self.mail.pop_front()
                     {
-                        said.push(next);
+                        statuses.push(next);
                     }
-                    self.input(Input::Agents(said));
+                    self.input(Input::Agents(statuses));
                 }
                 Letter::Report(report) => self.input(Input::Progress(report)),
             }
@@ -322,7 +325,7 @@ impl World {
                     assignment,
                 } => {
                     assert_eq!(self.started.get(id), Some(&started), "{id}");
-                    // Whoever leads no more says a last word of the run that ends.
+                    // A node that no longer leads sends a last report of the run that ends.
                     self.report(id, assignment.since);
                     let epoch = self.agents[id].status().epoch;
                     self.begun.insert(id.clone(), (epoch, assignment.run.0));
@@ -364,7 +367,7 @@ impl World {
         }
     }
 
-    /// Every program that was started to join later says that it is ready.
+    /// Every prepared program reports that it is ready.
     pub(crate) fn all_ready(&mut self) {
         for (id, started) in self.prepared.clone() {
             let effects = self.agents.get_mut(&id).unwrap().ready(started);
@@ -372,19 +375,19 @@ impl World {
         }
     }
 
-    /// Rank 0 reports where its run stood at `at`.
+    /// Rank 0 reports the state of its run at `at`.
     fn report(&mut self, id: &NodeId, at: Timestamp) {
         let Some(program) = self.programs.get(id).filter(|p| p.rank == 0) else {
             return;
         };
-        let standing = simulated::standing(program, at);
+        let state = simulated::state_at(program, at);
         let report = Progress {
             node: id.clone(),
             trainer: program.trainer.clone(),
             run: program.run,
             at,
-            samples: standing.samples,
-            owed: standing.owed,
+            samples: state.samples,
+            owed: state.owed,
             step: None,
             world_size: program.nodes,
             loss: None,

@@ -1,4 +1,4 @@
-//! The books by hand: cases with figures worked out on paper.
+//! The controller in cases whose figures are computed by hand.
 
 use lacuna_model::{Activity, AgentTerms, Phase, Progress, RunId, Span, Timestamp, Work};
 use lacuna_trainer::controller::{Input, Note, Tick};
@@ -56,7 +56,7 @@ fn costs_are_those_of_the_published_accounting() {
 }
 
 #[test]
-fn service_is_of_all_trainers_of_an_owner_and_is_forgotten() {
+fn service_counts_by_owner_and_decays() {
     let mut specs = vec![
         spec("done", 1, 1, Work::Samples(1_000.0)),
         spec("second", 1, 1, Work::UntilExit),
@@ -86,7 +86,7 @@ fn service_is_of_all_trainers_of_an_owner_and_is_forgotten() {
 }
 
 #[test]
-fn a_program_pays_for_its_start_in_time_and_is_charged_nothing() {
+fn a_program_is_not_charged_for_its_start() {
     for start_s in [None, Some(40.0)] {
         let mut program = spec("a", 2, 8, Work::UntilExit);
         program.launch = crate::common::regrouping();
@@ -97,7 +97,7 @@ fn a_program_pays_for_its_start_in_time_and_is_charged_nothing() {
         w.all_ready();
         w.deliver(usize::MAX);
         let record = w.controller.record(&trainer("a")).unwrap();
-        // It pays in time by itself.
+        // The program stalls by itself.
         assert_eq!((record.nodes.len(), record.owed), (2, 0.0));
         assert_eq!((record.rescale_cost, record.rescales), (0.0, 0));
     }
@@ -120,7 +120,7 @@ fn a_node_changes_hands_only_through_a_confirmed_release() {
     );
     let view = w.present();
     w.give(p, &view);
-    // The leases are free now, but the agents have not spoken: b has nothing.
+    // The leases are free now, but no agent has confirmed: b has no node.
     assert_eq!(w.leases[&node(1)].0, None);
     assert_eq!(w.nodes_of("b"), 0);
     w.deliver(usize::MAX);
@@ -132,7 +132,7 @@ fn a_node_changes_hands_only_through_a_confirmed_release() {
 }
 
 #[test]
-fn an_agent_whose_own_time_is_longer_is_waited_for_that_long() {
+fn control_waits_for_the_longer_lease_timeout_of_an_agent() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     w.open(0);
     apply(&mut w, &[("a", &[0])]);
@@ -144,10 +144,10 @@ fn an_agent_whose_own_time_is_longer_is_waited_for_that_long() {
     for _ in 0..2 {
         w.input(Input::Agents(vec![status.clone()]));
     }
-    let told = |n: &&Note| matches!(n, Note::OtherTerms { .. });
-    assert_eq!(w.notes.iter().filter(told).count(), 1, "said once");
+    let terms = |n: &&Note| matches!(n, Note::OtherTerms { .. });
+    assert_eq!(w.notes.iter().filter(terms).count(), 1, "noted once");
     w.close(0);
-    // Nobody hears of the release. 60 s and 5 s are control's own, and 125 s the agent's.
+    // The release is lost. Control's own terms are 60 s and 5 s, the agent's 125 s.
     let unheard = |w: &World| {
         let is = |n: &Note| matches!(n, Note::ReleasedUnheard { .. });
         w.notes.iter().any(is)
@@ -188,7 +188,7 @@ fn a_silent_agent_holds_its_node_until_its_lease_timeout() {
         }
         // The world itself checks that no lease is written while a program runs there.
     }
-    assert!(w.programs.is_empty(), "the dead man did not work");
+    assert!(w.programs.is_empty(), "the lease timeout did not work");
     assert!(
         w.notes
             .iter()
@@ -197,7 +197,7 @@ fn a_silent_agent_holds_its_node_until_its_lease_timeout() {
     assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
     w.statuses();
     w.deliver(usize::MAX);
-    // It is there, but has not heard of its release.
+    // The agent is up, but has not received its release.
     assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
     w.pass(Span::from_secs(2));
     w.input(Input::Timer);
@@ -236,7 +236,7 @@ fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
 }
 
 #[test]
-fn below_its_minimum_a_trainer_gives_all_back() {
+fn a_trainer_below_its_minimum_gives_all_nodes_back() {
     let mut w = world(vec![spec("a", 3, 4, Work::UntilExit)]);
     (0..3).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0, 1, 2])]);
@@ -252,7 +252,7 @@ fn below_its_minimum_a_trainer_gives_all_back() {
 }
 
 #[test]
-fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time() {
+fn admission_is_by_priority_then_submission_and_not_before_it() {
     let mut first = spec("first", 1, 2, Work::UntilExit);
     first.submit = Timestamp::from_unix(1001);
     let mut later = spec("later", 1, 2, Work::UntilExit);
@@ -298,7 +298,7 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
 }
 
 #[test]
-fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
+fn a_trainer_that_does_not_fit_into_the_pool_takes_no_place() {
     let mut config = config();
     config.control.max_parallel = 2;
     let mut w = World::new(1, 12, config);
@@ -335,7 +335,7 @@ fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
 }
 
 #[test]
-fn who_fills_all_places_keeps_no_other_owner_waiting() {
+fn an_owner_with_all_places_keeps_no_other_owner_waiting() {
     let mut config = config();
     config.control.max_parallel = 4;
     let mut w = World::new(1, 12, config);
@@ -362,7 +362,7 @@ fn who_fills_all_places_keeps_no_other_owner_waiting() {
     };
     let all = ["eve0", "eve1", "eve2", "eve3", "ann0", "ann1", "bob0"];
     assert_eq!(admitted(&w), all);
-    // Nobody goes for another's share, and a place that is free goes to the first who waits.
+    // No owner exceeds its share, and a free place goes to the first in the queue.
     w.input(Input::Cancel(trainer("ann0")));
     assert_eq!(admitted(&w)[4..], ["ann1", "bob0"]);
     for gone in ["eve0", "eve1", "eve2"] {
@@ -405,7 +405,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
-fn work_ends_at_its_end_and_the_nodes_come_back() {
+fn a_trainer_ends_with_its_work_and_its_nodes_come_back() {
     let mut w = world(vec![spec("a", 1, 4, Work::Samples(105.0))]);
     w.open(0);
     apply(&mut w, &[("a", &[0])]);
@@ -419,7 +419,7 @@ fn work_ends_at_its_end_and_the_nodes_come_back() {
 }
 
 #[test]
-fn only_who_leads_a_run_is_believed_and_who_led_it_may_say_its_last_words() {
+fn only_reports_of_rank_0_count_also_after_the_end() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     (0..3).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0, 1])]);
@@ -447,7 +447,7 @@ fn only_who_leads_a_run_is_believed_and_who_led_it_may_say_its_last_words() {
     w.input(report(2, 1, 70.0, "false"));
     let foreign = |n: &&Note| matches!(n, Note::ForeignReport { .. });
     assert_eq!(w.notes.iter().filter(foreign).count(), 2);
-    // The lead changes: node 1 leads the second run, and of the first node 0 is still believed.
+    // Node 1 leads the second run. Reports of node 0 on the first run still count.
     w.close(0);
     w.mail.clear();
     w.input(report(1, 1, 90.0, "false"));
@@ -496,7 +496,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
     w.input(report(9, 1006, 1000.0));
     assert_eq!(w.samples("a"), 50.0);
     apply(&mut w, &[("a", &[0, 1])]);
-    // The agent's last word of the first run was for the moment of its end.
+    // The last report of the first run was of the moment of its end.
     assert_eq!(w.samples("a"), 100.0);
     // Work of the first run after its end is double work: late.
     w.input(report(1, 1015, 150.0));
@@ -505,7 +505,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
     let bad = |n: &&Note| matches!(n, Note::BadReport { .. });
     assert_eq!(w.notes.iter().filter(late).count(), 2);
     assert_eq!(w.notes.iter().filter(bad).count(), 2);
-    // What counts of a run that has ended is kept at once: another control knows nothing of it.
+    // The count of an ended run is stored at once: a restarted control has no other source.
     w.input(report(1, 1010, 120.0));
     assert_eq!(w.samples("a"), 120.0);
     assert_eq!(w.records[&trainer("a")].samples(), 120.0);
@@ -622,7 +622,7 @@ fn control_starts_again_without_touching_what_runs() {
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.run, record.samples()), (run, 400.0));
     assert_eq!(w.controller.unacknowledged(), 0);
-    // A node that left while control was away is a loss like any other.
+    // A node that left while control was down is a loss like any other.
     w.pool.remove(&node(1));
     w.crash_control();
     w.deliver(usize::MAX);
@@ -736,7 +736,7 @@ fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     (0..2).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0, 1])]);
-    w.pass(Span::from_secs(70)); // Nobody renews.
+    w.pass(Span::from_secs(70)); // No renewal comes.
     assert!(w.programs.is_empty());
     w.deliver(usize::MAX);
     w.input(Input::Timer);

@@ -1,5 +1,5 @@
-//! What the operator wants: nodes withheld are given back and stay so, caps and quotas are kept,
-//! and what is lifted is lifted.
+//! Controls of the operator: withheld nodes are given back and stay free, caps and quotas hold,
+//! and a lifted control has no effect.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn world(seed: u64, config: ControllerConfig, sizes: &[(&str, u32, u32)]) -> Wor
     world
 }
 
-/// Follows a plan with these nodes, and lets everybody answer.
+/// Follows a plan with these nodes, and delivers all answers.
 fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
     controller::apply(world, sizes);
     world.quiesce();
@@ -98,7 +98,11 @@ fn drained_nodes_go_back_at_once_and_come_into_use_again() {
     };
     assert_eq!(w.notes.iter().filter(note).count(), 1);
     let harm = |n: &&Note| matches!(n, Note::GivenBack { .. });
-    assert_eq!(w.notes.iter().filter(harm).count(), 0, "nobody waited");
+    assert_eq!(
+        w.notes.iter().filter(harm).count(),
+        0,
+        "no batch job waited"
+    );
     // A plan of before that gives them is followed without them.
     apply(&mut w, &[("a", &[0, 2, 5, 7]), ("b", &[3, 4, 6])]);
     assert_eq!(held(&w, "a"), [0, 2, 5]);
@@ -152,7 +156,7 @@ fn without_growth_nodes_change_hands_and_none_is_added() {
         [2, 3, 4],
         "two changed hands, none was added"
     );
-    // What the main scheduler takes does not come back.
+    // Nodes that the main scheduler takes do not come back.
     w.close(2);
     w.quiesce();
     w.open(2);
@@ -164,7 +168,7 @@ fn without_growth_nodes_change_hands_and_none_is_added() {
 }
 
 #[test]
-fn beyond_the_cap_goes_what_costs_least_and_the_youngest_hole_first() {
+fn beyond_the_cap_the_cheapest_nodes_go_first_of_these_the_youngest_holes() {
     let mut w = world(4, config(), &[("a", 1, 8), ("b", 3, 8)]);
     apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4, 5, 6])]);
     let cap = |version, most| Wanted {
@@ -223,7 +227,7 @@ fn a_users_nodes_are_shared_and_trainers_are_counted() {
         w.quiesce();
         reply
     };
-    // A second one: both have half, and the first gives back what is beyond.
+    // With a second trainer both have half, and the first gives the rest back.
     submit(&mut w, "ann", &[("b", 2, 8)]).unwrap();
     assert_eq!((most(&w, "a"), most(&w, "b")), (Some(3), Some(3)));
     assert_eq!(held(&w, "a"), [0, 1, 2]);
@@ -241,7 +245,7 @@ fn a_users_nodes_are_shared_and_trainers_are_counted() {
     assert_eq!(most(&w, "c"), Some(6), "there is room now");
 }
 
-/// What an operator may want next.
+/// Random controls.
 fn anything(w: &mut World, version: u64) -> Wanted {
     let mut wanted = only_version(version);
     match w.rng.random_range(0..6) {
@@ -263,7 +267,7 @@ fn anything(w: &mut World, version: u64) -> Wanted {
     wanted
 }
 
-/// What is said is heard, for a while.
+/// Delivers messages for a while.
 fn settle(w: &mut World) {
     for _ in 0..15 {
         w.deliver(usize::MAX);
@@ -273,7 +277,7 @@ fn settle(w: &mut World) {
     }
 }
 
-/// What must hold once everybody has answered.
+/// Asserts the controls once all agents have answered.
 fn obeyed(w: &World, wanted: &Wanted, seed: u64) {
     let leased = leased(w);
     for id in &leased {
@@ -294,7 +298,7 @@ fn obeyed(w: &World, wanted: &Wanted, seed: u64) {
 }
 
 #[test]
-fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
+fn all_controls_are_obeyed_although_messages_are_lost_and_repeated() {
     let (mut taken, mut lifted) = (0, 0);
     for seed in 0..60 {
         println!("seed {seed}");
@@ -321,7 +325,7 @@ fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
                         w.input(Input::Timer);
                     }
                     65 => {
-                        // A start of control: what is wanted is read before anything else.
+                        // A restarted control reads the controls before anything else.
                         w.crash_control();
                         w.input(Input::Controls(wanted.clone()));
                     }
@@ -364,12 +368,12 @@ fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
         lifted += leased(&w).len();
     }
     println!("{taken} nodes taken back, {lifted} in use after all was lifted");
-    // A world in which nothing was ever taken would prove nothing.
+    // Without a withheld node this test would prove nothing.
     assert!(taken > 100 && lifted > 100);
 }
 
 #[test]
-fn what_everybody_hears_of_a_trainer_has_no_environment_and_no_arguments() {
+fn the_published_trainer_has_no_environment_and_no_arguments() {
     let mut world = World::new(1, NODES, config());
     world.snapshot();
     world.open(3);
@@ -403,7 +407,7 @@ fn what_everybody_hears_of_a_trainer_has_no_environment_and_no_arguments() {
         };
         assert_eq!(*shown, kept);
     }
-    // The books themselves, from which it is started, keep all.
+    // The controller keeps them, since it starts the program.
     assert_eq!(
         world.controller.record(&trainer("a")).unwrap().spec.launch,
         whole

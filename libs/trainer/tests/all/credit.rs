@@ -1,4 +1,4 @@
-//! What is credited when processes die.
+//! Credited samples when processes die.
 
 use lacuna_model::{Phase, Progress, RunId, Span, Timestamp, Work};
 use lacuna_trainer::controller::Input;
@@ -21,7 +21,7 @@ fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
     assert_eq!(w.samples("a"), 900.0);
     w.input(Input::Timer);
     w.crash_control();
-    // The same run as before, told in the same words: what was worked off is not owed again.
+    // The same command for the same run: the paid part of the debt is not owed again.
     let again = w.commands[&node(0)].clone();
     let lacuna_model::Action::Run(assignment) = again.action else {
         panic!("{again:?}");
@@ -62,7 +62,7 @@ fn saving(name: &str) -> lacuna_model::TrainerSpec {
 }
 
 #[test]
-fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
+fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
     for (with_checkpoints, credited) in [(true, 60.0), (false, 100.0)] {
         let mut spec = saving("a");
         if let lacuna_model::Launch::Command { checkpoint_dir, .. } = &mut spec.launch
@@ -74,7 +74,7 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
         (0..3).for_each(|n| w.open(n));
         apply(&mut w, &[("a", &[0, 1])]);
         w.mail.clear();
-        let said = |run, samples, saved| {
+        let report = |run, samples, saved| {
             Input::Progress(Progress {
                 node: node(0),
                 trainer: trainer("a"),
@@ -90,25 +90,25 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
                 base: None,
             })
         };
-        w.input(said(1, 60.0, Some(60.0)));
-        w.input(said(1, 100.0, Some(60.0)));
+        w.input(report(1, 60.0, Some(60.0)));
+        w.input(report(1, 100.0, Some(60.0)));
         assert_eq!(w.samples("a"), 100.0);
         w.close(1);
         assert_eq!(w.samples("a"), credited);
-        // Its last words: it saved once more while it was being stopped.
-        w.input(said(1, 110.0, Some(110.0)));
+        // Its last report: it saved once more during its stop.
+        w.input(report(1, 110.0, Some(110.0)));
         assert_eq!(w.samples("a"), 110.0);
-        w.input(said(1, 110.0, Some(60.0)));
+        w.input(report(1, 110.0, Some(60.0)));
         assert_eq!(w.samples("a"), 110.0);
-        // The same over a new start of control, which knows what is covered.
-        w.input(said(2, 50.0, Some(20.0)));
+        // The same after a restart of control, which knows the checkpoint.
+        w.input(report(2, 50.0, Some(20.0)));
         w.input(Input::Timer);
         w.crash_control();
         w.close(0);
         let expected = if with_checkpoints { 130.0 } else { 160.0 };
         assert_eq!(w.samples("a"), expected);
     }
-    // Whoever has done all of it needs no checkpoint.
+    // A trainer whose work is done needs no checkpoint.
     let mut w = world(vec![saving("a")]);
     w.open(0);
     apply(&mut w, &[("a", &[0])]);

@@ -1,4 +1,4 @@
-//! An owner that comes anew again and again keeps nobody else from training.
+//! An owner that enters again and again does not keep other owners from training.
 
 use lacuna_model::{Span, TrainerSpec, Work};
 use lacuna_trainer::controller::{ControllerConfig, Input, Note, Tick};
@@ -6,7 +6,7 @@ use lacuna_trainer::controller::{ControllerConfig, Input, Note, Tick};
 use crate::common::{World, config, spec, trainer};
 use crate::controller::apply;
 
-/// Six nodes, of which nobody has one.
+/// Six free nodes.
 fn world(config: ControllerConfig) -> World {
     let mut w = World::new(1, 12, config);
     w.snapshot();
@@ -54,7 +54,7 @@ fn deal(w: &mut World) {
 }
 
 #[test]
-fn who_submits_and_cancels_again_and_again_stops_others_a_few_times() {
+fn an_owner_that_keeps_submitting_and_cancelling_stops_others_a_few_times() {
     let mut w = world(config());
     submit(&mut w, "ann", 0..1, 8);
     deal(&mut w);
@@ -73,7 +73,7 @@ fn who_submits_and_cancels_again_and_again_stops_others_a_few_times() {
         |note| matches!(note, Note::Admitted { trainer } if trainer.as_str().starts_with("eve")),
     );
     assert_eq!(came.count(), 3);
-    // All that wait come together once the oldest coming is a minute old.
+    // All waiting trainers enter together when the oldest entry is a minute old.
     submit(&mut w, "eve", 20..22, 8);
     second(&mut w);
     assert!(active(&w, "eve").is_empty());
@@ -98,7 +98,7 @@ fn a_sweep_beside_another_owner_goes_on_as_fast_as_its_trainers_end() {
 }
 
 #[test]
-fn who_is_alone_waits_for_nobody() {
+fn an_owner_that_is_alone_does_not_wait() {
     let mut w = world(config());
     for n in 0..20 {
         submit(&mut w, "eve", n..n + 1, 8);
@@ -109,7 +109,7 @@ fn who_is_alone_waits_for_nobody() {
 }
 
 #[test]
-fn in_lock_step_everybody_comes_as_in_a_replay() {
+fn in_lock_step_owners_enter_without_a_bound_as_in_a_replay() {
     let mut w = world(config());
     submit(&mut w, "ann", 0..1, 8);
     for n in 0..20 {

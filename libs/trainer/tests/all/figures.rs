@@ -1,4 +1,4 @@
-//! Efficiency where it is defined, and what changes really cost.
+//! Efficiency where it is defined, and the measured cost of changes.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn efficiency(records: &[TrainerRecord], offered: &Offered) -> Efficiency {
     measure::efficiency_of(trainers, &Past::default(), offered)
 }
 
-/// What `lacuna top` once showed: all samples over those that trainers like the first one do.
+/// A wrong efficiency: all samples over those of trainers like the first one.
 fn by_the_first(records: &[TrainerRecord], offered: &Offered) -> f64 {
     let spec = &records.first().unwrap().spec;
     let nodes = offered.idle_node_s / offered.seconds;
@@ -82,7 +82,7 @@ fn an_assumed_curve_gives_no_efficiency() {
     record.spec.launch = program(false);
     let found = efficiency(&records(&record), &offered);
     assert_eq!(found, Efficiency::CurveExceeded);
-    // Once the curve is measured, the figure is what it should be.
+    // With the measured curve, the figure is right.
     record.spec.throughput = ScalingCurve::linear(550.0, 8).unwrap();
     let found = efficiency(&records(&record), &offered);
     assert!((known(found) - 524.2 / 550.0).abs() < 1e-12, "{found:?}");
@@ -94,7 +94,7 @@ fn samples_of_different_trainers_are_not_added() {
     let records = [worked(1.0, 4.0, 360.0), worked(500.0, 5.0, 225_000.0)];
     let absurd = by_the_first(&records, &OFFERED);
     assert!(absurd > 200.0, "{absurd}");
-    // Both do nine tenths of what they could on the nine tenths of the nodes that they had.
+    // Both reach nine tenths of their rate, on nine tenths of the nodes.
     let found = efficiency(&records, &OFFERED);
     assert!((known(found) - 0.81).abs() < 1e-12, "{found:?}");
     // With curves that bend, each is measured by its own size.
@@ -110,7 +110,7 @@ fn samples_of_different_trainers_are_not_added() {
 #[test]
 fn work_without_its_node_time_gives_no_efficiency() {
     let record = worked(10.0, 9.0, 8_000.0);
-    // Control was away, or has lost its sums: trainers went on, and nothing was counted.
+    // Control was down, or has lost its sums: trainers went on without a count of node-time.
     let away = Offered {
         idle_node_s: 100.0,
         harvested_node_s: 90.0,
@@ -183,11 +183,11 @@ fn stepping() -> World {
     w
 }
 
-/// The program of the present run says so many seconds later how far it is.
+/// The program of the present run reports its samples `after` seconds.
 fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
     w.pass(Span::from_secs(after));
     w.renew();
-    let said = Progress {
+    let report = Progress {
         node: node(0),
         trainer: trainer("a"),
         run: w.controller.record(&trainer("a")).unwrap().run,
@@ -201,7 +201,7 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
         saved: Some(saved),
         base: None,
     };
-    w.input(Input::Progress(said));
+    w.input(Input::Progress(report));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     report(&mut w, 1, 672.0, 640.0);
     w.close(3);
     let record = w.controller.record(&trainer("a")).unwrap();
-    // 12 s at the 356 samples/s of its curve were once told as 4,272 samples lost.
+    // 12 s at the 356 samples/s of its curve would be 4,272 samples lost.
     let spec = &record.spec;
     let rates = Rates {
         before: spec.rate(4),
@@ -241,7 +241,7 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
 }
 
 #[test]
-fn last_words_say_what_is_done_again() {
+fn the_last_report_counts_samples_redone() {
     let mut w = stepping();
     report(&mut w, 10, 672.0, 640.0);
     let first = w.controller.record(&trainer("a")).unwrap().run;
@@ -278,15 +278,15 @@ fn last_words_say_what_is_done_again() {
 }
 
 #[test]
-fn a_group_that_keeps_its_state_does_nothing_again() {
+fn a_group_that_keeps_its_state_redoes_no_samples() {
     let mut w = regroup::running();
     let first = regroup::run_of(&w);
-    regroup::said(&mut w, first, 0.0, 100.0);
+    regroup::report_progress(&mut w, first, 0.0, 100.0);
     w.close(0);
     w.deliver(usize::MAX);
     let second = regroup::run_of(&w);
     let known = w.samples("a");
-    regroup::said(&mut w, second, known, 20.0);
+    regroup::report_progress(&mut w, second, known, 20.0);
     let redone = |w: &World| {
         let stalls = w.controller.record(&trainer("a")).unwrap().stalls;
         [stalls.rescale, stalls.preempt, stalls.restart].map(|stall| stall.redone)
@@ -304,7 +304,7 @@ fn a_group_that_keeps_its_state_does_nothing_again() {
     w.deliver(usize::MAX);
     let third = regroup::run_of(&w);
     let known = w.samples("a");
-    regroup::said(&mut w, third, known - 40.0, 5.0);
+    regroup::report_progress(&mut w, third, known - 40.0, 5.0);
     // Its program failed: that is a restart.
     assert_eq!(redone(&w), [0.0, 0.0, 40.0]);
     assert_eq!(w.samples("a"), known - 35.0);

@@ -1,4 +1,4 @@
-//! How long the main scheduler waited for nodes.
+//! Harm: how long the main scheduler waited for nodes.
 
 use lacuna_model::{Activity, AgentStatus, Span};
 use lacuna_pilots::settings::{Mode, Pilots};
@@ -16,7 +16,7 @@ fn harm(w: &World) -> Vec<(&'static str, i64)> {
     w.notes.iter().filter_map(harm).collect()
 }
 
-/// The agent of a node says its last words, once or twice.
+/// The agent of a node sends its last statuses, one or two.
 fn leaves(w: &mut World, n: usize, after: Option<i64>) {
     let last = AgentStatus {
         activity: Activity::Free,
@@ -87,7 +87,7 @@ fn a_pilot_measures_itself_and_is_counted_once() {
     w.close(0);
     w.deliver(usize::MAX);
     assert_eq!(harm(&w), [("preempted", 34)]);
-    // One that had nothing to do, and one whose first words were lost.
+    // One without a program, and one whose first status was lost.
     leaves(&mut w, 3, None);
     leaves(&mut w, 3, Some(2));
     leaves(&mut w, 1, Some(50));
@@ -116,7 +116,7 @@ fn where_agents_are_no_pilots_events_ask_for_nodes() {
     w.close_for(1, Taken::Down);
     w.pass(Span::from_ms(300));
     w.deliver(usize::MAX);
-    // A node that nobody holds is waited for by nobody.
+    // A node without a lease causes no harm.
     w.close(5);
     w.deliver(usize::MAX);
     assert_eq!(harm(&w), [("taken", 700), ("drained", 300)]);
@@ -143,7 +143,7 @@ fn wanted(w: &World) -> Taken {
 }
 
 #[test]
-fn a_release_that_control_did_not_live_to_hear_of_is_answered_by_the_next() {
+fn a_release_confirmed_while_control_is_down_is_answered_after_its_restart() {
     let mut w = running();
     let taken = wanted(&w);
     w.close_for(0, taken);
@@ -154,13 +154,13 @@ fn a_release_that_control_did_not_live_to_hear_of_is_answered_by_the_next() {
     w.input(Input::Timer);
     w.deliver(usize::MAX);
     assert_eq!(w.answered, [node(0)]);
-    assert_eq!(harm(&w), [], "nobody knows since when it was waited for");
+    assert_eq!(harm(&w), [], "the beginning of the wait is unknown");
 }
 
 #[test]
 fn an_answer_that_comes_before_the_pool_is_known_is_not_lost() {
     let mut w = running();
-    // Of the other node nobody waits for the answer: it is in the pool.
+    // The answer for the other node is not waited for: it is in the pool.
     apply(&mut w, &[("a", &[0])]);
     w.deliver(usize::MAX);
     assert_eq!(w.leases[&node(1)].0, None);
@@ -178,7 +178,7 @@ fn an_answer_that_comes_before_the_pool_is_known_is_not_lost() {
 }
 
 #[test]
-fn for_a_dead_agent_the_books_answer_when_it_must_have_given_up() {
+fn control_answers_for_a_dead_agent_after_its_lease_timeout() {
     for down in [false, true] {
         let mut w = running();
         let taken = if down { Taken::Down } else { wanted(&w) };
@@ -193,16 +193,16 @@ fn for_a_dead_agent_the_books_answer_when_it_must_have_given_up() {
             w.input(Input::Timer);
         }
         assert_eq!(w.answered, [node(0)]);
-        // Nobody waits for a node that is as dead as its agent.
+        // A node that is down with its agent causes no harm.
         let waited: &[_] = if down { &[] } else { &[("wanted", 69_500)] };
         assert_eq!(harm(&w), waited);
         let unheard = |n: &&Note| matches!(n, Note::ReleasedUnheard { .. });
         assert_eq!(w.notes.iter().filter(unheard).count(), 1);
-        // It is offered and wanted again before an agent has spoken there.
+        // It is offered and wanted again before an agent has reported there.
         w.open(0);
         w.close_for(0, taken);
         assert_eq!(w.answered, [node(0), node(0)]);
-        // What an agent says at last is no news.
+        // A late status of an agent changes nothing.
         w.statuses();
         w.deliver(usize::MAX);
         assert_eq!((w.answered.len(), harm(&w).len()), (2, waited.len()));
@@ -210,7 +210,7 @@ fn for_a_dead_agent_the_books_answer_when_it_must_have_given_up() {
 }
 
 #[test]
-fn a_wanted_node_that_nobody_holds_is_answered_for_at_once() {
+fn a_wanted_node_without_a_lease_is_answered_for_at_once() {
     let mut w = running();
     let taken = wanted(&w);
     w.close_for(5, taken);

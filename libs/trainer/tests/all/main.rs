@@ -1,4 +1,4 @@
-//! The books and the agents, by hand and in a world that loses, repeats and delays.
+//! Controller and agents: hand-written cases, and a world that loses, repeats and delays messages.
 
 #[expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Plans and losses: what is followed, what waits, what is one change.
+//! Plans and losses: which plans are followed, which wait, and which losses are one change.
 
 use lacuna_model::{RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note, Taken};
@@ -21,7 +21,7 @@ fn plans_for_other_trainers_or_of_an_older_number_are_refused() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     w.open(0);
     let give = |g, w: &World| plan(g, w.seq, w.now.cluster, &[("a", &[0])]);
-    // It does not say which runs it was made from, and its version is another.
+    // It does not name its runs, and its version is not the present one.
     let p = give(7, &w);
     let trainers_version = w.controller.version() + 1;
     w.input(Input::Plan {
@@ -82,8 +82,8 @@ fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
         w.deliver(usize::MAX);
         if round == 0 {
             assert!(version > view.version, "no flood");
-            // What a has (0 and 2) stays with it, since its run is another than the planner
-            // knew; b and c grow all the same, b without the node that a holds.
+            // a keeps its nodes (0 and 2), since its run has changed after the plan was made. b and
+            // c grow, b without the node that a holds.
             assert_eq!(
                 w.controller.record(&trainer("a")).unwrap().nodes,
                 [node(0), node(2)]
@@ -191,7 +191,7 @@ fn the_same_plan_again_does_not_prolong_the_wait_for_a_node() {
     let dead = node(1);
     w.commands.remove(&dead);
     for second in 0..12 {
-        // The agent of node 1 says nothing of its release.
+        // The agent of node 1 does not confirm its release.
         w.generation += 1;
         let p = plan(
             w.generation,
@@ -214,7 +214,7 @@ fn the_same_plan_again_does_not_prolong_the_wait_for_a_node() {
             assert_eq!(w.nodes_of("b"), 0, "second {second}");
         }
     }
-    // After ten seconds it goes without, and the planner hears why.
+    // After ten seconds it grows without the node, and the view says why.
     assert_eq!(w.controller.record(&trainer("b")).unwrap().nodes, [node(2)]);
     assert_eq!(w.present().unusable, [node(1)]);
     for _ in 0..40 {
@@ -227,7 +227,7 @@ fn the_same_plan_again_does_not_prolong_the_wait_for_a_node() {
 }
 
 #[test]
-fn a_command_is_repeated_more_and_more_rarely() {
+fn a_command_is_repeated_at_growing_intervals() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     w.open(0);
     w.generation += 1;
@@ -246,15 +246,15 @@ fn a_command_is_repeated_more_and_more_rarely() {
 }
 
 #[test]
-fn without_a_change_the_planner_is_told_again_after_five_seconds() {
+fn an_unchanged_view_is_published_again_after_five_seconds() {
     let mut w = world(vec![spec("a", 1, 8, Work::UntilExit)]);
-    let told = w.view.take().unwrap();
+    let first = w.view.take().unwrap();
     for (seconds, again) in [(4, false), (1, true), (4, false), (1, true)] {
         w.now.wall = w.now.wall + Span::from_secs(seconds);
         w.input(Input::Timer);
         let view = w.view.take();
         assert_eq!(view.is_some(), again, "{view:?}");
-        // Nothing that a plan depends on has changed.
-        assert!(view.is_none_or(|view| view.version == told.version));
+        // No input of a plan has changed.
+        assert!(view.is_none_or(|view| view.version == first.version));
     }
 }

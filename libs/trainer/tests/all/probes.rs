@@ -1,5 +1,5 @@
-//! Sizes are tried for the sake of measuring: within a budget, on the trainer's own nodes, and
-//! at nobody else's expense.
+//! Probes: sizes are tried in order to measure them, within a budget, on the trainer's own nodes,
+//! and without a cost to other trainers.
 
 use std::collections::BTreeMap;
 
@@ -28,14 +28,14 @@ fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
     }
 }
 
-fn world(share: f64, trial_order: ProfileOrder, elastic: Elastic) -> World {
-    world_of(unknown("a", elastic), share, trial_order)
+fn world(share: f64, order: ProfileOrder, elastic: Elastic) -> World {
+    world_of(unknown("a", elastic), share, order)
 }
 
-fn world_of(spec: TrainerSpec, share: f64, trial_order: ProfileOrder) -> World {
+fn world_of(spec: TrainerSpec, share: f64, order: ProfileOrder) -> World {
     let mut config = config();
     config.control.profile.share = share;
-    config.control.profile.order = trial_order;
+    config.control.profile.order = order;
     let mut w = World::new(1, 12, config);
     w.input(Input::Submit {
         trainers: vec![spec],
@@ -75,7 +75,7 @@ fn truth(nodes: usize) -> f64 {
     40.0 + 60.0 * nodes as f64
 }
 
-/// A trainer's program reports for so long, every five seconds.
+/// A trainer's program reports every five seconds, for `seconds`.
 fn train(w: &mut World, name: &str, seconds: i64) {
     for _ in 0..seconds / 5 {
         w.pass(Span::from_secs(5));
@@ -107,7 +107,7 @@ fn train(w: &mut World, name: &str, seconds: i64) {
     }
 }
 
-/// Trains until a trial has begun.
+/// Trains until a probe has begun.
 fn until_tried(w: &mut World) -> TrainerRecord {
     for _ in 0..1000 {
         train(w, "a", 5);
@@ -128,7 +128,7 @@ fn sizes(w: &World) -> Vec<u32> {
     w.notes.iter().filter_map(after).collect()
 }
 
-fn aside(record: &TrainerRecord) -> Vec<NodeId> {
+fn parked(record: &TrainerRecord) -> Vec<NodeId> {
     record.measured.as_ref().unwrap().aside.clone()
 }
 
@@ -138,7 +138,7 @@ fn held(w: &World, by: &str) -> usize {
 }
 
 #[test]
-fn sizes_are_tried_until_the_curve_is_known_and_all_nodes_come_back() {
+fn sizes_are_probed_until_the_curve_is_known_and_all_nodes_come_back() {
     for (order, expected) in [
         (ProfileOrder::LargeToSmall, [8, 4, 2, 1, 8]),
         (ProfileOrder::SmallToLarge, [8, 1, 2, 4, 8]),
@@ -159,7 +159,7 @@ fn sizes_are_tried_until_the_curve_is_known_and_all_nodes_come_back() {
                 assert!((record.spec.throughput.at(nodes) - truth(nodes as usize)).abs() < 1e-6);
             }
             assert_eq!(
-                (record.nodes.len(), aside(&record).len(), held(&w, "a")),
+                (record.nodes.len(), parked(&record).len(), held(&w, "a")),
                 (8, 0, 8)
             );
             assert_eq!(
@@ -172,7 +172,7 @@ fn sizes_are_tried_until_the_curve_is_known_and_all_nodes_come_back() {
 }
 
 #[test]
-fn what_trials_cost_stays_within_its_share_and_is_told() {
+fn the_cost_of_probes_stays_within_its_share_and_is_reported() {
     let (mut w, share) = (
         world(0.02, ProfileOrder::LargeToSmall, Elastic::Regroup),
         0.02,
@@ -182,11 +182,11 @@ fn what_trials_cost_stays_within_its_share_and_is_told() {
         train(&mut w, "a", 20);
         let held = 8.0 * w.now.cluster.since(begun).as_secs_f64();
         let spent = record(&w).measured.unwrap().spent_node_s;
-        // The time between two looks may be spent beyond the share.
+        // The time between two checks may be spent beyond the share.
         assert!(spent <= share * held + 8.0 * 20.0, "{spent} of {held}");
     }
     assert!(sizes(&w).len() > 2, "nothing was tried: {:?}", sizes(&w));
-    let told: f64 = w
+    let noted: f64 = w
         .notes
         .iter()
         .map(|note| match note {
@@ -196,13 +196,13 @@ fn what_trials_cost_stays_within_its_share_and_is_told() {
         .sum();
     let spent = record(&w).measured.unwrap().spent_node_s;
     assert!(
-        told > 0.0 && (told - spent).abs() < 1e-6,
-        "{told} of {spent}"
+        noted > 0.0 && (noted - spent).abs() < 1e-6,
+        "{noted} of {spent}"
     );
 }
 
 #[test]
-fn nothing_is_tried_without_a_budget_or_for_a_curve_that_its_owner_knows() {
+fn no_size_is_probed_without_a_budget_or_with_a_submitted_curve() {
     let mut w = world(0.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     train(&mut w, "a", 3600);
     assert_eq!(sizes(&w), [8]);
@@ -217,18 +217,18 @@ fn nothing_is_tried_without_a_budget_or_for_a_curve_that_its_owner_knows() {
 }
 
 #[test]
-fn a_trial_is_nobody_elses_business() {
+fn a_probe_is_invisible_to_planner_and_other_trainers() {
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     let tried = until_tried(&mut w);
-    assert_eq!((tried.nodes.len(), aside(&tried).len()), (4, 4));
-    assert_eq!(held(&w, "a"), 8, "nodes aside were given back");
+    assert_eq!((tried.nodes.len(), parked(&tried).len()), (4, 4));
+    assert_eq!(held(&w, "a"), 8, "parked nodes were given back");
     let view = w.present();
     assert_eq!(
         view.trainers[0].nodes.len(),
         8,
-        "the planner is told of all nodes"
+        "the planner gets all nodes"
     );
-    // A plan that changes nothing ends no trial.
+    // A plan without a change ends no probe.
     give(&mut w, &(0..8).collect::<Vec<_>>());
     assert_eq!(record(&w).run, tried.run);
     for n in 4..8 {
@@ -237,19 +237,19 @@ fn a_trial_is_nobody_elses_business() {
 }
 
 #[test]
-fn a_plan_comes_before_a_trial() {
-    // Those who are left are among the members of the run: others get their nodes at once.
+fn a_plan_ends_a_probe() {
+    // The remaining nodes are among the members of the run: other trainers get the rest at once.
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     until_tried(&mut w);
     give(&mut w, &[0, 1, 2, 3, 4]);
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (5, 5));
-    // It grows beyond what it had.
+    // It grows beyond its earlier size.
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     until_tried(&mut w);
     give(&mut w, &(0..10).collect::<Vec<_>>());
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (10, 10));
-    assert!(aside(&record(&w)).is_empty());
-    // All that it trains on is to go, and what it knows lives there: first it takes the others in.
+    assert!(parked(&record(&w)).is_empty());
+    // All its members are to leave, and they hold its state: first the parked nodes join.
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     let before = until_tried(&mut w);
     give(&mut w, &[4, 5]);
@@ -260,7 +260,7 @@ fn a_plan_comes_before_a_trial() {
         (record(&w).nodes, held(&w, "a")),
         (vec![node(4), node(5)], 2)
     );
-    // It is to have nothing.
+    // The plan gives it no node.
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     until_tried(&mut w);
     give(&mut w, &[]);
@@ -268,26 +268,26 @@ fn a_plan_comes_before_a_trial() {
 }
 
 #[test]
-fn nodes_that_are_lost_end_no_training() {
+fn the_loss_of_nodes_during_a_probe_does_not_end_training() {
     for elastic in [Elastic::Restart, Elastic::Regroup] {
         let mut w = world(1.0, ProfileOrder::SmallToLarge, elastic);
         let tried = until_tried(&mut w);
         assert_eq!(tried.nodes, [node(0)]);
-        // A node aside is taken: the others do not notice.
+        // A parked node is taken: the members do not notice.
         w.close(7);
         settle(&mut w);
-        assert_eq!((record(&w).run, aside(&record(&w)).len()), (tried.run, 6));
-        // The only one that trains is taken: those aside go on.
+        assert_eq!((record(&w).run, parked(&record(&w)).len()), (tried.run, 6));
+        // The only member is taken: the parked nodes continue.
         w.close(0);
         settle(&mut w);
-        assert_eq!((record(&w).nodes.len(), aside(&record(&w)).len()), (6, 0));
+        assert_eq!((record(&w).nodes.len(), parked(&record(&w)).len()), (6, 0));
         assert_eq!(held(&w, "a"), 6);
         assert_eq!(w.answered.len(), 2);
     }
 }
 
 #[test]
-fn a_program_that_fails_on_few_nodes_is_tried_there_no_more() {
+fn a_size_at_which_the_program_fails_is_not_probed_again() {
     let mut w = world(1.0, ProfileOrder::SmallToLarge, Elastic::Restart);
     let tried = until_tried(&mut w);
     w.exit(&tried.nodes[0], 1);
@@ -296,7 +296,7 @@ fn a_program_that_fails_on_few_nodes_is_tried_there_no_more() {
 }
 
 #[test]
-fn a_trial_ends_with_control_and_what_was_measured_stays() {
+fn a_restart_of_control_ends_a_probe_and_keeps_its_measurements() {
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     let tried = until_tried(&mut w);
     train(&mut w, "a", 5);
@@ -318,7 +318,7 @@ fn a_trial_ends_with_control_and_what_was_measured_stays() {
 }
 
 #[test]
-fn what_was_measured_holds_for_the_family() {
+fn measurements_hold_for_the_whole_family() {
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     train(&mut w, "a", 3600);
     let runs = sizes(&w).len();
@@ -326,7 +326,7 @@ fn what_was_measured_holds_for_the_family() {
     if let Launch::Command { args, .. } = &mut stranger.launch {
         args.push("--wide".to_owned());
     }
-    // Another owner's programs may say anything of themselves, and are told nothing.
+    // Programs of another owner neither give nor get measurements of this family.
     let mut of_another = unknown("d", Elastic::Restart);
     of_another.owner = Some("eve".to_owned());
     let mut relative = unknown("b", Elastic::Restart);
@@ -340,7 +340,7 @@ fn what_was_measured_holds_for_the_family() {
     let of = |w: &World, name: &str| w.controller.record(&trainer(name)).unwrap().clone();
     let (b, c) = (of(&w, "b"), of(&w, "c"));
     assert_eq!(b.spec.throughput, of(&w, "a").spec.throughput);
-    // It has shrunk often enough to know what that costs, and grown but once.
+    // It has shrunk often enough to measure that cost, and grown only once.
     let a = of(&w, "a").measured.unwrap();
     assert_eq!((a.up, b.spec.rescale.up_s), (None, 77.0));
     assert_eq!(b.spec.rescale.down_s, a.down.unwrap().mean_s);
@@ -354,7 +354,7 @@ fn what_was_measured_holds_for_the_family() {
     assert!(matches!(measured.basis(4), Basis::Measured(rate) if rate.count >= 3));
     assert_eq!((c.measured, c.spec.throughput), (None, stranger_curve()));
     assert_eq!(of(&w, "d").measured, None);
-    // It tries nothing that is known, and what it measures itself is its own.
+    // It does not probe known sizes, and its own measurements stay its own.
     give_all(
         &mut w,
         &[("a", &[0, 1, 2, 3, 4, 5, 6, 7]), ("b", &[8, 9, 10, 11])],
@@ -371,7 +371,7 @@ fn stranger_curve() -> ScalingCurve {
 }
 
 #[test]
-fn programs_that_regroup_wait_aside_until_they_are_taken_in() {
+fn programs_that_regroup_wait_on_parked_nodes_until_they_join() {
     let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     let tried = until_tried(&mut w);
     let command = &w.commands[&node(7)];

@@ -52,7 +52,7 @@ fn apply(w: &mut World, nodes: &[usize]) {
     w.deliver(usize::MAX);
 }
 
-/// The program of the present run says, ten seconds later, how far it has come.
+/// The program of the present run reports its samples ten seconds later.
 fn report(w: &mut World, samples: f64) {
     w.pass(Span::from_secs(10));
     let record = w.controller.record(&trainer("a")).unwrap();
@@ -80,7 +80,7 @@ fn rates(w: &World) -> Vec<f64> {
 }
 
 #[test]
-fn the_rate_at_each_size_is_measured_and_the_planner_hears_of_it() {
+fn the_rate_at_each_size_is_measured_and_published() {
     let mut w = world(unknown(), &[0]);
     let version = w.controller.version();
     // Half a minute until the first samples: the start is no rate.
@@ -92,7 +92,10 @@ fn the_rate_at_each_size_is_measured_and_the_planner_hears_of_it() {
     assert_eq!(w.controller.version(), version);
     report(&mut w, 2050.0);
     assert_eq!(rates(&w), [0.0, 100.0, 200.0, 300.0, 400.0]);
-    assert!(w.controller.version() > version, "the planner was not told");
+    assert!(
+        w.controller.version() > version,
+        "no new view for the planner"
+    );
     let kept = &w.records[&trainer("a")].spec.throughput;
     assert_eq!(kept.table(4), rates(&w), "not kept");
 
@@ -106,7 +109,7 @@ fn the_rate_at_each_size_is_measured_and_the_planner_hears_of_it() {
 }
 
 #[test]
-fn what_was_measured_outlives_control_and_late_reports_measure_nothing() {
+fn measurements_outlive_control_and_late_reports_measure_nothing() {
     let mut w = world(unknown(), &[0]);
     for samples in [0.0, 1000.0, 2000.0, 3000.0] {
         report(&mut w, samples);
@@ -126,7 +129,7 @@ fn what_was_measured_outlives_control_and_late_reports_measure_nothing() {
 }
 
 #[test]
-fn a_rate_that_has_changed_is_measured_anew() {
+fn a_changed_rate_is_measured_again() {
     let mut w = world(unknown(), &[0]);
     let mut samples = 0.0;
     for _ in 0..12 {
@@ -134,7 +137,7 @@ fn a_rate_that_has_changed_is_measured_anew() {
         samples += 1000.0;
     }
     assert_eq!(rates(&w)[1], 100.0);
-    // Another job on the switch: half as fast from now on. Four reports tell.
+    // Another job on the switch: half as fast from now on. Four reports show it.
     for n in 0..6 {
         report(&mut w, samples);
         samples += 500.0;
@@ -150,7 +153,7 @@ fn a_rate_that_has_changed_is_measured_anew() {
 }
 
 #[test]
-fn what_a_change_of_size_costs_is_measured() {
+fn the_cost_of_a_change_of_size_is_measured() {
     let mut w = world(unknown(), &[0]);
     let rescale = |w: &World| w.controller.record(&trainer("a")).unwrap().spec.rescale;
     let assumed = rescale(&w);
@@ -180,7 +183,7 @@ fn what_a_change_of_size_costs_is_measured() {
 }
 
 #[test]
-fn a_curve_that_its_owner_measured_stays() {
+fn a_submitted_curve_stays() {
     let mut known = unknown();
     if let Launch::Command { profile, .. } = &mut known.launch {
         *profile = false;

@@ -1,4 +1,4 @@
-//! Nodes on which programs fail: whose they are no more.
+//! Nodes on which programs fail, and the owners to which they are closed.
 
 use lacuna_model::{NodeId, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::{Input, Note};
@@ -74,7 +74,7 @@ fn an_owners_failing_programs_close_a_node_to_that_owner_alone() {
     fail(&mut w, 0);
     assert_eq!(closed(&w), [(node(0), "eve")]);
     assert_eq!((unusable(&w), nodes(&w, "bad")), (vec![], vec![]));
-    // Her trainers get what is left instead; who holds nodes keeps them.
+    // Her trainers get other free nodes instead; trainers keep the nodes that they hold.
     apply(&mut w, &[("bad", &[0]), ("good", &[1])]);
     assert_eq!(nodes(&w, "bad"), [node(2)]);
     apply(&mut w, &[("bad", &[2]), ("good", &[1, 3]), ("next", &[0])]);
@@ -109,7 +109,7 @@ fn two_owners_failing_programs_put_a_node_into_quarantine() {
 }
 
 #[test]
-fn a_sound_run_of_somebody_else_between_speaks_for_the_node() {
+fn a_sound_run_of_another_owner_between_failures_clears_the_node() {
     let mut w = owned(&[("eve", "a"), ("bob", "c"), ("ann", "b")]);
     apply(&mut w, &[("a", &[0])]);
     fail(&mut w, 0);

@@ -1,4 +1,5 @@
-//! Trainers whose programs live on: who joins is ready before, who dies costs nobody else.
+//! Trainers that regroup: new members are ready before they join, and a dead member does not stop
+//! the others.
 
 use lacuna_model::{Activity, AgentStatus, Phase, Progress, RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note};
@@ -31,8 +32,8 @@ pub(crate) fn run_of(w: &World) -> RunId {
     w.controller.record(&trainer("a")).unwrap().run
 }
 
-/// Rank 0 says how far the run has come on what base.
-pub(crate) fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
+/// Rank 0 reports samples and base of a run.
+pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64) {
     let record = w.controller.record(&trainer("a")).unwrap();
     let node = record.nodes.first().cloned().unwrap_or(node(0));
     w.input(Input::Progress(Progress {
@@ -52,7 +53,7 @@ pub(crate) fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
 }
 
 #[test]
-fn the_others_train_on_while_a_newcomer_starts() {
+fn members_keep_training_while_a_new_one_starts() {
     let mut w = running();
     let before = run_of(&w);
     apply(&mut w, &[("a", &[0, 1, 2, 3])]);
@@ -71,14 +72,14 @@ fn the_others_train_on_while_a_newcomer_starts() {
     w.all_ready();
     w.deliver(usize::MAX);
     assert_eq!(w.nodes_of("a"), 4);
-    // Nobody was stopped: those that ran before run still, under their first number.
+    // No program was stopped: the earlier ones still run under their first number.
     assert_eq!(w.programs.len(), 4);
     assert_eq!(w.started[&node(0)], w.started[&node(1)]);
     assert!(w.started[&node(0)] < run_of(&w));
 }
 
 #[test]
-fn who_is_not_ready_in_time_is_left_out_and_gives_its_node_back() {
+fn a_member_that_is_not_ready_in_time_is_left_out_and_gives_its_node_back() {
     let mut w = running();
     apply(&mut w, &[("a", &[0, 1, 2, 3])]);
     let started = w.prepared[&node(2)];
@@ -98,7 +99,7 @@ fn who_is_not_ready_in_time_is_left_out_and_gives_its_node_back() {
 }
 
 #[test]
-fn a_program_that_dies_costs_its_run_that_member_alone() {
+fn a_dead_program_costs_its_trainer_that_member_alone() {
     let mut w = running();
     apply(&mut w, &[("a", &[0, 1, 2])]);
     w.all_ready();
@@ -111,7 +112,7 @@ fn a_program_that_dies_costs_its_run_that_member_alone() {
     assert_eq!((record.run.0, record.failures), (before.0 + 1, 1));
     assert_eq!(w.programs.len(), 2);
     assert_eq!(w.leases[&node(1)].0, None);
-    // One that was told to leave has not failed.
+    // A program that left on demand has not failed.
     w.exit(&node(2), 75);
     w.deliver(usize::MAX);
     let record = w.controller.record(&trainer("a")).unwrap();
@@ -148,20 +149,20 @@ fn a_program_that_always_dies_at_its_start_is_given_up_and_not_started_in_a_row(
 }
 
 #[test]
-fn what_the_model_has_absorbed_is_the_truth() {
+fn samples_absorbed_by_the_model_replace_the_count() {
     let mut w = running();
     let first = run_of(&w);
-    said(&mut w, first, 0.0, 100.0);
+    report_progress(&mut w, first, 0.0, 100.0);
     assert_eq!(w.samples("a"), 100.0);
-    // The run ends after 130, of which the last 30 were never told: rank 0 was killed.
+    // The run ends after 130, of which the last 30 were not reported: rank 0 was killed.
     w.close(0);
     w.deliver(usize::MAX);
     let second = run_of(&w);
     assert!(second > first);
-    said(&mut w, second, 130.0, 20.0);
+    report_progress(&mut w, second, 130.0, 20.0);
     assert_eq!(w.samples("a"), 150.0);
-    // What comes late of the first is in the base already.
-    said(&mut w, first, 0.0, 125.0);
+    // Samples of late reports of the first run are in the base already.
+    report_progress(&mut w, first, 0.0, 125.0);
     assert_eq!(w.samples("a"), 150.0);
     // All die; the next begins at a checkpoint of 110.
     w.exit(&node(1), 137);
@@ -174,15 +175,15 @@ fn what_the_model_has_absorbed_is_the_truth() {
     w.all_ready();
     w.deliver(usize::MAX);
     let third = run_of(&w);
-    said(&mut w, third, 110.0, 5.0);
+    report_progress(&mut w, third, 110.0, 5.0);
     assert_eq!(w.samples("a"), 115.0);
-    said(&mut w, third, f64::NAN, 5.0);
+    report_progress(&mut w, third, f64::NAN, 5.0);
     assert_eq!(w.samples("a"), 115.0);
     assert!(w.notes.iter().any(|n| matches!(n, Note::BadReport { .. })));
 }
 
 #[test]
-fn an_agent_that_leaves_costs_nobody_a_moment() {
+fn members_do_not_wait_for_an_agent_that_leaves() {
     let mut w = running();
     let before = run_of(&w);
     let last = AgentStatus {
@@ -196,7 +197,7 @@ fn an_agent_that_leaves_costs_nobody_a_moment() {
     assert_eq!(record.nodes, [node(1)]);
     assert_eq!((record.run.0, record.preemptions), (before.0 + 1, 1));
     assert_eq!(w.leases[&node(0)].0, None);
-    // The pool still lists the node, but it is nobody's until an agent speaks there.
+    // The pool still lists the node, but no trainer gets it until its agent reports.
     let view = w.present();
     assert_eq!(view.unusable, [node(0)]);
     let again = w.agents[&node(0)].status();
@@ -205,7 +206,7 @@ fn an_agent_that_leaves_costs_nobody_a_moment() {
 }
 
 #[test]
-fn where_agents_are_required_a_node_is_nobodys_before_one_has_spoken() {
+fn with_required_agents_no_trainer_gets_a_node_before_its_agent_reports() {
     let mut config = config();
     config.control.require_agents = true;
     let mut w = World::new(1, 3, config);

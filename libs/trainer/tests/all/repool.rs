@@ -6,7 +6,7 @@ use lacuna_trainer::controller::Note;
 use crate::common::{World, node, plan, spec, trainer};
 use crate::controller::{apply, world};
 
-/// A plan that says who restarts on other nodes.
+/// A plan that names the trainers that restart on other nodes.
 fn repool(w: &mut World, sizes: &[(&str, &[usize])], repooled: &[&str]) {
     w.generation += 1;
     let mut plan = plan(w.generation, w.seq, w.now.cluster, sizes);
@@ -42,7 +42,7 @@ fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
     let mut w = hit();
     let before = w.controller.record(&trainer("a")).unwrap().clone();
     assert_eq!(before.hit_at, Some(w.now.cluster));
-    // 12 s at 40 samples/s, to be sat out.
+    // 12 s at 40 samples/s of stall debt.
     assert_eq!((before.preempt_cost, before.owed), (480.0, 480.0));
     let version = w.controller.version();
     repool(&mut w, &[("a", &[3, 4, 5, 6]), ("b", &[1])], &["a"]);
@@ -54,7 +54,7 @@ fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
         (record.rescale_cost, record.owed),
         (before.rescale_cost, 480.0)
     );
-    assert_eq!(record.hit_at, None, "it has chosen");
+    assert_eq!(record.hit_at, None, "it was placed");
     assert!(w.controller.version() > version);
     for n in [1, 2] {
         assert_ne!(w.leases[&node(n)].0, Some(trainer("a")));
@@ -68,7 +68,7 @@ fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
 }
 
 #[test]
-fn a_pause_that_begins_again_costs_what_was_sat_out_of_it() {
+fn a_stall_that_begins_again_costs_its_paid_part() {
     let mut w = hit();
     w.pass(Span::from_secs(4));
     w.report_all();
@@ -83,7 +83,7 @@ fn a_pause_that_begins_again_costs_what_was_sat_out_of_it() {
 }
 
 #[test]
-fn who_was_not_hit_or_has_chosen_already_stays_where_it_is() {
+fn a_trainer_that_was_not_hit_or_was_placed_already_stays() {
     let mut w = hit();
     // It stays: that is its choice.
     apply(&mut w, &[("a", &[1, 2, 3])]);
@@ -113,7 +113,7 @@ fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
 }
 
 #[test]
-fn as_many_other_nodes_are_no_rescale() {
+fn the_same_number_of_other_nodes_is_no_rescale() {
     let mut w = hit();
     repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6].map(node));
@@ -122,14 +122,14 @@ fn as_many_other_nodes_are_no_rescale() {
 }
 
 #[test]
-fn a_plan_that_lets_a_hit_trainer_restart_costs_what_was_paid_of_its_pause() {
+fn a_plan_for_a_hit_trainer_costs_the_paid_part_of_its_stall() {
     for (seconds, sizes, cost, cause) in [
         (0, [1, 2, 3, 4].as_slice(), 0.0, "repooled"),
         (0, &[1, 2], 0.0, "repooled"),
         (0, &[], 0.0, "repooled"),
-        // 30 samples/s have paid for four seconds of the pause, which begins again.
+        // 30 samples/s have paid for four seconds of the stall, which begins again.
         (4, &[1, 2, 3, 4], 120.0, "repooled"),
-        // The pause of 12 s is over.
+        // The stall of 12 s is over.
         (12, &[1, 2, 3, 4], 18.0 * 30.0, "grown"),
         (12, &[1, 2], 12.0 * 30.0, "shrunk"),
     ] {
@@ -154,7 +154,7 @@ fn a_plan_that_lets_a_hit_trainer_restart_costs_what_was_paid_of_its_pause() {
 }
 
 #[test]
-fn growth_whose_nodes_come_after_the_pause_is_charged() {
+fn growth_after_the_stall_is_charged() {
     for (seconds, cost) in [(2, 2.0 * 30.0), (5, 18.0 * 30.0)] {
         let mut short = spec("a", 2, 8, Work::UntilExit);
         short.rescale.down_s = 3.0;
@@ -219,7 +219,7 @@ fn a_start_after_the_loss_of_all_nodes_comes_with_its_restart() {
 }
 
 #[test]
-fn a_start_after_a_plan_without_nodes_or_after_the_pause_is_charged() {
+fn a_start_after_a_plan_without_nodes_or_after_the_stall_is_charged() {
     for (followed, seconds) in [(true, 1), (false, 12)] {
         let mut w = hit_hard();
         if followed {
@@ -236,7 +236,7 @@ fn a_start_after_a_plan_without_nodes_or_after_the_pause_is_charged() {
 }
 
 #[test]
-fn plans_made_between_leaving_and_joining_do_not_cut_the_way_off() {
+fn plans_made_between_leaving_and_joining_do_not_undo_the_placement() {
     let mut w = world(vec![
         spec("a", 2, 8, Work::UntilExit),
         spec("b", 1, 8, Work::UntilExit),
@@ -255,7 +255,7 @@ fn plans_made_between_leaving_and_joining_do_not_cut_the_way_off() {
     let view = w.present();
     let p = given(&mut w);
     w.give(p, &view);
-    // Node 4 has not been given back yet, and the planner hears of the first step.
+    // Node 4 has not been given back yet, and the planner gets a view of the first step.
     let between = w.present();
     let mut shown = between.trainers.iter();
     let record = shown.find(|t| t.spec.id == trainer("a")).unwrap();

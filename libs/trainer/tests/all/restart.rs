@@ -45,7 +45,10 @@ fn a_run_found_at_the_start_waits_for_a_renewal_of_its_epoch() {
     assert!(matches!(effects.first(), Some(Effect::Start(_))));
     assert!(running(&agent));
     assert!(agent.renewed(command.epoch, w.now).is_empty(), "begun once");
-    assert!(agent.tick(w.now).is_empty(), "the dead man counts from now");
+    assert!(
+        agent.tick(w.now).is_empty(),
+        "the lease timeout counts from now"
+    );
 }
 
 #[test]
@@ -89,8 +92,8 @@ fn an_agent_killed_before_it_obeyed_starts_without_a_cost_to_the_trainer() {
 }
 
 #[test]
-fn an_agent_that_lives_obeys_what_looks_like_a_command_from_before_its_start() {
-    // A server that was emptied counts its messages anew, from numbers that it gave before.
+fn an_agent_obeys_a_command_that_seems_older_than_its_start() {
+    // An emptied server numbers its messages again from the beginning.
     let (w, command) = world();
     let mut agent = Agent::new(node(0), Span::from_secs(60));
     let _ = agent.command(command.clone(), w.now);
@@ -135,7 +138,7 @@ fn an_epoch_has_one_trainer() {
     );
     assert!(running(&agent));
     assert_eq!(agent.status().seq, command.seq, "it was not obeyed");
-    // As well by one that has only read of it.
+    // An agent that has only read the command refuses it too.
     let mut agent = Agent::new(node(0), Span::from_secs(60));
     let _ = agent.recover(&command, w.now);
     let effects = agent.command(other, w.now);
@@ -143,8 +146,8 @@ fn an_epoch_has_one_trainer() {
     assert!(!running(&agent));
 }
 
-/// The dead man's time is also watched where nothing of this is: whoever stops the program first
-/// gives the node back, and a renewal that comes then does not undo it.
+/// Another process watches the lease timeout too. The first stop of the program gives the node
+/// back, and a later renewal does not undo it.
 #[test]
 fn a_program_that_was_stopped_from_outside_gives_its_node_back() {
     let (w, command) = world();
@@ -161,5 +164,5 @@ fn a_program_that_was_stopped_from_outside_gives_its_node_back() {
     assert_eq!(status.activity, Activity::Free);
     assert_eq!(status.released.as_deref(), Some("dead man"));
     assert_eq!(agent.due(), None);
-    assert!(agent.stopped(run).is_empty(), "said twice");
+    assert!(agent.stopped(run).is_empty(), "reported twice");
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
-use lacuna_trainer::simulated::{finish, standing};
+use lacuna_trainer::simulated::{finish, state_at};
 
 use super::{Launcher, LauncherEvent};
 
@@ -70,14 +70,14 @@ impl Simulated {
         let Some(run) = self.runs.get(node).filter(|run| run.rank == 0) else {
             return;
         };
-        let standing = standing(run, at);
+        let state = state_at(run, at);
         self.events.push(LauncherEvent::Progress(Progress {
             node: node.clone(),
             trainer: run.trainer.clone(),
             run: run.run,
             at,
-            samples: standing.samples,
-            owed: standing.owed,
+            samples: state.samples,
+            owed: state.owed,
             step: None,
             world_size: run.nodes,
             loss: None,
@@ -134,7 +134,7 @@ impl Launcher for Simulated {
                     at.unix_seconds(),
                     run.0,
                     old.trainer,
-                    standing(&old, at).samples
+                    state_at(&old, at).samples
                 );
                 self.print(old.trainer.as_str(), line);
             }

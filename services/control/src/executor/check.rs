@@ -1,5 +1,5 @@
-//! Whether the site's Slurm lets pilots run without harm: asked before the first pilot, and
-//! again from time to time, for administrators change what they have.
+//! Whether the site's Slurm lets pilots run without harm. It is checked before the first pilot and
+//! again from time to time, since administrators change the configuration.
 
 use lacuna_model::Span;
 use lacuna_pilots::settings::{Pilots, SchedulerKind};
@@ -50,8 +50,8 @@ impl Check {
     pub(super) async fn run(&self) -> Vec<Finding> {
         let watch = Stopwatch::start();
         let ask = async |line: &CommandLine| {
-            let said = self.runner.run(line.clone(), watch).await.said.ok()?;
-            (said.code == Some(0)).then_some(said.stdout)
+            let output = self.runner.run(line.clone(), watch).await.output.ok()?;
+            (output.code == Some(0)).then_some(output.stdout)
         };
         let [config, partitions, qos] = &self.questions;
         let (config, partitions, qos) = tokio::join!(ask(config), ask(partitions), ask(qos));
@@ -62,7 +62,7 @@ impl Check {
         check::check(&facts, &self.filler)
     }
 
-    /// Says what was found, and whether it forbids pilots.
+    /// Logs the findings, and returns whether they forbid pilots.
     pub(super) fn forbids(&self, findings: &[Finding]) -> bool {
         for finding in findings {
             let Finding {
@@ -92,7 +92,7 @@ impl Check {
             }
             (true, false) => {
                 tracing::error!(
-                    "no pilot is started: mend it (lacuna check slurm), or set \
+                    "no pilot is started: repair it (lacuna check slurm), or set \
                      control.pilots.override_check = true"
                 );
                 true

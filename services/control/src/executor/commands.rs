@@ -23,10 +23,10 @@ pub(super) struct Runner {
     limit: Span,
 }
 
-/// What came of a command.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(super) struct Ran {
-    pub(super) said: Result<CommandOutput, RunError>,
+    pub(super) output: Result<CommandOutput, RunError>,
     /// When it was started, by the caller's watch.
     pub(super) started: Span,
     /// How long it took, seconds.
@@ -46,16 +46,16 @@ impl Runner {
     pub(super) async fn run(&self, line: CommandLine, watch: Stopwatch) -> Ran {
         let place = self.places.acquire().await;
         let (started, took) = (watch.span(), Stopwatch::start());
-        let said = self.talk(line).await;
+        let output = self.execute(line).await;
         drop(place);
         Ran {
-            said,
+            output,
             started,
             seconds: took.seconds(),
         }
     }
 
-    async fn talk(&self, line: CommandLine) -> Result<CommandOutput, RunError> {
+    async fn execute(&self, line: CommandLine) -> Result<CommandOutput, RunError> {
         let mut command = Command::new(&line.program);
         command
             .args(&line.args)
@@ -100,23 +100,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_is_heard_and_sees_only_what_it_may() {
+    async fn the_output_of_a_command_is_read_and_its_environment_is_limited() {
         let line = shell(
             "cat; env | grep -c CARGO; echo no >&2; exit 3",
             Some("hello "),
         );
         let ran = runner(5000).run(line, Stopwatch::start()).await;
-        let said = ran.said.unwrap();
-        assert_eq!(said.code, Some(3));
-        assert_eq!(said.stdout, "hello 0\n");
-        assert_eq!(said.stderr, "no\n");
+        let output = ran.output.unwrap();
+        assert_eq!(output.code, Some(3));
+        assert_eq!(output.stdout, "hello 0\n");
+        assert_eq!(output.stderr, "no\n");
     }
 
     #[tokio::test]
     async fn a_command_that_hangs_is_late() {
         let line = shell("sleep 300", None);
         let ran = runner(300).run(line, Stopwatch::start()).await;
-        assert!(matches!(ran.said, Err(RunError::Late { .. })), "{ran:?}");
+        assert!(matches!(ran.output, Err(RunError::Late { .. })), "{ran:?}");
         assert!(ran.seconds >= 0.3);
     }
 
@@ -128,7 +128,7 @@ mod tests {
             stdin: None,
         };
         let ran = runner(1000).run(line, Stopwatch::start()).await;
-        let error = ran.said.unwrap_err();
+        let error = ran.output.unwrap_err();
         assert!(error.to_string().contains("no-such-sbatch"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the executor measures.
+//! The executor's metrics.
 
 use lacuna_pilots::keeper::{Cause, Counts, Mode, Note};
 use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
@@ -71,13 +71,13 @@ impl PilotMetrics {
             )?,
             refused: labelled(
                 "lacuna_control_pilots_refused_total",
-                "submissions that came to nothing or whose outcome is unknown, by cause",
+                "submissions that failed or whose outcome is unknown, by cause",
                 "cause",
                 &causes,
             )?,
             ended: labelled(
                 "lacuna_control_pilots_ended_total",
-                "pilots that are over, by how they ended",
+                "pilots that have ended, by how they ended",
                 "end",
                 &ends,
             )?,
@@ -141,7 +141,7 @@ impl PilotMetrics {
             checked: metrics::gauges(
                 registry,
                 "lacuna_control_pilots_check_conditions",
-                "conditions of the site's slurm, by how they stand (lacuna check slurm)",
+                "conditions of the site's slurm, by verdict (lacuna check slurm)",
                 &["verdict"],
             )?,
             seconds,

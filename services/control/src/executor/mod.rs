@@ -1,7 +1,7 @@
 //! Pilots: the shell around [`lacuna_pilots::keeper`], which decides which node gets a pilot and
 //! which pilot must go.
 //!
-//! It stands apart from the controller state: it learns from the bus which nodes are idle, what
+//! It is separate from the controller: it learns from the bus which nodes are idle, what
 //! forecasts say of them, how many nodes trainers can use and where agents speak. It submits pilots
 //! (one-node jobs of the lowest priority that run `lacuna-agent --pilot`) by the main scheduler's
 //! own commands. Agents are all that the controller state hears of it.
@@ -34,17 +34,17 @@ pub use observe::ObservedMetrics;
 /// The executor as control starts it.
 #[derive(Debug)]
 pub(crate) struct Executor {
-    /// Whether plans are only looked at, because nobody will start agents.
+    /// Whether plans are observed only, because no agent will be started.
     pub(crate) observes: bool,
-    /// Nodes whose pilot is being cancelled: nobody waits for them.
+    /// Nodes whose pilot is being cancelled: no batch job waits for them.
     pub(crate) cancelled: mpsc::UnboundedReceiver<NodeId>,
-    /// What is to be kept of what operators say to pilots.
-    pub(crate) wishes: mpsc::UnboundedReceiver<Wish>,
+    /// Controls to store, which operators set at the executor.
+    pub(crate) controls_requests: mpsc::UnboundedReceiver<ControlsRequest>,
 }
 
 /// A change of the controls that is to outlive the executor, asked for by an operator.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ControlsRequest {
     pub(crate) change: ControlsChange,
     pub(crate) by: String,
     /// The version of the controls that keep it.
@@ -52,8 +52,8 @@ pub(crate) struct Wish {
 }
 
 impl Executor {
-    /// The context for the books. Who observes plans as if agents were everywhere, and follows
-    /// no plan.
+    /// The context for the controller. In mode `observe` it needs no agents, and it follows no
+    /// plan.
     pub(crate) fn context(&self, ctx: Context) -> Context {
         if !self.observes {
             return ctx;
@@ -76,12 +76,12 @@ pub(crate) async fn start(
     (access, trail): (Access, Trail),
 ) -> Result<Executor, ServiceError> {
     let (cancels, cancelled) = mpsc::unbounded_channel();
-    let (wish, wishes) = mpsc::unbounded_channel();
+    let (requests, controls_requests) = mpsc::unbounded_channel();
     let Some(pilots) = ctx.config.control.pilots.clone() else {
         return Ok(Executor {
             observes: false,
             cancelled,
-            wishes,
+            controls_requests,
         });
     };
     let metrics = PilotMetrics::new(&ctx.registry)?;
@@ -96,7 +96,7 @@ pub(crate) async fn start(
         metrics.findings(&findings);
         forbidden = check.forbids(&findings);
     }
-    // Who starts nothing at all looks at plans, and follows none.
+    // Without pilots plans are observed and not followed.
     let observes = pilots.mode == Mode::Observe || forbidden;
     tracing::info!(
         mode = setup.mode.name(),
@@ -105,7 +105,7 @@ pub(crate) async fn start(
         partition = pilots.partition,
         "pilots"
     );
-    // Heard before anything is asked for, so that no agent's first word is missed.
+    // Heard before anything is asked for, so that no agent's first status is missed.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let mut first = Some(agents);
     let assumed = pilots.assumed;
@@ -119,13 +119,13 @@ pub(crate) async fn start(
         );
         service.check.clone_from(&check);
         service.cancels = Some(cancels.clone());
-        service.wishes = Some(wish.clone());
+        service.controls_requests = Some(requests.clone());
         service.observe = observes.then(|| (assumed, observed.clone()));
         service.run(first.take(), stop)
     });
     Ok(Executor {
         observes,
         cancelled,
-        wishes,
+        controls_requests,
     })
 }

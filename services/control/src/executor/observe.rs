@@ -1,4 +1,4 @@
-//! What is counted while nothing is started, kept by the hour.
+//! Mode `observe`: the use that pilots would have made of nodes, counted by the hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl ObservedMetrics {
             )?,
             restarts: counter(
                 "lacuna_control_observed_restarts_total",
-                "changes of trainers' nodes at which they would have stood still",
+                "changes of trainers' nodes that would have stalled them",
             )?,
             pilots: counter(
                 "lacuna_control_observed_pilots_total",
@@ -78,7 +78,7 @@ impl ObservedMetrics {
         })
     }
 
-    /// Adds what two looks at one hour differ by.
+    /// Adds the difference of two states of one hour.
     fn add(&self, before: &ObservedHour, now: &ObservedHour) {
         let up = |counter: &Counter, from: f64, to: f64| {
             if to > from {
@@ -102,18 +102,18 @@ impl ObservedMetrics {
 }
 
 /// The observer and its bucket.
-pub(super) struct Watching {
+pub(super) struct Observation {
     ctx: Context,
     observer: Observer,
     bucket: Bucket<ObservedHour>,
     metrics: ObservedMetrics,
     /// The present hour as it was last added to the metrics.
     counted: ObservedHour,
-    /// What changes cost each trainer.
+    /// Rescale costs of each trainer.
     costs: BTreeMap<TrainerId, RescaleCost>,
 }
 
-impl Watching {
+impl Observation {
     /// Goes on with the present hour, if it has been begun.
     pub(super) async fn new(ctx: Context, assumed: Assumed, metrics: ObservedMetrics) -> Self {
         let bucket = ctx.bus.bucket(address::observed_bucket(&ctx.cluster));
@@ -192,7 +192,7 @@ impl Watching {
     async fn put(&self, hour: &ObservedHour) {
         let key = time_text::format(hour.start);
         if let Err(error) = self.bucket.put(&key, hour, "").await {
-            tracing::warn!(%error, "what was observed is not kept yet");
+            tracing::warn!(%error, "the observed hour is not stored yet");
         }
     }
 }

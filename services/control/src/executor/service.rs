@@ -17,23 +17,23 @@ use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Access, Denied, asker};
-use crate::audit::{Asked, Trail};
+use crate::access::{Access, Denied, requester};
+use crate::audit::{AuditedRequest, Trail};
 
-use super::Wish;
+use super::ControlsRequest;
 use super::check::Check;
 use super::commands::{Ran, Runner};
 use super::metrics::PilotMetrics;
-use super::observe::{ObservedMetrics, Watching};
+use super::observe::{Observation, ObservedMetrics};
 use super::settings::Setup;
 
-/// The keeper looks around this often.
+/// Time between two timer inputs of the keeper.
 const TICK: Duration = Duration::from_millis(100);
-/// What is observed is kept this often.
+/// Time between two writes of the observed hour.
 const KEEP: Duration = Duration::from_secs(10);
-/// What an operator says is kept within this time, or the operator is told.
-const KEPT: Duration = Duration::from_secs(5);
-/// The site's configuration is looked at this often.
+/// An operator's request is stored within this time, or refused.
+const STORE_LIMIT: Duration = Duration::from_secs(5);
+/// Time between two checks of the site's configuration.
 const RECHECK: Duration = Duration::from_secs(1800);
 
 /// A command that has come to its end, and what it was for.
@@ -44,7 +44,7 @@ enum Done {
     Check(Vec<Finding>),
     List(Ran),
     /// An operator's stop (or start) is kept by controls of this version, or is not.
-    Kept(bool, Option<u64>),
+    Stored(bool, Option<u64>),
 }
 
 /// The executor.
@@ -64,16 +64,16 @@ pub(super) struct Service {
     forbidden: bool,
     /// Whether an operator has stopped all pilots, by controls of this version.
     stopped: (u64, bool),
-    /// What operators have said that is not kept yet, the newest last.
-    unkept: Vec<bool>,
+    /// Stops (true) and starts of operators that are not stored yet, the newest last.
+    unstored: Vec<bool>,
     pub(super) check: Option<Check>,
-    /// With what, if what would have been is counted.
+    /// The assumptions and metrics of mode `observe`.
     pub(super) observe: Option<(Assumed, ObservedMetrics)>,
-    /// Who is told of nodes whose pilot is being cancelled.
+    /// Gets the nodes whose pilot is being cancelled.
     pub(super) cancels: Option<mpsc::UnboundedSender<NodeId>>,
-    /// Who keeps what operators say.
-    pub(super) wishes: Option<mpsc::UnboundedSender<Wish>>,
-    /// Whether the last list failed, so that only changes are told.
+    /// Stores the controls that operators set.
+    pub(super) controls_requests: Option<mpsc::UnboundedSender<ControlsRequest>>,
+    /// Whether the last list failed, so that only changes are logged.
     list_failed: bool,
 }
 
@@ -92,7 +92,7 @@ impl Service {
         let mode = if forbidden { Mode::Observe } else { setup.mode };
         let now = moment(watch.span());
         let mut keeper = Keeper::new(setup.keeper.clone(), mode, now);
-        // Nothing is submitted before it is known what the operator wants.
+        // Nothing is submitted before the operator's controls are known.
         let nothing = Limits {
             no_growth: true,
             ..Limits::default()
@@ -112,25 +112,25 @@ impl Service {
             forbidden_at_start: forbidden,
             forbidden,
             stopped: (0, false),
-            unkept: Vec::new(),
+            unstored: Vec::new(),
             check: None,
             observe: None,
             cancels: None,
-            wishes: None,
+            controls_requests: None,
             list_failed: false,
         }
     }
 
-    /// Runs until it is told to stop. Pilots are left as they are.
+    /// Runs until it is stopped. Pilots are left as they are.
     pub(super) fn run(
         self,
         agents: Option<Subscription<AgentStatus>>,
         stop: CancellationToken,
     ) -> Running {
-        Box::pin(self.live(agents, stop))
+        Box::pin(self.event_loop(agents, stop))
     }
 
-    async fn live(
+    async fn event_loop(
         mut self,
         agents: Option<Subscription<AgentStatus>>,
         stop: CancellationToken,
@@ -148,7 +148,7 @@ impl Service {
         let mut uses = bus
             .follow(&address::use_state(&cluster), Start::Last)
             .await?;
-        let mut asked = bus.subscribe(&address::pilots(&cluster)).await?;
+        let mut requests = bus.subscribe(&address::pilots(&cluster)).await?;
         // A stop outlives restarts, so it is known before anything goes out.
         let known = bus.last(&address::controls(&cluster)).await?;
         if let Some(known) = known.map(|known| known.message) {
@@ -157,9 +157,9 @@ impl Service {
         let mut controls = bus
             .follow(&address::controls(&cluster), Start::Last)
             .await?;
-        let mut watching = match self.observe.take() {
+        let mut observation = match self.observe.take() {
             Some((assumed, metrics)) => {
-                Some(Watching::new(self.ctx.clone(), assumed, metrics).await)
+                Some(Observation::new(self.ctx.clone(), assumed, metrics).await)
             }
             None => None,
         };
@@ -178,8 +178,8 @@ impl Service {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {
-                    if let Some(watching) = &mut watching {
-                        watching.keep().await;
+                    if let Some(observation) = &mut observation {
+                        observation.keep().await;
                     }
                     return Ok(());
                 }
@@ -195,32 +195,32 @@ impl Service {
                 pool = pools.next() => {
                     let pool = pool?.message;
                     self.pool(&pool);
-                    if let Some(watching) = &mut watching {
-                        watching.pool(&pool);
+                    if let Some(observation) = &mut observation {
+                        observation.pool(&pool);
                     }
                 }
                 plan = plans.next() => {
                     let plan = plan?.message;
-                    if let Some(watching) = &mut watching {
-                        watching.plan(&plan);
+                    if let Some(observation) = &mut observation {
+                        observation.plan(&plan);
                     }
                 }
-                request = asked.next() => self.asked(request?),
+                request = requests.next() => self.request(request?),
                 state = controls.next() => {
                     let state = state?.message;
                     self.stopped(state.version, state.pilots_stopped.is_some());
                 }
                 _ = keep.tick() => {
-                    if let Some(watching) = &mut watching {
-                        watching.keep().await;
+                    if let Some(observation) = &mut observation {
+                        observation.keep().await;
                     }
                 }
                 _ = recheck.tick() => self.check_again(),
                 state = trainers.next() => {
                     let state = state?.message;
                     self.demand(&state);
-                    if let Some(watching) = &mut watching {
-                        watching.trainers(&state);
+                    if let Some(observation) = &mut observation {
+                        observation.trainers(&state);
                     }
                 }
                 status = agents.next() => self.status(status?),
@@ -235,7 +235,7 @@ impl Service {
 
     fn step(&mut self, input: Input) {
         for effect in self.keeper.step(input, self.now()) {
-            self.carry_out(effect);
+            self.apply(effect);
         }
     }
 
@@ -249,7 +249,7 @@ impl Service {
     /// The mode in force.
     fn mode(&self) -> Mode {
         match self.setup.mode {
-            _ if self.unkept.last().copied().unwrap_or(self.stopped.1) => Mode::Off,
+            _ if self.unstored.last().copied().unwrap_or(self.stopped.1) => Mode::Off,
             Mode::On if self.forbidden => Mode::Observe,
             mode => mode,
         }
@@ -259,7 +259,7 @@ impl Service {
         self.step(Input::Mode(self.mode()));
     }
 
-    /// What the controls of a version say.
+    /// Takes over whether controls of a version stop all pilots.
     fn stopped(&mut self, version: u64, stopped: bool) {
         if version >= self.stopped.0 {
             self.stopped = (version, stopped);
@@ -267,10 +267,10 @@ impl Service {
         }
     }
 
-    /// What an operator said is kept, or is not: a stop then holds as long as this control.
-    fn kept(&mut self, stop: bool, version: Option<u64>) {
-        if !self.unkept.is_empty() {
-            self.unkept.remove(0);
+    /// An operator's request was stored, or was not: a stop then holds as long as this control.
+    fn stored(&mut self, stop: bool, version: Option<u64>) {
+        if !self.unstored.is_empty() {
+            self.unstored.remove(0);
         }
         if let Some(version) = version {
             self.stopped(version, stop);
@@ -280,25 +280,25 @@ impl Service {
         self.set_mode();
     }
 
-    fn asked(&mut self, request: Received<PilotsRequest>) {
-        let user = asker(&request.subject);
+    fn request(&mut self, request: Received<PilotsRequest>) {
+        let user = requester(&request.subject);
         let stop = request.message == PilotsRequest::Stop;
         let may = self.access.operator(&user);
         let (answer, kept) = oneshot::channel();
         if may.is_ok() {
-            // At once; that it outlives this control is next.
-            self.unkept.push(stop);
+            // In force at once; storing it comes next.
+            self.unstored.push(stop);
             self.set_mode();
             let change = match stop {
                 true => ControlsChange::StopPilots,
                 false => ControlsChange::StartPilots,
             };
             let by = user.clone();
-            if let Some(wishes) = &self.wishes {
-                let _ = wishes.send(Wish { change, by, answer });
+            if let Some(controls_requests) = &self.controls_requests {
+                let _ = controls_requests.send(ControlsRequest { change, by, answer });
             }
         }
-        let asked = Asked {
+        let audited = AuditedRequest {
             user,
             action: if stop { "pilots-stop" } else { "pilots-resume" },
             target: Vec::new(),
@@ -309,12 +309,12 @@ impl Service {
             let reply = match may {
                 Err(denied) => denied.into(),
                 Ok(()) => {
-                    let kept = tokio::time::timeout(KEPT, kept).await;
+                    let kept = tokio::time::timeout(STORE_LIMIT, kept).await;
                     let kept = match kept {
                         Ok(Ok(kept)) => kept.map_err(|denied| denied.reason),
                         Ok(Err(_)) | Err(_) => Err("control has not answered in time".to_owned()),
                     };
-                    let _ = done.send(Done::Kept(stop, kept.as_ref().ok().copied()));
+                    let _ = done.send(Done::Stored(stop, kept.as_ref().ok().copied()));
                     match kept {
                         Ok(_) => Reply::Accepted {
                             trainers: Vec::new(),
@@ -322,21 +322,21 @@ impl Service {
                         Err(reason) => Reply::from(Denied {
                             code: "L0024",
                             reason: format!(
-                                "this would not outlive a restart of control, say it again (a stop \
+                                "this would not outlive a restart of control, ask again (a stop \
                                  holds until then): {reason}"
                             ),
                         }),
                     }
                 }
             };
-            trail.note(asked, &reply).await;
+            trail.note(audited, &reply).await;
             if let Err(error) = bus.respond(&request, &reply).await {
-                tracing::warn!(%error, "an operator was not answered");
+                tracing::warn!(%error, "request of an operator not answered");
             }
         });
     }
 
-    /// Administrators change what they have.
+    /// Checks again: administrators change the configuration.
     fn check_again(&self) {
         let Some(check) = self.check.clone().filter(|_| self.setup.mode == Mode::On) else {
             return;
@@ -356,7 +356,7 @@ impl Service {
         };
         let forbidden = check.forbids(findings);
         if self.forbidden_at_start && !forbidden {
-            // The books were opened to follow no plan.
+            // The controller was started to follow no plan.
             tracing::warn!("slurm is as it should be now: restart control to start pilots");
         }
         self.forbidden = forbidden || self.forbidden_at_start;
@@ -388,7 +388,7 @@ impl Service {
         });
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    fn apply(&mut self, effect: Effect) {
         let scheduler = &self.setup.scheduler;
         match effect {
             Effect::Submit {
@@ -413,7 +413,7 @@ impl Service {
                 } = note
                     && let Some(cancels) = &self.cancels
                 {
-                    // Told before the cancellation goes out, and so before the agent can leave.
+                    // Sent before the cancellation, and so before the agent can leave.
                     let _ = cancels.send(node);
                 }
             }
@@ -441,7 +441,7 @@ impl Service {
     fn finished(&mut self, done: Done) {
         match done {
             Done::Submit(ticket, ran) => {
-                let outcome = self.setup.scheduler.submitted(&ran.said);
+                let outcome = self.setup.scheduler.submitted(&ran.output);
                 self.measure("submit", &ran, outcome.is_ok());
                 if outcome.is_ok() {
                     self.metrics.submitted.inc();
@@ -450,17 +450,17 @@ impl Service {
             }
             Done::Cancel(jobs, ran) => {
                 // A code other than 0 mostly means that one of them was over already.
-                self.measure("cancel", &ran, ran.said.is_ok());
-                if let Err(error) = &ran.said {
+                self.measure("cancel", &ran, ran.output.is_ok());
+                if let Err(error) = &ran.output {
                     tracing::warn!(%error, jobs = jobs.len(), "pilots not cancelled");
                     self.step(Input::CancelFailed(jobs));
                 }
             }
             Done::Check(findings) => self.checked(&findings),
-            Done::Kept(stop, version) => self.kept(stop, version),
+            Done::Stored(stop, version) => self.stored(stop, version),
             Done::List(ran) => {
                 let asked = moment(ran.started);
-                let listed = self.setup.scheduler.listed(&ran.said);
+                let listed = self.setup.scheduler.listed(&ran.output);
                 self.measure("list", &ran, listed.is_ok());
                 match listed {
                     Ok(jobs) => {
@@ -490,8 +490,8 @@ impl Service {
     }
 }
 
-/// What the operator wants, for pilots: under a cap it is their number that counts, not where they
-/// are, since the books use the nodes that have one.
+/// The operator's limits for pilots. A cap limits the number of pilots, wherever they
+/// are, since the controller uses the nodes that have one.
 fn limits(state: UseState) -> Limits {
     let capped = state.at_most.is_some_and(|most| most > 0) && !state.no_growth;
     let withheld = state.withheld.into_iter().filter(|(by, _)| {

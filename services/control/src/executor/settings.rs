@@ -13,10 +13,10 @@ use lacuna_scheduler::submit::{Programs, Scheduler, Submission, mark};
 
 /// Variables that the scheduler's commands see, besides those that the configuration names.
 const PASSED: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ"];
-/// And those that begin so: where the scheduler's own configuration is.
+/// Prefixes of further variables: the place of the scheduler's own configuration.
 const PREFIXES: [&str; 2] = ["SLURM_CONF", "PBS_"];
 
-/// All that the executor needs.
+/// The settings of the executor.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) mode: Mode,
@@ -24,12 +24,12 @@ pub(super) struct Setup {
     pub(super) time: TimeLimit,
     pub(super) scheduler: Arc<dyn Scheduler>,
     /// The whole environment of the commands. Pilots inherit it, so that nothing is in it that
-    /// is nobody's business, as the password of NATS.
+    /// must stay secret, as the password of NATS.
     pub(super) environment: Vec<(String, String)>,
     pub(super) limit: Span,
 }
 
-/// Checks what only a living machine can tell, and puts it all together.
+/// Makes the settings, with the checks that need the machine itself.
 ///
 /// # Errors
 /// [`Misconfigured`].
@@ -73,7 +73,7 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         },
     };
     let user = environment.iter().find(|(name, _)| name == "USER");
-    // `squeue --me` lists our own; `qstat` lists everybody's.
+    // `squeue --me` lists our own; `qstat` lists those of all users.
     let user = user.map(|(_, user)| user.clone()).filter(|_| !is_slurm);
     let owner = Owner {
         name: pilots.name.clone(),
@@ -106,7 +106,7 @@ fn command(given: &[String], default: &str) -> Vec<String> {
 fn keeper(ctx: &Context, pilots: &Pilots, owner: Owner) -> Settings {
     let pace = &pilots.pace;
     let defaults = Settings::of(owner);
-    // An agent's word may be late twice before it counts as silent.
+    // An agent's status may be late twice before it counts as silent.
     let report = ctx.config.agent.report_every;
     let twice = report + report + Span::from_secs(5);
     Settings {

@@ -1,4 +1,4 @@
-//! What tests of control share: the cluster, and what control runs in.
+//! Shared by the tests of control: the cluster and the context of control.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(crate) fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
 
-/// What the runtime would hand to control; `stop` ends it.
+/// The context that the runtime would give to control; `stop` ends it.
 pub(crate) async fn context(
     nats: &TestNats,
     config: Config,

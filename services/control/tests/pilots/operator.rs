@@ -1,4 +1,4 @@
-//! What an operator says to pilots.
+//! An operator's requests to the executor of pilots.
 
 use lacuna_model::{ControlsChange, UseLimit};
 use lacuna_wire::msg::{PilotsRequest, Reply, Request};

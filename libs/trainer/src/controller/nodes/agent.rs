@@ -1,7 +1,8 @@
 //! The agent of one node, as far as control knows it: its last status, its silence, and the newest
 //! command that was sent to it.
 //!
-//! - An agent that leaves says so. From then on the node has no agent, until one speaks there again.
+//! - An agent that leaves says so. From then on the node has no agent, until one speaks there
+//!   again.
 //! - A command without an acknowledgement is sent again after 2, 4, 8, 16 and then every 32 s. An
 //!   agent that speaks after a silence, or after an outage of the bus, starts that over.
 
@@ -31,11 +32,11 @@ struct Sent {
 /// An agent has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
-    /// As what its leaving counts.
+    /// The cause under which its leaving is counted.
     cause: &'static str,
 }
 
-/// What is known of a node's agent.
+/// State of a node's agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct AgentView {
     status: Option<AgentStatus>,
@@ -61,7 +62,7 @@ impl AgentView {
         self.silent
     }
 
-    /// Whether it has said that it leaves, and none has spoken since.
+    /// Whether it has reported that it leaves, and no agent has reported since.
     pub(crate) const fn has_left(&self) -> bool {
         self.left.is_some()
     }
@@ -129,7 +130,7 @@ impl AgentView {
         }
     }
 
-    /// After an outage of the bus: silence during it says nothing.
+    /// After an outage of the bus: silence during it does not count.
     pub(super) fn reconnected(&mut self, now: Now) {
         if self.heard.is_some() {
             self.heard = Some(now.wall);

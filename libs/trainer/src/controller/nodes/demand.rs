@@ -1,14 +1,14 @@
 //! Harm: how long the main scheduler waited for a node because Lacuna had it.
 //!
 //! A pilot is asked for its node by SIGTERM. It measures by itself how long it takes until nothing
-//! runs there any more. Its very last status says it (`AgentStatus.gave_back_in`); its first one goes
-//! out at once, so the others train on. Any other agent's node is asked for by an event. A node
-//! that a batch job has, or that is down, is late from the event on. A node that is wanted by a
-//! deadline is late after that. An event about a pilot's node asks for nothing, since the main
+//! runs there any more. Its very last status says it (`AgentStatus.gave_back_in`); its first one
+//! goes out at once, so the others train on. Any other agent's node is asked for by an event. A
+//! node that a batch job has, or that is down, is late from the event on. A node that is wanted by
+//! a deadline is late after that. An event about a pilot's node asks for nothing, since the main
 //! scheduler does not wait before it has sent the signal.
 //!
-//! Control exports `lacuna_control_harm_seconds`. What batch jobs saw by their prologs stands in
-//! `services/control/src/handover.rs`.
+//! Control exports `lacuna_control_harm_seconds`. The waits that prologs of batch jobs measure are
+//! handled in `services/control/src/handover.rs`.
 
 use lacuna_model::{Span, Timestamp};
 
@@ -23,7 +23,7 @@ struct Asked {
     since: Timestamp,
 }
 
-/// What the main scheduler wants of one node.
+/// The demand of the main scheduler for one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Demand {
     /// Whether it waits for an answer.
@@ -59,7 +59,7 @@ impl Demand {
         self.asked.is_some_and(|asked| asked.taken == Taken::Down)
     }
 
-    /// Nobody waits for a node that is down and whose agent does not speak.
+    /// A node that is down, with a silent agent, causes no harm.
     pub(super) fn forget_down(&mut self) {
         self.asked.take_if(|asked| asked.taken == Taken::Down);
     }

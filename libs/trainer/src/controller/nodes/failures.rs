@@ -1,8 +1,8 @@
 //! How programs fail on one node, by owner.
 //!
 //! A program fails as its owner likes, so failures in a row are counted for each owner by itself.
-//! Three in a row close the node to that owner for `control.quarantine`, twice as long each time. The
-//! node is in quarantine, unusable for all, while it is closed to two owners, with no sound
+//! Three in a row close the node to that owner for `control.quarantine`, twice as long each time.
+//! The node is in quarantine, unusable for all, while it is closed to two owners, with no sound
 //! incarnation of another owner between, or to all owners who have trainers.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,14 +4,14 @@
 //!   only by the outcome of a write.
 //! - One write at a time is under way. It names the epoch that the entry must have.
 //! - A node without an owner has an open release until its agent has confirmed that it is free.
-//!   Nobody gets the node before that.
+//!   No trainer gets the node before that.
 
 use lacuna_model::{Action, Epoch, NodeId, Span, Timestamp, TrainerId};
 
 use crate::Now;
 use crate::controller::LeaseWrite;
 
-/// What a write that is under way is for.
+/// The purpose of a write under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pending {
     Grant(TrainerId),
@@ -26,7 +26,7 @@ struct Release {
     safe_at: Timestamp,
 }
 
-/// What a write has led to.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Written {
     /// The trainer that the lease was asked for has it.
@@ -64,7 +64,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Whose lease it is, as the bucket says.
+    /// The trainer that has the lease, by the bucket.
     pub(crate) const fn owner(&self) -> Option<&TrainerId> {
         self.owner.as_ref()
     }

@@ -1,10 +1,10 @@
-//! Nodes: what the pool, the bucket of leases, agents and the operator say of each.
+//! Nodes: the state of each by the pool, the bucket of leases, its agent and the operator's lists.
 //!
-//! What always holds:
+//! Invariants:
 //! - The numbers of nodes in the pool and under a lease are those of the nodes.
-//! - A node is *unacknowledged* only if a command was sent to it, *releasing* only if its release is
-//!   open, and *unwritten* only if a write is under way.
-//! - A node is once known for ever: it keeps its epoch and how programs failed there.
+//! - A node is *unacknowledged* only if a command was sent to it, *releasing* only if its release
+//!   is open, and *unwritten* only if a write is under way.
+//! - A known node is never forgotten: it keeps its epoch and the failures of programs there.
 
 mod agent;
 mod demand;
@@ -71,7 +71,7 @@ impl Node {
         self.withheld
     }
 
-    /// What the operator's lists say of it, as far as that was looked up.
+    /// The reason if the operator's lists bar the node; `None` also before the lists are looked up.
     pub(crate) fn barred(&self) -> Option<WithheldBy> {
         self.barred.flatten()
     }
@@ -112,12 +112,12 @@ pub(crate) struct Closed {
     pub(crate) is_free: bool,
 }
 
-/// What a status has changed.
+/// Changes by a status.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heard {
     /// Whether the agent had been silent.
     pub(crate) was_silent: bool,
-    /// Its terms, if they have changed and take longer than control's configuration says.
+    /// Its terms, if they have changed and are longer than those of control's configuration.
     pub(crate) longer_terms: Option<AgentTerms>,
     /// Whether it has obeyed the newest command.
     pub(crate) has_acknowledged: bool,
@@ -134,16 +134,16 @@ pub(crate) struct Freed {
     pub(crate) is_wanted: bool,
 }
 
-/// An agent says that it leaves.
+/// The report of an agent that it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LastWords {
     /// Whether they are the first.
     pub(crate) first: bool,
-    /// As what its leaving counts.
+    /// The cause under which its leaving is counted.
     pub(crate) cause: &'static str,
 }
 
-/// What has become late.
+/// Timeouts that have passed.
 #[derive(Debug, Default)]
 pub(crate) struct Overdue {
     /// Nodes that have become unusable, and why.
@@ -202,7 +202,7 @@ impl Nodes {
         self.unacknowledged.is_empty() && self.releasing.is_empty() && self.unwritten.is_empty()
     }
 
-    /// Who has a node's lease.
+    /// The trainer that has a node's lease.
     pub(crate) fn owner(&self, id: &NodeId) -> Option<&TrainerId> {
         self.get(id).and_then(|node| node.lease.owner())
     }
@@ -428,7 +428,7 @@ impl Nodes {
 
 /// Agents and commands.
 impl Nodes {
-    /// An agent has spoken.
+    /// An agent has reported.
     pub(crate) fn hear(
         &mut self,
         status: &AgentStatus,
@@ -465,7 +465,7 @@ impl Nodes {
         })
     }
 
-    /// An agent says that it leaves.
+    /// An agent reports that it leaves.
     pub(crate) fn last_words(&mut self, id: &NodeId) -> LastWords {
         let node = self.node(id);
         let cause = if node.demand.is_down() {
@@ -625,14 +625,14 @@ impl Nodes {
 
 /// The operator's controls.
 impl Nodes {
-    /// What the operator's lists say of each node is to be looked up again.
+    /// Forgets the verdicts of the operator's lists, so that they are looked up again.
     pub(crate) fn forget_bars(&mut self) {
         for node in self.by_id.values_mut() {
             node.barred = None;
         }
     }
 
-    /// Looks up what the operator's lists say of nodes where that is not known.
+    /// Looks up the missing verdicts of the operator's lists.
     pub(crate) fn look_up_bars(&mut self, bars: impl Fn(&NodeId) -> Option<WithheldBy>) {
         for (id, node) in &mut self.by_id {
             node.barred.get_or_insert_with(|| bars(id));

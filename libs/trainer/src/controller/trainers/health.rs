@@ -20,7 +20,7 @@ struct Restart {
     failed: bool,
     /// How long the trainer had made progress before it.
     healthy: Span,
-    /// Whether it says nothing against the nodes.
+    /// Whether it is no failure of the nodes.
     is_clean: bool,
 }
 
@@ -28,7 +28,7 @@ struct Restart {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Health {
     restart: Option<Restart>,
-    /// When a member of the present incarnation first said that its group is broken.
+    /// When a member of the present incarnation first reported that its group is broken.
     broken: Option<Timestamp>,
     /// After a failure, no newcomer is started before this moment.
     not_before: Timestamp,
@@ -131,7 +131,7 @@ impl Health {
         Some(restart.failed && !restart.is_clean)
     }
 
-    /// Whether a member has said that the group is broken.
+    /// Whether a member has reported that the group is broken.
     pub(crate) const fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -149,7 +149,7 @@ impl Health {
         self.broken = None;
     }
 
-    /// No member says any more that the group is broken.
+    /// No member reports a broken group any more.
     pub(super) const fn mend_group(&mut self) {
         self.broken = None;
     }

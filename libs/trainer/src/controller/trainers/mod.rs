@@ -1,12 +1,14 @@
 //! Trainers: their records, and which of them are admitted.
 //!
-//! What always holds:
+//! Invariants:
 //! - Admitted are the trainers of phase active and no others, in order of admission.
 //! - *Hit* are the trainers with a loss that has not been settled.
-//! - A name that was used is used for ever; a trainer leaves only for the archive, and its sums stay.
+//! - A used name is never free again. A trainer leaves only for the archive, and its sums stay.
 
 mod health;
 mod moves;
+mod next_probe;
+mod owner;
 mod parked;
 mod probes;
 mod rates;
@@ -24,10 +26,11 @@ use lacuna_model::{Members, NodeId, Past, Phase, Timestamp, TrainerId, TrainerRe
 use crate::Now;
 
 pub(crate) use moves::Target;
+pub(crate) use next_probe::{Next, next_probe};
+pub(crate) use owner::owner_of;
 pub(crate) use parked::all_nodes;
-pub(crate) use probes::{Next, next as next_probe};
-pub(crate) use rates::is_profiled;
-pub(crate) use trainer::{AfterLoss, Trainer, owner_of};
+
+pub(crate) use trainer::{AfterLoss, Trainer};
 
 use rates::OfRelatives;
 

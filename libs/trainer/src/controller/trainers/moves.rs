@@ -1,4 +1,4 @@
-//! How a trainer's set of nodes is about to change: what it waits for, and what it has just lost.
+//! Pending changes of a trainer's nodes: those that it waits for, and those that it has just lost.
 
 use std::collections::BTreeSet;
 

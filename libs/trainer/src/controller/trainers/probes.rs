@@ -1,9 +1,9 @@
-//! Probes: sizes tried for the sake of measuring (`[control.profile]`).
+//! Probes: sizes tried in order to measure them (`[control.profile]`).
 //!
-//! Plans give a trainer the sizes that pay, not those that say most about its curve. So a profiled
-//! trainer trains now and then on fewer of its nodes than it has, until its rate there is known.
+//! Plans give a trainer the sizes of most value, not those that reveal most of its curve. So a
+//! profiled trainer trains now and then on fewer of its nodes, until its rate there is known.
 //! The others are parked (`Measured.aside`): they stay under its lease, and other trainers' plans
-//! are untouched. The planner is told of all its nodes. A program that regroups is started again on
+//! are untouched. The planner sees all its nodes. A program that regroups is started again on
 //! a parked node, to be taken in again. A plan that gives the trainer other nodes, or the loss of
 //! nodes, ends the probe first.
 //!
@@ -14,32 +14,23 @@
 //!   one go it saves a fifth where joining costs more than leaving. Within a small share each size
 //!   is a probe of its own, and the order does not matter.
 //! - Length: until three pairs of reports or more agree, or for as long as is allowed.
-//! - Cost: the time of parked nodes, and what is stalled by the changes. A probe begins, or goes on
-//!   to the next size, only if what it will probably cost, with what was spent so far, is within a
-//!   share of the node-time that the trainer has had, and of what it has still to come.
+//! - Cost: the time of parked nodes, and the stalls of the changes. A probe begins, or continues
+//!   with the next size, only if its estimated cost and the cost so far stay within a share of the
+//!   trainer's node-time, past and expected.
 //!
-//! A bend between two sizes that are tried is the error that remains; plans that use such a size
-//! measure it. `RESULTS.md` has the error and the cost of such curves, by `lacuna-lab bench
-//! profile` (`--share 1` tries all sizes in one go, the default share of 5 % one at a time).
+//! The remaining error is a bend between two probed sizes; plans that use such a size measure it.
+//! `RESULTS.md` has the error and the cost of such curves, by `lacuna-lab bench profile` (`--share
+//! 1` tries all sizes in one go, the default share of 5 % one at a time).
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{MeasuredRate, NodeId, Phase, RunId, Timestamp, TrainerRecord, Work};
+use lacuna_model::{NodeId, RunId, Timestamp, TrainerRecord};
 
 use crate::Now;
 use crate::account::Change;
 use crate::controller::trainers::parked::parked;
-use crate::controller::trainers::trainer::Trainer;
-use crate::settings::{Profile, ProfileOrder};
 
-/// Pairs of reports after which a rate is settled, if they agree.
-const ENOUGH: u32 = 3;
-/// They agree when the standard error of their mean is no more than this share of it.
-const AGREE: f64 = 0.03;
-/// Time between two reports, as long as none is known, seconds.
-const INTERVAL_S: f64 = 5.0;
-
-/// What probes have cost one trainer since control started, and where the present one is.
+/// The cost of one trainer's probes since control started, and the state of the present one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Probes {
     /// Up to when the sums go (cluster time).
@@ -48,7 +39,7 @@ pub(crate) struct Probes {
     held_node_s: f64,
     /// Of these, the cost of probes.
     spent_node_s: f64,
-    /// Of this, what no note has said yet.
+    /// The part of this cost that no note has reported yet.
     unsaid_node_s: f64,
     /// The newest incarnation that a probe has begun, until its stall is known.
     run: Option<RunId>,
@@ -104,129 +95,31 @@ impl Probes {
         }
     }
 
+    /// Since when the trainer trains on the present number of nodes (real time).
+    pub(super) const fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// Whether a size did not settle in the time that there was.
+    pub(super) fn was_in_vain(&self, size: u32) -> bool {
+        self.vain.contains(&size)
+    }
+
+    /// Whether a probe of this cost, node-seconds, stays within a share of the trainer's
+    /// node-time, past and to come.
+    pub(super) fn allow(&self, cost_node_s: f64, share: f64, left_node_s: f64) -> bool {
+        self.spent_node_s + cost_node_s <= share * self.held_node_s.min(left_node_s)
+    }
+
     /// A size did not settle in the time that there is.
     pub(super) fn in_vain(&mut self, size: u32) {
         self.vain.insert(size);
     }
 
-    /// Takes the cost that no note has said yet, node-seconds, if a probe is over or `at_once`.
+    /// Takes the cost that no note has reported yet, node-seconds, if a probe is over or `at_once`.
     pub(super) fn take_cost(&mut self, is_over: bool, at_once: bool) -> Option<f64> {
         let is_over = is_over && self.run.is_none();
         let says = self.unsaid_node_s > 0.0 && (is_over || at_once);
         says.then(|| std::mem::take(&mut self.unsaid_node_s))
-    }
-}
-
-/// Whether no more has to be measured at this count.
-fn is_settled(record: &TrainerRecord, nodes: u32) -> bool {
-    let mut rates = record.measured.iter().flat_map(|measured| &measured.rates);
-    rates.any(|rate| rate.nodes == nodes && (rate.from.is_some() || agrees(rate)))
-}
-
-fn agrees(rate: &MeasuredRate) -> bool {
-    let error = rate.spread / f64::from(rate.count).sqrt();
-    rate.count >= ENOUGH && error <= AGREE * rate.rate
-}
-
-/// Sizes worth knowing of a trainer that has `full` nodes: fewest first.
-fn sizes(min: u32, full: u32) -> impl DoubleEndedIterator<Item = u32> {
-    (0..u32::BITS).filter_map(move |doublings| {
-        let size = u64::from(min) << doublings;
-        u32::try_from(size).ok().filter(|&size| size < full)
-    })
-}
-
-/// Where a trainer is to go on, if not where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// On this number of its nodes.
-    Size(u32),
-    /// On all of its nodes.
-    Full,
-}
-
-/// Where a trainer is to go on. Its sums must be up to date.
-pub(crate) fn next(trainer: &mut Trainer, settings: &Profile, now: Now) -> Option<Next> {
-    let record = trainer.record();
-    if trainer.is_changing() || record.phase != Phase::Active || record.nodes.is_empty() {
-        return None;
-    }
-    let present = record.nodes.len() as u32;
-    let full = present + parked(record).len() as u32;
-    let probes = present < full;
-    let troubled =
-        record.failures > 0 || record.hit_at.is_some() || !trainer.health().may_start(now);
-    if troubled {
-        return probes.then_some(Next::Full);
-    }
-    if !is_settled(record, present) {
-        if !probes || now.since(trainer.probes().since) < settings.longest {
-            return None;
-        }
-        trainer.probed_in_vain();
-    }
-    let trained = trainer.report_interval();
-    if !probes && trained.is_none() {
-        return None;
-    }
-    let (record, sums) = (trainer.record(), trainer.probes());
-    let open = |size: &u32| !is_settled(record, *size) && !sums.vain.contains(size);
-    let mut sizes = sizes(record.spec.min_nodes, full).filter(open);
-    let size = match settings.order {
-        ProfileOrder::LargeToSmall => sizes.rfind(|&size| size < present),
-        ProfileOrder::SmallToLarge => sizes.find(|&size| !probes || size > present),
-    };
-    let interval = trained.unwrap_or(INTERVAL_S);
-    let pays = |&size: &u32| {
-        let cost = expected_cost(record, (present, size, full), interval);
-        let left = left_node_s(record, full);
-        sums.spent_node_s + cost <= settings.share * sums.held_node_s.min(left)
-    };
-    match size.filter(pays) {
-        Some(size) => Some(Next::Size(size)),
-        None => probes.then_some(Next::Full),
-    }
-}
-
-/// What a probe will probably cost, node-seconds: from `present` nodes to `size`, to be measured
-/// there with reports every `interval` seconds, and back to `full`.
-fn expected_cost(
-    record: &TrainerRecord,
-    (present, size, full): (u32, u32, u32),
-    interval: f64,
-) -> f64 {
-    let rescale = record.spec.rescale;
-    let there = if size < present {
-        rescale.down_s
-    } else {
-        rescale.up_s
-    };
-    // One report to begin with, then the pairs.
-    let measuring = f64::from(ENOUGH + 1) * interval;
-    let idle = f64::from(full - size) * (there + measuring);
-    idle + f64::from(size) * there + f64::from(full) * rescale.up_s
-}
-
-/// Node-seconds that its work will still take on this number of nodes.
-fn left_node_s(record: &TrainerRecord, nodes: u32) -> f64 {
-    match record.spec.work {
-        Work::UntilExit => f64::INFINITY,
-        Work::Samples(work) => {
-            let rate = record.spec.throughput.at(nodes);
-            f64::from(nodes) * (work - record.samples()).max(0.0) / rate
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_doubled_from_the_minimum_and_stay_below_what_there_is() {
-        let of = |min, full| sizes(min, full).collect::<Vec<_>>();
-        assert_eq!(of(1, 8), [1, 2, 4]);
-        assert_eq!(of(3, 13), [3, 6, 12]);
-        assert_eq!(of(4, 4), [0_u32; 0]);
     }
 }

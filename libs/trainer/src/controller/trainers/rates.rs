@@ -1,36 +1,37 @@
 //! Scaling curves measured while training.
 //!
 //! A trainer whose owner knows no curve is submitted with `profile = true`. Its curve is assumed at
-//! first: one sample/s for each node. From its reports control measures the rate at each node count:
-//! samples over time between consecutive reports of one incarnation, over all such pairs at that
-//! count. The first samples of an incarnation only mark the beginning, so the start of the program
-//! does not count. The newest pairs at a count are remembered. If the newest few of them all say that
-//! the rate has changed, the others are forgotten, so the curve follows reality. After two pairs the
-//! count is measured. The curve goes through all measured counts. Beyond the last it goes on linearly
-//! along its last piece, never falling. A rate below that of the smallest measured count is raised to
-//! it: more nodes are never planned to do worse than fewest. A new curve makes a new plan.
+//! first: one sample/s for each node. From its reports control measures the rate at each node
+//! count: samples over time between consecutive reports of one incarnation, over all such pairs at
+//! that count. The first samples of an incarnation only mark the beginning, so the start of the
+//! program does not count. The newest pairs at a count are remembered. If the newest few of them
+//! all say that the rate has changed, the others are forgotten, so the curve follows reality. After
+//! two pairs the count is measured. The curve goes through all measured counts. Beyond the last it
+//! goes on linearly along its last piece, never falling. A rate below that of the smallest measured
+//! count is raised to it: more nodes are never planned to do worse than fewest. A new curve makes a
+//! new plan.
 //!
 //! Rates and costs (`stalls.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
 //! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
 //! else the same command line, environment and launcher) until they have measured the same count.
-//! Each verdict of a plan says whether the rate at the size given was measured, lies between measured
-//! ones, or is assumed (`TrainerVerdict.basis`).
+//! Each verdict of a plan says whether the rate at the size given was measured, lies between
+//! measured ones, or is assumed (`TrainerVerdict.basis`).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
     Launch, Measured, MeasuredPause, MeasuredRate, Progress, RunId, ScalingCurve, Timestamp,
-    TrainerId, TrainerRecord, TrainerSpec,
+    TrainerId, TrainerRecord,
 };
 
+use crate::controller::trainers::owner::owner_of;
 use crate::controller::trainers::stalls::is_off;
 use crate::controller::trainers::stats::{restored, spread};
-use crate::controller::trainers::trainer::owner_of;
 
 /// Pairs of reports at a node count that are remembered.
 const REMEMBERED: usize = 24;
-/// The newest pairs, in this number, show that the rate has changed if all of them lie on one side of
-/// the mean of the others, further off than [`OFF`]. The others are forgotten then.
+/// The newest pairs, in this number, show that the rate has changed if all of them lie on one side
+/// of the mean of the others, further off than [`OFF`]. The others are forgotten then.
 const NEWEST: usize = 4;
 /// Pairs of reports after which a node count is measured.
 const PAIRS: usize = 2;
@@ -90,7 +91,7 @@ impl Pairs {
     }
 }
 
-/// What is known of a trainer's rates beside its record.
+/// State of a trainer's measured rates beside its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Rates {
     pairs: BTreeMap<u32, Pairs>,
@@ -185,11 +186,6 @@ fn put(measured: &mut Measured, rate: MeasuredRate) {
     }
 }
 
-/// Whether its owner asked for measurements.
-pub(crate) fn is_profiled(spec: &TrainerSpec) -> bool {
-    matches!(spec.launch, Launch::Command { profile: true, .. })
-}
-
 /// Whether measurements of one hold for the other: they name the same family, or declare the same
 /// program, started alike.
 fn same_family(one: &Launch, other: &Launch) -> bool {
@@ -236,7 +232,7 @@ fn curve(points: &BTreeMap<u32, f64>, max: u32) -> Option<ScalingCurve> {
     ScalingCurve::new(points).ok()
 }
 
-/// What was measured of a trainer's relatives: those of its owner and family.
+/// Measurements of a trainer's relatives: the trainers of its owner and family.
 #[derive(Debug, Default)]
 pub(crate) struct OfRelatives {
     /// The newest rate at each count.

@@ -1,18 +1,17 @@
 //! Stalls of programs, measured while they train.
 //!
 //! The cost of a change of nodes is measured: how much later the new incarnation would have had to
-//! begin, at its present rate, to have come as far as it has. That is the pause of the published
-//! accounting (seconds of lost training), for stopping, starting, reading a checkpoint or regrouping
-//! alike. The start from no nodes is no rescale and is not counted. Each pause is booked as a stall
-//! ([`crate::measure`]). Of a profiled trainer, the mean of the last changes of a kind replaces the
-//! submitted cost once there are two of them, and stands in the record.
+//! begin, at its present rate, to have come as far as it has. That is the stall of the published
+//! accounting (seconds of lost training), for stopping, starting, reading a checkpoint or
+//! regrouping alike. The start from no nodes is no rescale and is not counted. Each is counted as a
+//! stall ([`crate::measure`]). Of a profiled trainer, the mean of the last changes of a kind
+//! replaces the submitted cost once there are two of them, and is kept in the record.
 
 use std::collections::VecDeque;
 
 use lacuna_model::{MeasuredPause, Progress, RunId, Timestamp, TrainerRecord};
 
 use crate::account::Change;
-use crate::controller::trainers::rates::is_profiled;
 use crate::controller::trainers::stats::{restored, spread};
 use crate::measure::{self, Cause};
 
@@ -118,7 +117,7 @@ impl StallTimes {
         }
         let (lasted, seconds) = (seconds, pause.max(0.0));
         measure::stalled(record, cause, seconds, seconds * more / lasted);
-        let grown = grown.filter(|_| is_profiled(&record.spec))?;
+        let grown = grown.filter(|_| record.spec.is_profiled())?;
         let measured = record.measured.get_or_insert_default();
         let (pauses, kept, cost) = if grown {
             (

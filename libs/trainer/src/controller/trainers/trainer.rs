@@ -1,6 +1,6 @@
-//! One trainer: its record, and what belongs to it beside the record.
+//! One trainer: its record, and its state beside the record.
 //!
-//! What always holds:
+//! Invariants:
 //! - The record's nodes are those of the present incarnation, sorted. They change only with a new
 //!   incarnation ([`Trainer::begin`]), which closes the account of the one before.
 //! - Parked nodes (`Measured.aside`) are no members, and are given up with the incarnation's last.
@@ -11,22 +11,17 @@ use std::sync::Arc;
 
 use lacuna_model::{
     Assignment, Launch, NodeId, Phase, Progress, Span, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec,
 };
 
 use crate::Now;
 use crate::account::{Account, Change, Counted, is_done};
 use crate::controller::trainers::health::Health;
 use crate::controller::trainers::moves::{Loss, Target};
+use crate::controller::trainers::owner::owner_of;
 use crate::controller::trainers::parked::{drop_parked, or_all, parked};
 use crate::controller::trainers::probes::Probes;
-use crate::controller::trainers::rates::{Rates, is_profiled};
+use crate::controller::trainers::rates::{OfRelatives, Rates};
 use crate::controller::trainers::stalls::StallTimes;
-
-/// To whom a trainer belongs: the owner that it names, else the user who submitted it.
-pub(crate) fn owner_of<'a>(spec: &'a TrainerSpec, user: &'a str) -> &'a str {
-    spec.owner.as_deref().unwrap_or(user)
-}
 
 /// One trainer.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,13 +56,13 @@ pub(crate) struct Begun {
 pub(crate) struct AfterLoss {
     /// Its nodes; none if too few are left.
     pub(crate) nodes: Vec<NodeId>,
-    /// As what it is charged.
+    /// The change as which it is charged.
     pub(crate) change: Change,
     /// When the one before ended (cluster time).
     pub(crate) at: Timestamp,
 }
 
-/// What a report has shown of rates and costs.
+/// Rates and costs measured by a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Measurement {
     /// Whether the scaling curve is another one now.
@@ -150,7 +145,7 @@ impl Trainer {
     }
 
     pub(crate) fn is_profiled(&self) -> bool {
-        is_profiled(&self.record.spec)
+        self.record.spec.is_profiled()
     }
 
     pub(crate) const fn health(&self) -> &Health {
@@ -184,7 +179,7 @@ impl Trainer {
         self.account.reported()
     }
 
-    /// What agents must know of the present incarnation: the part of an agent that is no member.
+    /// The present incarnation for agents: the part of an agent that is no member.
     pub(crate) fn assignment(&self, store: Option<&str>) -> Assignment {
         let record = &self.record;
         Assignment {
@@ -460,7 +455,7 @@ impl Trainer {
         self.health.meet_again();
     }
 
-    /// No member says any more that the group is broken.
+    /// No member reports a broken group any more.
     pub(crate) const fn mend_group(&mut self) {
         self.health.mend_group();
     }
@@ -482,8 +477,8 @@ impl Trainer {
         Measurement { curve, cost }
     }
 
-    /// Takes over what was measured of a relative. Returns whether plans depend on it.
-    pub(super) fn take_over(&mut self, of: super::rates::OfRelatives) -> bool {
+    /// Takes over measurements of a relative. Returns whether plans depend on them.
+    pub(super) fn take_over(&mut self, of: OfRelatives) -> bool {
         let Some(cost) = self.rates.take_over(&mut self.record, of) else {
             return false;
         };

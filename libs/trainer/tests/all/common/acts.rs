@@ -1,11 +1,11 @@
-//! What a test does to the world, and what it asks of it.
+//! Actions of a test on the world, and its questions.
 
 use lacuna_trainer::controller::Taken;
 
 use super::*;
 
 impl World {
-    /// Time goes on, here as fast on the wall as in the cluster.
+    /// Advances cluster time and real time by `span`.
     pub(crate) fn pass(&mut self, span: Span) {
         self.now.cluster = self.now.cluster + span;
         self.now.wall = self.now.wall + span;
@@ -68,7 +68,7 @@ impl World {
                 opened: Vec::new(),
                 closed: vec![(node(n), taken)],
             });
-            // Now and then more is waiting to be read.
+            // Now and then further events wait.
             if self.chaos.lose == 0 || self.rng.random_bool(0.5) {
                 self.input(Input::Drained);
             }
@@ -91,8 +91,8 @@ impl World {
         });
     }
 
-    /// A planner without much sense: each trainer keeps what it has, grows or shrinks at
-    /// random, always within its bounds. Who was hit may restart on any nodes.
+    /// A random plan: each trainer keeps its nodes, grows or shrinks within its bounds. A trainer
+    /// that was hit may restart on any nodes.
     pub(crate) fn random_plan(&mut self) {
         let Some(view) = self.view.clone() else {
             return;
@@ -160,18 +160,18 @@ impl World {
         });
     }
 
-    /// What the planner would be told now.
+    /// The view that the planner would get now.
     pub(crate) fn present(&self) -> TrainersView {
         self.controller.trainers_view(self.now)
     }
 
-    /// Control dies without a word and starts again from what was kept.
+    /// Control is killed and starts again from the stored state.
     pub(crate) fn crash_control(&mut self) {
         self.restart_control();
         self.snapshot();
     }
 
-    /// The same, up to where it learns of the pool.
+    /// The same, before the snapshot of the pool.
     pub(crate) fn restart_control(&mut self) {
         let leases = self
             .leases
@@ -189,7 +189,7 @@ impl World {
             self.now,
         );
         self.controller = controller;
-        self.carry_out(effects);
+        self.apply_effects(effects);
         let reports: Vec<Progress> = self.reports.values().cloned().collect();
         for report in reports {
             self.input(Input::Progress(report));
@@ -214,7 +214,7 @@ impl World {
         self.agent_does(id, effects);
     }
 
-    /// Everything is delivered, time passes, nothing is lost any more.
+    /// Delivers all messages without faults, while time passes.
     pub(crate) fn quiesce(&mut self) {
         self.chaos = Chaos::default();
         for _ in 0..100 {

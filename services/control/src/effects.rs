@@ -1,6 +1,6 @@
-//! Carries out what the controller state asks for: leases by compare-and-set before any command,
-//! then records, members and commands. Trainers' records are written by compare-and-set too: a
-//! control that finds one changed by another ends with an error.
+//! Applies the controller's effects: leases by compare-and-set before any command, then records,
+//! members and commands. Trainers' records are written by compare-and-set too. A control whose
+//! record was changed by another control ends with an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::metrics::Metrics;
 use crate::room::Room;
 
 /// Between attempts at a write that must not fail.
-const AGAIN: Duration = Duration::from_millis(200);
-/// Who trains in a run is tried to be kept for so long, in seconds: a server that was emptied has to
-/// get its streams first.
-const SAYING: f64 = 2.0;
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// Seconds for which a failed write of an incarnation's members is tried again. A server that was
+/// emptied needs its streams first.
+const MEMBERS_LIMIT_S: f64 = 2.0;
 
-/// The hands of the books.
+/// Applies effects on the bus.
 #[derive(Debug)]
-pub(crate) struct Hands {
+pub(crate) struct EffectRunner {
     pub(crate) ctx: Context,
     pub(crate) metrics: Metrics,
     leases: lacuna_runtime::Bucket<LeaseRecord>,
@@ -34,21 +34,20 @@ pub(crate) struct Hands {
     /// Revision of each trainer's record, as this process has last read or written it.
     revisions: BTreeMap<TrainerId, u64>,
     pub(crate) room: Room,
-    /// That the loop turns. A change of many nodes is one turn, and each write of it is a sign of
-    /// life.
+    /// Liveness of the loop. A change of many nodes is one turn, so each of its writes counts.
     pub(crate) alive: HealthCheck,
 }
 
-/// What came of it.
+/// The outcome of a list of effects.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
-    /// To be told to the books.
+pub(crate) struct Outcome {
+    /// The outcome of lease writes, the controller's next input.
     pub(crate) leases: Option<Vec<LeaseResult>>,
     pub(crate) reply: Option<Result<Vec<TrainerId>, Refusal>>,
     pub(crate) commands: u32,
 }
 
-impl Hands {
+impl EffectRunner {
     pub(crate) fn new(
         ctx: Context,
         metrics: Metrics,
@@ -73,32 +72,36 @@ impl Hands {
     }
 
     /// The record of a trainer has left the bucket.
-    pub(crate) fn gone(&mut self, trainer: &TrainerId) {
+    pub(crate) fn forget(&mut self, trainer: &TrainerId) {
         self.revisions.remove(trainer);
-        self.room.gone(trainer);
+        self.room.removed(trainer);
         self.metrics.room.set(self.room.share());
     }
 
-    /// Carries out effects in their order; neighbours of one kind go out together.
-    pub(crate) async fn carry_out(
+    /// Applies effects in their order. Neighbours of one kind are sent together.
+    pub(crate) async fn apply(
         &mut self,
         effects: Vec<Effect>,
         correlation: &str,
-    ) -> Result<Done, ServiceError> {
-        let mut done = Done::default();
+    ) -> Result<Outcome, ServiceError> {
+        let mut done = Outcome::default();
         let mut records = Vec::new();
         let mut members = Vec::new();
-        let mut unsaid = BTreeSet::new();
+        let mut unstored = BTreeSet::new();
         let mut commands = Vec::new();
         for effect in effects {
             if !records.is_empty() && !matches!(effect, Effect::PutTrainer(_)) {
-                self.keep(std::mem::take(&mut records), correlation).await?;
+                self.store_records(std::mem::take(&mut records), correlation)
+                    .await?;
             }
             if !members.is_empty() && !matches!(effect, Effect::Say(_)) {
-                unsaid = self.say(std::mem::take(&mut members), correlation).await;
+                unstored = self
+                    .store_members(std::mem::take(&mut members), correlation)
+                    .await;
             }
             if !commands.is_empty() && !matches!(effect, Effect::Send(_)) {
-                self.send(std::mem::take(&mut commands), correlation).await;
+                self.send_commands(std::mem::take(&mut commands), correlation)
+                    .await;
             }
             match effect {
                 Effect::PublishTrainers(view) => {
@@ -111,18 +114,18 @@ impl Hands {
                     let subject = address::trainers(&self.ctx.cluster);
                     // Not awaited: it is published again whenever figures change.
                     let sent = self.ctx.bus.publish(&subject, &state, correlation).await;
-                    self.heed(sent);
+                    self.note_failure(sent);
                 }
                 Effect::WriteLeases(writes) => {
                     let watch = Stopwatch::start();
-                    let results = writes.into_iter().map(|w| self.write(w, correlation));
+                    let results = writes.into_iter().map(|w| self.write_lease(w, correlation));
                     done.leases = Some(join_all(results).await);
                     self.metrics.lease_write.observe(watch.seconds());
                 }
                 Effect::PutTrainer(record) => records.push(*record),
                 Effect::Say(one) => members.push(one),
-                // The books send it again.
-                Effect::Send(command) if waits(&command, &unsaid) => {}
+                // The controller sends it again.
+                Effect::Send(command) if waits_for_members(&command, &unstored) => {}
                 Effect::Send(command) => {
                     done.commands += 1;
                     commands.push(command);
@@ -135,13 +138,13 @@ impl Hands {
                     };
                     let subject = address::released(&self.ctx.cluster);
                     let sent = self.ctx.bus.publish(&subject, &event, correlation).await;
-                    self.heed(sent);
+                    self.note_failure(sent);
                 }
                 Effect::Settled { step, complete } => {
                     let subject = address::settled(&self.ctx.cluster);
                     let settled = Settled { step, complete };
                     let sent = self.ctx.bus.publish(&subject, &settled, correlation).await;
-                    self.heed(sent);
+                    self.note_failure(sent);
                 }
                 Effect::Reply(reply) => done.reply = Some(reply),
                 Effect::Note(note) => {
@@ -151,26 +154,26 @@ impl Hands {
             }
         }
         if !records.is_empty() {
-            self.keep(records, correlation).await?;
+            self.store_records(records, correlation).await?;
         }
         if !members.is_empty() {
-            self.say(members, correlation).await;
+            self.store_members(members, correlation).await;
         }
         if !commands.is_empty() {
-            self.send(commands, correlation).await;
+            self.send_commands(commands, correlation).await;
         }
         Ok(done)
     }
 
-    fn heed<T>(&self, sent: Result<T, BusError>) {
+    fn note_failure<T>(&self, sent: Result<T, BusError>) {
         if let Err(error) = sent {
             self.metrics.write_failed();
             tracing::warn!(%error, "publication failed");
         }
     }
 
-    /// One lease by compare-and-set; what cannot be learned is left open.
-    async fn write(&self, write: LeaseWrite, correlation: &str) -> LeaseResult {
+    /// Writes one lease by compare-and-set. An outcome that cannot be learned stays open.
+    async fn write_lease(&self, write: LeaseWrite, correlation: &str) -> LeaseResult {
         let key = write.node.as_str();
         let record = LeaseRecord {
             trainer: write.trainer.clone(),
@@ -194,9 +197,9 @@ impl Hands {
                     Ok(Newest::Decoded(entry)) => {
                         Some((entry.value.trainer, Epoch(entry.revision)))
                     }
-                    // The bucket has been emptied: nobody holds anything.
+                    // The bucket was emptied: no trainer holds a node.
                     Ok(Newest::Nothing) if error.is_conflict() => Some((None, Epoch(0))),
-                    // Nobody holds the node by that: the next lease is written over it.
+                    // Not a lease: the next lease is written over it.
                     Ok(Newest::Unreadable { sequence }) if error.is_conflict() => {
                         Some((None, Epoch(sequence)))
                     }
@@ -214,10 +217,10 @@ impl Hands {
         }
     }
 
-    /// Keeps records, and does not go on before they are kept: agents must not hear of a run
+    /// Stores records, and waits until all are stored: agents must not hear of an incarnation
     /// that control would forget. Each is written by compare-and-set, so that a second control
     /// is noticed.
-    async fn keep(
+    async fn store_records(
         &mut self,
         records: Vec<TrainerRecord>,
         correlation: &str,
@@ -231,7 +234,7 @@ impl Hands {
                     .trainers
                     .update(id.as_str(), record, known, correlation);
                 match written.await {
-                    Err(error) if error.is_conflict() => self.overtaken(record, known).await,
+                    Err(error) if error.is_conflict() => self.resolve_conflict(record, known).await,
                     outcome => Ok(outcome),
                 }
             });
@@ -241,7 +244,7 @@ impl Hands {
                 match outcome? {
                     Ok(revision) => {
                         self.alive.ok();
-                        self.room.kept(&record);
+                        self.room.stored(&record);
                         self.revisions.insert(record.spec.id, revision);
                     }
                     Err(error) => {
@@ -259,15 +262,15 @@ impl Hands {
             tokio::select! {
                 biased;
                 () = self.ctx.shutdown.cancelled() => return Err("stopped with records unkept".into()),
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RETRY_AFTER) => {}
             }
         }
     }
 
     /// The record in the bucket is not the one that was last written here. Either an earlier
     /// attempt was kept after all, or the server has lost writes (then the record is written
-    /// over what is there), or somebody else keeps these books too, which nobody can mend.
-    async fn overtaken(
+    /// over it), or another control writes records too, which is an error.
+    async fn resolve_conflict(
         &self,
         record: &TrainerRecord,
         known: u64,
@@ -281,7 +284,7 @@ impl Hands {
             Newest::Decoded(entry) if entry.value == *record => return Ok(Ok(entry.revision)),
             Newest::Decoded(entry) if entry.revision > known => {
                 return Err(format!(
-                    "trainer {key} was changed by somebody else (revision {} of its record, {known} \
+                    "trainer {key} was changed by another writer (revision {} of its record, {known} \
                      is known here): another control runs for cluster {}, stop one of them",
                     entry.revision, self.ctx.cluster
                 )
@@ -295,13 +298,13 @@ impl Hands {
             trainer = key,
             known,
             revision,
-            "the server has lost a record or has what is none, writing it again"
+            "the server has lost a record or holds an unreadable one, writing it again"
         );
         Ok(self.trainers.update(key, record, revision, "").await)
     }
 
-    /// Keeps who trains in runs. Gives the trainers of which that could not be kept.
-    async fn say(&self, members: Vec<Members>, correlation: &str) -> BTreeSet<TrainerId> {
+    /// Stores the members of incarnations. Returns the trainers whose members could not be stored.
+    async fn store_members(&self, members: Vec<Members>, correlation: &str) -> BTreeSet<TrainerId> {
         let watch = Stopwatch::start();
         let mut left = members;
         loop {
@@ -316,22 +319,22 @@ impl Hands {
                     Ok(_) => self.alive.ok(),
                     Err(error) => {
                         self.metrics.write_failed();
-                        tracing::warn!(trainer = %one.trainer, run = one.run.0, %error, correlation, "members of a run not kept, its commands wait");
+                        tracing::warn!(trainer = %one.trainer, run = one.run.0, %error, correlation, "members of an incarnation not stored, its commands wait");
                         failed.push(one);
                     }
                 }
             }
-            let over = watch.seconds() >= SAYING || self.ctx.shutdown.is_cancelled();
+            let over = watch.seconds() >= MEMBERS_LIMIT_S || self.ctx.shutdown.is_cancelled();
             if failed.is_empty() || over {
                 return failed.into_iter().map(|one| one.trainer).collect();
             }
             left = failed;
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_AFTER).await;
         }
     }
 
     /// Sends commands. One that is lost is sent again when its acknowledgement fails to come.
-    async fn send(&self, commands: Vec<Command>, correlation: &str) {
+    async fn send_commands(&self, commands: Vec<Command>, correlation: &str) {
         let mut pending = Vec::with_capacity(commands.len());
         for command in commands {
             let action = match &command.action {
@@ -357,7 +360,7 @@ impl Hands {
                 .await
             {
                 Ok(ack) => pending.push(ack),
-                Err(error) => self.heed::<()>(Err(error)),
+                Err(error) => self.note_failure::<()>(Err(error)),
             }
         }
         // The agents hear a command when the server does; its acknowledgement tells only that
@@ -377,9 +380,9 @@ impl Hands {
     }
 }
 
-/// Whether a command is of a run of which nobody can learn who trains in it.
-fn waits(command: &Command, unsaid: &BTreeSet<TrainerId>) -> bool {
-    matches!(&command.action, Action::Run(run) if unsaid.contains(&run.trainer))
+/// Whether a command belongs to an incarnation whose members are not stored.
+fn waits_for_members(command: &Command, unstored: &BTreeSet<TrainerId>) -> bool {
+    matches!(&command.action, Action::Run(run) if unstored.contains(&run.trainer))
 }
 
 fn log(note: &Note, correlation: &str) {
@@ -413,10 +416,10 @@ fn log(note: &Note, correlation: &str) {
             tracing::warn!(%trainer, node, failures, reason, %again_in, correlation, "program failed");
         }
         Note::Trial { trainer, nodes, of } => {
-            tracing::info!(%trainer, nodes, of, correlation, "goes on with so many of its nodes, to measure");
+            tracing::info!(%trainer, nodes, of, correlation, "trains on part of its nodes, to measure");
         }
         Note::TrialOver { trainer, node_s } => {
-            tracing::debug!(%trainer, node_s, correlation, "trying sizes has cost");
+            tracing::debug!(%trainer, node_s, correlation, "probe is over");
         }
         Note::Unusable { node, cause } => {
             tracing::warn!(%node, cause, correlation, "node out of use");
@@ -446,10 +449,10 @@ fn log(note: &Note, correlation: &str) {
             silent,
         } => {
             let run = run.0;
-            tracing::info!(%trainer, run, said, silent, correlation, "group broke, another run begins");
+            tracing::info!(%trainer, run, said, silent, correlation, "group broke, another incarnation begins");
         }
         Note::ReleasedUnheard { node } => {
-            tracing::warn!(%node, correlation, "release not confirmed, dead man's time is over");
+            tracing::warn!(%node, correlation, "release not confirmed, the lease timeout is over");
         }
         Note::PlanApplied {
             generation,
@@ -477,16 +480,16 @@ fn log(note: &Note, correlation: &str) {
             tracing::warn!(%node, %dead_man, %grace, correlation, "the agent may take longer to give its node back than agent.dead_man and agent.grace of control say: control waits as long");
         }
         Note::LeaseConflict { node } => {
-            tracing::warn!(%node, correlation, "lease was not as we knew it");
+            tracing::warn!(%node, correlation, "lease differs from the one known");
         }
         Note::LateReport { trainer, run } => {
             tracing::debug!(%trainer, run = run.0, correlation, "late report");
         }
         Note::ForeignReport { trainer, run, node } => {
-            tracing::debug!(%trainer, run = run.0, %node, correlation, "report of a node that does not lead the run");
+            tracing::debug!(%trainer, run = run.0, %node, correlation, "report of a node that does not lead the incarnation");
         }
         Note::BadReport { trainer } => {
-            tracing::warn!(%trainer, correlation, "report makes no sense");
+            tracing::warn!(%trainer, correlation, "report with invalid figures");
         }
         Note::Resent { node } => tracing::debug!(%node, correlation, "command sent again"),
     }

@@ -1,4 +1,4 @@
-//! What users and operators ask for: checked, done, noted, answered.
+//! Requests of users and operators: checked, done, noted, answered.
 
 use lacuna_model::TrainerId;
 use lacuna_runtime::{Received, ServiceError};
@@ -6,19 +6,19 @@ use lacuna_trainer::controller::Input;
 use lacuna_wire::msg::{ControlsChange, Kept, Reply, Request};
 
 use super::Control;
-use crate::access::{Denied, asker};
+use crate::access::{Denied, requester};
 use crate::archive;
-use crate::audit::{self, Asked};
-use crate::executor::Wish;
-use crate::{rate, requests};
+use crate::audit::{self, AuditedRequest};
+use crate::executor::ControlsRequest;
+use crate::{rate, replies};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
-        let user = asker(&request.subject);
-        // Nothing of it is noted: who asks too fast would fill the audit log as well.
+        let user = requester(&request.subject);
+        // Not noted: requests above the rate would fill the audit log as well.
         if let Err(denied) = self.rates.take(&user, self.now().wall) {
-            self.hands.metrics.too_fast.inc();
-            requests::answer(&self.ctx.bus, &request, &denied.into()).await;
+            self.effects.metrics.too_fast.inc();
+            replies::send(&self.ctx.bus, &request, &denied.into()).await;
             return Ok(());
         }
         match &request.message {
@@ -30,7 +30,7 @@ impl Control {
             }
             Request::Logs { trainer, lines } => {
                 let (trainer, lines) = (trainer.clone(), *lines);
-                let asked = Asked {
+                let audited = AuditedRequest {
                     user: user.clone(),
                     action: "logs",
                     target: vec![trainer.to_string()],
@@ -42,13 +42,13 @@ impl Control {
                             trainers: Vec::new(),
                         };
                         // Nothing is changed: the record is kept when it can be.
-                        drop(self.trail.note(asked, &accepted));
-                        requests::logs(&self.ctx, &self.book, request, &trainer, lines);
+                        drop(self.trail.note(audited, &accepted));
+                        replies::logs(&self.ctx, &self.controller, request, &trainer, lines);
                     }
                     Err(denied) => {
                         let reply = Reply::from(denied);
-                        drop(self.trail.note(asked, &reply));
-                        requests::answer(&self.ctx.bus, &request, &reply).await;
+                        drop(self.trail.note(audited, &reply));
+                        replies::send(&self.ctx.bus, &request, &reply).await;
                     }
                 }
                 Ok(())
@@ -56,34 +56,40 @@ impl Control {
             Request::Page { of, from } => {
                 let (of, from, now) = (*of, *from, self.now());
                 let (bus, access) = (self.ctx.bus.clone(), self.access.clone());
-                let books = match of {
-                    Kept::Books => Some(archive::books(&self.book, from, now, &access, &user)),
+                let page = match of {
+                    Kept::Books => Some(archive::controller_page(
+                        &self.controller,
+                        from,
+                        now,
+                        &access,
+                        &user,
+                    )),
                     Kept::Archive => None,
                 };
                 lacuna_runtime::task::spawn(async move {
-                    let reply = match books {
+                    let reply = match page {
                         Some(reply) => reply,
-                        None => archive::page(&bus, from, now, &access, &user).await,
+                        None => archive::archived_page(&bus, from, now, &access, &user).await,
                     };
-                    requests::answer(&bus, &request, &reply).await;
+                    replies::send(&bus, &request, &reply).await;
                 });
                 Ok(())
             }
             Request::Trainer { trainer } => {
                 let reply = self.trainer(&user, trainer).await;
-                requests::answer(&self.ctx.bus, &request, &reply).await;
+                replies::send(&self.ctx.bus, &request, &reply).await;
                 Ok(())
             }
             Request::Controls => {
-                let reply = Reply::Controls(self.desk.controls().clone());
-                requests::answer(&self.ctx.bus, &request, &reply).await;
+                let reply = Reply::Controls(self.controls.current().clone());
+                replies::send(&self.ctx.bus, &request, &reply).await;
                 Ok(())
             }
             Request::Trainers { .. } | Request::Nodes | Request::Totals => {
                 let whole = |record: &_| self.access.may_act_on(&user, record);
-                let reply = requests::look(&self.book, &request.message, self.now(), whole);
+                let reply = replies::query(&self.controller, &request.message, self.now(), whole);
                 if let Some(reply) = reply {
-                    requests::answer(&self.ctx.bus, &request, &reply).await;
+                    replies::send(&self.ctx.bus, &request, &reply).await;
                 }
                 Ok(())
             }
@@ -99,7 +105,7 @@ impl Control {
             return Ok(());
         };
         let (mut trainers, test_only) = (trainers.clone(), *test_only);
-        let asked = Asked {
+        let audited = AuditedRequest {
             user: user.to_owned(),
             action: if test_only { "check" } else { "submit" },
             target: trainers.iter().map(|spec| spec.id.to_string()).collect(),
@@ -110,10 +116,10 @@ impl Control {
             let now = self.ctx.clock.now();
             self.access.submission(user, &mut trainers, now)
         });
-        let may = may.and_then(|()| self.hands.room.admits(&trainers));
+        let may = may.and_then(|()| self.effects.room.admits(&trainers));
         let names = trainers.iter().map(|spec| &spec.id);
         let may = match may {
-            Ok(()) => self.archive.names_are_free(&self.book, names).await,
+            Ok(()) => self.archive.names_are_free(&self.controller, names).await,
             denied => denied,
         };
         let reply = match may {
@@ -127,7 +133,7 @@ impl Control {
                 self.decide(input, &request).await?
             }
         };
-        self.finish(asked, reply, request, !test_only);
+        self.finish(audited, reply, request, !test_only);
         Ok(())
     }
 
@@ -136,7 +142,7 @@ impl Control {
             return Ok(());
         };
         let trainer = trainer.clone();
-        let asked = Asked {
+        let audited = AuditedRequest {
             user: user.to_owned(),
             action: "cancel",
             target: vec![trainer.to_string()],
@@ -146,43 +152,43 @@ impl Control {
             Err(denied) => Some(denied.into()),
             Ok(()) => self.decide(Input::Cancel(trainer), &request).await?,
         };
-        self.finish(asked, reply, request, true);
+        self.finish(audited, reply, request, true);
         Ok(())
     }
 
-    /// Refuses who may not act on a trainer, and everybody for one that is in the archive. Of one
-    /// that there is not the books say so.
+    /// Refuses users who may not act on a trainer, and all users for a trainer of the archive. An
+    /// unknown trainer is for the controller to refuse.
     async fn may(&self, user: &str, trainer: &TrainerId) -> Result<(), Denied> {
-        if let Some(record) = self.book.record(trainer) {
+        if let Some(record) = self.controller.record(trainer) {
             return self.access.trainer(user, record);
         }
-        match self.archive.find(&self.book, trainer).await {
-            Ok(Some(record)) => Err(requests::archived(&record)),
+        match self.archive.find(&self.controller, trainer).await {
+            Ok(Some(record)) => Err(replies::archived(&record)),
             Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// One trainer, of the books or of the archive.
+    /// One trainer, of the controller or of the archive.
     async fn trainer(&self, user: &str, trainer: &TrainerId) -> Reply {
         let now = self.now();
-        if let Some(record) = self.book.record(trainer) {
+        if let Some(record) = self.controller.record(trainer) {
             let whole = self.access.may_act_on(user, record);
-            return archive::one(record.clone(), Kept::Books, now, whole);
+            return archive::trainer_reply(record.clone(), Kept::Books, now, whole);
         }
-        match self.archive.find(&self.book, trainer).await {
+        match self.archive.find(&self.controller, trainer).await {
             Ok(Some(record)) => {
                 let whole = self.access.may_act_on(user, &record);
-                archive::one(record, Kept::Archive, now, whole)
+                archive::trainer_reply(record, Kept::Archive, now, whole)
             }
             Ok(None) => Reply::from(Denied {
                 code: "L0009",
                 reason: format!("there is no trainer named {trainer}"),
             }),
-            Err(error) => Reply::from(archive::silent(&error)),
+            Err(error) => Reply::from(archive::unavailable(&error)),
         }
     }
 
-    /// What the books say.
+    /// The controller's reply to an input.
     async fn decide(
         &mut self,
         input: Input,
@@ -190,7 +196,7 @@ impl Control {
     ) -> Result<Option<Reply>, ServiceError> {
         let correlation = request.envelope.id.clone();
         let (_, reply) = self.input(input, &correlation).await?;
-        Ok(reply.map(requests::outcome))
+        Ok(reply.map(replies::outcome))
     }
 
     async fn change(
@@ -200,80 +206,83 @@ impl Control {
         request: Received<Request>,
     ) -> Result<(), ServiceError> {
         let done = match self.access.operator(user) {
-            Ok(()) => self.desk.change(changes, user).await,
+            Ok(()) => self.controls.change(changes, user).await,
             Err(denied) => Err(denied),
         };
         let reply = match done {
             Ok(controls) => {
-                self.obey().await?;
-                self.say_use().await;
+                self.apply_controls().await?;
+                self.publish_use().await;
                 Reply::Controls(controls)
             }
             Err(denied) => denied.into(),
         };
         let mut kept = Vec::new();
-        for asked in audit::changes(user, changes) {
-            kept.push(self.trail.note(asked, &reply));
+        for audited in audit::changes(user, changes) {
+            kept.push(self.trail.note(audited, &reply));
         }
         let bus = self.ctx.bus.clone();
         lacuna_runtime::task::spawn(async move {
             futures::future::join_all(kept).await;
-            requests::answer(&bus, &request, &reply).await;
+            replies::send(&bus, &request, &reply).await;
         });
         Ok(())
     }
 
-    /// Keeps what an operator said to the executor of pilots.
-    pub(super) async fn wish(&mut self, wish: Wish) -> Result<(), ServiceError> {
-        let kept = self.desk.change(&[wish.change], &wish.by).await;
-        let _ = wish.answer.send(kept.map(|controls| controls.version));
-        self.obey().await
+    /// Stores the controls that an operator set at the executor of pilots.
+    pub(super) async fn store_controls(
+        &mut self,
+        request: ControlsRequest,
+    ) -> Result<(), ServiceError> {
+        let kept = self.controls.change(&[request.change], &request.by).await;
+        let _ = request.answer.send(kept.map(|controls| controls.version));
+        self.apply_controls().await
     }
 
-    /// Notes what came of a request and answers it, beside the loop: the record may take its
-    /// time.
+    /// Notes the outcome of a request and answers it, beside the loop: the record may take a
+    /// while.
     fn finish(
         &self,
-        asked: Asked,
+        audited: AuditedRequest,
         reply: Option<Reply>,
         request: Received<Request>,
         changes: bool,
     ) {
-        // The books answer every submission and cancellation.
+        // The controller answers every submission and cancellation.
         let reply = reply.unwrap_or_else(|| {
             Reply::from(Denied {
                 code: "L0013",
                 reason: "control has no answer to this".to_owned(),
             })
         });
-        let kept = self.trail.note(asked, &reply);
+        let kept = self.trail.note(audited, &reply);
         let bus = self.ctx.bus.clone();
         lacuna_runtime::task::spawn(async move {
             if changes {
                 kept.await;
             }
-            requests::answer(&bus, &request, &reply).await;
+            replies::send(&bus, &request, &reply).await;
         });
     }
 
-    /// Tells the books what the operator wants now, if that is new.
-    pub(super) async fn obey(&mut self) -> Result<(), ServiceError> {
-        if let Some(wanted) = self.desk.news() {
+    /// Gives the operator's limits to the controller, if they have changed.
+    pub(super) async fn apply_controls(&mut self) -> Result<(), ServiceError> {
+        if let Some(wanted) = self.controls.take_change() {
             tracing::info!(
                 version = wanted.version,
                 drained = wanted.drained.len(),
                 at_most = wanted.at_most.map(|(most, _)| most),
                 no_growth = wanted.no_growth.is_some(),
-                "the use of nodes is limited so"
+                "limits of the use of nodes"
             );
             self.input(Input::Controls(wanted), "").await?;
         }
         Ok(())
     }
 
-    /// Says what comes of it.
-    pub(super) async fn say_use(&mut self) {
-        let state = self.desk.say(self.book.node_use()).await;
-        self.hands.metrics.node_use(state);
+    /// Publishes the use of nodes under the controls.
+    pub(super) async fn publish_use(&mut self) {
+        let state = self.controls.publish_use(self.controller.node_use()).await;
+        self.effects.metrics.node_use(state);
     }
 }

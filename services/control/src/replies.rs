@@ -1,4 +1,4 @@
-//! What the command line asks.
+//! Replies to the requests of users and operators.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::start::totals;
 
 /// How many agents are asked for the output of a trainer that holds no node. Each answers with
 /// 256 KiB at most; all answers together must fit into one message.
-const ASKED: usize = 16;
+const MOST_AGENTS: usize = 16;
 
 /// How long an agent may take to send its lines.
 const LOGS_LIMIT: Duration = Duration::from_secs(3);
@@ -39,7 +39,7 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
     }
 }
 
-/// What is refused of a trainer that is in the archive.
+/// The refusal of a request about a trainer in the archive.
 pub(crate) fn archived(record: &TrainerRecord) -> Denied {
     Denied {
         code: "L0016",
@@ -51,10 +51,10 @@ pub(crate) fn archived(record: &TrainerRecord) -> Denied {
     }
 }
 
-/// The answer to a question that changes nothing; `None` for one that is answered elsewhere. Of
-/// trainers on which the asker may not act, `whole` is false.
-pub(crate) fn look(
-    book: &Controller,
+/// The reply to a request that changes nothing; `None` for any other request. Of
+/// trainers on which the requester may not act, `whole` is false.
+pub(crate) fn query(
+    controller: &Controller,
     request: &Request,
     now: Now,
     whole: impl Fn(&TrainerRecord) -> bool,
@@ -62,7 +62,7 @@ pub(crate) fn look(
     Some(match request {
         Request::Trainers { all } => Reply::Trainers {
             now: now.cluster,
-            trainers: book
+            trainers: controller
                 .records(*all)
                 .into_iter()
                 .map(|record| {
@@ -76,7 +76,7 @@ pub(crate) fn look(
         },
         Request::Nodes => Reply::Nodes {
             now: now.cluster,
-            nodes: book
+            nodes: controller
                 .node_views(now)
                 .into_iter()
                 .map(|view| NodeView {
@@ -89,7 +89,7 @@ pub(crate) fn look(
                 })
                 .collect(),
         },
-        Request::Totals => Reply::Totals(totals(&book.tally(), now)),
+        Request::Totals => Reply::Totals(totals(&controller.tally(), now)),
         Request::Submit { .. }
         | Request::Cancel { .. }
         | Request::Logs { .. }
@@ -100,12 +100,12 @@ pub(crate) fn look(
     })
 }
 
-/// Whom to ask for a trainer's output.
+/// The agents to ask for a trainer's output.
 #[derive(Debug, PartialEq)]
-enum Whom {
-    /// It runs: the agent of its rank 0.
+enum LogSource {
+    /// The trainer runs: the agent of its rank 0.
     Rank0(NodeId),
-    /// It holds no node now: agents that may still have its files, the likeliest first.
+    /// The trainer holds no node now: agents that may still have its files, the likeliest first.
     Past(Vec<NodeId>),
 }
 
@@ -116,15 +116,15 @@ fn refused(code: &str, reason: String) -> Reply {
     }
 }
 
-fn whom(book: &Controller, trainer: &TrainerId) -> Result<Whom, Denied> {
-    let Some(record) = book.record(trainer) else {
+fn log_source(controller: &Controller, trainer: &TrainerId) -> Result<LogSource, Denied> {
+    let Some(record) = controller.record(trainer) else {
         return Err(Denied {
             code: "L0009",
             reason: format!("there is no trainer named {trainer}"),
         });
     };
     if let Some(node) = record.nodes.first() {
-        return Ok(Whom::Rank0(node.clone()));
+        return Ok(LogSource::Rank0(node.clone()));
     }
     if record.started.is_none() {
         return Err(Denied {
@@ -133,9 +133,9 @@ fn whom(book: &Controller, trainer: &TrainerId) -> Result<Whom, Denied> {
         });
     }
     // Only names are wanted of the nodes, no lengths of time.
-    let nodes = book.node_views(Now::default()).into_iter();
+    let nodes = controller.node_views(Now::default()).into_iter();
     let heard = nodes.filter(|n| n.activity.is_some()).map(|n| n.node);
-    Ok(Whom::Past(likeliest(heard.collect(), &record.reason)))
+    Ok(LogSource::Past(likeliest(heard.collect(), &record.reason)))
 }
 
 /// The nodes that the trainer's last exit names come first.
@@ -145,12 +145,12 @@ fn likeliest(mut nodes: Vec<NodeId>, reason: &str) -> Vec<NodeId> {
         .map(|word| word.trim_end_matches([':', ',']))
         .collect();
     nodes.sort_by_key(|node| !words.contains(&node.as_str()));
-    nodes.truncate(ASKED);
+    nodes.truncate(MOST_AGENTS);
     nodes
 }
 
-/// What agents found, as one text: with a heading for each node if there are several.
-fn together(found: Vec<(NodeId, String)>) -> Vec<String> {
+/// The agents' outputs as one text, with a heading for each node if there are several.
+fn joined(found: Vec<(NodeId, String)>) -> Vec<String> {
     let several = found.len() > 1;
     let mut lines = Vec::new();
     for (node, text) in found {
@@ -166,12 +166,12 @@ fn together(found: Vec<(NodeId, String)>) -> Vec<String> {
 /// the agents that still have it; beside the loop.
 pub(crate) fn logs(
     ctx: &Context,
-    book: &Controller,
+    controller: &Controller,
     request: Received<Request>,
     trainer: &TrainerId,
     lines: u32,
 ) {
-    let whom = whom(book, trainer);
+    let source = log_source(controller, trainer);
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
     let work_dir = ctx.config.agent.work_dir.clone();
     let trainer = trainer.clone();
@@ -179,12 +179,12 @@ pub(crate) fn logs(
         let question = format!("{trainer} {lines}");
         let ask = async |node: NodeId| {
             let subject = address::logs(&cluster, &node);
-            let said = bus.request_text(&subject, &question, LOGS_LIMIT).await;
-            (node, said)
+            let answer = bus.request_text(&subject, &question, LOGS_LIMIT).await;
+            (node, answer)
         };
-        let reply = match whom {
+        let reply = match source {
             Err(denied) => denied.into(),
-            Ok(Whom::Rank0(node)) => match ask(node).await {
+            Ok(LogSource::Rank0(node)) => match ask(node).await {
                 (_, Ok(text)) => Reply::Logs {
                     lines: text.lines().map(ToOwned::to_owned).collect(),
                 },
@@ -193,27 +193,27 @@ pub(crate) fn logs(
                     format!("the agent of {node} does not answer: {error}"),
                 ),
             },
-            Ok(Whom::Past(nodes)) => {
-                let said = futures::future::join_all(nodes.into_iter().map(ask)).await;
-                let found: Vec<(NodeId, String)> = said
+            Ok(LogSource::Past(nodes)) => {
+                let answer = futures::future::join_all(nodes.into_iter().map(ask)).await;
+                let found: Vec<(NodeId, String)> = answer
                     .into_iter()
-                    .filter_map(|(node, said)| Some((node, said.ok()?)))
+                    .filter_map(|(node, answer)| Some((node, answer.ok()?)))
                     .filter(|(_, text)| !text.is_empty())
                     .collect();
                 if found.is_empty() {
-                    nowhere(&trainer, &work_dir)
+                    no_output(&trainer, &work_dir)
                 } else {
                     Reply::Logs {
-                        lines: together(found),
+                        lines: joined(found),
                     }
                 }
             }
         };
-        answer(&bus, &request, &reply).await;
+        send(&bus, &request, &reply).await;
     });
 }
 
-fn nowhere(trainer: &TrainerId, work_dir: &Path) -> Reply {
+fn no_output(trainer: &TrainerId, work_dir: &Path) -> Reply {
     refused(
         "L0016",
         format!(
@@ -226,8 +226,8 @@ fn nowhere(trainer: &TrainerId, work_dir: &Path) -> Reply {
     )
 }
 
-/// Answers; a failure is the asker's to notice.
-pub(crate) async fn answer(bus: &Bus, request: &Received<Request>, reply: &Reply) {
+/// Sends the reply. A requester without a reply times out.
+pub(crate) async fn send(bus: &Bus, request: &Received<Request>, reply: &Reply) {
     if let Err(error) = bus.respond(request, reply).await {
         tracing::warn!(%error, "request not answered");
     }
@@ -247,20 +247,20 @@ mod tests {
         nodes.sort();
         let asked = likeliest(nodes, "exit code 3 on node n39: out of memory on n3x");
         assert_eq!(asked.first(), Some(&node("n39")));
-        assert_eq!(asked.len(), ASKED);
+        assert_eq!(asked.len(), MOST_AGENTS);
         assert_eq!(asked.get(1), Some(&node("n0")), "the others in their order");
     }
 
     #[test]
-    fn output_of_several_nodes_is_told_apart() {
+    fn output_of_several_nodes_has_headings() {
         let one = vec![(node("a"), "x\ny".to_owned())];
-        assert_eq!(together(one), ["x", "y"]);
+        assert_eq!(joined(one), ["x", "y"]);
         let two = vec![(node("a"), "x".to_owned()), (node("b"), "y".to_owned())];
-        assert_eq!(together(two), ["==> a <==", "x", "==> b <==", "y"]);
+        assert_eq!(joined(two), ["==> a <==", "x", "==> b <==", "y"]);
     }
 
     #[test]
-    fn what_is_over_has_a_code_of_its_own_and_the_place_of_the_output_is_named() {
+    fn an_ended_trainer_has_its_own_code_and_the_place_of_its_output_is_named() {
         let over = Refusal {
             kind: RefusalKind::Final,
             reason: "over".to_owned(),
@@ -270,7 +270,7 @@ mod tests {
         };
         assert_eq!(code, "L0016");
         let trainer = TrainerId::new("a.b").unwrap();
-        let Reply::Refused { code, reason } = nowhere(&trainer, Path::new("/var/lib/x")) else {
+        let Reply::Refused { code, reason } = no_output(&trainer, Path::new("/var/lib/x")) else {
             panic!("not refused");
         };
         assert_eq!(code, "L0016");

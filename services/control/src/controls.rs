@@ -1,15 +1,15 @@
-//! What the operator wants: `model::Controls` (a pause, drained nodes, lists of nodes, a cap,
+//! The operator's controls: `model::Controls` (a pause, drained nodes, lists of nodes, a cap,
 //! windows of time), one message on `lacuna.v1.c.controls` that control alone writes.
 //!
-//! - A change is checked (`trainer::controls::change`), stored by compare-and-set, obeyed, noted,
+//! - A change is checked (`trainer::controls::change`), stored by compare-and-set, applied, noted,
 //!   and only then answered. A change that is not known to be stored is refused. If the server has
-//!   it all the same, control takes it up at its next look (ten seconds).
-//! - A start waits until the controls have been read. Controls that cannot be understood are not
+//!   it all the same, control adopts it at its next comparison (ten seconds).
+//! - A start waits until the controls have been read. Controls that cannot be read are not
 //!   taken for none.
 //! - While control runs, a server that has lost the controls gets them again. If server and control
-//!   lose them together, nothing is wanted any more. But then no trainer is known either, and no
+//!   lose them together, no limit holds any more. But then no trainer is known either, and no
 //!   node is used before a submission.
-//! - What comes of it is published as `UseState`, for whoever shows it and for the executor of
+//! - The resulting use of nodes is published as `UseState`, for displays and for the executor of
 //!   pilots.
 
 use std::time::Duration;
@@ -26,34 +26,34 @@ use lacuna_wire::address;
 
 use crate::access::Denied;
 
-/// Between attempts to read what is wanted.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Between looks at whether the bus still has it.
-const LOOK_S: f64 = 10.0;
-/// A look takes no longer.
-const LOOK_LIMIT: Duration = Duration::from_secs(1);
-/// What comes of it is said this often, also if it is the same.
+/// Between attempts to read the controls.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Seconds between comparisons with the controls on the bus.
+const CHECK_S: f64 = 10.0;
+/// Time limit of one comparison.
+const CHECK_LIMIT: Duration = Duration::from_secs(1);
+/// Seconds between publications of an unchanged use of nodes.
 const REPEAT_S: f64 = 30.0;
-/// How often a change is tried.
+/// Attempts to store one change.
 const ATTEMPTS: usize = 4;
 
-/// What the operator wants.
+/// The operator's controls, as stored on the bus.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct ControlsStore {
     bus: Bus,
     local: TimeZone,
     rules: Rules,
-    /// The number of the message that keeps it; 0 if there is none.
+    /// Sequence number of the message with the controls; 0 if there is none.
     sequence: u64,
-    /// What the books were told last.
-    told: Option<Wanted>,
-    looked: Stopwatch,
-    said: Option<(UseState, Stopwatch)>,
+    /// The limits that the controller had last.
+    applied: Option<Wanted>,
+    checked: Stopwatch,
+    published: Option<(UseState, Stopwatch)>,
     health: HealthCheck,
 }
 
-impl Desk {
-    /// Reads what is wanted, and waits until it can be read.
+impl ControlsStore {
+    /// Reads the controls, and waits until they can be read.
     ///
     /// # Errors
     /// If control is stopped meanwhile.
@@ -64,22 +64,22 @@ impl Desk {
             match ctx.bus.newest(&subject).await {
                 Ok(found) => break found,
                 Err(error) => {
-                    let text = format!("what the operator wants cannot be read: {error}");
-                    tracing::error!(%error, "waiting: what the operator wants cannot be read");
+                    let text = format!("the operator's controls cannot be read: {error}");
+                    tracing::error!(%error, "waiting: the operator's controls cannot be read");
                     health.fail(text);
                 }
             }
             tokio::select! {
                 biased;
                 () = ctx.shutdown.cancelled() => return Err("stopped before it began".into()),
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RETRY_AFTER) => {}
             }
         };
         let sequence = found.sequence();
         let controls = match found {
             Newest::Decoded(found) => found.message,
             Newest::Nothing => Controls::default(),
-            Newest::Unreadable { .. } => lost(wall()),
+            Newest::Unreadable { .. } => pause_for_unreadable(wall()),
         };
         tracing::info!(version = controls.version, "controls read");
         let local = TimeZone::system();
@@ -88,15 +88,15 @@ impl Desk {
             rules: Rules::new(controls, &local),
             local,
             sequence,
-            told: None,
-            looked: Stopwatch::start(),
-            said: None,
+            applied: None,
+            checked: Stopwatch::start(),
+            published: None,
             health,
         })
     }
 
-    /// What is wanted.
-    pub(crate) fn controls(&self) -> &Controls {
+    /// The controls in force.
+    pub(crate) fn current(&self) -> &Controls {
         self.rules.controls()
     }
 
@@ -105,16 +105,19 @@ impl Desk {
         self.sequence = sequence;
     }
 
-    /// Changes what is wanted, and gives it as it is now kept.
+    /// Changes the controls, and returns them as they are now stored.
+    ///
+    /// # Errors
+    /// L0023 if the change is not valid, L0024 if it is not known to be stored.
     pub(crate) async fn change(
         &mut self,
         changes: &[ControlsChange],
         by: &str,
     ) -> Result<Controls, Denied> {
         let subject = address::controls(self.bus.cluster());
-        let mut unkept = String::new();
+        let mut unstored = String::new();
         for _ in 0..ATTEMPTS {
-            let next = controls::change(self.controls(), changes, by, wall(), &self.local);
+            let next = controls::change(self.current(), changes, by, wall(), &self.local);
             let next = next.map_err(|error| Denied {
                 code: "L0023",
                 reason: error.to_string(),
@@ -128,7 +131,7 @@ impl Desk {
                     self.adopt(next.clone(), sequence);
                     return Ok(next);
                 }
-                Err(error) => unkept = error.to_string(),
+                Err(error) => unstored = error.to_string(),
             }
             // Another number than expected, or an acknowledgement that was lost: what is there?
             match self.bus.newest(&subject).await {
@@ -140,26 +143,26 @@ impl Desk {
                     self.adopt(found.message, found.sequence);
                 }
                 Ok(found) => self.sequence = found.sequence(),
-                Err(error) => unkept = error.to_string(),
+                Err(error) => unstored = error.to_string(),
             }
         }
         Err(Denied {
             code: "L0024",
             reason: format!(
                 "nats-server has not confirmed that it keeps the change, so nothing was done: \
-                 {unkept}"
+                 {unstored}"
             ),
         })
     }
 
-    /// Looks, now and then or `at_once`, whether the bus has what is wanted, and repeats it if
-    /// not.
-    pub(crate) async fn look(&mut self, at_once: bool) {
-        if !self.bus.connected() || !(at_once || self.looked.seconds() >= LOOK_S) {
+    /// Compares with the controls on the bus, from time to time or `at_once`. Stores them again if
+    /// the bus has lost them, and adopts newer ones.
+    pub(crate) async fn check_stored(&mut self, at_once: bool) {
+        if !self.bus.connected() || !(at_once || self.checked.seconds() >= CHECK_S) {
             return;
         }
-        self.looked = Stopwatch::start();
-        match tokio::time::timeout(LOOK_LIMIT, self.compare()).await {
+        self.checked = Stopwatch::start();
+        match tokio::time::timeout(CHECK_LIMIT, self.compare()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the controls cannot be compared"),
             Err(_) => tracing::warn!("the controls cannot be compared in time"),
@@ -172,11 +175,11 @@ impl Desk {
         let sequence = newest.sequence();
         let found = newest.decoded().map(|found| found.message);
         let version = found.as_ref().map_or(0, |controls| controls.version);
-        let mine = self.controls().version;
+        let mine = self.current().version;
         if let Some(controls) = found
             && version > mine
         {
-            // A change of which the outcome was not known.
+            // A change whose outcome was not known.
             tracing::warn!(
                 version,
                 known = mine,
@@ -187,9 +190,9 @@ impl Desk {
             tracing::warn!(
                 version,
                 known = mine,
-                "the server has lost the controls or has what is none, kept again"
+                "the server has lost the controls or holds unreadable ones, stored again"
             );
-            let controls = self.controls().clone();
+            let controls = self.current().clone();
             self.sequence = self
                 .bus
                 .store_after(&subject, &controls, "", sequence)
@@ -200,30 +203,30 @@ impl Desk {
         Ok(())
     }
 
-    /// What the books are to be told, if that is not what they know.
-    pub(crate) fn news(&mut self) -> Option<Wanted> {
+    /// The limits for the controller, if they have changed since the last call.
+    pub(crate) fn take_change(&mut self) -> Option<Wanted> {
         let wanted = self.rules.at(wall());
-        if self.told.as_ref() == Some(&wanted) {
+        if self.applied.as_ref() == Some(&wanted) {
             return None;
         }
-        self.told = Some(wanted.clone());
+        self.applied = Some(wanted.clone());
         Some(wanted)
     }
 
-    /// How long until what holds changes by itself.
+    /// Time until the limits change by themselves.
     pub(crate) fn due(&self) -> Option<Span> {
         let now = wall();
         self.rules.next_change(now).map(|at| at.since(now))
     }
 
-    /// Says what comes of it, if it is new or has not been said for a while.
-    pub(crate) async fn say(&mut self, used: Use) -> &UseState {
+    /// Publishes the use of nodes if it has changed or was not published for [`REPEAT_S`].
+    pub(crate) async fn publish_use(&mut self, used: Use) -> &UseState {
         let now = wall();
-        let (fresh, again) = match &self.said {
+        let (fresh, again) = match &self.published {
             None => (self.state(used, now), true),
-            Some((said, since)) => {
-                let mut fresh = self.state(used, said.at);
-                let again = fresh != *said || since.seconds() >= REPEAT_S;
+            Some((published, since)) => {
+                let mut fresh = self.state(used, published.at);
+                let again = fresh != *published || since.seconds() >= REPEAT_S;
                 fresh.at = now;
                 (fresh, again)
             }
@@ -231,15 +234,15 @@ impl Desk {
         if again {
             let subject = address::use_state(self.bus.cluster());
             if let Err(error) = self.bus.store_later(&subject, &fresh, "").await {
-                tracing::warn!(%error, "what comes of the controls was not said");
+                tracing::warn!(%error, "use of nodes not published");
             }
-            self.tell_health(&fresh);
+            self.update_health(&fresh);
         }
-        let since = match &self.said {
+        let since = match &self.published {
             Some((_, since)) if !again => *since,
             _ => Stopwatch::start(),
         };
-        &self.said.insert((fresh, since)).0
+        &self.published.insert((fresh, since)).0
     }
 
     fn state(&self, used: Use, at: Timestamp) -> UseState {
@@ -257,7 +260,7 @@ impl Desk {
         }
     }
 
-    fn tell_health(&self, state: &UseState) {
+    fn update_health(&self, state: &UseState) {
         let drained = state.withheld.get(&WithheldBy::Drained).map_or(0, Vec::len);
         let mut notes: Vec<String> = Vec::new();
         match state.at_most {
@@ -284,11 +287,11 @@ impl Desk {
     }
 }
 
-/// What holds when what the operator wanted has been overwritten by something that is none: nothing
-/// grows until somebody has looked. What he had stopped or drained stays as it is.
-fn lost(now: Timestamp) -> Controls {
-    let reason = "what was wanted before was overwritten by what cannot be read; look whether nodes \
-                  are to be drained or limited, then resume";
+/// The controls when an unreadable message has overwritten them: no growth until an operator
+/// resumes. Nodes that were stopped or drained before stay out of use.
+fn pause_for_unreadable(now: Timestamp) -> Controls {
+    let reason = "an unreadable message has overwritten the controls; check whether nodes are to be \
+                  drained or limited, then resume";
     Controls {
         // Newer than whatever it was.
         version: u64::try_from(now.unix_ms()).unwrap_or_default(),
