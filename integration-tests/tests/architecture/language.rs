@@ -47,6 +47,7 @@ const KEPT: &[&str] = &[
     "dead_man",
     "lacuna_forecast_oddities_total",
     "no_taker",
+    "\"hinted\"",
     "oddities",
 ];
 

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let mut log = args.log.clone();
     // A policy that knows all ends of holes needs no planned starts.
     log.planned.clone_from(&args.planned);
-    log.outlook = settings.policy.forecasts()
+    log.planned_starts = settings.policy.forecasts()
         && settings.forecast.hints
         && settings.lookahead != Lookahead::All;
     let Input {

@@ -246,6 +246,9 @@ fn planned_starts_improve_a_forecast() {
         assert!(five["answered"].as_u64().unwrap() > 400, "{five}");
         five["brier"].as_f64().unwrap()
     };
-    let (plain, hinted) = (brier("age"), brier("age + hints"));
-    assert!(hinted < 0.8 * plain, "{hinted} with hints, {plain} without");
+    let (plain, announced) = (brier("age"), brier("age + hints"));
+    assert!(
+        announced < 0.8 * plain,
+        "{announced} with hints, {plain} without"
+    );
 }

@@ -1,4 +1,4 @@
-//! The paper's seven networks out of the recording, if it is at hand.
+//! The paper's seven networks out of the recording, if it is there.
 
 use std::io::Read;
 

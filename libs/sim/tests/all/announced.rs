@@ -334,21 +334,21 @@ fn planned_starts_of_theta_s_scheduler_are_often_right_and_far_from_complete() {
             let holes = present.iter().zip(&wanted).zip(oracle.ends());
             for ((_, &wanted), &end) in holes.filter(|((present, _), _)| **present) {
                 for (table, within) in tables.iter_mut().zip(within) {
-                    let (hinted, ended) = (wanted <= now + within, end <= now + within);
-                    table[usize::from(hinted)][usize::from(ended)] += 1;
+                    let (announced, ended) = (wanted <= now + within, end <= now + within);
+                    table[usize::from(announced)][usize::from(ended)] += 1;
                 }
             }
         }
         println!("{backfill:?}: {steps} steps, {hints} hints, {withdrawn} withdrawn");
         for ([[no, missed], [false_alarms, found]], within) in tables.into_iter().zip(within) {
             let share = |part: u64, of: u64| part as f64 / of as f64;
-            let (ended, hinted) = (missed + found, false_alarms + found);
-            let true_share = share(found, hinted);
+            let (ended, announced) = (missed + found, false_alarms + found);
+            let true_share = share(found, announced);
             println!(
-                "within {within} s: {:.3} of present holes end and {:.3} are hinted at, of which \
-                 {true_share:.3} end; {:.3} of those that end were hinted at",
+                "within {within} s: {:.3} of present holes end and {:.3} are announced, of which \
+                 {true_share:.3} end; {:.3} of those that end were announced",
                 share(ended, no + ended + false_alarms),
-                share(hinted, no + ended + false_alarms),
+                share(announced, no + ended + false_alarms),
                 share(found, ended),
             );
             // Holes with a planned start end far more often than the others, and not always.

@@ -322,7 +322,7 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
         .map(|r| (seconds(r.from), seconds(r.until)))
         .collect();
     let other = Independent::of(&records);
-    println!("the part at hand, 11.47 days:\n{}", stats.text());
+    println!("the recorded part, 11.47 days:\n{}", stats.text());
     println!(
         "published for the whole recording of 14.92 days: 391.4 equivalent nodes, 8.27 % (188 and \
          3.97 % without 43 h); idle 4/81/1161, max 4654; holes mean 1192, median 475, p10/90/99 \

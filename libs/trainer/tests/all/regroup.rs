@@ -161,7 +161,7 @@ fn samples_absorbed_by_the_model_replace_the_count() {
     assert!(second > first);
     report_progress(&mut w, second, 130.0, 20.0);
     assert_eq!(w.samples("a"), 150.0);
-    // Samples of late reports of the first run are in the base already.
+    // Samples that the first run reports late are in the base already.
     report_progress(&mut w, first, 0.0, 125.0);
     assert_eq!(w.samples("a"), 150.0);
     // All die; the next begins at a checkpoint of 110.

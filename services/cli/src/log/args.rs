@@ -30,7 +30,7 @@ pub struct LogArgs {
     /// Whether the simulated scheduler announces planned starts. The command that uses them sets
     /// it; it takes time.
     #[arg(skip)]
-    pub outlook: bool,
+    pub planned_starts: bool,
     /// The planned starts beside a list of holes. The command that uses them sets it.
     #[arg(skip)]
     pub planned: Option<PathBuf>,

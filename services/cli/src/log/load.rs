@@ -344,7 +344,7 @@ fn from_jobs(
             end: requested.until,
         },
         walltime: args.machine.walltime_default,
-        planned_starts: args.outlook,
+        planned_starts: args.planned_starts,
     };
     let simulated =
         SimulatedTrace::open(&args.log, &args.reading(), machine, simulation, &mut |p| {

@@ -69,7 +69,7 @@ struct Row {
     longest_solve_s: f64,
     solves: u64,
     solve_kept_s: f64,
-    solve_anew_s: f64,
+    solve_afresh_s: f64,
     /// Time of solving afresh over time of the solver that keeps its work.
     times_kept: f64,
 }
@@ -122,7 +122,7 @@ fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
         longest_solve_s: summary.solve_seconds.max,
         solves: solves.count,
         solve_kept_s: solves.kept_s,
-        solve_anew_s: solves.afresh_s,
+        solve_afresh_s: solves.afresh_s,
         times_kept: solves.afresh_s / solves.kept_s,
     })
 }
@@ -159,7 +159,7 @@ fn table(rows: &[Row]) -> String {
                 short(row.events_per_s),
                 latency(Some(row.longest_solve_s)),
                 microseconds(row.solve_kept_s),
-                microseconds(row.solve_anew_s),
+                microseconds(row.solve_afresh_s),
                 format!("{:.2}", row.times_kept),
             ]
         })

@@ -24,7 +24,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let mut options = args.options()?;
     let mut bar = Bar::new(args.json.json);
     let mut log = args.log.clone();
-    log.outlook = args.hints;
+    log.planned_starts = args.hints;
     log.planned.clone_from(&args.planned);
     let Input {
         summary: log_summary,

@@ -67,7 +67,7 @@ pub(super) const GROUPS: [Group; 12] = [
     ),
     group(
         POOL,
-        "The pool of the whole machine (published: 14.92 days, at hand: the first 11.5)",
+        "The pool of the whole machine (published: 14.92 days, recorded: the first 11.5)",
         "",
     ),
 ];

@@ -1,6 +1,6 @@
 //! The urgency of a deadline.
 
-/// The value of late work, relative to 1 for work without a deadline.
+/// The value of work that is late, relative to 1 for work without a deadline.
 pub const LOST: f64 = 0.1;
 
 /// The largest urgency.

@@ -61,15 +61,17 @@ pub(crate) fn text(ring: &KeyRing) -> String {
     out
 }
 
-fn exports(out: &mut String, cluster: &ClusterId, handed: &[Export], giver: Account) {
+fn exports(out: &mut String, cluster: &ClusterId, handed: &[Export], exporter: Account) {
     // Each subject is exported once, with all accounts that import it.
-    let mut takers: BTreeMap<(ExportKind, &str), Vec<String>> = BTreeMap::new();
-    for one in handed.iter().filter(|one| one.exporter == giver) {
-        let names = takers.entry((one.kind, one.subject.as_str())).or_default();
+    let mut importers: BTreeMap<(ExportKind, &str), Vec<String>> = BTreeMap::new();
+    for one in handed.iter().filter(|one| one.exporter == exporter) {
+        let names = importers
+            .entry((one.kind, one.subject.as_str()))
+            .or_default();
         names.push(format!("{:?}", one.importer.name(cluster)));
     }
     out.push_str("    exports: [\n");
-    for ((way, subject), names) in takers {
+    for ((way, subject), names) in importers {
         let (kind, answer) = match way {
             ExportKind::Service => ("service", ""),
             ExportKind::StreamingService => ("service", ", response_type: stream"),
@@ -84,17 +86,17 @@ fn exports(out: &mut String, cluster: &ClusterId, handed: &[Export], giver: Acco
     out.push_str("    ]\n");
 }
 
-fn imports(out: &mut String, cluster: &ClusterId, handed: &[Export], taker: Account) {
+fn imports(out: &mut String, cluster: &ClusterId, handed: &[Export], importer: Account) {
     out.push_str("    imports: [\n");
-    for one in handed.iter().filter(|one| one.importer == taker) {
+    for one in handed.iter().filter(|one| one.importer == importer) {
         let kind = match one.kind {
             ExportKind::Service | ExportKind::StreamingService => "service",
             ExportKind::Stream => "stream",
         };
-        let (giver, subject) = (one.exporter.name(cluster), &one.subject);
+        let (exporter, subject) = (one.exporter.name(cluster), &one.subject);
         let _ = writeln!(
             out,
-            "      {{ {kind}: {{ account: \"{giver}\", subject: \"{subject}\" }} }}"
+            "      {{ {kind}: {{ account: \"{exporter}\", subject: \"{subject}\" }} }}"
         );
     }
     out.push_str("    ]\n");
