@@ -369,7 +369,7 @@ fn reach<'a>(edges: &'a Edges, from: &'a str) -> BTreeSet<&'a str> {
 /// The cycles, each with its edges as lines `file -> file: names`.
 fn cycles(edges: &Edges) -> Vec<String> {
     let files: BTreeSet<&str> = edges.keys().map(|(from, _)| from.as_str()).collect();
-    let reached = files.iter().map(|file| (*file, reach(edges, *file)));
+    let reached = files.iter().map(|file| (*file, reach(edges, file)));
     let reached: BTreeMap<&str, BTreeSet<&str>> = reached.collect();
     let are_tied = |a: &str, b: &str| {
         let leads = |from: &str, to: &str| reached.get(from).is_some_and(|r| r.contains(to));
@@ -378,7 +378,7 @@ fn cycles(edges: &Edges) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     for file in files.iter().copied() {
-        let tied = files.iter().copied().filter(|other| are_tied(file, *other));
+        let tied = files.iter().copied().filter(|other| are_tied(file, other));
         let tied: BTreeSet<&str> = tied.collect();
         if tied.is_empty() || !seen.insert(tied.clone()) {
             continue;
