@@ -2,7 +2,7 @@
 //!
 //! | folder | what it holds |
 //! |---|---|
-//! | `problem` | the problem as ordinal-indexed data: [`Situation`], [`Problem`], [`objective`], [`file`] |
+//! | `problem` | the problem as ordinal-indexed data: [`Situation`], [`Problem`], [`objective`], [`mod@file`] |
 //! | `solve` | sizes: [`dp`], [`milp`], [`node_binary`], [`equal_share`]; [`fair`] shares between owners |
 //! | [`placement`] | nodes: value of a node set, blocks, columns, decisions by forecasts, [`choose`] |
 //! | `plan` | from names to ordinals and back: [`Planner`], [`check`], [`explain`] |

@@ -11,7 +11,8 @@ pub struct TrainersView {
     pub version: u64,
     /// The moment, in the cluster's time.
     pub as_of: Timestamp,
-    /// Admitted trainers, in order of admission, as [`Controller::for_all`] shows them.
+    /// Admitted trainers, in order of admission, as [`crate::controller::Controller::for_all`]
+    /// shows them.
     pub trainers: Vec<TrainerRecord>,
     /// Nodes that must not be given to any trainer.
     pub unusable: Vec<NodeId>,
