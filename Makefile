@@ -77,10 +77,6 @@ simulate: setup ## the whole loop in virtual time, faults from a seed, checked; 
 		$(CARGO) test --release --locked --workspace --test all -- --nocapture \
 		chaos::virtual_world::in_virtual_time $(ARGS)
 
-.PHONY: mutants
-mutants: setup ## deliberate bugs, each found by worlds in virtual time; ARGS=--list, ARGS='NAME --seeds 500'
-	@integration-tests/mutants.py $(ARGS)
-
 # The NATS client of the attacks. Nothing is installed outside this folder.
 ATTACK_PY := .cache/attack-py
 
