@@ -9,13 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_runtime::config::BusSettings;
-use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{
-    Bus, Config, Context, Delays, Health, NoArgs, Running, SimulatedServer, Stopwatch, Weather,
-    simulate, task,
-};
+use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Weather};
 use lacuna_wire::address;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -25,6 +20,7 @@ use super::cluster::{Cluster, LED, View, begin, config, converge, record_counts}
 use super::history::{History, Observation, Recorder};
 use super::number;
 use super::workload::Workload;
+use crate::virtual_cluster;
 
 /// After a fault everything agrees again within this time, seconds.
 const LIMIT_S: f64 = 45.0;
@@ -98,11 +94,7 @@ impl World {
         };
         let server = SimulatedServer::new(seed, delays);
         let config = config(&dir);
-        let (settings, registry, health) =
-            (BusSettings::default(), Registry::new(), Health::default());
-        let id = config.cluster.id.clone();
-        let bus = Bus::simulated(&server, &settings, &id, "test", &registry, &health);
-        let bus = bus.await.unwrap();
+        let bus = virtual_cluster::connect(&server, &config).await;
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
         let workload = Workload::start(bus.clone(), recorder.writer.clone(), &names, seed);
@@ -141,23 +133,9 @@ impl World {
         process.host = Host::new(&process.name);
         process.host.set_skew(process.skew_ms);
         process.ended = None;
-        let (server, mut config, service) =
-            (self.server.clone(), self.config.clone(), process.service);
+        let mut config = self.config.clone();
         config.agent.nodes.clone_from(&process.nodes);
-        process.host.spawn(async move {
-            let run: fn(Context) -> Running = match service {
-                "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
-                "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),
-                "planner" => |ctx| lacuna_planner_service::run(ctx, NoArgs {}),
-                "control" => |ctx| lacuna_control_service::run(ctx, NoArgs {}),
-                _ => |ctx| {
-                    let args = lacuna_agent_service::AgentArgs::default();
-                    lacuna_agent_service::run(ctx, args)
-                },
-            };
-            let code = simulate(service, config, &server, run).await;
-            task::exit(code).await
-        });
+        virtual_cluster::start(&process.host, process.service, &self.server, &config);
     }
 
     /// Lets time pass; supervisors go on.
