@@ -10,7 +10,7 @@ use crate::access::{Denied, requester};
 use crate::archive;
 use crate::audit::{self, AuditedRequest};
 use crate::executor::ControlsRequest;
-use crate::{rate, replies};
+use crate::{rate, replies, store};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
@@ -115,6 +115,10 @@ impl Control {
         let may = may.and_then(|()| {
             let now = self.ctx.clock.now();
             self.access.submission(user, &mut trainers, now)
+        });
+        let may = may.and_then(|()| {
+            let place = self.ctx.config.control.store.as_deref();
+            store::admits(place, &trainers)
         });
         let may = may.and_then(|()| self.effects.room.admits(&trainers));
         let names = trainers.iter().map(|spec| &spec.id);
