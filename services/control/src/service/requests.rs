@@ -28,8 +28,12 @@ impl Control {
                 let changes = changes.clone();
                 self.change(&user, &changes, request).await
             }
-            Request::Logs { trainer, lines } => {
-                let (trainer, lines) = (trainer.clone(), *lines);
+            Request::Logs {
+                trainer,
+                lines,
+                after,
+            } => {
+                let (trainer, lines, after) = (trainer.clone(), *lines, after.clone());
                 let audited = AuditedRequest {
                     user: user.clone(),
                     action: "logs",
@@ -43,7 +47,8 @@ impl Control {
                         };
                         // Nothing is changed: the record is kept when it can be.
                         drop(self.trail.note(audited, &accepted));
-                        replies::logs(&self.ctx, &self.controller, request, &trainer, lines);
+                        let wanted = (trainer, lines, after);
+                        replies::logs(&self.ctx, &self.controller, request, wanted);
                     }
                     Err(denied) => {
                         let reply = Reply::from(denied);
