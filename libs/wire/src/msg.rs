@@ -251,8 +251,8 @@ pub enum Request {
         trainer: TrainerId,
         /// Number of lines.
         lines: u32,
-        /// The text after this place, in place of the last lines, while rank 0 is on its node or
-        /// the trainer has no nodes.
+        /// The text after this place, if its node is the trainer's or the trainer has none now.
+        /// Bytes that the output does not have stand for the last lines.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<LogPlace>,
     },

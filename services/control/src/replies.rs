@@ -14,7 +14,7 @@ use lacuna_wire::token::escape;
 use crate::access::Denied;
 use crate::start::totals;
 
-/// How many agents are asked for the output of a trainer that holds no node. Each answers with
+/// How many agents are asked for the output of a trainer at a time. Each answers with
 /// 256 KiB at most; all answers together must fit into one message.
 const MOST_AGENTS: usize = 16;
 
@@ -103,9 +103,10 @@ pub(crate) fn query(
 /// The agents to ask for a trainer's output.
 #[derive(Debug, PartialEq)]
 enum LogSource {
-    /// The trainer runs: the agent of its rank 0. Or it holds no node now, and its output is
-    /// followed on this one.
+    /// The trainer runs: the agent of its rank 0. Or its output is followed on this node.
     One(NodeId),
+    /// The trainer runs, and torchrun has given its workers their ranks: any of these.
+    Members(Vec<NodeId>),
     /// The trainer holds no node now: agents that may still have its files, the likeliest first.
     Past(Vec<NodeId>),
 }
@@ -128,8 +129,15 @@ fn log_source(
             reason: format!("there is no trainer named {trainer}"),
         });
     };
+    let nodes = &record.nodes;
+    let is_past = nodes.is_empty() && record.started.is_some();
     let followed = after.map(|place| &place.node);
-    if let Some(node) = record.nodes.first().or(followed) {
+    let followed = followed.filter(|node| is_past || nodes.contains(node));
+    if followed.is_none() && nodes.len() > 1 && record.spec.launch.by_torchrun() {
+        let few = nodes.iter().take(MOST_AGENTS);
+        return Ok(LogSource::Members(few.cloned().collect()));
+    }
+    if let Some(node) = followed.or(nodes.first()) {
         return Ok(LogSource::One(node.clone()));
     }
     if record.started.is_none() {
@@ -196,6 +204,7 @@ pub(crate) fn logs(
     (trainer, lines, after): (TrainerId, u32, Option<LogPlace>),
 ) {
     let source = log_source(controller, &trainer, after.as_ref());
+    let is_past = matches!(source, Ok(LogSource::Past(_)));
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
     let work_dir = ctx.config.agent.work_dir.clone();
     lacuna_runtime::task::spawn(async move {
@@ -220,14 +229,14 @@ pub(crate) fn logs(
                     ),
                 }
             }
-            Ok(LogSource::Past(nodes)) => {
+            Ok(LogSource::Past(nodes) | LogSource::Members(nodes)) => {
                 let answer = futures::future::join_all(nodes.into_iter().map(ask)).await;
                 let found: Vec<(NodeId, String)> = answer
                     .into_iter()
                     .filter_map(|(node, answer)| Some((node, answer.ok()?)))
                     .filter(|(_, text)| !text.is_empty())
                     .collect();
-                if found.is_empty() {
+                if found.is_empty() && is_past {
                     no_output(&trainer, &work_dir)
                 } else {
                     Reply::Logs {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use lacuna_model::{NodeId, TrainerId};
+use lacuna_model::{NodeId, TrainerId, TrainerRecord};
 use lacuna_wire::msg::{LogPlace, Reply, Request};
 
 use super::trainers::one;
@@ -18,6 +18,8 @@ use crate::view::trainer_row;
 
 /// Time between two requests for output that has been written since.
 const EVERY: Duration = Duration::from_secs(1);
+/// Most nodes whose output is followed.
+const MOST: usize = 16;
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
@@ -26,9 +28,10 @@ Examples:
   lacuna logs hpo-12 --lines 50
   lacuna logs -f hpo-12                    go on until the trainer has ended
 
-Prints output of the program of rank 0. For a trainer without nodes, ended ones included, it
-prints the output that agents still have, with a heading for each node if there are several. With
--f it waits for the first node, and prints a heading whenever rank 0 is on another node.")]
+Prints output of the program of rank 0; under torchrun, which ranks workers itself, of each node.
+For a trainer without nodes, ended ones included, it prints the output that agents still have. Text
+of several nodes has headings. With -f it waits for the first node, and goes on over changes of
+nodes until the trainer has ended.")]
 pub(crate) struct LogsArgs {
     /// The trainer
     #[arg(value_name = "TRAINER")]
@@ -57,7 +60,12 @@ pub(crate) async fn run(args: LogsArgs) -> Result<()> {
     if args.follow {
         return follow(&client, &args).await;
     }
-    match ask(&client, &args, None).await? {
+    once(&client, &args).await
+}
+
+/// Prints the last lines.
+async fn once(client: &Client, args: &LogsArgs) -> Result<()> {
+    match ask(client, args, None).await? {
         Reply::Logs { lines, .. } if args.json.json => {
             output::print_json(&serde_json::json!({ "trainer": args.trainer, "lines": lines }))
         }
@@ -129,10 +137,12 @@ enum Turn {
 /// The output that has been printed.
 #[derive(Debug, Default)]
 struct Followed {
+    /// The nodes whose output is followed.
+    nodes: Vec<NodeId>,
     /// The bytes of each node's output.
     places: BTreeMap<NodeId, u64>,
     /// The node whose output came last.
-    node: Option<NodeId>,
+    last: Option<NodeId>,
     /// Whether the last printed line has no end yet.
     is_within_line: bool,
 }
@@ -145,95 +155,123 @@ impl Followed {
             return Err(unknown(client, &args.trainer).await);
         };
         let is_over = record.phase.is_final();
-        if self.node.is_none() && record.nodes.is_empty() && !is_over {
+        for node in self.next_nodes(&record) {
+            // A place that no output has stands for its last lines.
+            let byte = self.places.get(&node).copied().unwrap_or(u64::MAX);
+            let after = LogPlace {
+                node: node.clone(),
+                byte,
+            };
+            let text = match ask(client, args, Some(after)).await? {
+                Reply::Logs { lines, upto } => self.text(&node, &lines, upto),
+                // Its agent is silent or has gone.
+                Reply::Refused { code, .. } if matches!(code.as_str(), "L0002" | "L0016") => {
+                    continue;
+                }
+                other => return Err(unexpected(other)),
+            };
+            if !output::print_part(&text, args.raw)? {
+                return Ok(Turn::Unread);
+            }
+        }
+        if !is_over {
             return Ok(Turn::Open);
         }
-        let last = self.node.as_ref().and_then(|node| self.place(node));
-        let mut reply = ask(client, args, last).await?;
-        // Rank 0 is on a node again whose output was followed before.
-        let known = match &reply {
-            Reply::Logs {
-                upto: Some(upto), ..
-            } if self.node.as_ref() != Some(&upto.node) => self.place(&upto.node),
-            _ => None,
-        };
-        if known.is_some() {
-            reply = ask(client, args, known).await?;
+        if self.last.is_none() {
+            once(client, args).await?;
         }
-        let is_read = match reply {
-            // It has just lost its nodes, and nothing of it has been printed.
-            Reply::Logs { upto: None, .. } if !is_over => true,
-            Reply::Logs { lines, upto } => {
-                let text = self.text(&lines, upto);
-                output::print_part(&text, args.raw)?
-            }
-            // An agent is silent, or its trainer has just lost its nodes.
-            Reply::Refused { code, .. }
-                if matches!(code.as_str(), "L0002" | "L0016")
-                    && (self.node.is_some() || !is_over) =>
-            {
-                true
-            }
-            other => return Err(unexpected(other)),
-        };
-        Ok(match (is_read, is_over) {
-            (false, _) => Turn::Unread,
-            (true, true) => Turn::Ended(trainer_row(&record, now).state),
-            (true, false) => Turn::Open,
-        })
+        Ok(Turn::Ended(trainer_row(&record, now).state))
     }
 
-    fn place(&self, node: &NodeId) -> Option<LogPlace> {
-        let byte = *self.places.get(node)?;
-        let node = node.clone();
-        Some(LogPlace { node, byte })
+    /// The nodes to ask in this turn: those that were followed and are no longer, then those of
+    /// now. Under torchrun these are all, since it ranks workers itself. A trainer without nodes
+    /// has left its output where it was.
+    fn next_nodes(&mut self, record: &TrainerRecord) -> Vec<NodeId> {
+        let most = if record.spec.launch.by_torchrun() {
+            MOST
+        } else {
+            1
+        };
+        let now: Vec<NodeId> = record.nodes.iter().take(most).cloned().collect();
+        if now.is_empty() {
+            return self.nodes.clone();
+        }
+        let mut nodes = std::mem::replace(&mut self.nodes, now.clone());
+        nodes.retain(|node| !now.contains(node));
+        nodes.extend(now);
+        nodes
     }
 
-    /// The text to print for lines that end at a place, with a heading if they are of another node.
-    fn text(&mut self, lines: &[String], upto: Option<LogPlace>) -> String {
-        let mut text = String::new();
-        let mut is_text = false;
-        if let Some(LogPlace { node, byte }) = upto {
-            is_text = self.places.insert(node.clone(), byte).is_some();
-            if self.node.as_ref().is_some_and(|last| *last != node) {
-                let end = if self.is_within_line { "\n" } else { "" };
-                text = format!("{end}==> {node} <==\n");
-            }
-            self.node = Some(node);
+    /// The text to print for an answer about a node, with a heading if the last text was of
+    /// another one. An answer about another node than was asked for is not used.
+    fn text(&mut self, node: &NodeId, lines: &[String], upto: Option<LogPlace>) -> String {
+        let Some(place) = upto.filter(|place| place.node == *node) else {
+            return String::new();
+        };
+        self.places.insert(place.node, place.byte);
+        let text = lines.join("\n");
+        if text.is_empty() {
+            return text;
         }
-        text.push_str(&lines.join("\n"));
-        if !is_text && !lines.is_empty() {
-            text.push('\n');
+        let end = if self.is_within_line { "\n" } else { "" };
+        self.is_within_line = !text.ends_with('\n');
+        match self.last.replace(node.clone()) {
+            Some(last) if last != *node => format!("{end}==> {node} <==\n{text}"),
+            _ => text,
         }
-        if !text.is_empty() {
-            self.is_within_line = !text.ends_with('\n');
-        }
-        text
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Phase;
+
     use super::*;
+    use crate::view::tests::record;
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
 
     #[test]
     fn a_change_of_node_has_a_heading_and_text_goes_on_where_it_ended() {
         let mut followed = Followed::default();
-        let mut text = |lines: &[&str], at: Option<(&str, u64)>| {
+        let mut text = |lines: &[&str], at: &str, byte: u64| {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            let upto = at.map(|(node, byte)| LogPlace {
-                node: NodeId::new(node).unwrap(),
+            let upto = Some(LogPlace {
+                node: node(at),
                 byte,
             });
-            followed.text(&lines, upto)
+            followed.text(&node(at), &lines, upto)
         };
-        assert_eq!(text(&["a", "b"], Some(("n1", 4))), "a\nb\n");
-        assert_eq!(text(&[""], Some(("n1", 4))), "");
-        assert_eq!(text(&["c", "d"], Some(("n1", 7))), "c\nd");
-        assert_eq!(text(&["x"], Some(("n2", 2))), "\n==> n2 <==\nx\n");
-        assert_eq!(text(&["e", ""], Some(("n1", 9))), "==> n1 <==\ne\n");
-        assert_eq!(text(&[], None), "");
-        let place = followed.place(&NodeId::new("n1").unwrap());
-        assert_eq!(place.map(|place| place.byte), Some(9));
+        assert_eq!(text(&["a", "b", ""], "n1", 4), "a\nb\n");
+        assert_eq!(text(&[""], "n1", 4), "");
+        assert_eq!(text(&["c", "d"], "n1", 7), "c\nd");
+        assert_eq!(text(&["e", ""], "n1", 9), "e\n");
+        assert_eq!(text(&[""], "n2", 0), "", "nothing of it yet");
+        assert_eq!(text(&["x"], "n2", 1), "==> n2 <==\nx");
+        assert_eq!(text(&["f", ""], "n1", 11), "\n==> n1 <==\nf\n");
+        let other = Some(LogPlace {
+            node: node("n9"),
+            byte: 5,
+        });
+        let lines = ["y".to_owned()];
+        assert_eq!(followed.text(&node("n1"), &lines, other), "");
+        assert_eq!(followed.text(&node("n1"), &lines, None), "");
+        assert_eq!(followed.places.get(&node("n1")), Some(&11));
+    }
+
+    #[test]
+    fn rank_0_is_followed_and_a_node_that_it_leaves_is_asked_once_more() {
+        let mut followed = Followed::default();
+        let of = |nodes: u32| record("a", Phase::Active, nodes);
+        assert!(followed.next_nodes(&of(0)).is_empty());
+        assert_eq!(followed.next_nodes(&of(3)), [node("node-000")]);
+        let mut moved = of(3);
+        moved.nodes.remove(0);
+        let both = [node("node-000"), node("node-001")];
+        assert_eq!(followed.next_nodes(&moved), both);
+        assert_eq!(followed.next_nodes(&moved), [node("node-001")]);
+        assert_eq!(followed.next_nodes(&of(0)), [node("node-001")]);
     }
 }

@@ -211,3 +211,77 @@ fn invalid(why: Malformed) -> io::Error {
     tracing::warn!(%why, "a connection to the store is closed");
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::store::protocol::LONGEST;
+
+    async fn store() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        tokio::spawn(accept(listener));
+        at
+    }
+
+    async fn said(stream: &mut TcpStream, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        let whole = tokio::time::timeout(PATIENCE, stream.read_exact(&mut read));
+        whole.await.unwrap().unwrap();
+        read
+    }
+
+    fn text(of: &str) -> Vec<u8> {
+        let length = (of.len() as u64).to_le_bytes();
+        [length.as_slice(), of.as_bytes()].concat()
+    }
+
+    #[tokio::test]
+    async fn members_of_any_version_meet() {
+        let at = store().await;
+        let mut early = TcpStream::connect(at).await.unwrap();
+        let mut newer = TcpStream::connect(at).await.unwrap();
+        let hello = [0, 0xCE, 0xF7, 0x85, 0x3C, 13, 1, 2, 3, 4];
+        newer.write_all(&hello).await.unwrap();
+        assert_eq!(said(&mut newer, 4).await, [1, 2, 3, 4]);
+        let one = 1_u64.to_le_bytes();
+        let wait = [[6_u8].as_slice(), &one, &text("k")].concat();
+        newer.write_all(&wait).await.unwrap();
+        // A request may come in pieces.
+        let set = [[0_u8].as_slice(), &text("k"), &text("1")].concat();
+        for byte in set {
+            early.write_all(&[byte]).await.unwrap();
+        }
+        assert_eq!(said(&mut newer, 1).await, [STOP_WAITING]);
+        newer
+            .write_all(&[[3_u8].as_slice(), &text("k")].concat())
+            .await
+            .unwrap();
+        assert_eq!(said(&mut newer, 9).await, text("1"));
+        // A long value, with the next request behind it.
+        let long = "x".repeat(1 << 20);
+        let both = [
+            [1_u8].as_slice(),
+            &text("long"),
+            &text(&long),
+            &[3],
+            &text("long"),
+        ]
+        .concat();
+        newer.write_all(&both).await.unwrap();
+        assert_eq!(said(&mut newer, long.len() + 8).await, text(&long));
+        // What is no request ends its own connection alone.
+        early.write_all(&[7]).await.unwrap();
+        assert_eq!(early.read(&mut [0; 1]).await.unwrap(), 0);
+        newer.write_all(&[7]).await.unwrap();
+        assert_eq!(said(&mut newer, 8).await, 2_u64.to_le_bytes());
+        let huge = (LONGEST as u64 + 1).to_le_bytes();
+        newer
+            .write_all(&[[3_u8].as_slice(), &huge].concat())
+            .await
+            .unwrap();
+        assert_eq!(newer.read(&mut [0; 1]).await.unwrap(), 0);
+    }
+}
