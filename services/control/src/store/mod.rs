@@ -2,8 +2,9 @@
 //!
 //! Control speaks the protocol of PyTorch's `TCPStore` itself, so the machine of control needs no
 //! PyTorch, members of any version share one store, and every training node is expendable. The
-//! store forgets everything when control ends. Groups that run train on. Members that are about
-//! to meet set their keys again (`regroup`), or are started again (`torchrun`).
+//! store ends with control and forgets everything. Groups of `regroup` train on, and members that
+//! are about to meet set their keys again. `torchrun` ends without its store: its programs are
+//! started again from their checkpoints.
 //!
 //! It runs on a thread of its own: members that poll it take no time from control's loop.
 
