@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use lacuna_runtime::nats_server;
 use lacuna_testkit::or_skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -55,6 +56,7 @@ fn terminal(dir: &Path, commands: &str, output: &Path) -> Child {
         .current_dir(dir)
         .env("PATH", format!("{}:{path}", dir.join("bin").display()))
         .env("LACUNA_DATA_DIR", dir.join("data"))
+        .env("LACUNA_NATS_SERVER", nats_server::find().unwrap())
         .env("USER", "ada")
         .env_remove("LACUNA_USER")
         .env_remove("LACUNA_NATS")
@@ -100,7 +102,7 @@ fn the_readme_trains_on_two_nodes_by_regroup_and_by_torchrun() {
         panic!("{first:?}");
     };
     let said = dir.join("up.txt");
-    let _up = Up(terminal(dir, up, &said));
+    let _up = Up(terminal(dir, &format!("exec {up}"), &said));
     until("up", Duration::from_secs(60), &said, || {
         std::fs::read_to_string(&said).unwrap().contains("up after")
     });
