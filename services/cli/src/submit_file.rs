@@ -73,7 +73,7 @@ struct Raw {
     arguments: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    checkpoint_dir: Option<String>,
+    checkpoint_dir: Option<Spanned<String>>,
     /// Workers that torchrun starts on each node.
     workers_per_node: Option<Spanned<u32>>,
     min_nodes: Spanned<u32>,
@@ -88,6 +88,16 @@ struct Raw {
     rescale: Option<Spanned<Rescale>>,
     samples: Option<Spanned<f64>>,
     until: Option<Spanned<String>>,
+}
+
+impl Raw {
+    /// Whether its curve is measured while it trains: it says so, or a program has no curve.
+    fn is_measured(&self) -> bool {
+        let has_none = self.scaling.is_none() && self.launcher.get_ref() != "simulated";
+        self.profile
+            .as_ref()
+            .map_or(has_none, |said| *said.get_ref())
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -245,16 +255,17 @@ impl Context<'_> {
         raw: &Raw,
         start: usize,
     ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
-        if let Some(profile) = raw.profile.as_ref().filter(|p| *p.get_ref()) {
-            return self.unmeasured(raw, profile.span().start);
+        if raw.is_measured() {
+            let at = raw.profile.as_ref().map_or(start, |said| said.span().start);
+            return self.unmeasured(raw, at);
         }
         let Some(scaling) = &raw.scaling else {
-            return Err(self.error(
-                start,
-                "scaling",
-                "missing",
-                "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
-            ));
+            let remedy = if raw.profile.is_some() {
+                "remove profile = false, and it is measured while it trains"
+            } else {
+                "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }"
+            };
+            return Err(self.error(start, "scaling", "missing", remedy));
         };
         let at = scaling.span().start;
         let scaling = scaling.get_ref();
@@ -407,6 +418,19 @@ impl Context<'_> {
         }
     }
 
+    /// Refuses a path that depends on the folder in which an agent runs.
+    fn whole_path(&self, field: &str, path: &Spanned<String>) -> Result<(), SubmitError> {
+        if Path::new(path.get_ref()).is_absolute() {
+            return Ok(());
+        }
+        Err(self.error(
+            path.span().start,
+            field,
+            format!("{:?} is no whole path", path.get_ref()),
+            "write it from / on, since a program runs in its agent's folder",
+        ))
+    }
+
     fn launch(&self, raw: Raw, start: usize) -> Result<Launch, SubmitError> {
         match raw.launcher.get_ref().as_str() {
             "simulated" => {
@@ -430,6 +454,7 @@ impl Context<'_> {
             }
             "command" | "torchrun" | "regroup" => {
                 let elastic = self.elastic(&raw)?;
+                let profile = raw.is_measured();
                 let Some(program) = raw.program else {
                     return Err(self.error(
                         start,
@@ -438,12 +463,21 @@ impl Context<'_> {
                         "name the program that trains, e.g. program = \"torchrun\"",
                     ));
                 };
+                // torchrun starts a script by its path, and any other program as a shell does.
+                let by_path = matches!(elastic, Elastic::Torchrun { .. })
+                    && program.get_ref().ends_with(".py");
+                if by_path || program.get_ref().contains('/') {
+                    self.whole_path("program", &program)?;
+                }
+                if let Some(folder) = &raw.checkpoint_dir {
+                    self.whole_path("checkpoint_dir", folder)?;
+                }
                 Ok(Launch::Command {
                     program: program.into_inner(),
                     args: raw.arguments,
                     env: raw.environment,
-                    checkpoint_dir: raw.checkpoint_dir,
-                    profile: raw.profile.is_some_and(Spanned::into_inner),
+                    checkpoint_dir: raw.checkpoint_dir.map(Spanned::into_inner),
+                    profile,
                     family: raw.family.map(Spanned::into_inner),
                     elastic,
                 })

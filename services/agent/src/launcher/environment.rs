@@ -121,8 +121,8 @@ fn is_python(program: &str) -> bool {
 /// The error for members without a store at which they can meet.
 pub(super) fn no_store(launcher: &str) -> String {
     format!(
-        "launcher {launcher} needs a store: run `python3 -m lacuna.store` beside control and \
-         set [control] store = \"host:29400\""
+        "launcher {launcher} needs a store: set [control] store = \"host:29400\", with a name of \
+         control's machine that nodes know"
     )
 }
 

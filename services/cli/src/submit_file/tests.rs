@@ -100,6 +100,15 @@ fn a_program_without_a_curve_is_measured() {
     let text = text.replace("\"simulated\"", "\"command\"\nprogram = \"train\"");
     let specs = parse("t.toml", &text).unwrap();
     assert_eq!(specs[0].throughput.at(8), 8.0);
+    // Without a word about its curve it is the same trainer.
+    let silent = parse("t.toml", &text.replace("profile = true", "")).unwrap();
+    assert_eq!(silent, specs);
+    let refused = parse("t.toml", &text.replace("= true", "= false")).unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("scaling: missing: remove profile"),
+        "{refused}"
+    );
     // Beside others its speed-up counts, unless the file asks for throughput.
     let objective = specs[0].objective.as_ref().unwrap();
     assert_eq!(objective.at(8), 8.0);
@@ -121,7 +130,7 @@ fn a_program_without_a_curve_is_measured() {
 #[test]
 fn launchers_say_how_a_program_takes_a_change_of_nodes() {
     let with = |launcher: &str| {
-        let program = format!("\"{launcher}\"\nprogram = \"train.py\"");
+        let program = format!("\"{launcher}\"\nprogram = \"/home/ada/train.py\"");
         parse("t.toml", &GOOD.replace("\"simulated\"", &program))
     };
     let elastic = |text: &str| match with(text).unwrap().remove(0).launch {
@@ -136,7 +145,7 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
     assert_eq!(elastic("torchrun"), one);
     let text = GOOD.replace(
         "\"simulated\"",
-        "\"torchrun\"\nprogram = \"train.py\"\nworkers_per_node = 4",
+        "\"torchrun\"\nprogram = \"/home/ada/train.py\"\nworkers_per_node = 4",
     );
     let four = Elastic::Torchrun {
         workers_per_node: 4,
@@ -152,6 +161,20 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
         (
             text.replace("\"torchrun\"", "\"mpirun\""),
             "\"torchrun\" or \"regroup\"",
+        ),
+        (
+            text.replace("/home/ada/", ""),
+            "\"train.py\" is no whole path",
+        ),
+        (
+            text.replace("\"torchrun\"", "\"command\"")
+                .replace("workers_per_node = 4", "")
+                .replace("/home/ada/", "./"),
+            "t.toml:5: program",
+        ),
+        (
+            format!("{text}checkpoint_dir = \"ckpt\"\n"),
+            "t.toml:11: checkpoint_dir: \"ckpt\" is no whole path",
         ),
     ] {
         let error = parse("t.toml", &wrong).unwrap_err().to_string();

@@ -182,8 +182,11 @@ impl Supervisor {
             nats: port,
             http,
             page,
+            store,
         } = addresses(nats_port, &config.http, config.gateway.page)?;
         config.gateway.page = page;
+        let own = &mut config.control.store;
+        own.get_or_insert_with(|| store.to_string());
         config.bus.url = format!("nats://127.0.0.1:{port}");
         if config.agent.nodes.is_empty() {
             config.agent.all_nodes = true;
