@@ -50,6 +50,12 @@ def fail_forming():
     assert isinstance(reason, str), "the group works"
 
 
+def here():
+    """The name of this process: its node, and its local rank if the node has several workers."""
+    names = os.environ.get("LACUNA_NODE", "alone"), os.environ.get("LACUNA_LOCAL_RANK")
+    return "/".join(filter(None, names))
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--samples", type=int, default=256)
@@ -75,9 +81,9 @@ def main():
         ],
         lr=0.05,
     )
-    if os.environ.get("PROGRAM_DIES_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
+    if os.environ.get("PROGRAM_DIES_FORMING") == here():
         die_forming(2)
-    if os.environ.get("PROGRAM_FAILED_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
+    if os.environ.get("PROGRAM_FAILED_FORMING") == here():
         fail_forming()
     if "PROGRAM_SEED" in os.environ:
         torch.manual_seed(int(os.environ["PROGRAM_SEED"]))
@@ -105,10 +111,10 @@ def main():
             loss = (model(x[indices]) - y[indices]).pow(2).mean()
             (loss - model.used[indices].mean()).backward()
             if run.steps_done == options.fail_at:
-                if os.environ["PROGRAM_FAILS"] == os.environ["LACUNA_NODE"]:
+                if os.environ["PROGRAM_FAILS"] == here():
                     raise RuntimeError("a failure on request")
             if run.steps_done == options.slow_at:
-                if os.environ["PROGRAM_SLOW"] == os.environ["LACUNA_NODE"]:
+                if os.environ["PROGRAM_SLOW"] == here():
                     time.sleep(3.0)
             if options.sleep:
                 held = options.into and os.path.exists(os.path.join(options.into, "hold"))
