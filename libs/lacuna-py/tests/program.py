@@ -61,6 +61,7 @@ def main():
     options.add_argument("--samples", type=int, default=256)
     options.add_argument("--epochs", type=int, default=None)
     options.add_argument("--batch", type=int, default=16)
+    options.add_argument("--per-node", action="store_true", help="the batch is that of a node")
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
     options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
@@ -100,7 +101,7 @@ def main():
         model,
         optimizer,
         scheduler=scheduler,
-        batch=options.batch,
+        batch=lacuna.PerNode(options.batch) if options.per_node else options.batch,
         seed=7,
         checkpoint_every=options.every,
         checkpoint_seconds=None,
