@@ -77,7 +77,7 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
             checkpoint_dir: None,
             profile: true,
             family: Some(name.to_owned()),
-            elastic: Elastic::Regroup,
+            elastic: Elastic::REGROUP,
         },
     }
 }

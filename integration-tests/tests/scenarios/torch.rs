@@ -205,7 +205,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
     .map(str::to_owned);
     let (program, first) = match elastic {
         Elastic::Torchrun { .. } => (script, None),
-        Elastic::Restart | Elastic::Regroup => (python.to_owned(), Some(script)),
+        Elastic::Restart | Elastic::Regroup { .. } => (python.to_owned(), Some(script)),
     };
     TrainerSpec {
         id: TrainerId::new("counted").unwrap(),
@@ -247,7 +247,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
 async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once() {
     let python = or_skip!(python());
     let epochs = 80;
-    let mut training = Training::start(&python, Elastic::Regroup, epochs).await;
+    let mut training = Training::start(&python, Elastic::REGROUP, epochs).await;
     training.open("n1").await;
     training.open("n2").await;
     training.trains_on(2).await;

@@ -8,6 +8,7 @@
 //! - `outbox` sends the newest messages, so that no code waits for the bus;
 //! - `untrusted` opens files that programs may have changed;
 //! - `lock` ensures that a node has one agent only;
+//! - `workers` starts the processes of a program under its guard, and ends them together;
 //! - `tail` reads the progress that a program writes.
 
 mod cgroup;
@@ -23,6 +24,7 @@ mod service;
 mod shell;
 mod tail;
 mod untrusted;
+mod workers;
 
 pub use guard::{GUARD, guard};
 pub use launcher::{Command, Launcher, LauncherEvent, MembersAnswer, Names, Settings, Simulated};

@@ -74,7 +74,7 @@ struct Raw {
     #[serde(default)]
     environment: BTreeMap<String, String>,
     checkpoint_dir: Option<Spanned<String>>,
-    /// Workers that torchrun starts on each node.
+    /// Processes that train on each node, under torchrun and regroup.
     workers_per_node: Option<Spanned<u32>>,
     min_nodes: Spanned<u32>,
     max_nodes: Spanned<u32>,
@@ -396,25 +396,23 @@ impl Context<'_> {
 
     /// The reaction of the launcher's program to a change of its nodes.
     fn elastic(&self, raw: &Raw) -> Result<Elastic, SubmitError> {
-        let launcher = raw.launcher.get_ref().as_str();
-        match (launcher, &raw.workers_per_node) {
-            ("torchrun", Some(workers)) if *workers.get_ref() == 0 => Err(self.error(
-                workers.span().start,
-                "workers_per_node",
-                "0",
-                "write 1 or more: one for each GPU, or 1",
-            )),
-            ("torchrun", workers) => Ok(Elastic::Torchrun {
-                workers_per_node: workers.as_ref().map_or(1, |w| *w.get_ref()),
-            }),
-            (_, Some(workers)) => Err(self.error(
-                workers.span().start,
-                "workers_per_node",
-                "only torchrun starts several workers on a node",
-                "remove it, or write launcher = \"torchrun\"",
-            )),
-            ("regroup", None) => Ok(Elastic::Regroup),
-            (_, None) => Ok(Elastic::Restart),
+        let workers = raw.workers_per_node.as_ref();
+        let refuse = |problem, remedy| {
+            let at = workers.map_or(0, |workers| workers.span().start);
+            Err(self.error(at, "workers_per_node", problem, remedy))
+        };
+        let workers_per_node = workers.map_or(1, |workers| *workers.get_ref());
+        match raw.launcher.get_ref().as_str() {
+            "torchrun" | "regroup" if workers_per_node == 0 => {
+                refuse("0", "write 1 or more: one for each GPU, or 1")
+            }
+            "torchrun" => Ok(Elastic::Torchrun { workers_per_node }),
+            "regroup" => Ok(Elastic::Regroup { workers_per_node }),
+            _ if workers.is_some() => refuse(
+                "only torchrun and regroup start several workers on a node",
+                "remove it, or write launcher = \"torchrun\" or \"regroup\"",
+            ),
+            _ => Ok(Elastic::Restart),
         }
     }
 

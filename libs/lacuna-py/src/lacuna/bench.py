@@ -28,15 +28,17 @@ EPILOG = """examples:
   python3 -m lacuna.bench                          all kinds of change, ten times each
   python3 -m lacuna.bench --kinds join,sigkill --times 20 --json
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
+  python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
 """
 
 #: The kinds of change, and the agent's view of each.
 KINDS = {
     "join": "a node joins, its program was ready",
     "leave": "a node is asked to leave, control knows at once",
-    "sigterm": "a program gets SIGTERM, control hears of its exit",
-    "sigkill": "a program is killed, control hears of its exit",
-    "sigstop": "a program is paused, the others find their group broken after {timeout:g} s",
+    "sigterm": "the program of a node gets SIGTERM, control hears of its exit",
+    "sigkill": "the program of a node is killed, control hears of its exit",
+    "worker": "one worker of a node is killed, the agent ends the others",
+    "sigstop": "the program of a node is paused, the others find their group broken after {timeout:g} s",
 }
 
 
@@ -50,7 +52,10 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--kinds", default=",".join(KINDS), help="default: %(default)s")
     parser.add_argument("--times", type=int, default=10, help="of each (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=3, help="members (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=3, help="nodes (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="workers of a node (default: %(default)s)"
+    )
     parser.add_argument("--hidden", type=int, default=256, help="width of the model")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step")
     parser.add_argument("--hang-after", type=float, default=HANG_AFTER, metavar="SECONDS")
@@ -58,7 +63,7 @@ def arguments() -> argparse.ArgumentParser:
         "--timeout", type=float, default=2.0, metavar="SECONDS", help="that of lacuna.elastic"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--train", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
@@ -67,15 +72,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     options = arguments().parse_args(argv)
     kinds = [kind for kind in options.kinds.split(",") if kind]
     unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown or options.nodes < 2 or options.times < 1:
-        print(f"lacuna.bench: kinds are {', '.join(KINDS)}; nodes >= 2, times >= 1")
+    if unknown or options.nodes < 2 or options.times < 1 or options.workers < 1:
+        print(f"lacuna.bench: kinds are {', '.join(KINDS)}; nodes >= 2, times, workers >= 1")
         return 64
     try:
         import torch
     except ImportError as error:
         print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
         return 69
-    if options.worker:
+    if options.train:
         return _train(options)
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
         rows = _measure(options, kinds, Path(folder))
@@ -85,6 +90,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "nodes": options.nodes,
+        "workers": options.workers,
         "hidden": options.hidden,
         "batch": options.batch,
     }
@@ -96,13 +102,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> list[dict[str, Any]]:
-    argv = [sys.executable, "-m", "lacuna.bench", "--worker"]
+    argv = [sys.executable, "-m", "lacuna.bench", "--train"]
     argv += ["--hidden", str(options.hidden), "--batch", str(options.batch)]
     argv += ["--timeout", str(options.timeout)]
     source = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     env = {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": path}
-    with Loopback(argv, folder, env=env, hang_after=options.hang_after) as cluster:
+    with Loopback(
+        argv, folder, env=env, hang_after=options.hang_after, workers=options.workers
+    ) as cluster:
         count = options.nodes
         names = [f"n{i:04d}" for i in range(count)]
         for name in names:
@@ -140,6 +148,8 @@ def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> lis
 def _change(cluster: Loopback, kind: str, victim: str) -> None:
     if kind == "leave":
         cluster.leave(victim)
+    elif kind == "worker":
+        cluster.signal(victim, signal.SIGKILL, local_rank=0)
     else:
         number = {
             "sigterm": signal.SIGTERM,
@@ -210,7 +220,8 @@ def _summary(kind: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _print(rows: list[dict[str, Any]], host: dict[str, Any], timeout: float) -> None:
     print(
-        f"{host['nodes']} nodes on {host['cores']} cores (load {host['load']:.1f}), "
+        f"{host['nodes']} nodes of {host['workers']} workers on {host['cores']} cores "
+        f"(load {host['load']:.1f}), "
         f"torch {host['torch']}, hidden {host['hidden']}, batch {host['batch']}"
     )
     print(f"{'change':<9}{'times':>6}{'stall':>9}{'quartiles':>17}{'worst':>9}{'step':>9}", end="")

@@ -1,6 +1,7 @@
 //! Launchers: they start, watch and stop training.
 
 mod command;
+mod crew;
 mod devices;
 mod environment;
 mod files;

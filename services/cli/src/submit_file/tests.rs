@@ -138,7 +138,7 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
         Launch::Simulated => unreachable!("it has a program"),
     };
     assert_eq!(elastic("command"), Elastic::Restart);
-    assert_eq!(elastic("regroup"), Elastic::Regroup);
+    assert_eq!(elastic("regroup"), Elastic::REGROUP);
     let one = Elastic::Torchrun {
         workers_per_node: 1,
     };
@@ -152,12 +152,28 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
     };
     let spec = parse("t.toml", &text).unwrap().remove(0);
     assert!(matches!(spec.launch, Launch::Command { elastic, .. } if elastic == four));
+    let four = Elastic::Regroup {
+        workers_per_node: 4,
+    };
+    let live = text.replace("\"torchrun\"", "\"regroup\"");
+    let spec_of_live = parse("t.toml", &live).unwrap().remove(0);
+    assert_eq!(spec_of_live.launch.workers_per_node(), 4);
+    assert!(matches!(spec_of_live.launch, Launch::Command { elastic, .. } if elastic == four));
     // By default a change costs the highest cost that was measured.
     assert_eq!(spec.rescale.up_s, 18.0);
     assert_eq!(with("regroup").unwrap()[0].rescale.up_s, 0.5);
     for (wrong, why) in [
         (text.replace("= 4", "= 0"), "write 1 or more"),
-        (text.replace("\"torchrun\"", "\"regroup\""), "only torchrun"),
+        (
+            text.replace("\"torchrun\"", "\"command\""),
+            "only torchrun and regroup",
+        ),
+        (
+            text.replace("\"torchrun\"", "\"regroup\"")
+                .replace("= 4", "= 0"),
+            "write 1 or more",
+        ),
+        (text.replace("= 4", "= 1025"), "workers_per_node is 1025"),
         (
             text.replace("\"torchrun\"", "\"mpirun\""),
             "\"torchrun\" or \"regroup\"",
