@@ -47,7 +47,7 @@ def leave_now(code: int = EXIT_LEFT) -> None:
 
 
 class Link:
-    """Connection to the agent (``address`` of its socket, or None if there is none) for one ``worker``."""
+    """A worker's connection to its agent (``address`` of the socket, None if there is none)."""
 
     def __init__(
         self,

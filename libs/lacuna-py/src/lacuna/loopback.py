@@ -374,7 +374,9 @@ class Loopback:
         """A broken group goes on with all members that report it or whose agent answers."""
         now = time.monotonic()
         members = [self.nodes[name] for name in self.members]
-        others = [node for node in members if node.broken != self.run]
+        # An agent does not report for a node of which a worker is silent.
+        mute = [node for node in members if now - node.heard > MUTE_AFTER]
+        others = [node for node in members if node.broken != self.run or node in mute]
         if not self._control or len(others) == len(members):
             self._broken_at = None
             return
@@ -382,10 +384,9 @@ class Loopback:
             self._broken_at = now
         if others and now < self._broken_at + BROKEN_WAIT:
             return
-        silent = [node for node in others if now - node.heard > MUTE_AFTER]
-        for node in silent:
+        for node in mute:
             node.signal(signal.SIGKILL)
-        self._open([node.name for node in members if node not in silent])
+        self._open([node.name for node in members if node not in mute])
 
     def _watch(self) -> None:
         """Kills programs that have fallen silent, as the agent does."""

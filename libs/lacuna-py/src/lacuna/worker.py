@@ -1,9 +1,9 @@
 """This process's place among the workers of its node, and its device.
 
 A node has one worker, or several with one device each. Under ``regroup`` the agent sets
-``LACUNA_LOCAL_RANK`` and ``LACUNA_LOCAL_WORLD_SIZE``, under ``torchrun`` torchrun sets ``LOCAL_RANK``
-and ``LOCAL_WORLD_SIZE``. Nodes join and leave with all of their workers, and each node of a
-trainer has as many.
+``LACUNA_LOCAL_RANK`` and ``LACUNA_LOCAL_WORLD_SIZE``; under ``torchrun`` torchrun sets
+``LOCAL_RANK`` and ``LOCAL_WORLD_SIZE``. Nodes join and leave with all of their workers, and each
+node of a trainer has as many.
 """
 
 from __future__ import annotations
