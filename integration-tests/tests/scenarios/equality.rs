@@ -147,9 +147,9 @@ impl Case {
     async fn by_processes(&self) -> Outcome {
         let dir = tempfile::tempdir().unwrap();
         let mut cluster = Cluster::new(self.config(dir.path())).await;
-        let mut plans = Plans::default();
+        let (id, mut plans) = (cluster.id.clone(), Plans::default());
         // One subscription, since the order of messages of several is not kept.
-        let all = format!("lacuna.v1.{}.>", cluster.id);
+        let all = format!("lacuna.v1.{id}.>");
         let client = cluster.bus.nats().unwrap().client.clone();
         let mut heard = client.subscribe(all).await.unwrap();
         client.flush().await.unwrap();
@@ -166,7 +166,7 @@ impl Case {
                 tokio::select! {
                     biased;
                     message = heard.next() => {
-                        if let Some(heard) = Heard::read(&cluster.id, &message.unwrap()) {
+                        if let Some(heard) = Heard::read(&id, &message.unwrap()) {
                             plans.take(heard);
                         }
                     }
