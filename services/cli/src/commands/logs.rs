@@ -130,7 +130,7 @@ enum Turn {
     Open,
     /// The trainer has ended, in this state, and all of its output is printed.
     Ended(&'static str),
-    /// No one reads the output any more.
+    /// The reader of the output has gone.
     Unread,
 }
 
