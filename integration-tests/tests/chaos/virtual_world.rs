@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Weather};
+use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Weather, telemetry};
 use lacuna_wire::address;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -51,9 +51,11 @@ enum Fault {
     KillServer,
     /// All processes are killed at once, the server too.
     Reboot,
+    /// The server's disk is full; then it is killed, and started again.
+    FullDisk,
 }
 
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 10] = [
     Fault::Kill,
     Fault::Pause,
     Fault::Cut,
@@ -63,6 +65,7 @@ const FAULTS: [Fault; 9] = [
     Fault::Skew,
     Fault::KillServer,
     Fault::Reboot,
+    Fault::FullDisk,
 ];
 
 /// One simulated process, started again when it ends.
@@ -197,13 +200,18 @@ impl World {
                 process.skew_ms = 0;
                 process.host.kill();
             }
-            Fault::KillServer | Fault::Reboot => {
+            Fault::KillServer | Fault::Reboot | Fault::FullDisk => {
                 if matches!(fault, Fault::Reboot) {
                     for process in &self.processes {
                         process.host.kill();
                     }
                 }
                 self.recorder.writer.note(Observation::WritesAtRisk);
+                if matches!(fault, Fault::FullDisk) {
+                    self.server.fill();
+                    self.wait(lasts).await;
+                    self.recorder.writer.note(Observation::WritesAtRisk);
+                }
                 self.server.kill();
                 self.wait(lasts).await;
                 self.server.start();
@@ -334,9 +342,14 @@ fn digest(history: &History) -> u64 {
 }
 
 /// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs the world
-/// of seed 7 again.
+/// of seed 7 again, and `LACUNA_SIMULATE_LOG=debug` before it prints the log of all services.
 #[test]
 fn in_virtual_time_invariants_hold_after_every_fault() {
+    if let Ok(filter) = std::env::var("LACUNA_SIMULATE_LOG") {
+        let mut settings = Config::default().telemetry;
+        settings.log = filter;
+        telemetry::init(&settings).unwrap();
+    }
     let first = number("LACUNA_SIMULATE_FROM", 1);
     let end = first + number("LACUNA_SIMULATE_SEEDS", 20);
     let (next, bad) = (AtomicU64::new(first), Mutex::new(Vec::new()));

@@ -78,7 +78,8 @@ fn listen(named: &str) -> Result<(TcpListener, String), Misconfigured> {
 pub(crate) fn admits(store: Option<&str>, trainers: &[TrainerSpec]) -> Result<(), Denied> {
     let meets = |spec: &&TrainerSpec| {
         let launch = &spec.launch;
-        launch.by_torchrun() || (launch.regroups() && spec.max_nodes > 1)
+        let has_peers = spec.max_nodes > 1 || launch.workers_per_node() > 1;
+        launch.by_torchrun() || (launch.regroups() && has_peers)
     };
     match trainers.iter().find(meets) {
         Some(spec) if store.is_none() => Err(Denied {
@@ -122,10 +123,14 @@ mod tests {
         let torchrun = Elastic::Torchrun {
             workers_per_node: 1,
         };
+        let two_workers = Elastic::Regroup {
+            workers_per_node: 2,
+        };
         for (nodes, elastic, needs) in [
             (4, Elastic::Restart, false),
-            (1, Elastic::Regroup, false),
-            (2, Elastic::Regroup, true),
+            (1, Elastic::REGROUP, false),
+            (2, Elastic::REGROUP, true),
+            (1, two_workers, true),
             (1, torchrun, true),
         ] {
             let specs = [spec(1, Elastic::Restart), spec(nodes, elastic)];

@@ -126,7 +126,7 @@ mod tests {
             (vec!["train.py"], true),
             (vec![none.as_str()], true),
         ] {
-            let mut launch = launch("python3", &args, Elastic::Regroup);
+            let mut launch = launch("python3", &args, Elastic::REGROUP);
             if let Launch::Command { env, .. } = &mut launch {
                 env.insert("PATH".to_owned(), dir.path().display().to_string());
             }
