@@ -68,7 +68,7 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         .unwrap_or(20_000);
     let workers = workers
         .to_str()
-        .and_then(|count| count.parse().ok())
+        .and_then(|count| count.parse::<u32>().ok())
         .filter(|count| *count > 0);
     adopt();
     let mut line = String::new();
