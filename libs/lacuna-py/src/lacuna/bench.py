@@ -28,6 +28,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench                          all kinds of change, ten times each
   python3 -m lacuna.bench --kinds join,sigkill --times 20 --json
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
+  python3 -m lacuna.bench data --help              loading by workers, against DDP
 """
 
 #: The kinds of change, and the agent's view of each.
@@ -64,6 +65,11 @@ def arguments() -> argparse.ArgumentParser:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["data"]:
+        from . import bench_data
+
+        return bench_data.main(argv[1:])
     options = arguments().parse_args(argv)
     kinds = [kind for kind in options.kinds.split(",") if kind]
     unknown = [kind for kind in kinds if kind not in KINDS]
