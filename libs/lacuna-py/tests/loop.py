@@ -6,6 +6,7 @@ index of a sample with it.
 
 import argparse
 import json
+import logging
 import os
 import time
 
@@ -50,7 +51,7 @@ class Slow(Items):
 
     def __getitem__(self, index):
         if index == 40 and os.environ.get("LOOP_SLOW") == os.environ["LACUNA_NODE"]:
-            time.sleep(3.0)
+            time.sleep(5.0)
         return super().__getitem__(index)
 
 
@@ -81,6 +82,7 @@ def main():
     options.add_argument("--judge", type=float, default=0.0, help="seconds of its batches")
     options.add_argument("--into", default=None, help="folder of the logs of steps")
     options = options.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
 
     name = os.environ.get("LACUNA_NODE", "alone")
     torch.manual_seed(3)
@@ -134,7 +136,8 @@ def main():
                 tell(busy="ends")
             if run.steps_done == options.judge_at:
                 if os.environ.get("LOOP_LATE") == name:
-                    time.sleep(1.0)
+                    tell(late=options.busy)
+                    time.sleep(options.busy)
                 tell(reduced=run.reduce({"rank": run.rank, "own": float(len(x))}), own=len(x))
                 tell(largest=run.reduce({"rank": run.rank}, "max"))
                 tell(evaluated=run.evaluate(test, judge))

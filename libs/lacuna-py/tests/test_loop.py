@@ -69,18 +69,22 @@ def children(pid):
 
 @pytest.mark.parametrize("kind", ["items", "stream"])
 def test_each_sample_is_used_once_over_changes_of_members(cluster, kind):
-    samples, epochs = 250, 24
+    samples, epochs = 256, 40
     c = make(
         cluster,
         *("--kind", kind, "--samples", str(samples), "--epochs", str(epochs)),
         *("--item", "0.001", "--sleep", "0.01"),
     )
+    spare = ["x0", "x2", "x4", "x6"]
+    for name in spare:
+        c.start(name)
+    for name in spare:
+        c.wait_ready(name)
     start(c, "n0", "n1")
     changes = ["join", "sigkill", "join", "leave", "join", "sigterm", "join"]
     for i, change in enumerate(changes):
         run = c.run
         if change == "join":
-            c.start(f"x{i}")
             c.join(f"x{i}")
         elif change == "leave":
             c.leave(c.members[0])
@@ -135,15 +139,16 @@ def test_a_sample_that_takes_long_breaks_no_group(cluster):
     """Longer than the timeout: the others find that this member waits for its data."""
     c = make(
         cluster,
-        *("--kind", "slow", "--sleep", "0.01", "--samples", "96", "--epochs", "10"),
+        *("--kind", "slow", "--sleep", "0.01", "--samples", "96", "--epochs", "2"),
         LOOP_SLOW="n2",
-        PROGRAM_TIMEOUT="1",
+        PROGRAM_TIMEOUT="2",
     )
     start(c, "n1", "n2")
     run = c.run
     assert [c.wait_gone(name, 120.0) for name in ("n1", "n2")] == [0, 0]
-    assert c.run <= run + 1 and not broken(c)
-    assert_used_once(c, 96, 10)
+    assert {line[2] for line in c.steps()} == {run} and not broken(c)
+    assert "was let go" in c.words("n2")
+    assert_used_once(c, 96, 2)
 
 
 @pytest.mark.parametrize("who", ["rank 0", "another one"])
@@ -151,18 +156,17 @@ def test_the_others_wait_for_a_busy_member(cluster, who):
     name = "n1" if who == "rank 0" else "n2"
     c = make(
         cluster,
-        *("--sleep", "0.01", "--busy-at", "20", "--busy", "3", "--epochs", "6"),
+        *("--sleep", "0.01", "--busy-at", "20", "--busy", "5", "--epochs", "6"),
         LOOP_BUSY=name,
-        PROGRAM_TIMEOUT="1",
-        hang_after=2.5,
+        PROGRAM_TIMEOUT="2",
+        hang_after=4.0,
     )
     start(c, "n1", "n2", "n3")
     run = c.run
     assert [c.wait_gone(f"n{i}", 60.0) for i in (1, 2, 3)] == [0, 0, 0]
-    # The end of the first program makes the others' last run.
-    assert not broken(c) and c.run <= run + 3
+    assert not broken(c)
     begun, ended = (event["t"] for event in events(c, name, "busy"))
-    assert ended - begun >= 3.0
+    assert ended - begun >= 5.0
     during = [line for line in c.steps() if begun + 0.5 < line[4] < ended]
     after = [line[4] for line in c.steps() if line[4] > ended]
     assert not during and after[0] - ended < 1.0
@@ -184,7 +188,7 @@ def test_short_work_keeps_the_group(cluster):
     assert_no_step_twice(c)
 
 
-def busy_member(cluster, *names, seconds="8", timeout="1"):
+def busy_member(cluster, *names, seconds="8", timeout="2"):
     """A cluster in which n1 has been busy for so long that the others wait to meet it again."""
     c = make(
         cluster,
@@ -272,7 +276,7 @@ def samples_judged(cluster):
 
 
 def test_metrics_and_validation_are_the_same_at_every_member(cluster):
-    c = make(cluster, *JUDGE, "--batch", "17", PROGRAM_TIMEOUT="1")
+    c = make(cluster, *JUDGE, "--batch", "17", PROGRAM_TIMEOUT="2")
     start(c, "n1", "n2", "n3")
     reduced, largest, evaluated = judged(c, "n1", "n2", "n3")
     own = [events(c, name, "own")[0]["own"] for name in ("n1", "n2", "n3")]
@@ -290,7 +294,7 @@ def test_metrics_and_validation_are_the_same_at_every_member(cluster):
 
 
 def test_a_member_that_comes_late_is_waited_for(cluster):
-    c = make(cluster, *JUDGE, LOOP_LATE="n2", PROGRAM_TIMEOUT="0.5")
+    c = make(cluster, *JUDGE, "--busy", "4", LOOP_LATE="n2", PROGRAM_TIMEOUT="2")
     start(c, "n1", "n2")
     reduced, _, _ = judged(c, "n1", "n2")
     assert reduced == {"rank": 0.5, "own": 8.0}
@@ -304,7 +308,7 @@ def test_the_part_of_a_member_that_dies_is_judged_by_the_others(cluster):
     start(calm, "n1")
     _, _, expected = judged(calm, "n1")
     # 70 samples in batches of 8: three members have 3 batches each, of one second.
-    c = make(cluster, *JUDGE, "--judge", "1", PROGRAM_TIMEOUT="1")
+    c = make(cluster, *JUDGE, "--judge", "1", PROGRAM_TIMEOUT="2")
     start(c, "n1", "n2", "n3")
     c.wait(lambda: bool(events(c, "n2", "judged")), 60.0, "n2 judges")
     c.signal("n2", signal.SIGKILL)
@@ -320,10 +324,9 @@ def test_the_part_of_a_member_that_dies_is_judged_by_the_others(cluster):
 
 
 def test_a_member_that_dies_before_it_calls_is_not_waited_for(cluster):
-    c = make(cluster, *JUDGE, LOOP_LATE="n2", PROGRAM_TIMEOUT="1")
-    c.start("n1"), c.start("n2")
-    c.join("n1", "n2")
-    c.wait_step(10)
+    c = make(cluster, *JUDGE, "--busy", "60", LOOP_LATE="n2", PROGRAM_TIMEOUT="2")
+    start(c, "n1", "n2")
+    c.wait(lambda: bool(events(c, "n2", "late")), 30.0, "n2 is late")
     c.signal("n2", signal.SIGKILL)
     c.wait_gone("n2")
     reduced, _, evaluated = judged(c, "n1")

@@ -257,20 +257,24 @@ class Elastic:
 
     def _batches(self, feed: Source, order: Order, epochs: Optional[int]) -> Iterator[Any]:
         self._order = order
+        # A share, and what was read for it: that is kept if the group was let go meanwhile.
+        ready: Optional[tuple[Share, Share, Any]] = None
         try:
             while True:
                 if self._group is None:
                     self._regroup()
                 ahead = self._ahead(order, epochs)
-                share = next(ahead(), None)
-                if share is None:
+                wanted = next(ahead(), None)
+                if wanted is None:
                     self._finish()
                     return
-                # Samples may come slowly: the others wait, without an end of their patience.
-                with self.busy():
-                    share, batch = feed.take(share, ahead)
+                if ready is None or not ready[0].is_same(wanted):
+                    # Samples may come slowly: the others wait for them.
+                    with self.busy():
+                        ready = (wanted, *feed.take(wanted, ahead))
                 if self._group is None:
                     continue
+                (_, share, batch), ready = ready, None
                 order.reached(share)
                 self._share = self._last_share = share
                 self._batch_began = time.monotonic()
@@ -301,9 +305,9 @@ class Elastic:
 
         ``with run.busy(): ...``. The others wait for this member, and its silence breaks no group.
         Half of ``timeout`` after the last step the group is let go. It meets again at the next batch;
-        a step that others had begun is done again. Changes of members go on meanwhile. After ``limit`` seconds
-        the others count this member as silent. Under torchrun the group stays, so ``timeout`` (at
-        least 30 s there) must be longer than the work.
+        a step that others had begun is done again. Changes of members go on meanwhile. After
+        ``limit`` seconds the others count this member as silent. Under torchrun the group stays, so
+        ``timeout`` (at least 30 s there) must be longer than the work.
         """
         if self._busy is None:
             yield
