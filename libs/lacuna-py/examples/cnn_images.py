@@ -7,6 +7,7 @@ The lines that make it elastic are marked with `# lacuna`.
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
 
 import common
 import lacuna  # lacuna
@@ -14,7 +15,8 @@ import lacuna  # lacuna
 SHAPES = ("disc", "square", "cross", "stripes")
 EPILOG = """examples:
   python3 cnn_images.py                                       alone
-  torchrun --standalone --nproc_per_node 2 cnn_images.py      two processes
+  python3 cnn_images.py --workers 2                           two processes read ahead
+  torchrun --standalone --nproc_per_node 2 cnn_images.py      two processes train
 """
 
 
@@ -62,13 +64,19 @@ def main():
     parser.add_argument("--images", type=int, default=4096, help="default: %(default)s")
     parser.add_argument("--size", type=int, default=16, help="pixels a side, a multiple of 4")
     parser.add_argument("--noise", type=float, default=0.3, help="default: %(default)s")
+    parser.add_argument("--workers", type=int, default=0, help="processes that read ahead")
     options = common.parsed(parser)
 
     torch.manual_seed(options.seed)
-    data = images(options.images, options.size, options.noise, options.seed)
-    test_x, test_y = images(512, options.size, options.noise, options.seed + 1)
+    train = TensorDataset(*images(options.images, options.size, options.noise, options.seed))
+    test = TensorDataset(*images(512, options.size, options.noise, options.seed + 1))
+    loader = DataLoader(train, shuffle=True, num_workers=options.workers)
     model = network(options.size)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.rate, momentum=0.9)
+
+    def right(batch):
+        x, y = batch
+        return {"right": (model(x).argmax(1) == y).float().mean()}
 
     with lacuna.elastic(  # lacuna
         model,
@@ -77,17 +85,17 @@ def main():
         seed=options.seed,
         checkpoint_dir=options.checkpoints,
     ) as run:
-        for x, y in run.steps(data, epochs=options.epochs):  # lacuna
+        for x, y in run.steps(loader, epochs=options.epochs):  # lacuna
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(x), y)
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step()
             common.tell(run, 20)
-    if run.rank == 0:
-        model.eval()
-        with torch.no_grad():
-            right = (model(test_x).argmax(1) == test_y).float().mean()
-        print(f"{run.samples} samples, accuracy {float(right):.3f} on images not seen", flush=True)
+            if run.epoch_ended:
+                found = run.evaluate(test, right)  # lacuna: each member judges a part
+                if run.rank == 0:
+                    accuracy = f"accuracy {found['right']:.3f} on images not seen"
+                    print(f"{run.samples} samples, {accuracy}", flush=True)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,13 @@ import time
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from lacuna import messages
-from lacuna.data import fetch
+from lacuna.data import source
 from lacuna.gradients import Gradients, Vote
 from lacuna.link import Link
-from lacuna.order import Order, Position
+from lacuna.order import Order, Position, Share
 from lacuna.policy import PerNode, WholeGroup, checked
 from lacuna.state import _runs, _slots, frozen
 
@@ -296,13 +297,15 @@ def test_buffers_of_the_broadcast_hold_each_tensor_once():
 
 
 def test_data_of_all_kinds():
+    def batch(data, indices, collate=None):
+        feed, shuffled = source(data, collate, WholeGroup(len(indices)), None, None)
+        assert shuffled and feed.length == len(data[0] if isinstance(data, tuple) else data)
+        share = Share(0, 0, len(indices), 0, 1, torch.tensor(indices))
+        return feed.take(share, lambda: iter([share]))[1]
+
     x = torch.arange(10)
-    length, get = fetch((x, x * 2), None)
-    assert length == 10 and get(torch.tensor([3, 1]))[1].tolist() == [6, 2]
-    length, get = fetch([(i, i * i) for i in range(5)], None)
-    assert length == 5 and get(torch.tensor([2, 4]))[1].tolist() == [4, 16]
-    assert fetch(["a", "b"], "".join)[1](torch.tensor([1, 0])) == "ba"
-    with pytest.raises(ValueError):
-        fetch((x, x[:3]), None)
-    with pytest.raises(TypeError):
-        fetch(iter([1]), None)
+    assert batch(x, [3, 1]).tolist() == [3, 1]
+    assert batch((x, x * 2), [3, 1])[1].tolist() == [6, 2]
+    assert batch(TensorDataset(x), [4])[0].tolist() == [4]
+    assert batch([(i, i * i) for i in range(5)], [2, 4])[1].tolist() == [4, 16]
+    assert batch(["a", "b"], [1, 0], "".join) == "ba"

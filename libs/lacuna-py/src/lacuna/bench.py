@@ -32,6 +32,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
   python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
   python3 -m lacuna.bench --torchrun --times 3     the same changes under torchrun alone
+  python3 -m lacuna.bench data --help              loading by workers, against DDP
 """
 
 #: The kinds of change, and the agent's view of each.
@@ -77,6 +78,11 @@ def arguments() -> argparse.ArgumentParser:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["data"]:
+        from . import bench_data
+
+        return bench_data.main(argv[1:])
     options = arguments().parse_args(argv)
     known = bench_torchrun.KINDS if options.torchrun else KINDS
     kinds = list(known) if options.kinds is None else options.kinds.split(",")

@@ -1,27 +1,164 @@
-"""Samples by their indices, from tensors or data sets."""
+"""What a program may train on: tensors, data sets, and the loaders of PyTorch."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol, Sequence
 
 import torch
-from torch.utils.data import TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+)
+
+from .feed import Ahead, Feed
+from .order import Share
+from .policy import BatchPolicy
 
 
-def fetch(
-    data: Any, collate: Optional[Callable[[list[Any]], Any]]
-) -> tuple[int, Callable[[torch.Tensor], Any]]:
-    """The number of samples, and a function from indices to samples."""
+class Source(Protocol):
+    """Gives the batch of a share."""
+
+    #: Samples of an epoch; None for a stream that does not say it.
+    length: Optional[int]
+
+    def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
+        """The batch; of a stream, the share may have become shorter."""
+
+    def close(self) -> None:
+        """Ends what reads ahead."""
+
+
+class Indices:
+    """Gives the indices themselves."""
+
+    def __init__(self, length: int) -> None:
+        self.length: Optional[int] = length
+
+    def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
+        return share, share.indices
+
+    def close(self) -> None:
+        """Nothing is read ahead."""
+
+
+class Tensors:
+    """Gives rows of one tensor, or of a tuple of tensors of the same length."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], alone: bool) -> None:
+        lengths = {len(t) for t in tensors}
+        if len(lengths) != 1:
+            raise ValueError(f"tensors of different lengths: {sorted(lengths)}")
+        self.length: Optional[int] = lengths.pop()
+        self._tensors = tensors
+        self._alone = alone
+
+    def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
+        rows = tuple(t[share.indices] for t in self._tensors)
+        return share, rows[0] if self._alone else rows
+
+    def close(self) -> None:
+        """Nothing is read ahead."""
+
+
+def source(
+    data: Any,
+    collate: Optional[Callable[[list[Any]], Any]],
+    policy: Optional[BatchPolicy],
+    shuffle: Optional[bool],
+    seed: Optional[int],
+) -> tuple[Source, bool]:
+    """Where the batches come from, and whether their order is shuffled.
+
+    ``policy``: with what a DataLoader's size of a batch must agree; None if with nothing. Raises TypeError or ValueError for what cannot be trained on; the text says what to do.
+    """
     if isinstance(data, TensorDataset) and collate is None:
         data = data.tensors
     if isinstance(data, torch.Tensor):
-        return len(data), lambda indices: data[indices]
+        return Tensors([data], alone=True), shuffle is not False
     if isinstance(data, tuple) and data and all(isinstance(t, torch.Tensor) for t in data):
-        lengths = {len(t) for t in data}
-        if len(lengths) != 1:
-            raise ValueError(f"tensors of different lengths: {sorted(lengths)}")
-        return len(data[0]), lambda indices: tuple(t[indices] for t in data)
-    if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
-        raise TypeError(f"data needs a length and items, which {type(data).__name__} has not")
-    together = collate or default_collate
-    return len(data), lambda indices: together([data[i] for i in indices.tolist()])
+        return Tensors(data, alone=False), shuffle is not False
+    if isinstance(data, DataLoader):
+        if collate is not None:
+            raise ValueError("give collate to the DataLoader, as collate_fn, and not to run.steps()")
+        shuffle = _shuffle(data, policy, shuffle)
+    elif isinstance(data, IterableDataset):
+        data, shuffle = DataLoader(data, collate_fn=collate), bool(shuffle)
+    elif hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        data, shuffle = DataLoader(data, collate_fn=collate), shuffle is not False
+    else:
+        raise TypeError(
+            f"data needs a length and items, which {type(data).__name__} has not; what can only be "
+            "iterated over becomes a torch.utils.data.IterableDataset"
+        )
+    if isinstance(data.dataset, IterableDataset) and shuffle:
+        raise ValueError(
+            "an iterable data set has its own order: leave shuffle out; if it has a set_epoch(), "
+            "that is called with the number of the epoch"
+        )
+    return Feed(data, seed), shuffle
+
+
+def whole(
+    data: Any,
+    collate: Optional[Callable[[list[Any]], Any]],
+    policy: BatchPolicy,
+    seed: Optional[int],
+) -> tuple[Source, int]:
+    """Where the batches of a validation come from, and how many samples a batch has."""
+    feed, _ = source(data, collate, None, None, seed)
+    if not feed.length:
+        feed.close()
+        raise ValueError("run.evaluate() needs data with samples and a length")
+    # 1 is PyTorch's default.
+    stated = isinstance(data, DataLoader) and data.batch_size != 1
+    return feed, int(data.batch_size) if stated else policy.batch
+
+
+def _shuffle(
+    loader: "DataLoader[Any]", policy: Optional[BatchPolicy], shuffle: Optional[bool]
+) -> bool:
+    """Whether a loader's order is shuffled.
+
+    Raises ValueError if it wants what a group that changes cannot give.
+    """
+    sampler = loader.sampler
+    if loader.batch_size is None:
+        raise ValueError(
+            "the DataLoader makes batches of its own (batch_sampler, or batch_size=None): a step's "
+            "batch is cut by the number of members, so give it neither; lacuna.elastic(batch=...) "
+            "is the batch"
+        )
+    # 1 is PyTorch's default.
+    if policy is not None and loader.batch_size not in (1, policy.batch):
+        raise ValueError(
+            f"the DataLoader has batch_size={loader.batch_size}, lacuna.elastic has "
+            f"batch={policy.batch}: leave batch_size out, or make both the same"
+        )
+    if loader.drop_last:
+        raise ValueError(
+            "drop_last=True would leave samples out, and each is used once: leave it out; the last "
+            "batch of an epoch is smaller"
+        )
+    if isinstance(loader.dataset, IterableDataset):
+        return bool(shuffle)
+    if type(sampler) is RandomSampler:
+        if sampler.replacement or sampler.num_samples != len(loader.dataset):  # type: ignore[arg-type]
+            raise ValueError(
+                "the RandomSampler takes some samples twice or not at all, and each is used once: "
+                "give shuffle=True to the DataLoader; a torch.utils.data.Subset makes epochs shorter"
+            )
+        if shuffle is False:
+            raise ValueError(
+                "the DataLoader has shuffle=True, run.steps() has shuffle=False: leave one out"
+            )
+        return True
+    if type(sampler) is SequentialSampler:
+        return bool(shuffle)
+    raise ValueError(
+        f"the DataLoader has a {type(sampler).__name__}, but the order of the samples and their "
+        "shares are Lacuna's: leave the sampler out, and give shuffle=True or False to the "
+        "DataLoader; a torch.utils.data.Subset chooses samples"
+    )

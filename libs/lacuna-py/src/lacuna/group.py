@@ -32,17 +32,22 @@ from .network import choose_interface
 
 log = logging.getLogger("lacuna")
 
-#: Seconds between two polls of the members' keys.
+#: Seconds between two polls of the members' keys: at first, and in a long wait.
 POLL = 0.002
+SLOW_POLL = 0.05
 #: Seconds between two attempts to reach a store that does not answer.
 RETRY = 0.1
 #: An operation is waited for in portions of this many seconds.
 PORTION = 0.02
 #: The limit of the last barrier, seconds.
 FAREWELL = 0.2
+#: A busy member without a new sign of life for this many seconds counts as silent, as at its agent.
+BUSY_SILENCE = 5.0
 
 #: Called again and again during a wait; a text is the reason to give up.
 Watch = Callable[[], Optional[str]]
+#: Looks at a store until it returns True; hears whether the connection is new to it.
+Look = Callable[[Any, bool], bool]
 
 
 @dataclass
@@ -53,6 +58,8 @@ class Rendezvous:
     _store: Any = None
     #: Keys that this process has seen used, as (prefix, world size, own rank).
     _used: list[tuple[str, int, int]] = field(default_factory=list)
+    #: The last sign of life of busy members, by key.
+    _signs: dict[str, bytes] = field(default_factory=dict)
 
     def store(self, where: str, watch: Watch) -> tuple[Any, Optional[str]]:
         """The store, as soon as it answers; or the reason to give up."""
@@ -94,9 +101,11 @@ class Rendezvous:
     ) -> Union[list[dict[str, Any]], str]:
         """Shows the own card and waits for those of all members; or the reason to give up.
 
-        ``limit``: seconds for which the others are waited for at a store that answers.
+        ``limit``: seconds for which the others are waited for at a store that answers; a busy one
+        is waited for as long as it shows signs of life.
         """
         key = f"{prefix}/card/{{}}".format
+        trainer = prefix.rsplit("/", 2)[0]
         cards: dict[int, dict[str, Any]] = {}
         self._used.append((prefix, run.world_size, run.rank))
         end = 0.0
@@ -105,16 +114,19 @@ class Rendezvous:
             nonlocal end
             if first:
                 store.set(key(run.rank), json.dumps(card))
+                store.set(doing(trainer, run, run.rank), f"meets {prefix}")
                 end = time.monotonic() + limit
             for rank in range(run.world_size):
                 if rank not in cards:
-                    text = _peek(store, key(rank))
+                    text = peek(store, key(rank))
                     if text is None:
+                        if self.lives(store, doing(trainer, run, rank)):
+                            end = time.monotonic() + max(limit, BUSY_SILENCE)
                         return time.monotonic() > end
                     cards[rank] = json.loads(text)
             return True
 
-        reason = self._poll(run.store, look, watch)
+        reason = self.poll(run.store, look, watch)
         missing = [name for rank, name in enumerate(run.members) if rank not in cards]
         if reason is None and missing:
             return f"not met within {limit:g} s: {', '.join(missing)}"
@@ -127,20 +139,29 @@ class Rendezvous:
             store.set(f"{prefix}/loaded", "yes")
             return True
 
-        return self._poll(where, set_key, watch)
+        return self.poll(where, set_key, watch)
 
     def await_announced(self, prefix: str, where: str, watch: Watch) -> Optional[str]:
         """Waits for :meth:`announce` of another member; or the reason to give up."""
-        return self._poll(
-            where, lambda store, first: _peek(store, f"{prefix}/loaded") is not None, watch
+        return self.poll(
+            where, lambda store, first: peek(store, f"{prefix}/loaded") is not None, watch
         )
 
-    def _poll(self, where: str, look: Callable[[Any, bool], bool], watch: Watch) -> Optional[str]:
+    def lives(self, store: Any, key: str) -> bool:
+        """Whether a member is busy and has shown a new sign of life."""
+        value = peek(store, key)
+        if value is None or not value.startswith(b"busy ") or self._signs.get(key) == value:
+            return False
+        self._signs[key] = value
+        return True
+
+    def poll(self, where: str, look: Look, watch: Watch) -> Optional[str]:
         """Looks every few milliseconds, on a new connection if the store fails.
 
         ``look`` hears whether the connection is new to it: a restarted store has no
         keys. Returns the reason to give up, None if ``look`` has succeeded.
         """
+        began = time.monotonic()
         while True:
             store, reason = self.store(where, watch)
             if reason is not None:
@@ -152,7 +173,8 @@ class Rendezvous:
                     reason = watch()
                     if reason is not None:
                         return reason
-                    time.sleep(POLL)
+                    waited = time.monotonic() - began
+                    time.sleep(min(POLL + 0.01 * waited, SLOW_POLL))
                 return None
             except (RuntimeError, OSError) as failure:
                 log.warning("the store failed, it is tried again: %s", failure)
@@ -176,13 +198,18 @@ class Rendezvous:
         threading.Thread(target=delete, name="lacuna-tidy", daemon=True).start()
 
 
-def _peek(store: Any, key: str) -> Optional[bytes]:
+def doing(trainer: str, run: Membership, rank: int) -> str:
+    """The key under which a member shows what it does outside of steps."""
+    return f"{trainer}/doing/{run.members[rank]}"
+
+
+def peek(store: Any, key: str) -> Optional[bytes]:
     """The value of a key, or None, without waiting for it as ``get`` would.
 
     A comparison with a value that no key has sets nothing; for a key that is not there, the
     store answers with the value compared with.
     """
-    value = store.compare_set(key, "?", "?")
+    value: bytes = store.compare_set(key, "?", "?")
     return None if value == b"?" else value
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Callable, Optional, Union
@@ -11,7 +13,8 @@ from typing import Any, Callable, Optional, Union
 import torch
 import torch.distributed as dist
 
-from .group import Group, Rendezvous, Watch
+from .calls import Place
+from .group import POLL, Group, Look, Rendezvous, Watch, doing, peek
 from .link import Link
 from .messages import Membership
 from .worker import ONLY, Worker
@@ -66,10 +69,27 @@ def loader(cards: list[Card]) -> int:
     return max(range(len(cards)), key=lambda rank: (cards[rank]["saved"], -rank))
 
 
+def _place(store: Any, name: str, rank: int, world_size: int) -> Place:
+    """A place for members that stay the same, at a store that does not fail."""
+
+    def poll(look: Look) -> Optional[str]:
+        for count in itertools.count():
+            if look(store, count == 0):
+                break
+            time.sleep(POLL)
+        return None
+
+    return Place(name, rank, world_size, poll, lambda store, rank: False)
+
+
 class Alone:
     """One process, no group."""
 
     kind = "alone"
+
+    def place(self) -> Place:
+        """Where calls of all members meet."""
+        return _place(dist.HashStore(), "alone", 0, 1)
 
     def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
         cards = [card()]
@@ -102,13 +122,26 @@ class Torchrun:
     def __init__(self, backend: str, timeout: float) -> None:
         self._backend = backend
         self._timeout = timeout
+        self._store: Any = None
+
+    def place(self) -> Place:
+        """Where calls of all members meet: a store at rank 0."""
+        return _place(self._store, "torchrun", dist.get_rank(), dist.get_world_size())
 
     def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
         if not dist.is_initialized():
             dist.init_process_group(self._backend, timeout=timedelta(seconds=self._timeout))
         group = Group.adopted()
         cards: list[Any] = [None] * group.world_size
-        dist.all_gather_object(cards, card())
+        mine = card()
+        host = os.environ["MASTER_ADDR"]
+        if group.rank == 0:
+            self._store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+            mine["port"] = self._store.port
+        dist.all_gather_object(cards, mine)
+        if group.rank > 0:
+            port = cards[0]["port"]
+            self._store = dist.TCPStore(host, port, is_master=False, wait_for_workers=False)
         if newest(cards) is None:
             load(cards, group.rank)
         return Formed(group, 0, os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), cards)
@@ -154,6 +187,47 @@ class Regroup:
         self._worked = False
         #: The run that was reported to the agent as broken.
         self._said: Optional[int] = None
+        #: Whether members meet again in the same run, without a wait: one was busy.
+        self._again = False
+
+    def place(self) -> Place:
+        """Where calls of the members of the last group meet."""
+        run, link = self._run, self._link
+        assert run is not None
+        if run.world_size == 1:
+            return _place(dist.HashStore(), "alone", 0, 1)
+        prefix = f"{self._trainer}/{run.run}/{self._attempt}"
+
+        def absent(store: Any, rank: int) -> bool:
+            newest = link.newest
+            if newest is not None and run.members[rank] not in newest.members:
+                return link.newest_age > GRACE
+            at = peek(store, doing(self._trainer, run, rank)) or b""
+            return at.startswith(b"meets ") and at != f"meets {prefix}".encode()
+
+        def poll(look: Look) -> Optional[str]:
+            return self._rendezvous.poll(run.store, look, lambda: None)
+
+        return Place(prefix, run.rank, run.world_size, poll, absent)
+
+    def show_busy(self) -> None:
+        """Shows the others a sign of life while this member is busy."""
+        run = self._link.newest
+        if run is None or not run.store:
+            return
+        # One attempt; the next sign makes another one.
+        answers = iter([None])
+        store, _ = self._rendezvous.store(run.store, lambda: next(answers, "no answer"))
+        try:
+            if store is not None:
+                store.set(doing(self._trainer, run, run.rank), f"busy {time.time()}")
+        except (RuntimeError, OSError) as failure:
+            self._rendezvous.drop()
+            log.debug("no sign of life in the store: %s", failure)
+
+    def let_go(self) -> None:
+        """This member was busy and has let go of its group, which meets again."""
+        self._again = True
 
     def moving(self) -> bool:
         """Whether a newer run is known than the present one."""
@@ -220,17 +294,39 @@ class Regroup:
         if run is None or self._link.leaving is not None or self.moving():
             # The agent knows already; a longer timeout would not have helped.
             return
+        if self._is_one_busy(run):
+            self._again = True
+            return
         if not self._worked:
             self._failures += 1
         if self._said != run.run:
             self._said = run.run
             self._link.say({"say": "broken", "run": run.run})
 
+    def _is_one_busy(self, run: Membership) -> bool:
+        """Whether the group broke because a member was busy, and lives."""
+        if run.world_size == 1:
+            return False
+        answers = iter([None])
+        store, _ = self._rendezvous.store(run.store, lambda: next(answers, "no answer"))
+        others = [rank for rank in range(run.world_size) if rank != run.rank]
+        try:
+            signs = [
+                self._rendezvous.lives(store, doing(self._trainer, run, rank))
+                for rank in others
+                if store is not None
+            ]
+        except (RuntimeError, OSError):
+            self._rendezvous.drop()
+            return False
+        return any(signs)
+
     def _next(self) -> Optional[Membership]:
         """The run to try next: a newer one, else after some patience the same one again."""
         self._worked = False
         link = self._link
-        timeout = None if self._run is None else PATIENCE
+        timeout = None if self._run is None else 0.0 if self._again else PATIENCE
+        self._again = False
         while not link.wait(lambda: link.leaving is not None or self.moving(), timeout):
             if self._run is not None and self._run == link.newest:
                 self._attempt += 1

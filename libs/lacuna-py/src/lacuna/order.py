@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
-from typing import Optional
+from dataclasses import dataclass, replace
+from typing import Iterator, Optional
 
 import torch
+
+#: The length of a stream whose end is not known yet.
+ENDLESS = 1 << 62
 
 
 @dataclass
@@ -39,36 +42,92 @@ class Position:
 
 @dataclass(frozen=True)
 class Share:
-    """One member's part of one step."""
+    """One member's part of one step.
 
-    indices: torch.Tensor
+    A sample's place is its number in the order of its epoch, its index that in the data set.
+    """
+
+    epoch: int
+    #: Place of the first sample of the step, of all members together.
+    offset: int
     #: Samples of the step, of all members together.
     batch: int
+    rank: int
+    world_size: int
+    indices: torch.Tensor
+    #: Whether a stream ends with this step; without a meaning for data of known length.
+    last: bool = False
+
+    @property
+    def places(self) -> range:
+        """Places of this member's samples."""
+        begin, end = cut(self.batch, self.rank, self.world_size)
+        return range(self.offset + begin, self.offset + end)
+
+    def is_same(self, other: "Share") -> bool:
+        """Whether both are the same part of the same step."""
+        return self._part == other._part
+
+    @property
+    def _part(self) -> tuple[int, int, int, int, int]:
+        return self.epoch, self.offset, self.batch, self.rank, self.world_size
+
+
+def cut(count: int, rank: int, world_size: int) -> tuple[int, int]:
+    """Begin and end of one member's part of ``count`` samples.
+
+    The first members take one sample more if it does not come out even; a part is empty if there
+    are more members than samples.
+    """
+    small, extra = divmod(count, world_size)
+    begin = rank * small + min(rank, extra)
+    return begin, begin + small + (1 if rank < extra else 0)
 
 
 class Order:
-    """The order of ``length`` samples, shuffled again in each epoch if ``shuffle``."""
+    """The order of ``length`` samples, shuffled again in each epoch if ``shuffle``.
 
-    def __init__(self, length: int, seed: int, shuffle: bool = True) -> None:
-        if length < 1:
-            raise ValueError("there are no samples")
-        self.length = length
+    ``length`` is None for a stream: its samples are numbered as they come, and reading finds its
+    end (:meth:`reached`).
+    """
+
+    def __init__(self, length: Optional[int], seed: int, shuffle: bool = True) -> None:
+        if length is not None and length < 1:
+            raise ValueError("there are no samples: the data set is empty")
+        self._length = length
+        self._end = ENDLESS
         self._seed = seed
         self.shuffle = shuffle
-        self._epoch = -1
-        self._order = torch.empty(0, dtype=torch.long)
+        #: Orders of the newest epochs: while one ends, members read the next one ahead.
+        self._orders: dict[int, torch.Tensor] = {}
+
+    @property
+    def length(self) -> int:
+        """Samples of the present epoch; of a stream, a number beyond all until its end is known."""
+        return self._end if self._length is None else self._length
+
+    @property
+    def identity(self) -> list[int]:
+        """The same for programs with the same order: samples (0: a stream), seed, shuffle."""
+        return [self._length or 0, self._seed, self.shuffle]
+
+    def reached(self, share: Share) -> None:
+        """A share of the present step was read; of a stream, it says where the epoch ends."""
+        self._end = share.offset + share.batch if share.last else ENDLESS
 
     def of_epoch(self, epoch: int) -> torch.Tensor:
         """Indices of all samples in the order in which the epoch uses them."""
-        if epoch != self._epoch:
+        assert self._length is not None
+        if epoch not in self._orders:
             if self.shuffle:
                 generator = torch.Generator()
                 generator.manual_seed(mixed(self._seed, "order", epoch))
-                self._order = torch.randperm(self.length, generator=generator)
+                order = torch.randperm(self._length, generator=generator)
             else:
-                self._order = torch.arange(self.length)
-            self._epoch = epoch
-        return self._order
+                order = torch.arange(self._length)
+            self._orders = {e: o for e, o in self._orders.items() if abs(e - epoch) == 1}
+            self._orders[epoch] = order
+        return self._orders[epoch]
 
     def share(
         self, at: Position, rank: int, world_size: int, batch: int, left: Optional[float] = None
@@ -76,16 +135,38 @@ class Order:
         """The share of a member in the step at a position.
 
         The batch is cut at the end of the epoch, and at the ``left`` samples that there are
-        still to do. The first members take one sample more if it does not come out even; a
-        share is empty if there are more members than samples.
+        still to do.
         """
-        count = min(batch, self.length - at.offset)
+        count = batch if self._length is None else min(batch, self._length - at.offset)
         if left is not None:
             count = max(0, min(count, math.ceil(left)))
-        small, extra = divmod(count, world_size)
-        begin = at.offset + rank * small + min(rank, extra)
-        end = begin + small + (1 if rank < extra else 0)
-        return Share(self.of_epoch(at.epoch)[begin:end], count)
+        share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0))
+        places = share.places
+        if self._length is None:
+            indices = torch.arange(places.start, places.stop)
+        else:
+            indices = self.of_epoch(at.epoch)[places.start : places.stop]
+        return replace(share, indices=indices)
+
+    def ahead(
+        self,
+        at: Position,
+        rank: int,
+        world_size: int,
+        batch: int,
+        *,
+        epochs: Optional[int] = None,
+        total: Optional[float] = None,
+    ) -> Iterator[Share]:
+        """The shares of a member from a position on, as long as the members stay the same."""
+        at = replace(at)
+        while epochs is None or at.epoch < epochs:
+            left = None if total is None else total - at.samples
+            if left is not None and left <= 0.0:
+                return
+            share = self.share(at, rank, world_size, batch, left)
+            at.advance(share.batch, ENDLESS if self._length is None else self._length)
+            yield share
 
 
 def mixed(*parts: object) -> int:

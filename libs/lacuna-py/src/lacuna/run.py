@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping, Optional, Type, Union
 
 import torch
 from torch import nn
 
-from .data import fetch
+from .busy import Busy
+from .calls import Calls, Place
+from .data import Indices, Source, source, whole
 from .gradients import Gradients, Vote
 from .group import Group
 from .link import Link, leave_now
-from .member import Card, Formed, from_environment, loader, newest
-from .order import Order, Position, Share
+from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
+from .metrics import How, means, merged, numbers
+from .order import Order, Position, Share, cut
 from .policy import BatchPolicy, checked
 from .progress import Reporter, Span
 from .saving import Saver
@@ -109,7 +113,7 @@ class Elastic:
         self._membership = from_environment(
             self._link, self._worker, settings.backend, settings.timeout
         )
-        regroup = self._membership.kind == "regroup"
+        regroup = isinstance(self._membership, Regroup)
         file = None if regroup else os.environ.get("LACUNA_PROGRESS_FILE")
         self._reporter = Reporter(self._link, file)
         self._group: Optional[Group] = None
@@ -122,6 +126,14 @@ class Elastic:
         self._lineage = ""
         self._order: Optional[Order] = None
         self._share: Optional[Share] = None
+        #: The share of the last batch, and whether its step was applied.
+        self._last_share: Optional[Share] = None
+        self._applied = False
+        self._calls = Calls()
+        membership = self._membership
+        self._busy = (
+            Busy(membership.show_busy, self._let_go) if isinstance(membership, Regroup) else None
+        )
         self._loss: Optional[float] = None
         self._last_step = 0.0
         self._step_seconds = 0.0
@@ -172,6 +184,11 @@ class Elastic:
         return self._position.epoch
 
     @property
+    def epoch_ended(self) -> bool:
+        """Whether the last step was applied and the last one of its epoch."""
+        return self._applied and self._position.offset == 0
+
+    @property
     def loss(self) -> Optional[float]:
         """Mean loss of the last step over the whole group's batch."""
         return self._loss
@@ -180,6 +197,11 @@ class Elastic:
     def run_id(self) -> int:
         """Number of the present run; 0 outside of ``regroup``."""
         return self._span.run
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this member must leave: long work of the program may look at it, and end."""
+        return self._link.leaving is not None
 
     @property
     def checkpoint_failures(self) -> int:
@@ -191,6 +213,8 @@ class Elastic:
     def __enter__(self) -> "Elastic":
         self._link.idle = True
         self._link.start()
+        if self._busy is not None:
+            self._busy.start()
         return self
 
     def __exit__(
@@ -209,6 +233,8 @@ class Elastic:
                 self._group.close()
                 self._group = None
         self._saver.settle()
+        if self._busy is not None:
+            self._busy.close()
         self._link.flush()
         self._link.close()
 
@@ -217,46 +243,216 @@ class Elastic:
         data: Any,
         *,
         epochs: Optional[int] = None,
-        shuffle: bool = True,
+        shuffle: Optional[bool] = None,
         collate: Optional[Callable[[list[Any]], Any]] = None,
     ) -> Iterator[Any]:
         """This member's part of each batch, until ``epochs`` or all of Lacuna's samples are done.
 
         ``data``: a tensor, a tuple of tensors of the same length, or anything with a length and
-        items (a ``Dataset``), put together by ``collate`` (default: PyTorch's).
+        items (a ``Dataset``), put together by ``collate`` (default: PyTorch's). Or a ``DataLoader``,
+        whose data set, functions, workers and pinned memory are used; the order and the shares of
+        the samples are Lacuna's. Workers read ahead, over changes of members too. ``shuffle``:
+        default True; that of a DataLoader.
+
+        An ``IterableDataset`` must give the same stream at every member: sample n is the n-th that
+        comes. Every member reads all of it and uses its own part. One that joins or resumes reads
+        what was used before, unless the data set has ``starting_at(n)``, an iterator from sample
+        n on. ``set_epoch`` is called if there is one.
+
+        Raises ValueError or TypeError for data that cannot be used so, and RuntimeError with the
+        program's own traceback for a sample that cannot be read.
         """
-        length, get = fetch(data, collate)
-        for indices in self.shares(length, epochs=epochs, shuffle=shuffle):
-            yield get(indices)
+        seed = self._settings.seed if self._settings.reseed else None
+        policy = self._update.policy
+        feed, shuffled = source(data, collate, policy, shuffle, seed)
+        order = Order(feed.length, self._settings.seed, shuffled)
+        return self._batches(feed, order, epochs)
 
     def shares(
         self, length: int, *, epochs: Optional[int] = None, shuffle: bool = True
     ) -> Iterator[torch.Tensor]:
         """Like :meth:`steps`, but gives the indices (int64) of this member's samples."""
-        self._order = Order(length, self._settings.seed, shuffle)
-        while True:
-            if self._group is None:
-                self._regroup()
-            left = None if self._total is None else self._total - self._position.samples
-            if (epochs is not None and self._position.epoch >= epochs) or (
-                left is not None and left <= 0.0
-            ):
-                self._finish()
-                return
-            batch = self._update.policy.batch_of(self.nodes)
-            share = self._order.share(self._position, self._rank, self.world_size, batch, left)
-            self._share = share
-            self._batch_began = time.monotonic()
-            self._gradients.begin()
-            if self._settings.reseed:
-                reseed(self._settings.seed, self._position.step, self._rank)
-            if share.indices.numel() == 0:
-                self._gradients.forget()
-                self.step()
-            else:
-                yield share.indices
-            if self._share is not None:
-                raise RuntimeError("each batch needs one call of run.step(loss)")
+        order = Order(length, self._settings.seed, shuffle)
+        return self._batches(Indices(length), order, epochs)
+
+    def _batches(self, feed: Source, order: Order, epochs: Optional[int]) -> Iterator[Any]:
+        self._order = order
+        # A share, and what was read for it: that is kept if the group was let go meanwhile.
+        ready: Optional[tuple[Share, Share, Any]] = None
+        try:
+            while True:
+                if self._group is None:
+                    self._regroup()
+                ahead = self._ahead(order, epochs)
+                wanted = next(ahead(), None)
+                if wanted is None:
+                    self._finish()
+                    return
+                if ready is None or not ready[0].is_same(wanted):
+                    # Samples may come slowly: the others wait for them.
+                    with self.busy():
+                        ready = (wanted, *feed.take(wanted, ahead))
+                if self._group is None:
+                    continue
+                (_, share, batch), ready = ready, None
+                order.reached(share)
+                self._share = self._last_share = share
+                self._batch_began = time.monotonic()
+                self._gradients.begin()
+                if self._settings.reseed:
+                    reseed(self._settings.seed, self._position.step, self._rank)
+                if share.indices.numel() == 0:
+                    self._gradients.forget()
+                    self.step()
+                else:
+                    yield batch
+                if self._share is not None:
+                    raise RuntimeError("each batch needs one call of run.step(loss)")
+        finally:
+            feed.close()
+
+    def _ahead(self, order: Order, epochs: Optional[int]) -> Callable[[], Iterator[Share]]:
+        """What gives the coming shares, if no member changes from here on."""
+        at, rank, world_size = replace(self._position), self._rank, self.world_size
+        batch = self._update.policy.batch_of(self.nodes)
+        return lambda: order.ahead(at, rank, world_size, batch, epochs=epochs, total=self._total)
+
+    # Between steps.
+
+    @contextmanager
+    def busy(self, limit: float = 3600.0) -> Iterator[None]:
+        """Around long work of one member or of several, as validation or saving on rank 0.
+
+        ``with run.busy(): ...``. The others wait for this member, and its silence breaks no group.
+        Half of ``timeout`` after the last step the group is let go. It meets again at the next batch;
+        a step that others had begun is done again. Changes of members go on meanwhile. After
+        ``limit`` seconds the others count this member as silent. Under torchrun the group stays, so
+        ``timeout`` (at least 30 s there) must be longer than the work.
+        """
+        if self._busy is None:
+            yield
+            return
+        silence = max(self._settings.timeout, 4.0 * self._step_seconds)
+        # The others may have waited since the last step.
+        waited = time.monotonic() - self._last_step if self._last_step > 0.0 else 0.0
+        self._busy.begin(max(0.0, silence / 2.0 - waited), limit)
+        try:
+            yield
+        finally:
+            if self._busy.end():
+                self._meet_again()
+
+    def barrier(self) -> None:
+        """Waits until all members have come here, after the same step.
+
+        Members that leave or die meanwhile are not waited for. Raises RuntimeError before the first
+        batch.
+        """
+        self._gather(None)
+
+    def reduce(
+        self,
+        values: Mapping[str, Union[float, torch.Tensor]],
+        how: How = "mean",
+        weight: Optional[float] = None,
+    ) -> dict[str, float]:
+        """Numbers of all members in one, the same at every member: mean, sum, min or max.
+
+        All members call it after the same step, with the same names. Means are weighted by
+        ``weight`` (default: the samples of the member's last batch). A member that leaves or dies
+        before it has called is left out. After a step that was not applied, it gives this
+        member's own values. It costs some milliseconds: the members meet in the store.
+
+        Raises ValueError if members gave different names, and RuntimeError before the first batch.
+        """
+        share = self._last_share
+        weight = len(share.places) if weight is None and share is not None else weight
+        return merged(self._gather([weight, numbers(values)]), how)
+
+    def evaluate(
+        self,
+        data: Any,
+        judge: Callable[[Any], Mapping[str, Union[float, torch.Tensor]]],
+        *,
+        collate: Optional[Callable[[list[Any]], Any]] = None,
+    ) -> dict[str, float]:
+        """Means over all samples of ``data``, of which each member judges a part.
+
+        All members call it after the same step. ``judge`` gives the means of one batch by name,
+        without gradients and with the model in its mode of evaluation. ``data`` is as for
+        :meth:`steps`, with a length; a batch has the ``batch_size`` of a DataLoader, else that of
+        the training. Each sample is judged once: the part of a member that leaves or dies is done
+        by another one. Every member gets the same result.
+
+        Raises ValueError for data without samples, RuntimeError before the first batch.
+        """
+        known = self._known()
+        if known is not None:
+            return merged(known, "mean")
+        place = self._place()
+        seed = self._settings.seed if self._settings.reseed else None
+        feed, size = whole(data, collate, self._update.policy, seed)
+        model = self._parts.model
+        training = model.training
+
+        def part(number: int) -> Any:
+            return means(feed, size, number, place.world_size, judge)
+
+        model.eval()
+        try:
+            with torch.no_grad(), self.busy():
+                parts = self._calls.gather(place, self._position.step, part(place.rank), part)
+        finally:
+            feed.close()
+            model.train(training)
+        return merged(parts, "mean")
+
+    def _gather(self, mine: Any) -> list[Any]:
+        """The parts of all members, by rank; None for those that did not come."""
+        known = self._known()
+        if known is not None:
+            return known
+        place = self._place()
+        with self.busy():
+            return self._calls.gather(place, self._position.step, mine)
+
+    def _known(self) -> Optional[list[Any]]:
+        """The result of a call that was made after this step already: the next one failed."""
+        return None if self._applied else self._calls.known()
+
+    def _place(self) -> Place:
+        """Where the members meet that have applied the last step."""
+        share = self._last_share
+        if share is None or self._share is not None:
+            raise RuntimeError("calls of all members belong behind run.step(), in run.steps()")
+        if not self._applied:
+            # The others are at another step, or will do this one again.
+            return Alone().place()
+        place = self._membership.place()
+
+        def absent(store: Any, rank: int) -> bool:
+            # A member without a share of the step has not come to the program's code.
+            begin, end = cut(share.batch, rank, share.world_size)
+            return begin == end or place.absent(store, rank)
+
+        return replace(place, absent=absent)
+
+    def _let_go(self) -> bool:
+        """Closes the connections to the others, from the thread of :class:`Busy`."""
+        group = self._group
+        if group is None or group.world_size == 1:
+            return False
+        group.close()
+        return True
+
+    def _meet_again(self) -> None:
+        """The group was let go while this member was busy; the next batch forms it again."""
+        log.info("run %d was let go at step %d: busy", self._span.run, self._position.step)
+        self._group = None
+        self._last_step = 0.0
+        if isinstance(self._membership, Regroup):
+            self._membership.let_go()
+        self._report(last=True)
 
     def step(self, loss: Optional[Union[torch.Tensor, float]] = None) -> bool:
         """In place of ``optimizer.step()``, after ``loss.backward()``.
@@ -265,9 +461,14 @@ class Elastic:
         if the group broke, and then the same samples come again.
         """
         share, group, order = self._share, self._group, self._order
-        if share is None or group is None or order is None:
+        if share is None or order is None:
             raise RuntimeError("run.step() belongs to a batch of run.steps()")
-        self._share = None
+        self._share, self._applied = None, False
+        if group is None:
+            # It was let go: the program was busy between the batch and here.
+            self._gradients.undo()
+            self._calls.repeat()
+            return False
         leaving = self._link.leaving is not None
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
         vote = Vote(float(self._membership.moving()), float(leaving), value)
@@ -279,12 +480,14 @@ class Elastic:
             )
             if agreed is None:
                 self._gradients.undo()
+                self._calls.repeat()
                 if self._last_step == 0.0:
                     # Perhaps the others did not wait long enough for this member.
                     self._lost_seconds = took
                 self._broke(failure)
                 return False
             vote = agreed
+        self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
         self._update.apply(self.nodes)
@@ -316,7 +519,7 @@ class Elastic:
     def _card(self) -> Card:
         """The card of this member, which the others read before the group is built."""
         saved = None if self._has_state else self._saver.look()
-        length = 0 if self._order is None else self._order.length
+        length = 0 if self._order is None else self._order.identity[0]
         silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
         return {
             "state": [self._position.samples, self._position.step] if self._has_state else None,
@@ -330,7 +533,7 @@ class Elastic:
         """The whole state; its tensors are the model's own, no copies."""
         state = self._parts.take(self._position)
         order = self._order
-        state["order"] = [] if order is None else [order.length, self._settings.seed, order.shuffle]
+        state["order"] = [] if order is None else order.identity
         return state
 
     def _put(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,268 @@
+"""Batches of a data set, read ahead by the worker processes of a PyTorch DataLoader.
+
+The DataLoader gets an endless stream of tasks from here (:mod:`lacuna.reading`), so its workers live
+as long as the training loop. It takes one task from the stream for each answer that it gives, and
+answers in the order of the tasks. After a change of members the plan is another one:
+
+* Tasks of the old plan that wait are passed over, so the workers are free after one sample.
+* Samples that were read already stay with the worker that read them. Shares that need them
+  are cut into pieces, one for each worker, and are put together here. Workers read in parallel what
+  is missing of them. So the first batch comes soon, even if nothing was kept.
+* Later shares are read and put together by one worker each, as in any DataLoader.
+
+That PyTorch gives tasks to its workers in turn is used here (since 1.2, in all versions). If a
+version did not, samples would be read twice, but no other ones would come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Iterator, Optional
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from .order import Share, cut
+from .reading import Failure, ItemReader, Reader, Start, StreamReader, Task, together
+
+#: Gives this member's shares from the present position on.
+Ahead = Callable[[], Iterator[Share]]
+
+
+@dataclass
+class _Planned:
+    """A share, and how many tasks bring it."""
+
+    share: Share
+    tasks: int
+
+
+class Feed:
+    """Gives the batches of shares, and reads ahead what will probably come next.
+
+    ``loader``: a DataLoader whose data set, functions and workers are used, but not its sampler.
+    ``seed``: random numbers of each sample follow from it; None leaves them alone.
+    """
+
+    def __init__(self, loader: "DataLoader[Any]", seed: Optional[int]) -> None:
+        data = loader.dataset
+        self.is_stream = isinstance(data, IterableDataset)
+        #: Samples of an epoch; None for a stream that does not say it.
+        self.length = _length(data)
+        self._data = data
+        self._collate = loader.collate_fn
+        # All readers of a stream read all of it: more than one would only do the same.
+        workers = min(1, loader.num_workers) if self.is_stream else loader.num_workers
+        self._workers = max(1, workers)
+        self._plan = torch.ones(1, dtype=torch.int64).share_memory_()
+        self._ahead: Iterator[Share] = iter(())
+        self._planned: deque[_Planned] = deque()
+        self._unsent: deque[Task] = deque()
+        self._sent: deque[Task] = deque()
+        self._turn = 0
+        self._floor = (0, 0)
+        #: The worker that holds a sample, by epoch and place.
+        self._kept: dict[tuple[int, int], int] = {}
+        kind = StreamReader if self.is_stream else ItemReader
+        reader = kind(data, self._collate, seed, self._plan)
+        self._answers: Optional[Iterator[Any]] = iter(_like(loader, reader, workers, _Tasks(self)))
+
+    def close(self) -> None:
+        """Ends the workers."""
+        self._plan += 1
+        self._answers = None
+
+    def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
+        """The batch of a share; of a stream, the share may have become shorter.
+
+        ``ahead`` gives the shares that will follow if no member changes, this one first. Raises
+        RuntimeError with the program's own traceback for samples that cannot be read, and if a
+        worker has died.
+        """
+        if share.offset == 0 and _length(self._data) != self.length:
+            raise RuntimeError(
+                f"the data set has {_length(self._data)} samples now, it had {self.length} when "
+                "run.steps() began: its length must stay the same"
+            )
+        if self.is_stream or len(share.places) > 0:
+            if not self._planned or not self._planned[0].share.is_same(share):
+                self._plan_afresh(share, ahead)
+            return self._arrived(self._planned.popleft())
+        return share, None
+
+    def next_task(self) -> Task:
+        """What PyTorch gives to the next worker in turn."""
+        if not self._unsent:
+            self._plan_one()
+        task = self._unsent.popleft() if self._unsent else Task()
+        self._sent.append(task)
+        self._turn += 1
+        return task
+
+    def _plan_one(self) -> None:
+        for share in self._ahead:
+            if self.is_stream or len(share.places) > 0:
+                self._planned.append(_Planned(share, 1))
+                self._unsent.append(self._task(share))
+                return
+
+    def _plan_afresh(self, share: Share, ahead: Ahead) -> None:
+        self._plan += 1
+        self._ahead = iter(())
+        self._planned.clear()
+        self._unsent.clear()
+        # Each answer makes PyTorch send another task, an idle one now: these are answered at once.
+        for _ in range(len(self._sent)):
+            self._receive()
+        self._floor = (share.epoch, share.offset)
+        self._ahead = ahead()
+        if self._workers == 1:
+            # What it holds, the only worker puts together itself.
+            return self._plan_one()
+        for number, one in enumerate(self._ahead):
+            if len(one.places) == 0:
+                continue
+            kept = sum((one.epoch, place) in self._kept for place in one.places)
+            if number > 0 and 2 * kept < len(one.places):
+                self._planned.append(_Planned(one, 1))
+                self._unsent.append(self._task(one))
+                return
+            self._planned.append(_Planned(one, self._workers))
+            self._unsent.extend(self._pieces(one))
+
+    def _pieces(self, share: Share) -> list[Task]:
+        """A task for each worker, in the order of their turns: what it holds, and a part of the
+        rest."""
+        first = self._turn + len(self._unsent)
+        turns = [(first + i) % self._workers for i in range(self._workers)]
+        places: dict[int, list[int]] = {worker: [] for worker in turns}
+        missing = []
+        for place in share.places:
+            worker = self._kept.get((share.epoch, place))
+            (missing if worker is None else places[worker]).append(place)
+        for i, worker in enumerate(turns):
+            begin, end = cut(len(missing), i, self._workers)
+            places[worker] += missing[begin:end]
+        return [self._task(share, sorted(places[worker]), whole=False) for worker in turns]
+
+    def _task(
+        self, share: Share, places: Optional[list[int]] = None, whole: bool = True
+    ) -> Task:
+        all_indices: list[int] = share.indices.tolist()
+        begin = share.places.start
+        mine = tuple(share.places if places is None else places)
+        return Task(
+            int(self._plan),
+            *(share.epoch, share.offset, share.batch, share.rank, share.world_size),
+            mine,
+            tuple(all_indices[place - begin] for place in mine),
+            whole,
+            self._floor,
+        )
+
+    def _receive(self) -> tuple[Task, list[Any]]:
+        """The next answer and its task."""
+        assert self._answers is not None, "the feed is closed"
+        answer = next(self._answers)
+        task = self._sent.popleft()
+        worker, count = answer[0], answer[1]
+        for place in task.places[:count]:
+            self._kept[task.epoch, place] = worker
+        return task, answer[2:]
+
+    def _arrived(self, planned: _Planned) -> tuple[Share, Any]:
+        share, samples, arrived = planned.share, {}, 0
+        batch: Any = None
+        while arrived < planned.tasks:
+            task, (data, failure, count, last) = self._receive()
+            if task.plan != int(self._plan):
+                continue
+            arrived += 1
+            if failure is not None:
+                raise _error(failure)
+            if task.whole:
+                batch = data
+            elif data is not None:
+                samples.update(zip(task.places, data))
+            if self.is_stream:
+                share = self._shortened(share, count, last)
+        if planned.tasks > 1:
+            ordered = [samples[place] for place in share.places]
+            batch, failure = together(self._collate, ordered, tuple(share.indices.tolist()))
+            if failure is not None:
+                raise _error(failure)
+        self._floor = (share.epoch, share.offset)
+        for key in [key for key in self._kept if key < self._floor]:
+            del self._kept[key]
+        return share, batch
+
+    def _shortened(self, share: Share, count: int, last: bool) -> Share:
+        """The share of a step that the end of the stream has cut."""
+        end = share.offset + count
+        wrong = last != (end >= self.length) if self.length is not None else last and count == 0
+        if wrong:
+            said = "is empty or has changed" if self.length is None else f"has {self.length} samples"
+            raise RuntimeError(
+                f"the stream of epoch {share.epoch} {'ends at' if last else 'goes on after'} sample "
+                f"{end}, but its data set {said}: a sample is used once only if the stream is the "
+                "same at every member and each time"
+            )
+        share = replace(share, batch=count, last=last)
+        places = share.places
+        return replace(share, indices=torch.arange(places.start, places.stop))
+
+
+class _Tasks:
+    """The sampler of the DataLoader; it has no end."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    def __iter__(self) -> Iterator[Task]:
+        return self
+
+    def __next__(self) -> Task:
+        return self._feed.next_task()
+
+
+def _like(
+    loader: "DataLoader[Any]", reader: Reader, workers: int, tasks: _Tasks
+) -> "DataLoader[Any]":
+    """A DataLoader with the settings of another one, another data set and another sampler."""
+    options: dict[str, Any] = {}
+    if workers > 0:
+        options = {
+            "prefetch_factor": loader.prefetch_factor,
+            "multiprocessing_context": loader.multiprocessing_context,
+            "timeout": loader.timeout,
+            "worker_init_fn": Start(loader.worker_init_fn),
+        }
+    if getattr(loader, "pin_memory_device", ""):
+        options["pin_memory_device"] = loader.pin_memory_device
+    made: "DataLoader[Any]" = DataLoader(
+        reader,  # type: ignore[arg-type]
+        batch_size=None,
+        sampler=tasks,  # type: ignore[arg-type]
+        num_workers=workers,
+        collate_fn=_as_it_is,
+        pin_memory=loader.pin_memory,
+        generator=loader.generator,
+        **options,
+    )
+    return made
+
+
+def _length(data: Any) -> Optional[int]:
+    try:
+        return len(data)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+def _error(failure: Failure) -> RuntimeError:
+    return RuntimeError(f"{failure[0]}:\n{failure[1]}")

@@ -1,0 +1,83 @@
+"""Numbers of several members in one: means weighted by samples, sums, extremes."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Literal, Mapping, Optional, Union
+
+import torch
+
+from .data import Source
+from .order import Share
+
+#: The way in which the numbers of several members become one.
+How = Literal["mean", "sum", "min", "max"]
+
+#: A weight, and numbers by name; None for a member that did not come.
+Part = Optional[list[Any]]
+
+def numbers(values: Mapping[str, Union[float, torch.Tensor]]) -> dict[str, float]:
+    """Values as plain numbers. Raises ValueError for what is none, and names it."""
+    found = {}
+    for name, value in values.items():
+        try:
+            found[str(name)] = float(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{name} is no number: {error}") from None
+    return found
+
+
+def _mean(pairs: list[tuple[float, float]]) -> float:
+    """The weighted mean of (weight, value); NaN without any weight."""
+    total = sum(weight for weight, _ in pairs)
+    if total <= 0.0:
+        return float("nan")
+    return sum(weight * value for weight, value in pairs if weight > 0.0) / total
+
+
+_WAYS: dict[str, Callable[[list[tuple[float, float]]], float]] = {
+    "mean": _mean,
+    "sum": lambda pairs: sum(value for _, value in pairs),
+    "min": lambda pairs: min(value for _, value in pairs),
+    "max": lambda pairs: max(value for _, value in pairs),
+}
+
+
+def merged(parts: list[Part], how: How) -> dict[str, float]:
+    """The numbers of all members that came, by rank, in one. Raises ValueError, at each alike."""
+    if how not in _WAYS:
+        raise ValueError(f"how must be {', '.join(_WAYS)}, not {how!r}")
+    there = [(rank, part) for rank, part in enumerate(parts) if part is not None]
+    first, names = there[0][0], list(there[0][1][1])
+    for rank, part in there:
+        if set(part[1]) != set(names):
+            raise ValueError(f"rank {first} has the numbers {names}, rank {rank} {list(part[1])}")
+    return {name: _WAYS[how]([(part[0], part[1][name]) for _, part in there]) for name in names}
+
+
+def means(
+    feed: Source,
+    size: int,
+    number: int,
+    count: int,
+    judge: Callable[[Any], Mapping[str, Union[float, torch.Tensor]]],
+) -> Part:
+    """The means of ``judge`` over every ``count``-th batch of ``size`` samples, from ``number`` on.
+
+    None if there are none.
+    """
+    length = feed.length or 0
+    shares = [
+        Share(0, at, min(size, length - at), 0, 1, torch.arange(at, min(at + size, length)))
+        for at in range(number * size, length, count * size)
+    ]
+    samples = 0
+    totals: dict[str, float] = {}
+    for i, share in enumerate(shares):
+        _, batch = feed.take(share, lambda i=i: iter(shares[i:]))  # type: ignore[misc]
+        found = numbers(judge(batch))
+        if totals and set(found) != set(totals):
+            raise ValueError(f"judge gave {list(found)} for one batch, {list(totals)} for another")
+        for name, value in found.items():
+            totals[name] = totals.get(name, 0.0) + share.batch * value
+        samples += share.batch
+    return [samples, {name: total / samples for name, total in totals.items()}] if samples else None
