@@ -1,4 +1,4 @@
-"""The parts by themselves: order of the data, policies, messages, gradients, the state's way."""
+"""The parts by themselves: order of the data, policies, messages, the state's way."""
 
 import json
 import os
@@ -10,12 +10,10 @@ import time
 
 import pytest
 import torch
-from torch import nn
 from torch.utils.data import TensorDataset
 
 from lacuna import messages
 from lacuna.data import source
-from lacuna.gradients import Gradients, Vote
 from lacuna.link import Link
 from lacuna.order import Order, Position, Share
 from lacuna.policy import PerNode, WholeGroup, checked
@@ -194,90 +192,6 @@ def test_a_forked_child_takes_neither_signals_nor_the_agent_away(tmp_path):
         agent.close()
         server.close()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-
-
-def sum_over(threads):
-    """Sums tensors of members that are threads of this test."""
-    gate, held, lock = threading.Barrier(threads), [], threading.Lock()
-
-    def reduce(tensor):
-        with lock:
-            held.append(tensor.clone())
-        gate.wait(10)
-        total = sum(held)
-        gate.wait(10)
-        with lock:
-            held.clear()
-        gate.wait(10)
-        tensor.copy_(total)
-        return None
-
-    return reduce
-
-
-def net():
-    torch.manual_seed(5)
-    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
-
-
-def test_uneven_shares_give_the_gradient_of_the_whole_batch():
-    x = torch.randn(7, 3, generator=torch.Generator().manual_seed(6))
-    plain = nn.Linear(3, 1)
-    whole = nn.Linear(3, 1)
-    whole.load_state_dict(plain.state_dict())
-    whole(x).pow(2).mean().backward()
-    reduce, results = sum_over(2), {}
-
-    def member(rank):
-        model = nn.Linear(3, 1)
-        model.load_state_dict(plain.state_dict())
-        part = x[:4] if rank == 0 else x[4:]
-        loss = model(part).pow(2).mean()
-        loss.backward()
-        gradients = Gradients(model.parameters(), model)
-        vote = Vote(0.0, float(rank), float(loss.detach()))
-        agreed, _ = gradients.average(len(part) / 7, vote, reduce)
-        results[rank] = (model, agreed)
-
-    threads = [threading.Thread(target=member, args=(rank,)) for rank in (0, 1)]
-    [t.start() for t in threads]
-    [t.join(20) for t in threads]
-    for model, agreed in results.values():
-        assert torch.allclose(model.weight.grad, whole.weight.grad, atol=1e-6)
-        assert (agreed.moving, agreed.leaving) == (0.0, 1.0)
-        assert agreed.loss == pytest.approx(float(whole(x).pow(2).mean()), rel=1e-5)
-
-
-def test_a_parameter_that_nobody_used_stays_without_gradient():
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    model[0](torch.ones(1, 2)).sum().backward()
-    gradients = Gradients(model.parameters(), model)
-    gradients.average(1.0, Vote(0.0, 0.0, None), lambda tensor: None)
-    assert model[1].weight.grad is None and model[0].weight.grad is not None
-
-
-def test_a_step_that_failed_leaves_no_trace():
-    model = net()
-    gradients = Gradients(model.parameters(), model)
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    gradients.begin()
-    model(torch.randn(8, 3)).sum().backward()
-    assert not torch.equal(model[1].running_mean, before["1.running_mean"])
-    agreed, reason = gradients.average(1.0, Vote(0.0, 0.0, 1.0), lambda tensor: "a peer is gone")
-    assert agreed is None and reason == "a peer is gone"
-    gradients.undo()
-    assert torch.equal(model[1].running_mean, before["1.running_mean"])
-    assert all(p.grad is None for p in model.parameters())
-
-
-def test_half_precision_flags_and_sums_keep_their_digits():
-    model = nn.Linear(2, 2).to(torch.bfloat16)
-    for p in model.parameters():
-        p.grad = torch.ones_like(p)
-    gradients = Gradients(model.parameters(), model)
-    agreed, _ = gradients.average(0.5, Vote(1.0, 0.0, 2.0), lambda tensor: None)
-    assert agreed.moving == 1.0 and agreed.loss == 2.0
-    assert model.weight.grad.dtype == torch.bfloat16 and float(model.weight.grad[0, 0]) == 0.5
 
 
 def test_a_frozen_state_is_a_copy_with_the_same_nesting():

@@ -27,7 +27,7 @@ import torch
 
 log = logging.getLogger("lacuna")
 
-FORMAT = 1
+FORMAT = 2
 #: Files of a dead writer are deleted when they are older than this, seconds.
 STALE = 3600.0
 

@@ -1,23 +1,37 @@
-"""Gradients of all members, averaged in one collective that also carries common decisions.
+"""Gradients of all members, averaged while the backward pass runs, and the common decisions.
 
 A member's gradient is the mean over its own share. It is weighted by the share's part of the
-step, so that the sum over members is the mean over the whole batch. Behind the gradients the same
-message carries sums over members: those that know of a newer run, those that must leave, the loss,
-and the parameters with a gradient. So all members decide alike at the same step, without a further
-message.
+step, so that the sum over members is the mean over the whole batch. Hooks put gradients into
+buckets as they arrive, and launch the sum of each bucket that is full.
+
+All members launch the same buckets in the same order: a bucket waits for those before it, and
+:meth:`Gradients.finish` launches what is left, full or not. So neither a parameter that a pass
+does not reach nor a member without samples blocks the others. The order is that in which rank 0's
+gradients arrived once, and belongs to the training state.
+
+Last comes one small message on the CPU with sums of decisions: members that know of a newer run,
+that must leave, that sent a gradient too early; the loss; the parameters with a gradient; and
+running averages. So all members decide alike at the same step.
 """
 
 from __future__ import annotations
 
+import hashlib
+import threading
 from dataclasses import dataclass
-from typing import Callable, Iterable, Optional
+from functools import partial
+from typing import Any, Callable, Optional, Protocol, Sequence
 
 import torch
 from torch import nn
 
-#: Numbers before those of the parameters.
-_MOVING, _LEAVING, _LOSS, _WEIGHT = range(4)
-_HEAD = 4
+from .arrivals import Arrivals
+from .buckets import Buckets, wire_type
+from .group import Watch
+
+#: Numbers before those of the parameters in the last message.
+_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT = range(5)
+_HEAD = 5
 
 _NORMS = (
     nn.BatchNorm1d,
@@ -29,8 +43,17 @@ _NORMS = (
     nn.InstanceNorm3d,
 )
 
-#: Sums a tensor over all members, in place; the reason if it failed.
-Reduce = Callable[[torch.Tensor], Optional[str]]
+
+class Sums(Protocol):
+    """The way to the other members: :class:`lacuna.group.Group`."""
+
+    rank: int
+
+    def launch(self, tensor: torch.Tensor) -> None:
+        """Begins to sum a tensor over all members, in place."""
+
+    def wait(self, watch: Watch) -> Optional[str]:
+        """Waits for all sums; the reason if one failed."""
 
 
 @dataclass(frozen=True)
@@ -43,104 +66,253 @@ class Vote:
     leaving: float
     #: Mean loss of the step; None if the program gave none.
     loss: Optional[float]
+    #: Members that sent a gradient to which a later backward pass added: the step is invalid.
+    too_early: float = 0.0
 
 
 class Gradients:
-    """The gradients of a model, and the running averages of its batch normalisation."""
+    """The gradients of some optimisers, and the running averages of batch normalisation.
 
-    def __init__(self, parameters: Iterable[nn.Parameter], model: nn.Module) -> None:
-        self._parameters = [p for p in parameters if p.requires_grad]
-        self._averages = _running_averages(model)
-        self._kept: list[torch.Tensor] = []
+    ``wire``: the type of the messages, None for that of the parameters.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizers: Sequence[torch.optim.Optimizer],
+        wire: Optional[torch.dtype] = None,
+    ) -> None:
+        self._optimizers = optimizers
+        self._model = model
+        self._names = {id(p): name for name, p in model.named_parameters()}
+        held = _held(optimizers)
+        self._count = len(held)
+        held = list({id(p): p for p in held}.values())
+        self._parameters = [p for p in held if p.requires_grad]
+        self._frozen = [p for p in held if not p.requires_grad]
         if not self._parameters:
             raise ValueError("the model has no parameter that can be trained")
+        self._wire = wire
+        #: Places of parameters by the arrival of their gradients; None until a group has learnt it.
+        self.order: Optional[list[int]] = None
+        self._averages = _running_averages(model)
+        self._kept: list[torch.Tensor] = []
+        self._arrivals = Arrivals(len(self._parameters))
+        self._buckets: Optional[Buckets] = None
+        self._bucket_order: Optional[list[int]] = None
+        #: Gradients that each bucket still waits for, and the bucket that is launched next.
+        self._missing: list[int] = []
+        self._next = 0
+        #: Set while gradients are sent as they arrive.
+        self._sums: Optional[Sums] = None
+        self._weight = 1.0
+        self._too_early = False
+        self._absent: list[int] = []
+        # Several devices have a thread each in the backward pass.
+        self._lock = threading.Lock()
+        self._hooks = [_hook(p, partial(self._came, i)) for i, p in enumerate(self._parameters)]
 
-    def begin(self) -> None:
-        """Keeps the buffers that the forward pass changes, in case the step is repeated."""
+    def close(self) -> None:
+        """Takes the hooks off the parameters."""
+        for handle in self._hooks:
+            handle.remove()
+        self._hooks.clear()
+
+    @property
+    def plan(self) -> str:
+        """A text that is the same at members whose messages fit together."""
+        shapes = [(tuple(p.shape), str(wire_type(p, self._wire))) for p in self._parameters]
+        averages = sum(average.numel() for average in self._averages)
+        return hashlib.sha256(repr((shapes, averages)).encode()).hexdigest()[:12]
+
+    def begin(self, sums: Optional[Sums], weight: float) -> None:
+        """Begins a step: keeps what the forward pass changes, in case the step is repeated.
+
+        ``sums``: the way to the other members, None if there are none. ``weight``: this member's
+        part of the batch. Raises RuntimeError if an optimiser has been given more parameters.
+        """
+        if sum(len(g["params"]) for o in self._optimizers for g in o.param_groups) != self._count:
+            raise RuntimeError(
+                "an optimiser got more parameters after lacuna.elastic(), which members that join "
+                "later would not have: add all of them before, with lr=0 until they are trained"
+            )
         self._kept = [average.clone() for average in self._averages]
+        if sums is None:
+            return
+        if self._buckets is None or self._bucket_order != self.order:
+            order = self.order or list(reversed(range(len(self._parameters))))
+            self._buckets = Buckets(self._parameters, order, self._wire)
+            self._bucket_order = self.order
+        self._buckets.begin()
+        self._arrivals.begin()
+        self._missing = [0] * len(self._buckets.buckets)
+        for place, bucket in enumerate(self._buckets.bucket_of):
+            self._missing[bucket] += self._arrivals.awaited(place)
+        self._next = 0
+        self._weight = weight
+        self._too_early = False
+        self._sums = sums
 
     def undo(self) -> None:
-        """Restores these buffers, and drops the gradients."""
+        """Restores what :meth:`begin` has kept, and drops the gradients."""
+        self._sums = None
         for average, kept in zip(self._averages, self._kept):
             average.copy_(kept)
-        for parameter in self._parameters:
-            parameter.grad = None
+        self.forget()
 
     def forget(self) -> None:
         """A member without a share of the step has no gradients."""
         for parameter in self._parameters:
             parameter.grad = None
 
-    def average(self, weight: float, vote: Vote, reduce: Reduce) -> tuple[Optional[Vote], str]:
+    def _came(self, place: int, *_: Any) -> None:
+        """The gradient of a parameter has arrived, perhaps for the last time in this step."""
+        sums, buckets = self._sums, self._buckets
+        if sums is None or buckets is None:
+            return
+        with self._lock:
+            last = self._arrivals.came(place)
+            if buckets.is_filled(place):
+                self._too_early = True
+            elif last:
+                self._fill(buckets, place)
+                self._missing[buckets.bucket_of[place]] -= 1
+                while self._next < len(self._missing) and self._missing[self._next] == 0:
+                    self._launch(sums, buckets)
+
+    def _fill(self, buckets: Buckets, place: int) -> None:
+        try:
+            buckets.fill(place, self._weight)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"{self._name(place)} {error}: change the model before lacuna.elastic()"
+            ) from None
+
+    def _launch(self, sums: Sums, buckets: Buckets) -> None:
+        bucket = buckets.buckets[self._next]
+        self._next += 1
+        for place in bucket.members:
+            if not buckets.is_filled(place):
+                self._fill(buckets, place)
+        sums.launch(bucket.flat)
+
+    def finish(self, vote: Vote, watch: Watch) -> tuple[Optional[Vote], str]:
         """Replaces the gradients by the mean over the group's batch.
 
-        ``weight``: this member's part of the batch. Returns the sums over members, or None and
-        the reason if the group broke; then the gradients are invalid.
+        Returns the sums over members, or None and the reason if the group broke. In that case, and
+        where a member sent a gradient too early, the gradients are invalid: :meth:`undo` follows.
+        Raises RuntimeError if the model's parameters are not those of its optimisers any more.
         """
-        values = [*self._parameters, *self._averages]
-        head = torch.zeros(_HEAD + len(self._parameters), dtype=torch.float32)
-        head[_MOVING], head[_LEAVING] = vote.moving, vote.leaving
+        sums, buckets = self._sums, self._buckets
+        if sums is None or buckets is None:
+            raise RuntimeError("finish() belongs to a begin() with other members")
+        while self._next < len(buckets.buckets):
+            self._launch(sums, buckets)
+        self._sums = None
+        last = self._last_message(vote, sums.rank)
+        sums.launch(last)
+        failure = sums.wait(watch)
+        if failure is not None:
+            # Abandoned sums may still write into these.
+            self._buckets = None
+            return None, failure
+        count = len(self._parameters)
+        head = last[: _HEAD + count].tolist()
+        loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
+        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY])
+        self._arrivals.end(self._too_early)
+        if agreed.too_early == 0.0:
+            self._deliver(buckets, head[_HEAD:], last[_HEAD + count :])
+        return agreed, ""
+
+    def _last_message(self, vote: Vote, rank: int) -> torch.Tensor:
+        numbers = [0.0] * _HEAD
+        numbers[_MOVING], numbers[_LEAVING] = vote.moving, vote.leaving
+        numbers[_TOO_EARLY] = float(self._too_early)
         if vote.loss is not None:
-            head[_LOSS], head[_WEIGHT] = vote.loss * weight, weight
-        for i, parameter in enumerate(self._parameters):
-            head[_HEAD + i] = 0.0 if parameter.grad is None else 1.0
-        buckets = _buckets(values)
-        for bucket in buckets:
-            first = bucket is buckets[0]
-            flat = torch.cat(
-                [_part(values[i], i < len(self._parameters), weight) for i in bucket]
-                + ([head.to(values[bucket[0]].device)] if first else [])
-            )
-            failure = reduce(flat)
-            if failure is not None:
-                return None, failure
-            at = 0
-            for i in bucket:
-                size = values[i].numel()
-                self._put(values[i], i < len(self._parameters), flat[at : at + size])
-                at += size
-            if first:
-                head = flat[at:].cpu()
-        for i, parameter in enumerate(self._parameters):
-            if head[_HEAD + i] == 0.0:
+            numbers[_LOSS], numbers[_WEIGHT] = vote.loss * self._weight, self._weight
+        numbers += [0.0 if p.grad is None else 1.0 for p in self._parameters]
+        for parameter in self._frozen:
+            if parameter.grad is not None:
+                raise RuntimeError(
+                    f"{self._names.get(id(parameter), 'a parameter')} did not require a gradient "
+                    "at lacuna.elastic() and has one now: freeze parameters after that call"
+                )
+        if self.order is None:
+            own = self._arrivals.order()
+            numbers += [float(place) if rank == 0 else 0.0 for place in own]
+        parts = [torch.tensor(numbers, dtype=torch.float64)]
+        for average in self._averages:
+            parts.append(average.detach().reshape(-1).to("cpu", torch.float64) * self._weight)
+        return torch.cat(parts)
+
+    def _deliver(self, buckets: Buckets, having: list[float], rest: torch.Tensor) -> None:
+        """Takes the sums over: gradients, then the order if it was not known, then averages."""
+        absent = [place for place, members in enumerate(having) if members == 0.0]
+        for place, members in enumerate(having):
+            if members > 0.0:
+                buckets.deliver(place)
+            else:
                 # No member had one: the optimiser must skip it, as on one node.
-                parameter.grad = None
-        total = float(head[_WEIGHT])
-        loss = float(head[_LOSS]) / total if total > 0.0 else None
-        return Vote(float(head[_MOVING]), float(head[_LEAVING]), loss), ""
+                self._parameters[place].grad = None
+        if absent != self._absent:
+            self._look_for(absent)
+            self._absent = absent
+        if self.order is None:
+            self.order = [int(place) for place in rest[: len(having)].tolist()]
+            rest = rest[len(having) :]
+        at = 0
+        for average in self._averages:
+            part = rest[at : at + average.numel()]
+            average.copy_(part.view(average.shape))
+            at += average.numel()
 
-    @staticmethod
-    def _put(value: torch.Tensor, is_parameter: bool, flat: torch.Tensor) -> None:
-        shaped = flat.view(value.shape).to(value.dtype)
-        if not is_parameter:
-            value.copy_(shaped)
-        elif value.grad is None or value.grad.is_sparse:
-            value.grad = shaped.clone()
-        else:
-            value.grad.copy_(shaped)
+    def _look_for(self, absent: list[int]) -> None:
+        """Parameters without any gradient must at least still be the model's."""
+        present = {id(p) for p in self._model.parameters()}
+        for place in absent:
+            one = id(self._parameters[place])
+            if one in self._names and one not in present:
+                raise RuntimeError(
+                    f"{self._name(place)} is not in the model any more, its optimiser trains what "
+                    "nothing uses: change the model before lacuna.elastic()"
+                )
+
+    def not_finite(self) -> list[str]:
+        """Names of parameters whose gradients hold NaN or infinity."""
+        return [
+            self._name(place)
+            for place, p in enumerate(self._parameters)
+            if p.grad is not None and not bool(torch.isfinite(p.grad).all())
+        ]
+
+    def _name(self, place: int) -> str:
+        name = self._names.get(id(self._parameters[place]))
+        return f"parameter {place} of the optimisers" if name is None else f"parameter {name}"
 
 
-def _part(value: torch.Tensor, is_parameter: bool, weight: float) -> torch.Tensor:
-    source = value.grad if is_parameter else value
-    dtype = _wire_dtype(value)
-    if source is None:
-        return torch.zeros(value.numel(), dtype=dtype, device=value.device)
-    dense = source.detach().to_dense() if source.is_sparse else source.detach()
-    return dense.reshape(-1).to(dtype) * weight
+def _held(optimizers: Sequence[torch.optim.Optimizer]) -> list[nn.Parameter]:
+    return [p for o in optimizers for group in o.param_groups for p in group["params"]]
 
 
-def _wire_dtype(value: torch.Tensor) -> torch.dtype:
-    """Halves are summed as singles: their sums would lose digits, and flags need whole numbers."""
-    return torch.float64 if value.dtype == torch.float64 else torch.float32
+def _hook(parameter: nn.Parameter, came: Callable[..., None]) -> Any:
+    """Calls a function whenever a gradient has been added to a parameter's; gives a handle."""
+    if hasattr(parameter, "register_post_accumulate_grad_hook"):
+        return parameter.register_post_accumulate_grad_hook(came)
+    # Before PyTorch 2.1: the node that adds gradients is reached through any use of the
+    # parameter, and lives as long as the handle does.
+    with torch.enable_grad():
+        node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+    return _NodeHook(node, node.register_hook(came))
 
 
-def _buckets(values: list[torch.Tensor]) -> list[list[int]]:
-    """Places of the values, by type and device, singles first since the head goes with them."""
-    groups: dict[tuple[bool, str], list[int]] = {}
-    for i, value in enumerate(values):
-        key = (_wire_dtype(value) == torch.float64, str(value.device))
-        groups.setdefault(key, []).append(i)
-    return [groups[key] for key in sorted(groups)]
+@dataclass
+class _NodeHook:
+    node: Any
+    handle: Any
+
+    def remove(self) -> None:
+        self.handle.remove()
 
 
 def _running_averages(model: nn.Module) -> list[torch.Tensor]:

@@ -7,9 +7,11 @@ under the prefix ``<trainer>/<run>/<attempt>``. Found by measurement:
   ``init_process_group``, which cannot be cancelled, for a peer that never comes.
 * No function here raises for a lost peer; failures are returned as text. An exception's
   traceback keeps the old group's sockets open, and then the peers wait for a timeout.
-* Operations are waited for in small portions, so that one with a paused peer can be abandoned
-  when a newer run leaves that peer out. The abandoned group is kept by a thread of its own,
-  since its destructor waits for the operation.
+* Operations are waited for in portions, so that one with a paused peer can be abandoned when a
+  newer run leaves that peer out. The abandoned group is kept by a thread of its own, since its
+  destructor waits for its operations. Their tensors must not be used again.
+* Of several operations under way those with a dead peer fail at once, one after the other. Only
+  when all have ended does the end of the group close its sockets, by which the others notice.
 * A group that could not be built changes the keys of all later ones: :func:`_forget_failure`.
 """
 
@@ -20,6 +22,7 @@ import logging
 import socket
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Callable, Optional, Union
@@ -37,8 +40,13 @@ POLL = 0.002
 SLOW_POLL = 0.05
 #: Seconds between two attempts to reach a store that does not answer.
 RETRY = 0.1
-#: An operation is waited for in portions of this many seconds.
-PORTION = 0.02
+#: An operation is waited for in portions of this many seconds. The end of a portion is an
+#: exception with PyTorch's stack, which costs more than the wait for a small sum.
+PORTION = 0.1
+#: When one operation has failed, the others have this many seconds to fail as well.
+DRAIN = 0.1
+#: Seconds between two looks at operations on GPUs, whose waits cannot be cut into portions.
+GPU_POLL = 0.0002
 #: The limit of the last barrier, seconds.
 FAREWELL = 0.2
 #: A busy member without a new sign of life for this many seconds counts as silent, as at its agent.
@@ -48,6 +56,22 @@ BUSY_SILENCE = 5.0
 Watch = Callable[[], Optional[str]]
 #: Looks at a store until it returns True; hears whether the connection is new to it.
 Look = Callable[[Any, bool], bool]
+
+
+def check_backend(backend: str, wire: Optional[torch.dtype]) -> None:
+    """Refuses messages that PyTorch here cannot carry. Raises ValueError with the remedy."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if backend == "nccl":
+        raise ValueError("nccl carries no tensors of the CPU: backend='cpu:gloo,cuda:nccl'")
+    if ":" in backend and version < (2, 0):
+        raise ValueError(f"backend {backend!r} needs PyTorch 2.0, this is {torch.__version__}")
+    if wire not in (None, torch.float16, torch.bfloat16):
+        raise ValueError(f"wire must be torch.float16 or torch.bfloat16, not {wire}")
+    if wire == torch.bfloat16 and "gloo" in backend and version < (2, 2):
+        raise ValueError(
+            f"gloo sums torch.bfloat16 from PyTorch 2.2 on, this is {torch.__version__}: "
+            "use wire=torch.float16"
+        )
 
 
 @dataclass
@@ -244,12 +268,19 @@ def _listed(store: Any, prefix: str) -> set[str]:
 
 
 class Group:
-    """The members that train together now; of one member, no process group is needed."""
+    """The members that train together now; of one member, no process group is needed.
 
-    def __init__(self, rank: int, world_size: int) -> None:
+    ``timeout``: seconds of silence in an operation.
+    """
+
+    def __init__(self, rank: int, world_size: int, timeout: float = 0.0) -> None:
         self.rank = rank
         self.world_size = world_size
-        self._abandoned: Any = None
+        self._timeout = timeout
+        #: Operations under way, in the order in which they were launched.
+        self._pending: "deque[_Operation]" = deque()
+        #: Why an operation could not be launched.
+        self._failure: Optional[str] = None
 
     @classmethod
     def form(
@@ -272,7 +303,7 @@ class Group:
                 world_size=run.world_size,
                 timeout=timedelta(seconds=timeout),
             )
-            return cls(run.rank, run.world_size)
+            return cls(run.rank, run.world_size, timeout)
         except (RuntimeError, OSError, ValueError) as failure:
             text = str(failure)
         if dist.is_initialized():
@@ -286,17 +317,33 @@ class Group:
         """The process group that exists already (``torchrun``)."""
         return cls(dist.get_rank(), dist.get_world_size())
 
-    def sum(self, tensor: torch.Tensor, watch: Watch) -> Optional[str]:
-        """Sums a tensor over all members, in place; the reason if it failed."""
-        if self.world_size == 1:
-            return None
-        return self._do(lambda: dist.all_reduce(tensor, async_op=True), watch)
+    def launch(self, tensor: torch.Tensor) -> None:
+        """Begins to sum a tensor over all members, in place; :meth:`wait` tells how it went.
+
+        All members launch the same sums in the same order.
+        """
+        self._launch(tensor, lambda: dist.all_reduce(tensor, async_op=True))
 
     def broadcast(self, tensor: torch.Tensor, source: int, watch: Watch) -> Optional[str]:
         """Copies a tensor from one member to all, in place; the reason if it failed."""
-        if self.world_size == 1:
-            return None
-        return self._do(lambda: dist.broadcast(tensor, source, async_op=True), watch)
+        self._launch(tensor, lambda: dist.broadcast(tensor, source, async_op=True))
+        return self.wait(watch)
+
+    def wait(self, watch: Watch) -> Optional[str]:
+        """Waits for all that was launched; the reason if anything failed."""
+        # Those on the CPU come first: they fail at once for a dead peer, those on GPUs do not.
+        operations = sorted(self._pending, key=lambda operation: operation.on_gpu)
+        failure, given_up = self._failure, False
+        for operation in operations:
+            if failure is None:
+                failure, given_up = self._outcome(operation, watch)
+        if failure is None:
+            self._pending.clear()
+        elif not given_up:
+            end = time.monotonic() + DRAIN
+            while not self._ended() and time.monotonic() < end:
+                time.sleep(POLL)
+        return failure
 
     def part(self, words: Optional[torch.Tensor] = None) -> bool:
         """Ends a group at a boundary that all have agreed on. True if all took part.
@@ -307,8 +354,8 @@ class Group:
         if self.world_size == 1:
             return True
         end = time.monotonic() + FAREWELL
-        last = torch.zeros(1) if words is None else words
-        failure = self.sum(last, lambda: "time is up" if time.monotonic() > end else None)
+        self.launch(torch.zeros(1) if words is None else words)
+        failure = self.wait(lambda: "time is up" if time.monotonic() > end else None)
         self.close()
         return failure is None
 
@@ -316,34 +363,70 @@ class Group:
         """Closes the sockets, so that peers that wait for this member wait no more."""
         if self.world_size == 1 or not dist.is_initialized():
             return
-        work, self._abandoned = self._abandoned, None
-        if work is None:
+        if any(operation.on_gpu for operation in self._pending):
+            _abort_on_gpu()
+        if self._ended():
+            self._pending.clear()
             dist.destroy_process_group()
             return
-        kept = [dist.group.WORLD, work]
+        kept = [dist.group.WORLD, *(operation.work for operation in self._pending)]
+        self._pending.clear()
         dist.destroy_process_group()
         threading.Thread(target=_outlast, args=(kept,), name="lacuna-old", daemon=True).start()
-        del work, kept
+        del kept
 
-    def _do(self, begin: Callable[[], Any], watch: Watch) -> Optional[str]:
+    def _ended(self) -> bool:
+        return all(operation.work.is_completed() for operation in self._pending)
+
+    def _launch(self, tensor: torch.Tensor, begin: Callable[[], Any]) -> None:
+        if self.world_size == 1 or self._failure is not None:
+            return
         try:
-            work = begin()
+            self._pending.append(_Operation(begin(), tensor.is_cuda))
         except (RuntimeError, OSError, ValueError) as failure:
-            return str(failure)
+            self._failure = str(failure)
+
+    def _outcome(self, operation: "_Operation", watch: Watch) -> tuple[Optional[str], bool]:
+        """Why an operation failed, or None; and whether ``watch`` has given it up."""
+        work, began = operation.work, time.monotonic()
+        while operation.on_gpu and not work.is_completed():
+            reason = watch()
+            if reason is None and time.monotonic() - began > self._timeout > 0.0:
+                reason = f"a sum on the GPU took more than {self._timeout:g} s"
+            if reason is not None:
+                return reason, True
+            time.sleep(GPU_POLL)
         while True:
             # It may end between a portion's timeout and the question whether it has ended, so the
             # answer is always that of a wait that began after the end.
             ended = work.is_completed()
             try:
                 work.wait(timedelta(seconds=PORTION))
-                return None
+                return None, False
             except RuntimeError as failure:
                 if ended:
-                    return str(failure)
+                    return str(failure), False
             reason = None if work.is_completed() else watch()
             if reason is not None:
-                self._abandoned = work
-                return reason
+                return reason, True
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """An operation of torch.distributed."""
+
+    work: Any
+    on_gpu: bool
+
+
+def _abort_on_gpu() -> None:
+    """Ends all operations of NCCL at once: they do not notice that a peer is gone.
+
+    PyTorch 2.6 or newer can; before, the destructor aborts (not tested, for want of a GPU).
+    """
+    abort = getattr(dist.group.WORLD, "abort", None)
+    if abort is not None:
+        abort()
 
 
 def _forget_failure() -> None:
@@ -361,9 +444,8 @@ def _forget_failure() -> None:
 
 
 def _outlast(kept: list[Any]) -> None:
-    """Holds an abandoned group until its operation has ended by its own timeout."""
-    work = kept[1]
-    while not work.is_completed():
+    """Holds an abandoned group until its operations have ended by their own timeouts."""
+    while not all(work.is_completed() for work in kept[1:]):
         time.sleep(0.05)
     kept.clear()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Callable, Iterator, Mapping, Optional, Type, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Type, TypeVar, Union, cast
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ from .busy import Busy
 from .calls import Calls, Place
 from .data import Indices, Source, source, whole
 from .gradients import Gradients, Vote
-from .group import Group
+from .group import Group, check_backend
 from .link import Link, leave_now
 from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
 from .metrics import How, means, merged, numbers
@@ -25,11 +26,13 @@ from .order import Order, Position, Share, cut
 from .policy import BatchPolicy, checked
 from .progress import Reporter, Span
 from .saving import Saver
-from .state import Parts, Stateful, broadcast
+from .state import Parts, Scaler, Stateful, broadcast
 from .update import Update, reseed
 from .worker import Worker
 
 log = logging.getLogger("lacuna")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,16 @@ class Settings:
     reseed: bool
     timeout: float
     backend: str
+    wire: Optional[torch.dtype]
 
 
 def elastic(
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]],
     *,
     scheduler: Optional[Any] = None,
+    scaler: Optional[Scaler] = None,
+    wire: Optional[torch.dtype] = None,
     batch: Union[int, BatchPolicy] = 32,
     seed: int = 0,
     checkpoint_every: Optional[int] = None,
@@ -62,10 +68,12 @@ def elastic(
 ) -> "Elastic":
     """Makes a training loop elastic: ``with lacuna.elastic(model, optimizer, ...) as run:``.
 
-    ``batch``: samples of a step of the whole group (cut into shares), or a
-    :class:`~lacuna.policy.BatchPolicy`. ``scheduler``: stepped once a step. ``seed``: the data's
-    order and, with ``reseed``, the random numbers of each step follow from it.
-    ``checkpoint_every`` steps or ``checkpoint_seconds``, whichever comes first, into
+    ``optimizer``, ``scheduler``: one, or a list of which all are stepped once a step. ``batch``:
+    samples of a step of the whole group (cut into shares), or a
+    :class:`~lacuna.policy.BatchPolicy`. ``scaler``: the gradient scaler of a loss in half
+    precision. ``wire``: ``torch.float16`` or ``torch.bfloat16`` halves the messages, and sums lose
+    digits. ``seed``: the data's order and, with ``reseed``, the random numbers of each step follow
+    from it. ``checkpoint_every`` steps or ``checkpoint_seconds``, whichever comes first, into
     ``checkpoint_dir`` (default: ``LACUNA_CHECKPOINT_DIR``; without either there are none);
     ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
     and ``before_step`` act on the averaged gradients. ``timeout``: seconds of silence in a
@@ -78,14 +86,23 @@ def elastic(
     """
     if timeout <= 0.0:
         raise ValueError(f"timeout must be positive, not {timeout}")
-    parts = Parts(model, optimizer, scheduler, dict(state or {}))
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        raise ValueError("lacuna sums the gradients itself: pass model.module, and train that")
+    check_backend(backend, wire)
+    parts = Parts(model, _listed(optimizer), _listed(scheduler), scaler, dict(state or {}))
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     return Elastic(
         parts,
         Update(parts, checked(batch), clip_norm, before_step),
         Saver(folder, keep, checkpoint_every, checkpoint_seconds),
-        Settings(seed, reseed, timeout, backend),
+        Settings(seed, reseed, timeout, backend, wire),
     )
+
+
+def _listed(parts: Union[None, T, Sequence[T]]) -> list[T]:
+    if parts is None:
+        return []
+    return list(parts) if isinstance(parts, (list, tuple)) else [cast(T, parts)]
 
 
 class Elastic:
@@ -102,8 +119,7 @@ class Elastic:
         self._update = update
         self._saver = saver
         self._settings = settings
-        parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
-        self._gradients = Gradients(parameters, parts.model)
+        self._gradients = Gradients(parts.model, parts.optimizers, settings.wire)
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
         self._total = float(total) if total else None
         self._worker = Worker.of(os.environ)
@@ -135,6 +151,7 @@ class Elastic:
             Busy(membership.show_busy, self._let_go) if isinstance(membership, Regroup) else None
         )
         self._loss: Optional[float] = None
+        self._said_not_finite = False
         self._last_step = 0.0
         self._step_seconds = 0.0
         self._batch_began = 0.0
@@ -232,6 +249,7 @@ class Elastic:
                 # Peers see at once that this member is gone.
                 self._group.close()
                 self._group = None
+        self._gradients.close()
         self._saver.settle()
         if self._busy is not None:
             self._busy.close()
@@ -298,7 +316,10 @@ class Elastic:
                 order.reached(share)
                 self._share = self._last_share = share
                 self._batch_began = time.monotonic()
-                self._gradients.begin()
+                self._gradients.begin(
+                    self._group if self.world_size > 1 else None,
+                    share.indices.numel() / share.batch,
+                )
                 if self._settings.reseed:
                     reseed(self._settings.seed, self._position.step, self._rank)
                 if share.indices.numel() == 0:
@@ -455,10 +476,11 @@ class Elastic:
         self._report(last=True)
 
     def step(self, loss: Optional[Union[torch.Tensor, float]] = None) -> bool:
-        """In place of ``optimizer.step()``, after ``loss.backward()``.
+        """In place of ``optimizer.step()``, after the last ``backward()`` of the step.
 
-        ``loss`` must be the mean over this member's samples. True if the step was applied; False
-        if the group broke, and then the same samples come again.
+        ``loss`` must be the mean over this member's samples; where several backward passes add up
+        to a step, their losses add up to it. True if the step was applied; False if the same
+        samples come again, because the group broke or a gradient was sent too early.
         """
         share, group, order = self._share, self._group, self._order
         if share is None or order is None:
@@ -473,11 +495,9 @@ class Elastic:
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
         vote = Vote(float(self._membership.moving()), float(leaving), value)
         if group.world_size > 1:
-            watch = self._membership.watch(self._step_seconds)
             took = time.monotonic() - self._batch_began
-            agreed, failure = self._gradients.average(
-                share.indices.numel() / share.batch, vote, lambda t: group.sum(t, watch)
-            )
+            watch = self._membership.watch(self._step_seconds)
+            agreed, failure = self._gradients.finish(vote, watch)
             if agreed is None:
                 self._gradients.undo()
                 self._calls.repeat()
@@ -486,15 +506,35 @@ class Elastic:
                     self._lost_seconds = took
                 self._broke(failure)
                 return False
+            if agreed.too_early > 0.0:
+                log.info("step %d is done again: more gradients came than before", self.steps_done)
+                self._gradients.undo()
+                self._calls.repeat()
+                return False
             vote = agreed
         self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
+        self._look_at(vote.loss)
         self._update.apply(self.nodes)
         self._position.advance(share.batch, order.length)
         self._loss = vote.loss
         self._after(group, vote)
         return True
+
+    def _look_at(self, loss: Optional[float]) -> None:
+        """Says once that the loss is not finite; that breaks no group, and is the user's to end."""
+        if loss is None or math.isfinite(loss) or self._said_not_finite:
+            return
+        self._said_not_finite = True
+        names = self._gradients.not_finite()
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        log.warning(
+            "the loss of step %d is %s; gradients that are not finite: %s",
+            self._position.step + 1,
+            loss,
+            ", ".join(names[:3]) + more or "none",
+        )
 
     def _after(self, group: Group, vote: Vote) -> None:
         now = time.monotonic()
@@ -520,18 +560,20 @@ class Elastic:
         """The card of this member, which the others read before the group is built."""
         saved = None if self._has_state else self._saver.look()
         length = 0 if self._order is None else self._order.identity[0]
+        policy = self._update.policy.text()
         silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
         return {
             "state": [self._position.samples, self._position.step] if self._has_state else None,
             "lineage": self._lineage,
             "saved": -1 if saved is None else saved.samples,
             "timeout": max(self._settings.timeout, silence),
-            "plan": f"{length}:{self._settings.seed}:{self._update.policy.text()}",
+            "plan": f"{length}:{self._settings.seed}:{policy}:{self._gradients.plan}",
         }
 
     def _state(self) -> dict[str, Any]:
         """The whole state; its tensors are the model's own, no copies."""
         state = self._parts.take(self._position)
+        state["arrivals"] = self._gradients.order
         order = self._order
         state["order"] = [] if order is None else order.identity
         return state
@@ -545,6 +587,7 @@ class Elastic:
                 f"{mine}: no sample could be counted once; use another checkpoint folder"
             )
         self._position = self._parts.put(state)
+        self._gradients.order = state["arrivals"]
 
     def _load(self, cards: list[Card], rank: int) -> None:
         """No member has state: the one with the newest checkpoint reads it."""
@@ -586,7 +629,7 @@ class Elastic:
         source = loader(cards) if held is None else held
         if cards[source]["plan"] != cards[group.rank]["plan"]:
             raise RuntimeError(
-                f"this member's length:seed:batch is {cards[group.rank]['plan']}, "
+                f"this member's length:seed:batch:model is {cards[group.rank]['plan']}, "
                 f"that of the group is {cards[source]['plan']}"
             )
         same = [(card["state"], card["lineage"]) for card in cards]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Mapping, Optional, Protocol
+from typing import Any, Callable, Mapping, Optional, Protocol, Sequence
 
 import torch
 from torch import nn
@@ -35,21 +35,33 @@ class Scheduler(Stateful, Protocol):
     def step(self) -> Any: ...
 
 
+class Scaler(Stateful, Protocol):
+    """A gradient scaler of PyTorch (``torch.amp.GradScaler``), or what behaves like one."""
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> Any: ...
+
+    def step(self, optimizer: torch.optim.Optimizer) -> Any: ...
+
+    def update(self) -> Any: ...
+
+
 @dataclass
 class Parts:
     """The parts of a training program that have state."""
 
     model: nn.Module
-    optimizer: torch.optim.Optimizer
-    scheduler: Optional[Scheduler]
+    optimizers: Sequence[torch.optim.Optimizer]
+    schedulers: Sequence[Scheduler]
+    scaler: Optional[Scaler]
     extra: Mapping[str, Stateful]
 
     def take(self, position: Position) -> dict[str, Any]:
         """The whole state; its tensors are the model's own, not copies."""
         return {
             "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "optimizers": [one.state_dict() for one in self.optimizers],
+            "schedulers": [one.state_dict() for one in self.schedulers],
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "extra": {name: part.state_dict() for name, part in self.extra.items()},
             "position": asdict(position),
         }
@@ -57,9 +69,14 @@ class Parts:
     def put(self, state: dict[str, Any]) -> Position:
         """Loads a state. Errors of the parts that it does not fit are raised."""
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scheduler is not None and state["scheduler"] is not None:
-            self.scheduler.load_state_dict(state["scheduler"])
+        for kind, parts in (("optimizers", self.optimizers), ("schedulers", self.schedulers)):
+            if len(parts) != len(state[kind]):
+                raise RuntimeError(f"the state has {len(state[kind])} {kind}, not {len(parts)}")
+            for part, its in zip(parts, state[kind]):
+                part.load_state_dict(its)
+        # A scaler that is switched off has an empty state.
+        if self.scaler is not None and state["scaler"]:
+            self.scaler.load_state_dict(state["scaler"])
         for name, part in self.extra.items():
             part.load_state_dict(state["extra"][name])
         return Position(**state["position"])

@@ -25,25 +25,38 @@ class Update:
     before_step: Optional[Callable[[], None]]
 
     def apply(self, world_size: int) -> None:
-        """Clips, calls the program's own function, steps the optimiser and the scheduler."""
-        optimizer = self.parts.optimizer
+        """Clips, calls the program's own function, steps all optimisers and schedulers.
+
+        With a gradient scaler, optimisers skip the step whose gradients are not finite. These are
+        the same at all members, so all skip it.
+        """
+        parts, scaler = self.parts, self.parts.scaler
+        groups = [group for optimizer in parts.optimizers for group in optimizer.param_groups]
+        if scaler is not None:
+            for optimizer in parts.optimizers:
+                scaler.unscale_(optimizer)
         if self.clip_norm is not None:
-            params = [p for g in optimizer.param_groups for p in g["params"]]
-            nn.utils.clip_grad_norm_(params, self.clip_norm)
+            nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.clip_norm)
         if self.before_step is not None:
             self.before_step()
         factor = self.policy.factor(world_size)
         # The factor is not left in place: schedulers compute the next rate from the present one.
-        rates = [group["lr"] for group in optimizer.param_groups]
+        rates = [group["lr"] for group in groups]
         if factor != 1.0:
-            for group, rate in zip(optimizer.param_groups, rates):
+            for group, rate in zip(groups, rates):
                 group["lr"] = rate * factor
-        optimizer.step()
+        for optimizer in parts.optimizers:
+            if scaler is None:
+                optimizer.step()
+            else:
+                scaler.step(optimizer)
+        if scaler is not None:
+            scaler.update()
         if factor != 1.0:
-            for group, rate in zip(optimizer.param_groups, rates):
+            for group, rate in zip(groups, rates):
                 group["lr"] = rate
-        if self.parts.scheduler is not None:
-            self.parts.scheduler.step()
+        for scheduler in parts.schedulers:
+            scheduler.step()
 
 
 def reseed(seed: int, step: int, rank: int) -> None:
