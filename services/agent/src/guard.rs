@@ -16,6 +16,8 @@
 //!
 //! The end of a program is reported only when none of its processes is left.
 
+mod workers;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -31,7 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::descendants::{adopt, complain, kill_below, wait_for};
 use crate::untrusted;
-use crate::workers::Workers;
+use workers::Workers;
 
 /// The first argument of the agent's program when it runs as a guard.
 pub const GUARD: &str = "guard-process-group";

@@ -24,7 +24,6 @@ mod service;
 mod shell;
 mod tail;
 mod untrusted;
-mod workers;
 
 pub use guard::{GUARD, guard};
 pub use launcher::{Command, Launcher, LauncherEvent, MembersAnswer, Names, Settings, Simulated};

@@ -89,7 +89,7 @@ mod tests {
         let file = dir.path().join("train.py");
         std::fs::write(&file, "").unwrap();
         let script = file.to_str().unwrap();
-        let none = format!("{script}.old");
+        let none = script.replace("train.py", "none.py");
         let folders = dir.path().as_os_str();
         let torchrun = Elastic::Torchrun {
             workers_per_node: 1,

@@ -24,8 +24,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::{NOT_STARTED, code};
 use crate::descendants::{complain, kill_below};
-use crate::guard::{NOT_STARTED, code};
 
 /// The variables that tell a worker its place on its node.
 const LOCAL_RANK: &str = "LACUNA_LOCAL_RANK";
