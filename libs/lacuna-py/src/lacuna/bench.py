@@ -22,12 +22,14 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
+from . import rates
 from .loopback import HANG_AFTER, Loopback
 
 EPILOG = """examples:
   python3 -m lacuna.bench                          all kinds of change, ten times each
   python3 -m lacuna.bench --kinds join,sigkill --times 20 --json
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
+  python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
 """
 
 #: The kinds of change, and the agent's view of each.
@@ -64,7 +66,10 @@ def arguments() -> argparse.ArgumentParser:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
-    options = arguments().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["rates"]:
+        return rates.main(words[1:])
+    options = arguments().parse_args(words)
     kinds = [kind for kind in options.kinds.split(",") if kind]
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or options.nodes < 2 or options.times < 1:
