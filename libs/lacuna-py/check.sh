@@ -1,16 +1,18 @@
 #!/bin/sh
 # Tests the Python package: `libs/lacuna-py/check.sh [pytest arguments]`.
 #
-# PYTHON chooses the interpreter (default: the system's, which has the system's PyTorch). Nothing
-# is written into the tree. Failed tests run once more and are listed, since they have real time
-# limits, and a machine may be busy. Without PyTorch it prints SKIPPED with the reason and exits 0;
-# with 1 if LACUNA_REQUIRE names torch.
+# PYTHON names the interpreters, separated by blanks. Default: the system's, which has the system's
+# PyTorch, and that of the environment .venv beside this file, if there is one: `newer_torch.py`
+# makes it. Nothing else is written into the tree. Failed tests run once more and are listed, since
+# they have real time limits, and a machine may be busy. Without PyTorch it prints SKIPPED with the
+# reason and exits 0; with 1 if LACUNA_REQUIRE names torch.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-python=${PYTHON:-}
-if [ -z "$python" ]; then
-    python=/usr/bin/python3
-    [ -x "$python" ] || python=$(command -v python3) || python=
+pythons=${PYTHON:-}
+if [ -z "$pythons" ]; then
+    pythons=/usr/bin/python3
+    [ -x "$pythons" ] || pythons=$(command -v python3) || pythons=
+    [ ! -x "$here/.venv/bin/python" ] || pythons="$pythons $here/.venv/bin/python"
 fi
 skip() {
     case ",$(printf %s "${LACUNA_REQUIRE:-}" | tr -d ' ')," in
@@ -26,33 +28,48 @@ skip() {
             "apt-get install python3-torch python3-pytest" >>"$LACUNA_SKIPPED"
     exit 0
 }
-[ -n "$python" ] || skip "there is no python3"
-for module in torch pytest; do
-    "$python" -c "import $module" 2>/dev/null ||
-        skip "$python has no $module (Debian: apt-get install python3-torch python3-pytest)"
+[ -n "$pythons" ] || skip "there is no python3"
+for python in $pythons; do
+    for module in torch pytest; do
+        "$python" -c "import $module" 2>/dev/null ||
+            skip "$python has no $module (Debian: apt-get install python3-torch python3-pytest)"
+    done
+    "$python" -c "import torch.distributed as d; raise SystemExit(not d.is_gloo_available())" ||
+        skip "the PyTorch of $python has no gloo"
 done
-"$python" -c "import torch.distributed as d; raise SystemExit(not d.is_gloo_available())" ||
-    skip "this PyTorch has no gloo"
 PYTHONDONTWRITEBYTECODE=1
 PYTHONPATH="$here/src${PYTHONPATH:+:$PYTHONPATH}"
 export PYTHONDONTWRITEBYTECODE PYTHONPATH
-"$python" -c "import sys, torch; print('lacuna-py: python', sys.version.split()[0], 'torch', torch.__version__)"
 cd "$here" || exit 1
 cache=$(mktemp -d) || exit 1
 trap 'rm -rf "$cache"' EXIT
-code=0
-"$python" -m pytest -q -o "cache_dir=$cache" "$@" || code=$?
-# Exit code 1 is a failed test; others get no second chance.
-[ "$code" -eq 1 ] || exit "$code"
-"$python" -c '
+
+# Tests with one interpreter, and once more what failed. Arguments: the interpreter, then pytest's.
+test_with() {
+    python=$1
+    shift
+    "$python" -c "import sys, torch; print('lacuna-py: python', sys.version.split()[0], 'torch', torch.__version__)"
+    code=0
+    "$python" -m pytest -q -o "cache_dir=$cache" "$@" || code=$?
+    # Exit code 1 is a failed test; others get no second chance.
+    [ "$code" -eq 1 ] || return "$code"
+    "$python" -c '
 import json, sys
 for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
-' "$cache/v/cache/lastfailed" >"$cache/failed" || exit 1
-count=$(wc -l <"$cache/failed")
-echo "lacuna-py: $count failed, and once more:"
-sed 's/^/    /' "$cache/failed"
-while IFS= read -r test; do
-    [ -z "${LACUNA_SKIPPED:-}" ] ||
-        printf 'again\ttorch\tlibs/lacuna-py/check.sh\t%s\tit failed\tlook at it\n' "$test" >>"$LACUNA_SKIPPED"
-done <"$cache/failed"
-"$python" -m pytest -q -o "cache_dir=$cache" --lf "$@"
+' "$cache/v/cache/lastfailed" >"$cache/failed" || return 1
+    count=$(wc -l <"$cache/failed")
+    echo "lacuna-py: $count failed, and once more:"
+    sed 's/^/    /' "$cache/failed"
+    while IFS= read -r test; do
+        [ -z "${LACUNA_SKIPPED:-}" ] ||
+            printf 'again\ttorch\tlibs/lacuna-py/check.sh\t%s\tit failed\tlook at it\n' "$test" >>"$LACUNA_SKIPPED"
+    done <"$cache/failed"
+    "$python" -m pytest -q -o "cache_dir=$cache" --lf "$@"
+}
+
+worst=0
+for python in $pythons; do
+    test_with "$python" "$@" || worst=$?
+    rm -rf "$cache/v"
+done
+exit "$worst"

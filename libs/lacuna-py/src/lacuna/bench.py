@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
-from . import bench_torchrun
+from . import bench_torchrun, rates
 from .bench_torchrun import Torchruns
 from .loopback import HANG_AFTER, Loopback
 
@@ -33,6 +33,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
   python3 -m lacuna.bench --torchrun --times 3     the same changes under torchrun alone
   python3 -m lacuna.bench data --help              loading by workers, against DDP
+  python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
 """
 
 #: The kinds of change, and the agent's view of each.
@@ -83,6 +84,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         from . import bench_data
 
         return bench_data.main(argv[1:])
+    if argv[:1] == ["rates"]:
+        return rates.main(argv[1:])
     options = arguments().parse_args(argv)
     known = bench_torchrun.KINDS if options.torchrun else KINDS
     kinds = list(known) if options.kinds is None else options.kinds.split(",")

@@ -111,9 +111,9 @@ class Buckets:
 
 def wire_type(parameter: torch.Tensor, wire: Optional[torch.dtype]) -> torch.dtype:
     """The type in which a gradient travels."""
-    if parameter.dtype == torch.float64:
-        return torch.float64
-    return wire or torch.float32
+    if wire is not None:
+        return wire
+    return torch.float64 if parameter.dtype == torch.float64 else torch.float32
 
 
 def _cut(

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Makes a virtual environment with a current PyTorch for the CPU: `newer_torch.py FOLDER`.
+
+PyPI has no build for the CPU alone. Its build for CUDA is 540 MB, and wants 2 GB of libraries
+that a machine without GPUs loads at the start and never calls. So the environment gets stand-ins
+of their names, in which each function answers "no device" (cudaErrorNoDevice). Needs cc and
+readelf. `check.sh` tests with the environment `.venv` beside it as well.
+"""
+
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+VERSION = "2.15.0"
+#: What PyTorch imports, and the tests.
+NEEDED = ["filelock", "fsspec", "jinja2", "networkx", "sympy", "typing_extensions", "numpy"]
+NEEDED += ["setuptools", "pytest"]
+NO_DEVICE = 100
+#: Names of libraries that may be missing, and beginnings of the names of their functions.
+LIBRARIES = ("libcu", "libnccl", "libnv")
+FUNCTIONS = ("cu", "__cuda", "nccl", "nvrtc", "nvshmem", "nvtx")
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 64
+    folder = Path(sys.argv[1])
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run(*install, "--no-deps", f"torch=={VERSION}")
+    run(*install, *NEEDED)
+    (libraries,) = folder.glob("lib/python3*/site-packages/torch/lib")
+    stand_in(libraries)
+    print(run(python, "-c", "import torch; print('torch', torch.__version__)"), end="")
+    return 0
+
+
+def stand_in(folder):
+    """Puts the missing libraries beside those of PyTorch, with all functions that these call."""
+    own = sorted(folder.glob("*.so*"))
+    needed, wanted, defined = set(), {}, set()
+    for path in own:
+        needed.update(re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-W", "-d", path)))
+        for line in run("readelf", "-W", "--dyn-syms", path).splitlines():
+            words = line.split()
+            if len(words) < 8 or words[4] not in ("GLOBAL", "WEAK"):
+                continue
+            name, _, version = words[7].partition("@")
+            if words[6] != "UND":
+                defined.add(name)
+            elif words[4] == "GLOBAL" and name.startswith(FUNCTIONS):
+                wanted[name] = version.lstrip("@")
+    missing = {n for n in needed - {path.name for path in own} if n.startswith(LIBRARIES)}
+    for library in missing:
+        mine = [name for name, version in wanted.items() if version == library]
+        if library.startswith("libcudart"):
+            # Those that no version ties to a library.
+            others = [n for n, version in wanted.items() if version not in missing]
+            mine += [name for name in others if name not in defined]
+        # A version is declared once, with the functions that carry it.
+        script = f"{library} {{ global: {'; '.join(mine)}; }};" if mine else "{ global: *; };"
+        versions = folder / f"{library}.map"
+        versions.write_text(script + "\n")
+        code = "".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in mine)
+        options = [f"-Wl,-soname,{library}", f"-Wl,--version-script={versions}"]
+        run("cc", "-shared", "-fPIC", "-w", "-fno-builtin", "-x", "c", "-", *options,
+            "-o", folder / library, text=code)  # fmt: skip
+
+
+def run(*argv, text=None):
+    """The output of a command. Raises CalledProcessError, after its own words, if it fails."""
+    words = [str(word) for word in argv]
+    return subprocess.run(words, input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())

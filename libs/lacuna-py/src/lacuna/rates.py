@@ -1,0 +1,320 @@
+"""Measures the rate of training beside plain DDP: ``python3 -m lacuna.bench rates``.
+
+Two processes train a model under DistributedDataParallel, and two others the same model under
+:func:`lacuna.elastic` as nodes of :mod:`lacuna.loopback`. All keep their groups from the first to
+the last round, and the pairs take turns, so both see the same machine. A process has one core.
+The ratio is that of the two rates of a round. A throttled link is the loopback of a network
+namespace of its own, with tc-tbf(8): both directions share its rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+from .loopback import Loopback
+
+EPILOG = """examples:
+  python3 -m lacuna.bench rates                      both models, three sizes, five rounds
+  python3 -m lacuna.bench rates --models mlp --sizes 10 --rounds 9 --json
+  python3 -m lacuna.bench rates --link 1gbit         over a throttled link (root, iproute2)
+"""
+
+#: Members of each pair.
+PAIR = 2
+#: Widths of the MLP (256 features, two hidden layers of squares), by millions of parameters.
+WIDTHS = {1: 640, 10: 2170, 100: 7000}
+#: Width, layers and heads of the transformer, by millions of parameters.
+TRANSFORMERS = {1: (128, 5, 4), 10: (384, 6, 6), 100: (768, 14, 12)}
+FEATURES, VOCABULARY, LENGTH = 256, 256, 64
+#: Samples of a member in a step.
+BATCH = {"mlp": 64, "transformer": 4}
+#: Steps before the first round.
+WARM_UP = 4
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m lacuna.bench rates",
+        description="Measures the rate of training beside plain DistributedDataParallel.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--models", default=",".join(BATCH), help="default: %(default)s")
+    parser.add_argument("--sizes", default="1,10,100", help="million parameters (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each (default: %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=4.0, help="length of a round (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--set-to-none",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="argument of zero_grad (default: PyTorch's)",
+    )
+    parser.add_argument("--link", metavar="RATE", help="rate of the link, as tc writes it: 1gbit")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--worker", choices=["ddp", "lacuna"], help=argparse.SUPPRESS)
+    parser.add_argument("--throttled", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints the table; 64 for wrong arguments, 69 if PyTorch or the link is missing."""
+    options = arguments().parse_args(argv)
+    models = [name for name in options.models.split(",") if name]
+    sizes = [int(size) for size in options.sizes.split(",") if size.isdigit()]
+    if set(models) - set(BATCH) or not sizes or set(sizes) - set(WIDTHS) or options.rounds < 1:
+        print(f"lacuna.bench: models are {', '.join(BATCH)}, sizes are 1, 10, 100, rounds >= 1")
+        return 64
+    if options.link and not options.throttled:
+        return _throttled(options.link, argv)
+    try:
+        import torch
+    except ImportError as error:
+        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        return 69
+    if options.worker:
+        return _train(options, models[0], sizes[0])
+    rows = []
+    for model in models:
+        for size in sizes:
+            with tempfile.TemporaryDirectory(prefix="lacuna-rates-") as folder:
+                rows.append(_measure(options, model, size, Path(folder)))
+            if not options.json:
+                _print_row(rows[-1], head=len(rows) == 1)
+    host = {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "link": options.link or "loopback",
+    }
+    if options.json:
+        print(json.dumps({"host": host, "rows": rows}, indent=2))
+    else:
+        print(", ".join(f"{key} {value}" for key, value in host.items()))
+    return 0
+
+
+def _throttled(rate: str, argv: Sequence[str]) -> int:
+    """Runs the same in a network namespace whose loopback has a rate."""
+    script = (
+        "ip link set lo up && "
+        'tc qdisc add dev lo root tbf rate "$0" burst 256kb latency 100ms && exec "$@"'
+    )
+    command = ["unshare", "--net", "sh", "-c", script, rate]
+    command += [sys.executable, "-m", "lacuna.bench", "rates", "--throttled", *argv]
+    try:
+        return subprocess.run(command).returncode
+    except OSError as error:
+        print(f"lacuna.bench: a link needs unshare (util-linux): {error}", file=sys.stderr)
+        return 69
+
+
+class _Pair:
+    """Two processes that train when they are told to, by lines of a socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(str(path))
+        self._server.listen(PAIR)
+        self._server.settimeout(300.0)
+        self._lines: list[Any] = []
+
+    def accept(self) -> None:
+        """Waits for both."""
+        for _ in range(PAIR):
+            connection, _address = self._server.accept()
+            self._lines.append(connection.makefile("rw"))
+
+    def train(self, steps: int) -> tuple[float, float]:
+        """Seconds that the slower of both takes for a step, and processor seconds of both."""
+        for lines in self._lines:
+            print(steps, file=lines, flush=True)
+        took = [[float(word) for word in lines.readline().split()] for lines in self._lines]
+        return max(wall for wall, _ in took) / steps, sum(cpu for _, cpu in took) / steps
+
+    def close(self) -> None:
+        """They end when they read no further line."""
+        for lines in self._lines:
+            lines.close()
+        self._server.close()
+
+
+def _measure(options: argparse.Namespace, model: str, size: int, folder: Path) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "lacuna.bench", "rates", "--models", model, "--sizes", str(size)]
+    if options.set_to_none is not None:
+        argv.append("--set-to-none" if options.set_to_none else "--no-set-to-none")
+    source = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    plain, ours = _Pair(folder / "ddp"), _Pair(folder / "lacuna")
+    env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    processes = []
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for rank in range(PAIR):
+        world = {"RANK": str(rank), "WORLD_SIZE": str(PAIR), "LACUNA_RATES": str(plain.path)}
+        world |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        processes.append(
+            subprocess.Popen([*argv, "--worker", "ddp"], env={**os.environ, **env, **world})
+        )
+    env["LACUNA_RATES"] = str(ours.path)
+    try:
+        with Loopback([*argv, "--worker", "lacuna"], folder, env=env) as cluster:
+            names = [f"n{rank}" for rank in range(PAIR)]
+            for name in names:
+                cluster.start(name)
+            cluster.join(*names)
+            plain.accept()
+            ours.accept()
+            for pair in (plain, ours):
+                pair.train(WARM_UP)
+            steps = max(2, round(options.seconds / plain.train(WARM_UP)[0]))
+            rounds = []
+            for i in range(options.rounds):
+                # The first of a round is in turn the one and the other.
+                turns = (plain, ours) if i % 2 else (ours, plain)
+                took = {pair: pair.train(steps) for pair in turns}
+                rounds.append((took[plain], took[ours]))
+            ours.close()
+            for name in names:
+                cluster.wait_gone(name)
+    finally:
+        plain.close()
+        for process in processes:
+            try:
+                process.wait(30.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    return _summary(model, size, steps, rounds)
+
+
+def _summary(
+    model: str, size: int, steps: int, rounds: list[tuple[tuple[float, float], ...]]
+) -> dict[str, Any]:
+    ratios = [plain[0] / ours[0] for plain, ours in rounds]
+    cuts = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return {
+        "model": model,
+        "million_parameters": size,
+        "steps": steps,
+        "ddp_steps_per_s": statistics.median(1.0 / plain[0] for plain, _ in rounds),
+        "lacuna_steps_per_s": statistics.median(1.0 / ours[0] for _, ours in rounds),
+        "ratio_median": cuts[1],
+        "ratio_quartiles": [cuts[0], cuts[2]],
+        "ratios": ratios,
+        # On a busy machine these say more.
+        "ddp_cpu_s_per_step": statistics.median(plain[1] for plain, _ in rounds),
+        "lacuna_cpu_s_per_step": statistics.median(ours[1] for _, ours in rounds),
+    }
+
+
+def _print_row(row: dict[str, Any], head: bool) -> None:
+    if head:
+        print(f"{'model':<12}{'parameters':>11}{'DDP':>12}{'lacuna':>12}{'ratio':>8}", end="")
+        print(f"{'quartiles':>14}{'CPU s a step':>20}")
+    low, high = row["ratio_quartiles"]
+    print(
+        f"{row['model']:<12}{row['million_parameters']:>9} M{row['ddp_steps_per_s']:>8.3f} /s "
+        f"{row['lacuna_steps_per_s']:>8.3f} /s {row['ratio_median']:>7.3f}   {low:.3f}-{high:.3f}"
+        f"{row['ddp_cpu_s_per_step']:>11.4f} {row['lacuna_cpu_s_per_step']:>8.4f}",
+        flush=True,
+    )
+
+
+def _build(model: str, size: int) -> tuple[Any, Any]:
+    """A model, and its tensors of samples and targets."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(1)
+    if model == "mlp":
+        width = WIDTHS[size]
+        net: nn.Module = nn.Sequential(
+            *(nn.Linear(FEATURES, width), nn.ReLU()),
+            *(nn.Linear(width, width), nn.ReLU()),
+            *(nn.Linear(width, width), nn.ReLU()),
+            nn.Linear(width, 10),
+        )
+        return net, (torch.randn(2048, FEATURES), torch.randint(10, (2048,)))
+    width, layers, heads = TRANSFORMERS[size]
+    layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True)
+    net = nn.Sequential(
+        nn.Embedding(VOCABULARY, width),
+        nn.TransformerEncoder(layer, layers, enable_nested_tensor=False),
+        nn.Linear(width, VOCABULARY),
+    )
+    tokens = torch.randint(VOCABULARY, (512, LENGTH + 1))
+    return net, (tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+
+
+def _train(options: argparse.Namespace, model: str, size: int) -> int:
+    """One of the processes."""
+    import torch
+    from torch import nn
+
+    from .run import elastic
+
+    kind, name = options.worker, os.environ.get("LACUNA_NODE") or os.environ["RANK"]
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(name.lstrip("n")) % len(cores)]})
+    torch.set_num_threads(1)
+    net, data = _build(model, size)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+    cross_entropy = nn.CrossEntropyLoss()
+    zero = {} if options.set_to_none is None else {"set_to_none": options.set_to_none}
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    control.connect(os.environ["LACUNA_RATES"])
+    lines = control.makefile("rw")
+
+    def train(batches: Iterator[Any], net: nn.Module, step: Callable[[Any], Any]) -> None:
+        left, began, cpu = 0, 0.0, 0.0
+        for x, y in batches:
+            if left == 0:
+                if began > 0.0:
+                    took = (time.perf_counter() - began, time.process_time() - cpu)
+                    print(*took, file=lines, flush=True)
+                line = lines.readline()
+                if not line:
+                    return
+                left, began, cpu = int(line), time.perf_counter(), time.process_time()
+            optimizer.zero_grad(**zero)
+            loss = cross_entropy(net(x).flatten(0, -2), y.flatten())
+            loss.backward()
+            step(loss)
+            left -= 1
+
+    if kind == "lacuna":
+        with elastic(net, optimizer, batch=PAIR * BATCH[model], timeout=60.0) as run:
+            train(run.steps(data), net, run.step)
+        return 0
+    torch.distributed.init_process_group("gloo")
+    wrapped = nn.parallel.DistributedDataParallel(net)
+    train(_plain_batches(data, BATCH[model]), wrapped, lambda loss: optimizer.step())
+    return 0
+
+
+def _plain_batches(data: tuple[Any, Any], batch: int) -> Iterator[Any]:
+    """This member's part of each batch, as a DistributedSampler cuts it."""
+    import torch
+
+    rank = torch.distributed.get_rank()
+    while True:
+        order = torch.randperm(len(data[0]))[rank::PAIR]
+        for indices in order.split(batch):
+            if len(indices) == batch:
+                yield tuple(tensor[indices] for tensor in data)
