@@ -82,6 +82,8 @@ class Rendezvous:
     _store: Any = None
     #: Keys that this process has seen used, as (prefix, world size, own rank).
     _used: list[tuple[str, int, int]] = field(default_factory=list)
+    #: Keys under which members of the runs have shown what they do.
+    _shown: set[str] = field(default_factory=set)
     #: The last sign of life of busy members, by key.
     _signs: dict[str, bytes] = field(default_factory=dict)
 
@@ -132,6 +134,7 @@ class Rendezvous:
         trainer = prefix.rsplit("/", 2)[0]
         cards: dict[int, dict[str, Any]] = {}
         self._used.append((prefix, run.world_size, run.rank))
+        self._shown |= {doing(trainer, run, rank) for rank in range(run.world_size)}
         end = 0.0
 
         def look(store: Any, first: bool) -> bool:
@@ -204,8 +207,14 @@ class Rendezvous:
                 log.warning("the store failed, it is tried again: %s", failure)
             self.drop()
 
-    def tidy(self, prefix: str) -> None:
-        """Deletes the keys of earlier groups than ``prefix``, beside the training."""
+    def tidy(self, prefix: str, trainer: str, run: Membership) -> None:
+        """Deletes the keys of earlier groups than ``prefix``, beside the training.
+
+        Rank 0 also deletes those of members that are not in the run.
+        """
+        shown = {doing(trainer, run, rank) for rank in range(run.world_size)}
+        gone = self._shown - shown if run.rank == 0 else set()
+        self._shown = shown
         old = [used for used in self._used if used[0] != prefix]
         self._used = [used for used in self._used if used[0] == prefix]
         store = self._store
@@ -214,7 +223,7 @@ class Rendezvous:
 
         def delete() -> None:
             try:
-                for key in _keys(old) | _listed(store, prefix):
+                for key in _keys(old) | _listed(store, prefix) | gone:
                     store.delete_key(key)
             except (RuntimeError, OSError) as failure:
                 log.debug("old keys stay in the store: %s", failure)

@@ -376,7 +376,7 @@ class Regroup:
         if isinstance(group, str):
             self._rendezvous.drop()
             return group
-        self._rendezvous.tidy(prefix)
+        self._rendezvous.tidy(prefix, self._trainer, run)
         return Formed(group, run.run, prefix, cards)
 
 
