@@ -166,6 +166,8 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     // Subjects that no stream keeps, and requests.
     let settled = address::settled(&cluster());
     let mut hears = other.subscribe(&settled).await.unwrap();
+    // An answer on the same connection: the subscription has reached the server.
+    other.newest(&clock).await.unwrap();
     let word = Settled {
         step: 7,
         complete: true,
@@ -177,6 +179,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     let limit = Duration::from_secs(2);
     transcript.result("no service", one.request_text(&deaf, "?", limit).await);
     let mut asked = other.subscribe_text(&deaf).await.unwrap();
+    other.newest(&clock).await.unwrap();
     let answering = async {
         let request = futures::StreamExt::next(&mut asked).await.unwrap();
         request.respond(format!("{}!", request.text)).await.unwrap();

@@ -130,9 +130,8 @@ fn log_source(
         });
     };
     let nodes = &record.nodes;
-    let is_past = nodes.is_empty() && record.started.is_some();
+    // A node that it has left may still have its last lines; others have no output of it.
     let followed = after.map(|place| &place.node);
-    let followed = followed.filter(|node| is_past || nodes.contains(node));
     if followed.is_none() && nodes.len() > 1 && record.spec.launch.by_torchrun() {
         let few = nodes.iter().take(MOST_AGENTS);
         return Ok(LogSource::Members(few.cloned().collect()));

@@ -20,6 +20,8 @@ use crate::view::trainer_row;
 const EVERY: Duration = Duration::from_secs(1);
 /// Most nodes whose output is followed.
 const MOST: usize = 16;
+/// Turns for which a node that was left is asked: its program may write until the grace is over.
+const LINGER: u32 = 30;
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
@@ -139,6 +141,8 @@ enum Turn {
 struct Followed {
     /// The nodes whose output is followed.
     nodes: Vec<NodeId>,
+    /// Nodes that were left, with the turns for which they are still asked.
+    left: BTreeMap<NodeId, u32>,
     /// The bytes of each node's output.
     places: BTreeMap<NodeId, u64>,
     /// The node whose output came last.
@@ -183,7 +187,7 @@ impl Followed {
         Ok(Turn::Ended(trainer_row(&record, now).state))
     }
 
-    /// The nodes to ask in this turn: those that were followed and are no longer, then those of
+    /// The nodes to ask in this turn: those that were left a short time ago, then those of
     /// now. Under torchrun these are all, since it ranks workers itself. A trainer without nodes
     /// has left its output where it was.
     fn next_nodes(&mut self, record: &TrainerRecord) -> Vec<NodeId> {
@@ -193,13 +197,17 @@ impl Followed {
             1
         };
         let now: Vec<NodeId> = record.nodes.iter().take(most).cloned().collect();
-        if now.is_empty() {
-            return self.nodes.clone();
+        if !now.is_empty() {
+            let before = std::mem::replace(&mut self.nodes, now);
+            self.left
+                .extend(before.into_iter().map(|node| (node, LINGER + 1)));
         }
-        let mut nodes = std::mem::replace(&mut self.nodes, now.clone());
-        nodes.retain(|node| !now.contains(node));
-        nodes.extend(now);
-        nodes
+        self.left.retain(|node, turns| {
+            *turns -= 1;
+            *turns > 0 && !self.nodes.contains(node)
+        });
+        let left = self.left.keys();
+        left.chain(&self.nodes).cloned().collect()
     }
 
     /// The text to print for an answer about a node, with a heading if the last text was of
@@ -262,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_0_is_followed_and_a_node_that_it_leaves_is_asked_once_more() {
+    fn rank_0_is_followed_and_a_node_that_it_leaves_is_asked_for_a_while() {
         let mut followed = Followed::default();
         let of = |nodes: u32| record("a", Phase::Active, nodes);
         assert!(followed.next_nodes(&of(0)).is_empty());
@@ -270,7 +278,10 @@ mod tests {
         let mut moved = of(3);
         moved.nodes.remove(0);
         let both = [node("node-000"), node("node-001")];
-        assert_eq!(followed.next_nodes(&moved), both);
+        for _ in 1..LINGER {
+            assert_eq!(followed.next_nodes(&moved), both);
+        }
+        assert_eq!(followed.next_nodes(&of(0)), both);
         assert_eq!(followed.next_nodes(&moved), [node("node-001")]);
         assert_eq!(followed.next_nodes(&of(0)), [node("node-001")]);
     }
