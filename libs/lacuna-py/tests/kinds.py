@@ -50,8 +50,6 @@ def passes_of(kind, step):
 
 def train(kind):
     """The loss of each step, and the weights after the last one."""
-    # Many messages for a small model.
-    buckets.FIRST = buckets.SIZE = 64
     torch.manual_seed(3)
     words, way = torch.randint(10, (SAMPLES,)), torch.randint(2, (SAMPLES,))
     # Whole batches take one way, others both.
@@ -79,7 +77,7 @@ def train(kind):
         checkpoint_seconds=None,
     ) as run:
         if dies:
-            model.ways[0].weight.register_hook(lambda grad: die(run.steps_done))
+            model.words.weight.register_hook(lambda grad: die(run.steps_done))
         for own in run.shares(SAMPLES, epochs=EPOCHS, shuffle=False):
             step = run.steps_done
             for one in optimizers:
@@ -112,6 +110,8 @@ def die(step):
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
     torch.set_num_threads(1)
+    # Many messages for a small model.
+    buckets.FIRST = buckets.SIZE = 64
     losses, weights, rank = train(sys.argv[1])
     if rank == 0:
         with open(sys.argv[2], "w") as file:

@@ -507,7 +507,8 @@ class Elastic:
                 self._broke(failure)
                 return False
             if agreed.too_early > 0.0:
-                log.info("step %d is done again: more gradients came than before", self.steps_done)
+                step = self._position.step + 1
+                log.info("step %d is done again: more gradients came than before", step)
                 self._gradients.undo()
                 self._calls.repeat()
                 return False
