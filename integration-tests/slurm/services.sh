@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lacuna beside the controller: the bus, the store and the services, each started again when it
+# Lacuna beside the controller: the bus and the services, each started again when it
 # ends, as a service manager would do.
 #
 #   services.sh start [NAME...]   all, or these
@@ -8,11 +8,11 @@
 #   services.sh pid NAME          its process
 #   services.sh status            a line for each
 #
-# Names: nats store ingest forecast planner control. Runs as the user `lacuna`, to whom pilots
+# Names: nats ingest forecast planner control. Runs as the user `lacuna`, to whom pilots
 # belong. Logs are /var/log/lacuna/NAME.log.
 set -euo pipefail
 
-all=(nats store ingest forecast planner control)
+all=(nats ingest forecast planner control)
 run=/var/lib/lacuna/run
 logs=/var/log/lacuna
 export LACUNA_CONFIG=/etc/lacuna/lacuna.toml
@@ -21,7 +21,6 @@ mkdir -p "$run"
 command_of() {
     case "$1" in
         nats) echo "nats-server -c /etc/lacuna/nats.conf" ;;
-        store) echo "python3 -m lacuna.store --host 0.0.0.0 --port 29400" ;;
         ingest | forecast | planner | control) echo "lacuna-$1" ;;
         *) echo "services: no service '$1': expected one of ${all[*]}" >&2; exit 64 ;;
     esac
@@ -48,10 +47,6 @@ start() {
     for name in "$@"; do
         command_of "$name" >/dev/null
         [ ! -e "$run/$name.on" ] || continue
-        if [ "$name" = store ] && ! python3 -c 'import lacuna.store' 2>/dev/null; then
-            echo "services: no store: the package lacuna is not here" >&2
-            continue
-        fi
         touch "$run/$name.on"
         setsid "$0" keep "$name" >/dev/null 2>&1 </dev/null &
     done

@@ -23,3 +23,5 @@ mod security;
 mod support;
 #[cfg(test)]
 mod upgrade;
+#[cfg(test)]
+mod virtual_cluster;

@@ -6,4 +6,5 @@ mod equality;
 mod monitor;
 mod profiling;
 mod program;
+mod readme;
 mod torch;

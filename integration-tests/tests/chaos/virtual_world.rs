@@ -9,13 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_runtime::config::BusSettings;
-use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{
-    Bus, Config, Context, Delays, Health, NoArgs, Running, SimulatedServer, Stopwatch, Weather,
-    simulate, task,
-};
+use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Weather, telemetry};
 use lacuna_wire::address;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -25,6 +20,7 @@ use super::cluster::{Cluster, LED, View, begin, config, converge, record_counts}
 use super::history::{History, Observation, Recorder};
 use super::number;
 use super::workload::Workload;
+use crate::virtual_cluster;
 
 /// After a fault everything agrees again within this time, seconds.
 const LIMIT_S: f64 = 45.0;
@@ -55,9 +51,11 @@ enum Fault {
     KillServer,
     /// All processes are killed at once, the server too.
     Reboot,
+    /// The server's disk is full; then it is killed, and started again.
+    FullDisk,
 }
 
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 10] = [
     Fault::Kill,
     Fault::Pause,
     Fault::Cut,
@@ -67,6 +65,7 @@ const FAULTS: [Fault; 9] = [
     Fault::Skew,
     Fault::KillServer,
     Fault::Reboot,
+    Fault::FullDisk,
 ];
 
 /// One simulated process, started again when it ends.
@@ -98,11 +97,7 @@ impl World {
         };
         let server = SimulatedServer::new(seed, delays);
         let config = config(&dir);
-        let (settings, registry, health) =
-            (BusSettings::default(), Registry::new(), Health::default());
-        let id = config.cluster.id.clone();
-        let bus = Bus::simulated(&server, &settings, &id, "test", &registry, &health);
-        let bus = bus.await.unwrap();
+        let bus = virtual_cluster::connect(&server, &config).await;
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
         let workload = Workload::start(bus.clone(), recorder.writer.clone(), &names, seed);
@@ -141,23 +136,9 @@ impl World {
         process.host = Host::new(&process.name);
         process.host.set_skew(process.skew_ms);
         process.ended = None;
-        let (server, mut config, service) =
-            (self.server.clone(), self.config.clone(), process.service);
+        let mut config = self.config.clone();
         config.agent.nodes.clone_from(&process.nodes);
-        process.host.spawn(async move {
-            let run: fn(Context) -> Running = match service {
-                "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
-                "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),
-                "planner" => |ctx| lacuna_planner_service::run(ctx, NoArgs {}),
-                "control" => |ctx| lacuna_control_service::run(ctx, NoArgs {}),
-                _ => |ctx| {
-                    let args = lacuna_agent_service::AgentArgs::default();
-                    lacuna_agent_service::run(ctx, args)
-                },
-            };
-            let code = simulate(service, config, &server, run).await;
-            task::exit(code).await
-        });
+        virtual_cluster::start(&process.host, process.service, &self.server, &config);
     }
 
     /// Lets time pass; supervisors go on.
@@ -219,13 +200,18 @@ impl World {
                 process.skew_ms = 0;
                 process.host.kill();
             }
-            Fault::KillServer | Fault::Reboot => {
+            Fault::KillServer | Fault::Reboot | Fault::FullDisk => {
                 if matches!(fault, Fault::Reboot) {
                     for process in &self.processes {
                         process.host.kill();
                     }
                 }
                 self.recorder.writer.note(Observation::WritesAtRisk);
+                if matches!(fault, Fault::FullDisk) {
+                    self.server.fill();
+                    self.wait(lasts).await;
+                    self.recorder.writer.note(Observation::WritesAtRisk);
+                }
                 self.server.kill();
                 self.wait(lasts).await;
                 self.server.start();
@@ -356,9 +342,14 @@ fn digest(history: &History) -> u64 {
 }
 
 /// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs the world
-/// of seed 7 again.
+/// of seed 7 again, and `LACUNA_SIMULATE_LOG=debug` before it prints the log of all services.
 #[test]
 fn in_virtual_time_invariants_hold_after_every_fault() {
+    if let Ok(filter) = std::env::var("LACUNA_SIMULATE_LOG") {
+        let mut settings = Config::default().telemetry;
+        settings.log = filter;
+        telemetry::init(&settings).unwrap();
+    }
     let first = number("LACUNA_SIMULATE_FROM", 1);
     let end = first + number("LACUNA_SIMULATE_SEEDS", 20);
     let (next, bad) = (AtomicU64::new(first), Mutex::new(Vec::new()));

@@ -15,8 +15,6 @@ use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Reply, Request, Totals};
 
-use crate::support::{count, get};
-
 /// The services in the order of their start; the source of events comes last.
 pub(crate) const SERVICES: [&str; 5] = ["control", "agent", "planner", "forecast", "ingest"];
 
@@ -113,14 +111,6 @@ impl Cluster {
 
     fn log_path(&self, service: &str) -> PathBuf {
         self.dir.path().join(format!("{service}.log"))
-    }
-
-    /// A metric of a service that runs, by its name in the exposition.
-    pub(crate) fn metric(&self, service: &str, name: &str) -> u64 {
-        let log = std::fs::read_to_string(self.log_path(service)).unwrap();
-        let at = log.lines().rev().find_map(|l| l.split_once("address="));
-        let at = at.unwrap().1.trim();
-        count(&get(at, "/metrics").unwrap(), name)
     }
 
     /// `kill -9`.

@@ -1,6 +1,6 @@
-//! Two ways to the same plans and figures: the services over NATS in lock step, and the replay in
-//! virtual time. Both have forecasts, the order in which the scheduler takes nodes, planned starts,
-//! and starts that cost. No solve of either may be ended by the clock.
+//! Three ways to the same plans and figures: the replay, and the services in lock step, once in
+//! virtual time and once as processes over NATS. All have forecasts, the order in which the
+//! scheduler takes nodes, planned starts, and starts that cost. No solve may be ended by the clock.
 //!
 //! The plan after every event is the same, and so are the numbers of preemptions, rescales and
 //! trainers done. Samples, and samples lost to rescales and to preemptions, are the same to 1e-6.
@@ -18,15 +18,17 @@ use lacuna_model::{
     ClusterId, HoleRecord, NodeId, PlannedStart, Policy, RescaleCost, ScalingCurve, Span,
     Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_runtime::Config;
 use lacuna_runtime::config::{Recording, RecordingPace};
+use lacuna_runtime::virtual_time::{self, Host};
+use lacuna_runtime::{Config, Delays, SimulatedServer, Stopwatch};
 use lacuna_sim::{Decision, HoleTrace, Hooks, PoolTrace as _, Settings, Summary, replay};
 use lacuna_testkit::{data, or_skip};
 use lacuna_trace::{Compression, HoleWriter, PlannedWriter};
-use lacuna_wire::msg::{Clock, Settled, Totals, TrainersState};
+use lacuna_wire::msg::{Clock, PlanState, Reply, Request, Settled, Totals, TrainersState};
 use lacuna_wire::{Envelope, Message, address, codec};
 
 use super::cluster::{Cluster, SERVICES};
+use crate::virtual_cluster;
 
 /// The relative tolerance, for the order of additions.
 const ROUNDING: f64 = 1e-6;
@@ -129,112 +131,164 @@ impl Case {
         }
     }
 
-    async fn by_services(&self) -> Outcome {
-        let dir = tempfile::tempdir().unwrap();
+    /// The settings of all services; `dir` gets the files that ingest plays.
+    fn config(&self, dir: &Path) -> Config {
         let mut config = Config::default();
-        config.ingest.recording = Some(self.files(dir.path()));
+        config.ingest.recording = Some(self.files(dir));
         // Snapshots overtake events, which have more detail.
         config.ingest.snapshot_every = Span::from_ms(200);
         config.planner.policy = self.policy;
         config.planner.objective = self.objective.to_owned();
-        let mut cluster = Cluster::new(config).await;
-        let mut plans = Plans::new(&cluster.id);
+        config.agent.all_nodes = true;
+        config.agent.work_dir = dir.join("work");
+        config
+    }
+
+    async fn by_processes(&self) -> Outcome {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cluster = Cluster::new(self.config(dir.path())).await;
+        let (id, mut plans) = (cluster.id.clone(), Plans::default());
         // One subscription, since the order of messages of several is not kept.
-        let all = format!("lacuna.v1.{}.>", cluster.id);
-        let mut heard = cluster
-            .bus
-            .nats()
-            .unwrap()
-            .client
-            .subscribe(all)
-            .await
-            .unwrap();
-        cluster.bus.nats().unwrap().client.flush().await.unwrap();
+        let all = format!("lacuna.v1.{id}.>");
+        let client = cluster.bus.nats().unwrap().client.clone();
+        let mut heard = client.subscribe(all).await.unwrap();
+        client.flush().await.unwrap();
         for service in SERVICES {
             if service == "ingest" {
                 cluster.submit(self.trainers.clone()).await;
             }
             cluster.start(service);
         }
-        // Plans are heard when control applies them, until the end of the trace.
         {
             let ended = cluster.ended(Duration::from_secs(900));
             tokio::pin!(ended);
             loop {
                 tokio::select! {
                     biased;
-                    message = heard.next() => plans.take(&message.unwrap()),
+                    message = heard.next() => {
+                        if let Some(heard) = Heard::read(&id, &message.unwrap()) {
+                            plans.take(heard);
+                        }
+                    }
                     () = &mut ended => break,
                 }
             }
         }
-        let totals: Totals = cluster.totals().await;
-        Outcome {
-            plans: plans.settled,
-            samples: totals.samples,
-            rescale_cost: totals.rescale_cost,
-            preempt_cost: totals.preempt_cost,
-            preemptions: totals.preemptions,
-            rescales: totals.rescales,
-            done: totals.trainers_done,
-            clock_stops: cluster.metric("planner", "lacuna_planner_clock_stops_total"),
-        }
+        plans.outcome(&cluster.totals().await)
     }
 
-    /// Requires that both ways agree, and that they made plans at all.
-    async fn check(&self) {
-        let replayed = self.by_replay();
-        let served = self.by_services().await;
-        let mut compared = 0;
-        // The services have a last step, at the end of the recording, in which nothing happens.
-        let steps = replayed.plans.iter().zip(&served.plans);
-        for (event, ((at, replayed), (tick, served))) in steps.enumerate() {
-            assert_eq!(at, tick, "event {event}");
-            let differs: Vec<_> = served.iter().map(|s| differs(&replayed[0], s)).collect();
-            assert!(
-                differs.iter().any(Vec::is_empty),
-                "{:?}, {}: replay and services differ at event {event}, {at:?}: {differs:?}",
-                self.policy,
-                self.objective
-            );
-            compared += 1;
+    fn by_virtual_loop(&self) -> Outcome {
+        let dir = tempfile::tempdir().unwrap();
+        virtual_time::run(1, self.in_virtual_time(dir.path())).unwrap()
+    }
+
+    async fn in_virtual_time(&self, dir: &Path) -> Outcome {
+        let config = self.config(dir);
+        // Every hop takes its time, so the order of messages of several subscriptions is kept.
+        let delays = Delays {
+            least_ms: 1,
+            most_ms: 1,
+        };
+        let server = SimulatedServer::new(1, delays);
+        let bus = virtual_cluster::connect(&server, &config).await;
+        let id = bus.cluster().clone();
+        let mut trainers = bus.subscribe(&address::trainers(&id)).await.unwrap();
+        let mut ticks = bus.subscribe(&address::clock(&id)).await.unwrap();
+        let mut decided = bus.subscribe(&address::plan(&id)).await.unwrap();
+        let mut answers = bus.subscribe(&address::settled(&id)).await.unwrap();
+        let hosts = SERVICES.map(Host::new);
+        for (service, host) in SERVICES.into_iter().zip(&hosts) {
+            if service == "ingest" {
+                for chunk in self.trainers.chunks(100) {
+                    let request = Request::Submit {
+                        trainers: chunk.to_vec(),
+                        test_only: false,
+                    };
+                    let reply = virtual_cluster::ask(&bus, &request).await;
+                    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+                }
+            }
+            virtual_cluster::start(host, service, &server, &config);
         }
-        assert!(replayed.plans.len() <= served.plans.len());
-        let changes = replayed
-            .plans
-            .windows(2)
-            .filter(|w| w[0].1 != w[1].1)
-            .count();
+        let mut plans = Plans::default();
+        while !plans.ended {
+            let heard = tokio::select! {
+                biased;
+                heard = trainers.next() => Heard::Trainers(heard.unwrap().message),
+                heard = decided.next() => Heard::Plan(heard.unwrap().message),
+                heard = answers.next() => Heard::Settled(heard.unwrap().message),
+                heard = ticks.next() => Heard::Clock(heard.unwrap().message),
+            };
+            plans.take(heard);
+        }
+        let reply = virtual_cluster::ask(&bus, &Request::Totals).await;
+        for host in &hosts {
+            host.kill();
+        }
+        let Reply::Totals(totals) = reply else {
+            panic!("no totals: {reply:?}");
+        };
+        plans.outcome(&totals)
+    }
+
+    /// Requires that the replay and the loop in virtual time agree. Returns the outcome of the loop.
+    fn check(&self) -> Outcome {
+        let replayed = self.by_replay();
+        let watch = Stopwatch::start();
+        let served = self.by_virtual_loop();
         println!(
-            "{:?}, objective {}: {compared} decisions alike, {changes} of them changed the plan; samples \
-             {:.9e} and {:.9e}, {} preemptions, {} rescales, {} done, rescale cost {:.6e}, \
-             preemption cost {:.6e}",
+            "{:?}, objective {}: {:.1} s in virtual time",
             self.policy,
             self.objective,
-            replayed.samples,
-            served.samples,
-            replayed.preemptions,
-            replayed.rescales,
-            replayed.done,
-            replayed.rescale_cost,
-            replayed.preempt_cost
+            watch.seconds()
         );
-        for (what, a, b) in [
-            ("samples", replayed.samples, served.samples),
-            ("rescale cost", replayed.rescale_cost, served.rescale_cost),
-            (
-                "preemption cost",
-                replayed.preempt_cost,
-                served.preempt_cost,
-            ),
-        ] {
-            let difference = (a - b).abs() / a.abs().max(f64::MIN_POSITIVE);
-            assert!(difference <= ROUNDING, "{what}: replay {a}, services {b}");
+        self.compare("replay", &replayed, "virtual time", &served);
+        served
+    }
+
+    /// Requires that two ways agree, and that they made plans at all.
+    fn compare(&self, left: &str, a: &Outcome, right: &str, b: &Outcome) {
+        let case = format!("{:?}, objective {}", self.policy, self.objective);
+        // The services have a last step, at the end of the recording, in which nothing happens.
+        let steps = a.plans.iter().zip(&b.plans);
+        for (event, ((at, ours), (tick, theirs))) in steps.enumerate() {
+            assert_eq!(at, tick, "event {event}");
+            let pairs = ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b)));
+            let differs: Vec<_> = pairs.map(|(a, b)| differs(a, b)).collect();
+            assert!(
+                differs.iter().any(Vec::is_empty),
+                "{case}: {left} and {right} differ at event {event}, {at:?}: {differs:?}"
+            );
         }
-        assert_eq!((replayed.clock_stops, served.clock_stops), (0, 0));
+        let changes = a.plans.windows(2).filter(|w| w[0].1 != w[1].1).count();
+        println!(
+            "{case}: {} decisions alike, {changes} of them changed the plan; samples {:.9e} and {:.9e}, \
+             {} preemptions, {} rescales, {} done, rescale cost {:.6e}, preemption cost {:.6e}",
+            a.plans.len().min(b.plans.len()),
+            a.samples,
+            b.samples,
+            a.preemptions,
+            a.rescales,
+            a.done,
+            a.rescale_cost,
+            a.preempt_cost
+        );
+        for (what, one, other) in [
+            ("samples", a.samples, b.samples),
+            ("rescale cost", a.rescale_cost, b.rescale_cost),
+            ("preemption cost", a.preempt_cost, b.preempt_cost),
+        ] {
+            let difference = (one - other).abs() / one.abs().max(f64::MIN_POSITIVE);
+            assert!(
+                difference <= ROUNDING,
+                "{case}: {what}: {left} {one}, {right} {other}"
+            );
+        }
+        assert_eq!((a.clock_stops, b.clock_stops), (0, 0));
         let counts = |o: &Outcome| (o.preemptions, o.rescales, o.done);
-        assert_eq!(counts(&replayed), counts(&served));
-        assert!(changes > 50 && replayed.preemptions > 20 && replayed.rescales > 20);
+        assert_eq!(counts(a), counts(b));
+        assert!(a.plans.len() <= b.plans.len());
+        assert!(changes > 50 && a.preemptions > 20 && a.rescales > 20);
     }
 }
 
@@ -251,57 +305,87 @@ fn differs(a: &Plan, b: &Plan) -> Vec<String> {
         .collect()
 }
 
+/// A message that the test hears.
+enum Heard {
+    Trainers(TrainersState),
+    Plan(PlanState),
+    Settled(Settled),
+    Clock(Clock),
+}
+
+impl Heard {
+    /// Reads a message of the server; None if it is of another kind.
+    fn read(cluster: &ClusterId, message: &async_nats::Message) -> Option<Self> {
+        let subject = message.subject.as_str();
+        if subject == address::trainers(cluster).to_string() {
+            Some(Self::Trainers(read(message)))
+        } else if subject == address::plan(cluster).to_string() {
+            Some(Self::Plan(read(message)))
+        } else if subject == address::settled(cluster).to_string() {
+            Some(Self::Settled(read(message)))
+        } else if subject == address::clock(cluster).to_string() {
+            Some(Self::Clock(read(message)))
+        } else {
+            None
+        }
+    }
+}
+
 /// Plans as control applies them: the trainers' newest state when a step is settled.
+#[derive(Default)]
 struct Plans {
-    trainers: String,
-    answers: String,
-    ticks: String,
     now: Timestamp,
     present: Plan,
     settled: Vec<(Timestamp, Vec<Plan>)>,
     /// Whether the newest answer ends a step.
     is_settled: bool,
+    /// Whether the trace has ended.
+    ended: bool,
+    clock_stops: u64,
 }
 
 impl Plans {
-    fn new(cluster: &ClusterId) -> Self {
-        Self {
-            trainers: address::trainers(cluster).to_string(),
-            answers: address::settled(cluster).to_string(),
-            ticks: address::clock(cluster).to_string(),
-            now: Timestamp::default(),
-            present: Plan::new(),
-            settled: Vec::new(),
-            is_settled: false,
+    fn take(&mut self, heard: Heard) {
+        match heard {
+            Heard::Trainers(state) => {
+                let nodes = state.trainers.iter().flat_map(|record| {
+                    let id = &record.spec.id;
+                    record.nodes.iter().map(|node| (node.clone(), id.clone()))
+                });
+                self.present = nodes.collect();
+                if self.is_settled
+                    && let Some((_, plans)) = self.settled.last_mut()
+                {
+                    plans.push(self.present.clone());
+                }
+            }
+            Heard::Plan(state) => {
+                self.clock_stops += u64::from(state.plan.report.solve.stopped_by_clock);
+            }
+            Heard::Settled(answer) => {
+                self.is_settled = answer.complete;
+                // A repeated answer is of a known step.
+                if answer.complete && answer.step as usize > self.settled.len() {
+                    self.settled.push((self.now, vec![self.present.clone()]));
+                }
+            }
+            Heard::Clock(clock) => {
+                self.now = clock.now;
+                self.ended |= clock.ended;
+            }
         }
     }
 
-    fn take(&mut self, message: &async_nats::Message) {
-        let subject = message.subject.as_str();
-        if subject == self.trainers {
-            let state: TrainersState = read(message);
-            let nodes = state.trainers.iter().flat_map(|record| {
-                let id = &record.spec.id;
-                record
-                    .nodes
-                    .iter()
-                    .map(move |node| (node.clone(), id.clone()))
-            });
-            self.present = nodes.collect();
-            if self.is_settled
-                && let Some((_, plans)) = self.settled.last_mut()
-            {
-                plans.push(self.present.clone());
-            }
-        } else if subject == self.ticks {
-            self.now = read::<Clock>(message).now;
-        } else if subject == self.answers {
-            let answer: Settled = read(message);
-            self.is_settled = answer.complete;
-            // A repeated answer is of a known step.
-            if answer.complete && answer.step as usize > self.settled.len() {
-                self.settled.push((self.now, vec![self.present.clone()]));
-            }
+    fn outcome(self, totals: &Totals) -> Outcome {
+        Outcome {
+            plans: self.settled,
+            samples: totals.samples,
+            rescale_cost: totals.rescale_cost,
+            preempt_cost: totals.preempt_cost,
+            preemptions: totals.preemptions,
+            rescales: totals.rescales,
+            done: totals.trainers_done,
+            clock_stops: self.clock_stops,
         }
     }
 }
@@ -317,7 +401,7 @@ fn read<M: Message>(message: &async_nats::Message) -> M {
 }
 
 /// Trainers that differ in everything that decisions depend on, all submitted at `at`.
-fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
+fn unlike(at: Timestamp, count: u32) -> Vec<TrainerSpec> {
     let trainer = |number: u32| {
         let scale = f64::from(number % 5 + 1);
         let (min, max) = ([1, 1, 2, 4][number as usize % 4], 8 + 6 * (number % 4));
@@ -343,19 +427,24 @@ fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
             ..lacuna_testkit::spec(&format!("t{number:02}"), max)
         }
     };
-    (0..24).map(trainer).collect()
+    (0..count).map(trainer).collect()
+}
+
+/// A day of a generated machine of 400 nodes, with the default policy.
+fn generated(objective: &'static str) -> Case {
+    machine(400, 24, objective)
 }
 
 /// A day of a generated machine, with the default policy.
-fn generated(objective: &'static str) -> Case {
+fn machine(nodes: u32, trainers: u32, objective: &'static str) -> Case {
     let seed = 7;
     println!("seed {seed}");
-    let (holes, planned) = generated_trace(400, 1, seed).unwrap();
+    let (holes, planned) = generated_trace(nodes, 1, seed).unwrap();
     let start = holes.iter().map(|hole| hole.from).min().unwrap();
     Case {
         start,
         end: start + Span::from_secs(24 * 3600),
-        trainers: unlike(start),
+        trainers: unlike(start, trainers),
         holes,
         planned,
         policy: default_policy(),
@@ -370,51 +459,66 @@ fn default_policy() -> Policy {
     both.0
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans() {
-    generated("as-given").check().await;
+#[test]
+fn services_and_replay_make_the_same_plans() {
+    generated("as-given").check();
 }
 
+/// The same services as processes, with NATS, in real time.
 #[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans_by_deadlines() {
-    generated("deadline").check().await;
+async fn processes_and_the_loop_in_virtual_time_make_the_same_plans() {
+    let case = generated("as-given");
+    let served = case.by_processes().await;
+    let simulated = tokio::task::block_in_place(|| case.check());
+    case.compare("virtual time", &simulated, "processes", &served);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans_by_service_attained() {
-    generated("least-attained").check().await;
+/// The loop at the size of a whole machine; the test prints its seconds.
+#[test]
+fn services_and_replay_make_the_same_plans_for_a_day_of_a_thousand_nodes() {
+    machine(1000, 240, "as-given").check();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans_by_fairness_between_owners() {
-    generated("fair").check().await;
+#[test]
+fn services_and_replay_make_the_same_plans_by_deadlines() {
+    generated("deadline").check();
+}
+
+#[test]
+fn services_and_replay_make_the_same_plans_by_service_attained() {
+    generated("least-attained").check();
+}
+
+#[test]
+fn services_and_replay_make_the_same_plans_by_fairness_between_owners() {
+    generated("fair").check();
 }
 
 /// The policy that the default takes while no forecast says which holes end together.
-#[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans_without_forecasts() {
+#[test]
+fn services_and_replay_make_the_same_plans_without_forecasts() {
     let case = Case {
         policy: Policy::Dp,
         ..generated("as-given")
     };
-    case.check().await;
+    case.check();
 }
 
 /// HiGHS ends by its work in both, whatever else the machine does.
-#[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans_by_patterns() {
+#[test]
+fn services_and_replay_make_the_same_plans_by_patterns() {
     let case = Case {
         policy: Policy::MilpPatterns,
         ..generated("as-given")
     };
-    case.check().await;
+    case.check();
 }
 
 /// The first submission of the recorded trainers.
 const SUMMIT: Timestamp = Timestamp::from_unix(1_612_988_475);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
+#[test]
+fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
     let folder = or_skip!(data("summit-2021-02"));
     let list = lacuna_trace::read_holes(&folder.join("holes.csv.gz")).unwrap();
     let order = lacuna_trace::read_nodes(&folder.join("nodes.txt")).unwrap();
@@ -440,5 +544,5 @@ async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
         policy: default_policy(),
         objective: "as-given",
     };
-    case.check().await;
+    case.check();
 }

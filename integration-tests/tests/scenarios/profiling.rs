@@ -21,15 +21,15 @@ use lacuna_wire::msg::Request;
 
 use super::cluster::{Cluster, SERVICES};
 use super::program::publish;
-use super::torch::{Store, package, python};
+use super::torch::{package, python};
 
 const NODES: u32 = 4;
 
-async fn cluster(store: &Store, nodes: u32) -> Cluster {
+async fn cluster(nodes: u32) -> Cluster {
     let mut config = Config::default();
     config.control.renew_every = Span::from_secs(1);
     config.control.reconcile_every = Span::from_ms(500);
-    config.control.store = Some(store.address.clone());
+    config.control.store = Some("127.0.0.1:0".to_owned());
     config.control.profile.share = 1.0;
     config.control.profile.longest = Span::from_secs(30);
     config.agent.report_every = Span::from_secs(1);
@@ -77,7 +77,7 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
             checkpoint_dir: None,
             profile: true,
             family: Some(name.to_owned()),
-            elastic: Elastic::Regroup,
+            elastic: Elastic::REGROUP,
         },
     }
 }
@@ -125,8 +125,7 @@ async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
     let seconds = table.and_then(|text| text.parse::<f64>().ok());
     // Two sizes suffice for the test; the table takes four processes.
     let nodes = if seconds.is_some() { NODES } else { 2 };
-    let store = Store::start(&python);
-    let cluster = cluster(&store, nodes).await;
+    let cluster = cluster(nodes).await;
     let spec = network(&python, "unknown", (1, nodes));
     cluster.submit(vec![spec]).await;
     let sizes: Vec<u32> = [1, 2, 4].into_iter().filter(|n| *n <= nodes).collect();

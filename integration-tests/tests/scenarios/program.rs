@@ -133,9 +133,10 @@ async fn output(cluster: &Cluster) -> String {
     let ask = Request::Logs {
         trainer: id(),
         lines: 100,
+        after: None,
     };
     match cluster.ask(&ask).await {
-        Reply::Logs { lines } => lines.join("\n"),
+        Reply::Logs { lines, .. } => lines.join("\n"),
         other => format!("no output: {other:?}"),
     }
 }

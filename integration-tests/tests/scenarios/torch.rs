@@ -3,9 +3,8 @@
 //! used. Needs a Python with torch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
@@ -46,62 +45,23 @@ pub(super) fn python() -> Result<String, Missing> {
     found.cloned().ok_or_else(missing)
 }
 
-/// A store for the members to meet in; ends with the test.
-pub(super) struct Store {
-    child: Child,
-    pub(super) address: String,
-}
-
-impl Store {
-    pub(super) fn start(python: &str) -> Self {
-        let mut child = Command::new(python)
-            .args(["-m", "lacuna.store", "--host", "127.0.0.1", "--port", "0"])
-            .env("PYTHONPATH", package().join("src"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut said)
-            .unwrap();
-        let (_, address) = said
-            .trim()
-            .split_once("listening on ")
-            .unwrap_or_else(|| panic!("the store says no address: {said:?}"));
-        Self {
-            child,
-            address: address.to_owned(),
-        }
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 struct Training {
     cluster: Cluster,
     dir: tempfile::TempDir,
     events: u32,
     epochs: usize,
-    _store: Store,
 }
 
 impl Training {
     /// A cluster whose agents are pilots, and a trainer of up to three nodes; no node yet.
     async fn start(python: &str, elastic: Elastic, epochs: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::start(python);
         let mut config = Config::default();
         config.control.renew_every = Span::from_secs(1);
         config.control.reconcile_every = Span::from_ms(500);
         config.control.retry_after = Span::from_secs(1);
         config.control.require_agents = true;
-        config.control.store = Some(store.address.clone());
+        config.control.store = Some("127.0.0.1:0".to_owned());
         config.agent.report_every = Span::from_ms(500);
         config.agent.grace = Span::from_secs(5);
         // The other members find one that hangs: other ways take longer than the test waits.
@@ -121,7 +81,6 @@ impl Training {
             dir,
             events: 0,
             epochs,
-            _store: store,
         }
     }
 
@@ -246,7 +205,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
     .map(str::to_owned);
     let (program, first) = match elastic {
         Elastic::Torchrun { .. } => (script, None),
-        Elastic::Restart | Elastic::Regroup => (python.to_owned(), Some(script)),
+        Elastic::Restart | Elastic::Regroup { .. } => (python.to_owned(), Some(script)),
     };
     TrainerSpec {
         id: TrainerId::new("counted").unwrap(),
@@ -288,7 +247,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
 async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once() {
     let python = or_skip!(python());
     let epochs = 80;
-    let mut training = Training::start(&python, Elastic::Regroup, epochs).await;
+    let mut training = Training::start(&python, Elastic::REGROUP, epochs).await;
     training.open("n1").await;
     training.open("n2").await;
     training.trains_on(2).await;

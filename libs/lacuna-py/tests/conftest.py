@@ -22,7 +22,14 @@ class Cluster(Loopback):
     """Runs ``program.py`` with some arguments on each node."""
 
     def __init__(
-        self, folder, *arguments, hang_after=5.0, control=True, program="program.py", **env
+        self,
+        folder,
+        *arguments,
+        hang_after=5.0,
+        control=True,
+        workers=1,
+        program="program.py",
+        **env,
     ):
         self.logs = folder
         env = {
@@ -32,7 +39,9 @@ class Cluster(Loopback):
             **env,
         }
         argv = [sys.executable, str(HERE / program), "--into", str(folder), *arguments]
-        super().__init__(argv, folder, env=env, hang_after=hang_after, control=control)
+        super().__init__(
+            argv, folder, env=env, hang_after=hang_after, control=control, workers=workers
+        )
 
     def steps(self):
         """All steps that any member has applied: [step, loss, run, rank, time], by time."""
@@ -70,5 +79,6 @@ def cluster(tmp_path):
     for one in made:
         one.close()
         for node in one.nodes.values():
-            with pytest.raises(ProcessLookupError):
-                os.killpg(node.process.pid, 0)
+            for worker in node.workers:
+                with pytest.raises(ProcessLookupError):
+                    os.killpg(worker.process.pid, 0)

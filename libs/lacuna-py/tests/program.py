@@ -50,11 +50,18 @@ def fail_forming():
     assert isinstance(reason, str), "the group works"
 
 
+def here():
+    """The name of this process: its node, and its local rank if the node has several workers."""
+    names = os.environ.get("LACUNA_NODE", "alone"), os.environ.get("LACUNA_LOCAL_RANK")
+    return "/".join(filter(None, names))
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--samples", type=int, default=256)
     options.add_argument("--epochs", type=int, default=None)
     options.add_argument("--batch", type=int, default=16)
+    options.add_argument("--per-node", action="store_true", help="the batch is that of a node")
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
     options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
@@ -75,9 +82,9 @@ def main():
         ],
         lr=0.05,
     )
-    if os.environ.get("PROGRAM_DIES_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
+    if os.environ.get("PROGRAM_DIES_FORMING") == here():
         die_forming(2)
-    if os.environ.get("PROGRAM_FAILED_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
+    if os.environ.get("PROGRAM_FAILED_FORMING") == here():
         fail_forming()
     if "PROGRAM_SEED" in os.environ:
         torch.manual_seed(int(os.environ["PROGRAM_SEED"]))
@@ -94,7 +101,7 @@ def main():
         model,
         optimizer,
         scheduler=scheduler,
-        batch=options.batch,
+        batch=lacuna.PerNode(options.batch) if options.per_node else options.batch,
         seed=7,
         checkpoint_every=options.every,
         checkpoint_seconds=None,
@@ -105,10 +112,10 @@ def main():
             loss = (model(x[indices]) - y[indices]).pow(2).mean()
             (loss - model.used[indices].mean()).backward()
             if run.steps_done == options.fail_at:
-                if os.environ["PROGRAM_FAILS"] == os.environ["LACUNA_NODE"]:
+                if os.environ["PROGRAM_FAILS"] == here():
                     raise RuntimeError("a failure on request")
             if run.steps_done == options.slow_at:
-                if os.environ["PROGRAM_SLOW"] == os.environ["LACUNA_NODE"]:
+                if os.environ["PROGRAM_SLOW"] == here():
                     time.sleep(3.0)
             if options.sleep:
                 held = options.into and os.path.exists(os.path.join(options.into, "hold"))

@@ -4,6 +4,8 @@ import os
 import random
 import signal
 
+import pytest
+
 SAMPLES, EPOCHS, BATCH = 512, 60, 16
 
 
@@ -16,7 +18,8 @@ def reference(cluster):
     return c
 
 
-def test_random_changes_of_members_leave_no_trace(cluster):
+@pytest.mark.parametrize("workers, changes_wanted, most", [(1, 24, 4), (2, 12, 3)])
+def test_random_changes_of_members_leave_no_trace(cluster, workers, changes_wanted, most):
     seed = int(os.environ.get("LACUNA_TEST_SEED", "5"))
     print(f"LACUNA_TEST_SEED={seed}")
     dice = random.Random(seed)
@@ -26,27 +29,29 @@ def test_random_changes_of_members_leave_no_trace(cluster):
         *("--every", "50"),
         folder="changes",
         hang_after=3.0,
+        workers=workers,
     )
-    count = 3
-    for i in range(count):
-        c.start(f"n{i}")
-    c.join("n0", "n1", "n2")
+    count = most - 1
+    names = [f"n{i}" for i in range(count)]
+    for name in names:
+        c.start(name)
+    c.join(*names)
     changes = []
-    spare = c.start("n3")
+    spare = c.start(f"n{count}")
 
     def changed_since(run):
         return lambda: c.run > run
 
-    while len(changes) < 24:
+    while len(changes) < changes_wanted:
         run = c.run
         c.wait_together()
         if len(c.members) <= 1:
             kind = "join"
-        elif len(c.members) >= 4:
+        elif len(c.members) >= most:
             kind = dice.choice(["leave", "sigterm", "sigkill", "sigkill"])
         else:
             kind = dice.choice(["join", "join", "leave", "sigterm", "sigkill", "two"])
-        if len(changes) == 11:
+        if len(changes) == changes_wanted // 2 - 1:
             kind = "sigstop" if len(c.members) > 1 else "join"
         victim = dice.choice(c.members)
         if kind == "join":
@@ -71,7 +76,8 @@ def test_random_changes_of_members_leave_no_trace(cluster):
                 "sigkill": signal.SIGKILL,
                 "sigstop": signal.SIGSTOP,
             }[kind]
-            c.signal(victim, number)
+            # One worker, or all: its node goes as a whole.
+            c.signal(victim, number, dice.choice([None, workers - 1]))
         changes.append(kind)
         c.wait(changed_since(run), 30.0, f"{kind} has led to a new run")
     c.wait_together()

@@ -154,7 +154,7 @@ def test_one_that_waits_leaves_at_once(cluster):
 def test_a_program_does_not_outlive_its_agent(cluster):
     c = cluster("--sleep", "0.01")
     start(c, "n1")
-    c.nodes["n1"].connection.shutdown(2)
+    c.nodes["n1"].workers[0].connection.shutdown(2)
     assert c.wait_gone("n1", 10.0) == 75
 
 

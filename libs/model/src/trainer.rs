@@ -86,12 +86,32 @@ pub enum Elastic {
         /// Number of workers on each node.
         workers_per_node: u32,
     },
-    /// It keeps running, and its members build a new process group. A joining member is started
+    /// It keeps running, and its members build a new process group. A joining node is started
     /// beforehand and included when it is ready.
-    Regroup,
+    Regroup {
+        /// Number of workers on each node. A node joins and leaves with all of them.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        workers_per_node: u32,
+    },
 }
 
 impl Elastic {
+    /// A program that keeps running, with one worker on each node.
+    pub const REGROUP: Self = Self::Regroup {
+        workers_per_node: 1,
+    };
+
+    /// Number of processes that train on each node.
+    #[must_use]
+    pub const fn workers_per_node(self) -> u32 {
+        match self {
+            Self::Restart => 1,
+            Self::Torchrun { workers_per_node } | Self::Regroup { workers_per_node } => {
+                workers_per_node
+            }
+        }
+    }
+
     /// Whether it is stopped and started again, without torchrun.
     #[must_use]
     pub fn is_restart(&self) -> bool {
@@ -139,16 +159,34 @@ impl Launch {
         matches!(
             self,
             Self::Command {
-                elastic: Elastic::Regroup,
+                elastic: Elastic::Regroup { .. },
                 ..
             }
         )
+    }
+
+    /// Number of processes that train on each node.
+    #[must_use]
+    pub const fn workers_per_node(&self) -> u32 {
+        match self {
+            Self::Simulated => 1,
+            Self::Command { elastic, .. } => elastic.workers_per_node(),
+        }
     }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_false(value: &bool) -> bool {
     !*value
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_one(value: &u32) -> bool {
+    *value == 1
 }
 
 /// Limit of the effect of a priority, up and down.
@@ -265,6 +303,9 @@ impl TrainerSpec {
     /// over all trainers would no longer change it.
     pub const MOST_SAMPLES: f64 = 1e15;
 
+    /// The most workers of a node, more than any node has devices.
+    pub const MOST_WORKERS: u32 = 1024;
+
     /// The most bytes of its texts and curves.
     pub const MOST_BYTES: usize = 64 << 10;
 
@@ -306,6 +347,7 @@ impl TrainerSpec {
             curve.points().iter().map(|point| point.rate).collect()
         };
         let (start_s, weight) = (self.start_s(), self.weight.unwrap_or(1.0));
+        let workers = f64::from(self.launch.workers_per_node());
         let objective = self.objective.as_ref().map(rates).unwrap_or_default();
         for (what, values, least, most) in [
             ("rescale.up_s", vec![self.rescale.up_s], 0.0, 1e6),
@@ -313,6 +355,12 @@ impl TrainerSpec {
             ("rescale.start_s", vec![start_s], 0.0, 1e6),
             ("work.samples", vec![samples], 0.0, Self::MOST_SAMPLES),
             ("weight", vec![weight], 0.0, 1e9),
+            (
+                "workers_per_node",
+                vec![workers],
+                1.0,
+                f64::from(Self::MOST_WORKERS),
+            ),
             ("throughput", rates(&self.throughput), 1e-9, 1e12),
             ("objective", objective, 1e-9, 1e12),
         ] {
@@ -495,6 +543,45 @@ mod tests {
                 error.contains(named) && error.contains("expected a number"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_node_has_at_least_one_worker_and_one_is_not_written() {
+        let of = |elastic| {
+            let launch = Launch::Command {
+                program: "train".to_owned(),
+                args: Vec::new(),
+                env: BTreeMap::new(),
+                checkpoint_dir: None,
+                profile: false,
+                family: None,
+                elastic,
+            };
+            TrainerSpec {
+                launch,
+                ..spec(None)
+            }
+        };
+        for (workers_per_node, sound) in [(0, false), (1, true), (1024, true), (1025, false)] {
+            for elastic in [
+                Elastic::Regroup { workers_per_node },
+                Elastic::Torchrun { workers_per_node },
+            ] {
+                let checked = of(elastic).check().map_err(|error| error.to_string());
+                assert_eq!(checked.is_ok(), sound, "{checked:?}");
+                assert!(sound || checked.unwrap_err().contains("workers_per_node"));
+            }
+        }
+        let four = Elastic::Regroup {
+            workers_per_node: 4,
+        };
+        for (elastic, written) in [
+            (Elastic::REGROUP, r#"{"by":"regroup"}"#),
+            (four, r#"{"by":"regroup","workers_per_node":4}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&elastic).unwrap(), written);
+            assert_eq!(serde_json::from_str::<Elastic>(written).unwrap(), elastic);
         }
     }
 

@@ -134,7 +134,11 @@ impl PoolKeeper {
             _ => self.event(event, &mut list),
         };
         if !matches!(outcome, Outcome::Duplicate | Outcome::OldSnapshot) {
-            self.kept = kept.or(self.kept);
+            // A snapshot may let events through that were held back, and came later than it.
+            self.kept = match event.kind {
+                EventKind::Snapshot { .. } => kept.max(self.kept),
+                _ => kept.or(self.kept),
+            };
         }
         for change in &list {
             match change {

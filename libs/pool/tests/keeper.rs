@@ -217,6 +217,19 @@ fn a_snapshot_that_events_have_overtaken_is_refused_even_if_newer_in_time() {
 }
 
 #[test]
+fn a_snapshot_that_events_behind_a_gap_have_overtaken_is_refused() {
+    let kept = |s| Some(Timestamp::from_unix(s));
+    let mut keeper = keeper();
+    keeper.step_kept(&idle(1, 10, "a"), kept(10));
+    keeper.step_kept(&idle(7, 292, "b"), kept(310));
+    // The snapshot before it closes the gap. The next one was made before the event was numbered.
+    keeper.step_kept(&snapshot(6, 200, vec![hole("a", 10)]), kept(200));
+    assert_eq!(keeper.holes(), [hole("a", 10), hole("b", 292)]);
+    let late = keeper.step_kept(&snapshot(6, 307, vec![hole("a", 10)]), kept(308));
+    assert_eq!((late.outcome, keeper.len()), (Outcome::OldSnapshot, 2));
+}
+
+#[test]
 fn a_publisher_that_restarts_jumps_ahead_and_no_hole_is_lost() {
     let jump = 2 + RESTART_JUMP;
     for snapshot_first in [true, false] {

@@ -251,6 +251,10 @@ pub enum Request {
         trainer: TrainerId,
         /// Number of lines.
         lines: u32,
+        /// The text after this place, if its node is the trainer's or the trainer has none now.
+        /// Bytes that the output does not have stand for the last lines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<LogPlace>,
     },
     /// Totals since control first started.
     Totals,
@@ -261,6 +265,15 @@ pub enum Request {
         /// The changes, in this order. Either all of them apply or none.
         changes: Vec<ControlsChange>,
     },
+}
+
+/// A place in the output of a trainer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPlace {
+    /// The node whose agent keeps the output.
+    pub node: NodeId,
+    /// Bytes before it, since the trainer first ran there.
+    pub byte: u64,
 }
 
 /// Where records of trainers are kept.
@@ -393,8 +406,11 @@ pub enum Reply {
     },
     /// Lines of output.
     Logs {
-        /// The lines, oldest first.
+        /// The lines, oldest first. After a place they are its text, divided at each line end.
         lines: Vec<String>,
+        /// Where they end, if they are of one node.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        upto: Option<LogPlace>,
     },
     /// The totals.
     Totals(Totals),

@@ -58,7 +58,7 @@ impl Cgroups {
     fn probe(self) -> io::Result<Self> {
         let group = self.make()?;
         let mut child = std::process::Command::new("/proc/self/exe")
-            .args([crate::GUARD, "0", "", "true"])
+            .args([crate::GUARD, "0", "1", "", "true"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())

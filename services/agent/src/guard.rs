@@ -1,10 +1,10 @@
 //! The guard between an agent and a program. Whatever happens to the agent, all processes of the
 //! program end.
 //!
-//! The agent starts `lacuna-agent <GUARD> <grace ms> <file> <program> <args>...` as the leader of a
-//! new process group, with an environment of its own, and holds its standard input open. The first
-//! line of the input is the program's environment as a JSON object, in addition to the guard's. The
-//! program starts only then.
+//! The agent starts `lacuna-agent <GUARD> <grace ms> <workers> <file> <program> <args>...` as the
+//! leader of a new process group, with an environment of its own, and holds its standard input open.
+//! The first line of the input is the program's environment as a JSON object, in addition to the
+//! guard's. The program starts only then, as this number of workers (`workers`).
 //!
 //! The input ends when the agent stops the program, or has ended itself. Then the guard writes the
 //! deadline to the file. The group gets SIGTERM, and SIGKILL after the grace. When the program ends
@@ -16,27 +16,30 @@
 //!
 //! The end of a program is reported only when none of its processes is left.
 
+mod workers;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use lacuna_model::Span;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{getpgrp, getpid};
+use nix::sys::signal::Signal;
+use nix::unistd::getpid;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::descendants::{adopt, complain, kill_below, wait_for};
 use crate::untrusted;
+use workers::Workers;
 
 /// The first argument of the agent's program when it runs as a guard.
 pub const GUARD: &str = "guard-process-group";
 
 /// The exit code of a guard that could not start the program, as in shells.
-const NOT_STARTED: i32 = 127;
+pub(crate) const NOT_STARTED: i32 = 127;
 /// Longest environment of a program, in bytes.
 const ENVIRONMENT: u64 = 4 << 20;
 /// How long killed processes are waited for.
@@ -45,6 +48,7 @@ const DYING: Duration = Duration::from_secs(2);
 /// The task of a guard.
 struct Task {
     grace: Span,
+    workers: u32,
     deadline: PathBuf,
     program: OsString,
     arguments: Vec<OsString>,
@@ -53,16 +57,21 @@ struct Task {
 
 /// Runs a program under guard; `arguments` are those after [`GUARD`].
 pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let (Some(grace), Some(deadline), Some(program)) =
-        (arguments.next(), arguments.next(), arguments.next())
+    let mut next = || arguments.next();
+    let (Some(grace), Some(workers), Some(deadline), Some(program)) =
+        (next(), next(), next(), next())
     else {
-        eprintln!("lacuna-agent {GUARD}: expected <grace ms> <file> <program> <args>...");
+        eprintln!("lacuna-agent {GUARD}: expected <grace ms> <workers> <file> <program> <args>...");
         return ExitCode::from(64);
     };
     let grace = grace
         .to_str()
         .and_then(|ms| ms.parse().ok())
         .unwrap_or(20_000);
+    let workers = workers
+        .to_str()
+        .and_then(|count| count.parse::<u32>().ok())
+        .filter(|count| *count > 0);
     adopt();
     let mut line = String::new();
     let input = BufReader::new(std::io::stdin().lock());
@@ -74,6 +83,7 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let task = Task {
         grace: Span::from_ms(grace),
+        workers: workers.unwrap_or(1),
         deadline: deadline.into(),
         program,
         arguments: arguments.collect(),
@@ -104,13 +114,15 @@ async fn watch(task: Task) -> i32 {
         .into_iter()
         .filter_map(|kind| signal(kind).ok())
         .collect();
-    let child = tokio::process::Command::new(&task.program)
-        .args(task.arguments)
-        .envs(task.environment)
-        .stdin(Stdio::null())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
+    let workers = Workers::start(
+        &task.program,
+        &task.arguments,
+        &task.environment,
+        task.workers,
+        task.grace.to_std(),
+    );
+    let mut workers = match workers {
+        Ok(workers) => workers,
         Err(error) => {
             complain(format_args!(
                 "cannot start {}: {error}",
@@ -120,7 +132,7 @@ async fn watch(task: Task) -> i32 {
         }
     };
     tokio::select! {
-        status = child.wait() => return status.map_or(NOT_STARTED, code),
+        code = workers.end() => return code,
         () = end_of_input() => {}
     }
     let end = lacuna_runtime::clock::wall() + task.grace;
@@ -128,11 +140,9 @@ async fn watch(task: Task) -> i32 {
     if let Err(error) = untrusted::write(&task.deadline, &text) {
         complain(format_args!("deadline not written: {error}"));
     }
-    let _ = killpg(getpgrp(), Signal::SIGTERM);
-    match tokio::time::timeout(task.grace.to_std(), child.wait()).await {
-        Ok(status) => status.map_or(NOT_STARTED, code),
-        Err(_) => 128 + Signal::SIGKILL as i32,
-    }
+    workers.stop();
+    let ended = tokio::time::timeout(task.grace.to_std(), workers.end()).await;
+    ended.unwrap_or(128 + Signal::SIGKILL as i32)
 }
 
 /// Waits for the end of the input on a separate thread, which ends with the process.

@@ -8,6 +8,7 @@
 //! - `outbox` sends the newest messages, so that no code waits for the bus;
 //! - `untrusted` opens files that programs may have changed;
 //! - `lock` ensures that a node has one agent only;
+//! - `workers` starts the processes of a program under its guard, and ends them together;
 //! - `tail` reads the progress that a program writes.
 
 mod cgroup;

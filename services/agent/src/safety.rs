@@ -5,7 +5,6 @@
 //! [`Ward`], and for every node the moment at which it is [due](Safety::due) to be given back
 //! without a renewal. The async side records states and requests ends. Only the thread ends
 //! programs, so they end in time whatever the async side waits for.
-//! so they come in time whatever the async side waits for.
 //!
 //! | Condition | Action |
 //! |---|---|

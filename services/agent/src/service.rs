@@ -315,7 +315,9 @@ async fn sleep(length: Option<Duration>) {
     }
 }
 
-/// The request is `<trainer> <lines>`. The loop does not wait until the answer is sent.
+/// The request is `<trainer> <lines>`, for the last lines. A third word is the byte after which the
+/// output is wanted, or `-`; the answer then begins with a line `at <byte>`, where the output ends.
+/// The loop does not wait until the answer is sent.
 fn answer(shell: &Shell, request: TextRequest, answers: &Arc<Semaphore>) {
     let node: Option<NodeId> = token::last_name(&request.subject).and_then(|n| n.parse().ok());
     let mut fields = request.text.split_whitespace();
@@ -326,7 +328,15 @@ fn answer(shell: &Shell, request: TextRequest, answers: &Arc<Semaphore>) {
     };
     // Another process may serve the node. Without an answer of this one the requester gets that
     // one's.
-    let Some(text) = node.and_then(|node| shell.output(&node, trainer, lines)) else {
+    let text = node.and_then(|node| match fields.next() {
+        None => shell.output(&node, trainer, lines),
+        Some(after) => {
+            let after = after.parse().ok();
+            let (text, upto) = shell.output_after(&node, trainer, lines, after)?;
+            Some(format!("at {upto}\n{text}"))
+        }
+    });
+    let Some(text) = text else {
         return;
     };
     lacuna_runtime::task::spawn(async move {

@@ -9,7 +9,7 @@ use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::msg::AgentStatus;
 
-use crate::launcher::{Command, Launcher, LauncherEvent, Simulated};
+use crate::launcher::{Command, Launcher, LauncherEvent, Simulated, output, text_after};
 use crate::metrics::Metrics;
 use crate::outbox::{Message, Outbox};
 use crate::safety::Safety;
@@ -401,5 +401,24 @@ impl Shell {
             found = self.simulated.output(node, trainer, lines);
         }
         Some(found.join("\n"))
+    }
+
+    /// The output of a trainer's program on a node after a place, or without a place its last
+    /// lines; and where it ends.
+    pub(crate) fn output_after(
+        &self,
+        node: &NodeId,
+        trainer: &str,
+        lines: usize,
+        after: Option<u64>,
+    ) -> Option<(String, u64)> {
+        self.agents.get(node)?;
+        let path = output(&self.ctx.config.agent.work_dir, trainer, node);
+        let (text, upto) = text_after(&path, lines, after);
+        if text.is_empty() && after.is_none() {
+            let simulated = self.simulated.output(node, trainer, lines);
+            return Some((simulated.join("\n"), upto));
+        }
+        Some((text, upto))
     }
 }

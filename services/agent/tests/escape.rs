@@ -17,7 +17,7 @@ const HIDE: &str = "(setsid sh -c 'echo $$ > hidden; exec sleep 600' &)";
 
 fn guarded(dir: &Path, script: &str) -> Child {
     let mut guard = Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
-        .args(["guard-process-group", "300", "deadline"])
+        .args(["guard-process-group", "300", "1", "deadline"])
         .args(["/bin/sh", "-c", script])
         .current_dir(dir)
         .stdin(Stdio::piped())

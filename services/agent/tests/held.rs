@@ -175,7 +175,7 @@ impl Harness {
 
     async fn send_run(&mut self, script: &str, elastic: Elastic) {
         let (program, argument) = match elastic {
-            Elastic::Regroup => ("python3", script.to_owned()),
+            Elastic::Regroup { .. } => ("python3", script.to_owned()),
             _ => ("/bin/sh", script.to_owned()),
         };
         let here = self.dir.path().display().to_string();
@@ -346,7 +346,7 @@ async fn a_flood_of_reports_is_thinned_and_does_not_delay_the_lease_timeout() {
     let mut harness = Harness::plain("2s").await;
     let subject = address::progress(&cluster(), &node(), &trainer());
     let mut reports: Subscription<Progress> = harness.bus.subscribe(&subject).await.unwrap();
-    let pid = harness.run(FLOOD, Elastic::Regroup).await;
+    let pid = harness.run(FLOOD, Elastic::REGROUP).await;
     let watch = Stopwatch::start();
     let (mut heard, mut number) = (0, 0);
     while watch.seconds() < 3.0 {

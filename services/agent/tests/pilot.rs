@@ -204,7 +204,7 @@ fn assignment(run: u64, nodes: usize, args: Vec<String>) -> Assignment {
             checkpoint_dir: None,
             profile: false,
             family: None,
-            elastic: Elastic::Regroup,
+            elastic: Elastic::REGROUP,
         }
         .into(),
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),

@@ -397,7 +397,7 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
     let up = bench.path("up");
     let mut run = shell(&format!("echo $$ > {up}; exec sleep 600"));
     if let Launch::Command { elastic, .. } = Arc::make_mut(&mut run.launch) {
-        *elastic = lacuna_model::Elastic::Regroup;
+        *elastic = lacuna_model::Elastic::REGROUP;
     }
     bench.launcher.prepare(&node(), run);
     let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
@@ -406,6 +406,128 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
     assert_eq!(code, 128 + Signal::SIGKILL as i32);
     assert_eq!(reason, "was silent for 500ms since its start");
     gone(&bench.line("up").await).await;
+}
+
+/// A worker that says hello and that it is ready; more follows.
+const WORKER: &str = r#"
+import json, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["LACUNA_SOCKET"])
+rank = int(os.environ["LACUNA_LOCAL_RANK"])
+def say(**message):
+    s.sendall((json.dumps(message) + "\n").encode())
+"#;
+
+/// Prepares a program of two workers.
+fn prepare_two(bench: &mut Bench, script: &str) {
+    let mut run = shell("");
+    if let Launch::Command {
+        program,
+        args,
+        elastic,
+        ..
+    } = Arc::make_mut(&mut run.launch)
+    {
+        "python3".clone_into(program);
+        *args = vec!["-c".to_owned(), format!("{WORKER}{script}")];
+        *elastic = lacuna_model::Elastic::Regroup {
+            workers_per_node: 2,
+        };
+    }
+    bench.launcher.prepare(&node(), run);
+}
+
+#[tokio::test]
+async fn the_workers_of_a_node_speak_as_one_and_end_as_one() {
+    let mut bench = bench_with(
+        60_000,
+        Span::from_secs(60),
+        Some(members(7, &["n1.example", "n2"])),
+    );
+    prepare_two(
+        &mut bench,
+        r#"
+say(say="hello", pid=1, version=2, local_rank=rank)
+say(say="progress", run=7, base=0.0, samples=1.0 + rank, world_size=4)
+time.sleep(0.3 * rank)
+say(say="ready")
+time.sleep(0.3 * rank)
+say(say="broken", run=7)
+time.sleep(0.6)
+if rank == 1:
+    sys.exit("boom")
+time.sleep(600)
+"#,
+    );
+    let mut seen = Vec::new();
+    loop {
+        match bench.next().await {
+            LauncherEvent::Progress(progress) => seen.push(format!("{} samples", progress.samples)),
+            LauncherEvent::Ready { .. } => seen.push("ready".to_owned()),
+            LauncherEvent::Group { broken, .. } => seen.push(format!("broken: {broken}")),
+            LauncherEvent::Exited { code, reason, .. } => {
+                assert_eq!(
+                    (code, reason.as_str()),
+                    (1, "worker 1 of 2 ended with exit code 1: boom")
+                );
+                break;
+            }
+            LauncherEvent::Stopped { .. } => seen.push("stopped".to_owned()),
+        }
+    }
+    seen.sort();
+    // Only the first worker reports progress.
+    assert_eq!(seen, ["1 samples", "broken: true", "ready"]);
+    let output = bench.launcher.output(&node(), "..", 2);
+    assert_eq!(
+        output,
+        ["[1] boom", "worker 1 of 2 ended with exit code 1: boom"]
+    );
+}
+
+#[tokio::test]
+async fn a_worker_that_hangs_alone_is_named() {
+    let mut bench = bench_with(
+        60_000,
+        Span::from_secs(1),
+        Some(members(7, &["n1.example", "n2"])),
+    );
+    prepare_two(
+        &mut bench,
+        r#"
+while rank == 1:
+    time.sleep(1)
+say(say="hello", pid=1, version=2, local_rank=rank)
+while True:
+    say(say="alive")
+    time.sleep(0.2)
+"#,
+    );
+    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(
+        (code, reason.as_str()),
+        (137, "worker 1 of 2 was silent for 1s since its start")
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_knows_one_worker_a_node_is_told_the_remedy() {
+    let mut bench = bench_with(
+        60_000,
+        Span::from_secs(60),
+        Some(members(7, &["n1.example", "n2"])),
+    );
+    prepare_two(
+        &mut bench,
+        "say(say=\"hello\", pid=1, version=1)\ntime.sleep(600)\n",
+    );
+    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(code, 127);
+    assert!(reason.contains("workers_per_node = 1"), "{reason}");
 }
 
 #[tokio::test]
@@ -462,7 +584,7 @@ async fn programs_of_a_killed_agent_end() {
     // and is killed.
     // and is killed.
     let script = format!(
-        "(echo '{{}}'; sleep 600) | setsid {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
+        "(echo '{{}}'; sleep 600) | setsid {} guard-process-group 300 1 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
         env!("CARGO_BIN_EXE_lacuna-agent"),
         path("deadline"),
         path("up"),

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, check, complete, config, controls, events, explain, help, holes, keys, nodes, observe,
-    plan, submit, top, trainers, wait,
+    audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
+    observe, plan, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -66,8 +66,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// End a trainer
     Cancel(trainers::CancelArgs),
-    /// Show the last lines of a trainer's output
-    Logs(trainers::LogsArgs),
+    /// Show the last lines of a trainer's output, or follow it
+    Logs(logs::LogsArgs),
     /// Publish events of the main scheduler, or watch them
     #[command(subcommand)]
     Events(events::EventsCommand),
@@ -142,7 +142,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Wait(args) => wait::run(args).await,
             Command::Trainers(args) => trainers::run(args).await,
             Command::Cancel(args) => trainers::cancel(args).await,
-            Command::Logs(args) => trainers::logs(args).await,
+            Command::Logs(args) => logs::run(args).await,
             Command::Nodes(args) => nodes::run(args).await,
             Command::Plan(args) => plan::run(args).await,
             Command::Explain(args) => explain::run(args).await,
@@ -193,6 +193,7 @@ mod tests {
             "lacuna up --data-dir /tmp/x --nats-port 4222",
             "lacuna submit --test-only --json a.toml",
             "lacuna trainers --all --watch",
+            "lacuna logs -f hpo-1 -n 5",
             "lacuna wait hpo-1 hpo-2 --for completed --timeout 2h --any --json",
             "lacuna events publish node.idle a01n01",
             "lacuna events publish node.wanted a01n01 --deadline 2026-01-31T12:00:00Z",
@@ -222,6 +223,7 @@ mod tests {
             "lacuna bench bus",
             "lacuna demo --wall 20",
             "lacuna submit",
+            "lacuna logs -f hpo-1 --json",
             "lacuna wait",
             "lacuna wait hpo-1 --for training",
             "lacuna pause --now --max-nodes 3",

@@ -63,6 +63,8 @@ const PATIENCE: usize = 40;
 #[derive(Debug, Clone)]
 pub struct Client {
     bus: Bus,
+    /// Whether a `lacuna up` of this machine runs the cluster.
+    has_nodes_here: bool,
 }
 
 /// The messages of one subject, in order of arrival.
@@ -111,7 +113,12 @@ impl Client {
             .or_else(|| own.map(|own| own.url))
             .or_else(|| running.as_ref().map(|r| r.nats.clone()))
             .unwrap_or_else(|| BusSettings::default().url);
-        Self::open(url, args.cluster_id(), identity).await
+        let has_nodes_here = running.is_some_and(|running| running.nats == url);
+        let client = Self::open(url, args.cluster_id(), identity).await?;
+        Ok(Self {
+            has_nodes_here,
+            ..client
+        })
     }
 
     /// Connects to this cluster at this address, without an identity.
@@ -142,7 +149,16 @@ impl Client {
             .remedy("start one with `lacuna up`, or give --nats URL"),
             other => from_bus(&other),
         })?;
-        Ok(Self { bus })
+        Ok(Self {
+            bus,
+            has_nodes_here: false,
+        })
+    }
+
+    /// Whether the nodes are on this machine, as under `lacuna up`.
+    #[must_use]
+    pub(crate) fn has_nodes_here(&self) -> bool {
+        self.has_nodes_here
     }
 
     /// The id of the cluster.

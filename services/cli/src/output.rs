@@ -49,22 +49,34 @@ pub fn print(text: &str) -> Result<()> {
 /// # Errors
 /// As [`print()`].
 pub(crate) fn print_raw(text: &str) -> Result<()> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    write(&[text, end]).map(|_| ())
+}
+
+/// Writes a part of a text to standard output, without a line end of its own, and unchanged if
+/// `raw`. Returns whether the reader is still there.
+///
+/// # Errors
+/// As [`print()`].
+pub(crate) fn print_part(text: &str, raw: bool) -> Result<bool> {
+    match raw {
+        true => write(&[text]),
+        false => write(&[plain(text).as_str()]),
+    }
+}
+
+/// Writes to standard output; false if its reader has closed the pipe.
+fn write(parts: &[&str]) -> Result<bool> {
     let mut out = std::io::stdout().lock();
-    match out
-        .write_all(text.as_bytes())
-        .and_then(|()| {
-            if text.ends_with('\n') {
-                Ok(())
-            } else {
-                out.write_all(b"\n")
-            }
-        })
-        .and_then(|()| out.flush())
-    {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::failed(format!(
+    let written = parts
+        .iter()
+        .try_for_each(|part| out.write_all(part.as_bytes()));
+    match written.and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(CliError::failed(format!(
             "cannot write to standard output: {e}"
         ))),
-        _ => Ok(()),
     }
 }
 

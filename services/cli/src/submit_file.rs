@@ -73,8 +73,8 @@ struct Raw {
     arguments: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    checkpoint_dir: Option<String>,
-    /// Workers that torchrun starts on each node.
+    checkpoint_dir: Option<Spanned<String>>,
+    /// Processes that train on each node, under torchrun and regroup.
     workers_per_node: Option<Spanned<u32>>,
     min_nodes: Spanned<u32>,
     max_nodes: Spanned<u32>,
@@ -88,6 +88,16 @@ struct Raw {
     rescale: Option<Spanned<Rescale>>,
     samples: Option<Spanned<f64>>,
     until: Option<Spanned<String>>,
+}
+
+impl Raw {
+    /// Whether its curve is measured while it trains: it says so, or a program has no curve.
+    fn is_measured(&self) -> bool {
+        let has_none = self.scaling.is_none() && self.launcher.get_ref() != "simulated";
+        self.profile
+            .as_ref()
+            .map_or(has_none, |said| *said.get_ref())
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -245,16 +255,17 @@ impl Context<'_> {
         raw: &Raw,
         start: usize,
     ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
-        if let Some(profile) = raw.profile.as_ref().filter(|p| *p.get_ref()) {
-            return self.unmeasured(raw, profile.span().start);
+        if raw.is_measured() {
+            let at = raw.profile.as_ref().map_or(start, |said| said.span().start);
+            return self.unmeasured(raw, at);
         }
         let Some(scaling) = &raw.scaling else {
-            return Err(self.error(
-                start,
-                "scaling",
-                "missing",
-                "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
-            ));
+            let remedy = if raw.profile.is_some() {
+                "remove profile = false, and it is measured while it trains"
+            } else {
+                "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }"
+            };
+            return Err(self.error(start, "scaling", "missing", remedy));
         };
         let at = scaling.span().start;
         let scaling = scaling.get_ref();
@@ -385,26 +396,37 @@ impl Context<'_> {
 
     /// The reaction of the launcher's program to a change of its nodes.
     fn elastic(&self, raw: &Raw) -> Result<Elastic, SubmitError> {
-        let launcher = raw.launcher.get_ref().as_str();
-        match (launcher, &raw.workers_per_node) {
-            ("torchrun", Some(workers)) if *workers.get_ref() == 0 => Err(self.error(
-                workers.span().start,
-                "workers_per_node",
-                "0",
-                "write 1 or more: one for each GPU, or 1",
-            )),
-            ("torchrun", workers) => Ok(Elastic::Torchrun {
-                workers_per_node: workers.as_ref().map_or(1, |w| *w.get_ref()),
-            }),
-            (_, Some(workers)) => Err(self.error(
-                workers.span().start,
-                "workers_per_node",
-                "only torchrun starts several workers on a node",
-                "remove it, or write launcher = \"torchrun\"",
-            )),
-            ("regroup", None) => Ok(Elastic::Regroup),
-            (_, None) => Ok(Elastic::Restart),
+        let workers = raw.workers_per_node.as_ref();
+        let refuse = |problem, remedy| {
+            let at = workers.map_or(0, |workers| workers.span().start);
+            Err(self.error(at, "workers_per_node", problem, remedy))
+        };
+        let workers_per_node = workers.map_or(1, |workers| *workers.get_ref());
+        match raw.launcher.get_ref().as_str() {
+            "torchrun" | "regroup" if workers_per_node == 0 => {
+                refuse("0", "write 1 or more: one for each GPU, or 1")
+            }
+            "torchrun" => Ok(Elastic::Torchrun { workers_per_node }),
+            "regroup" => Ok(Elastic::Regroup { workers_per_node }),
+            _ if workers.is_some() => refuse(
+                "only torchrun and regroup start several workers on a node",
+                "remove it, or write launcher = \"torchrun\" or \"regroup\"",
+            ),
+            _ => Ok(Elastic::Restart),
         }
+    }
+
+    /// Refuses a path that depends on the folder in which an agent runs.
+    fn whole_path(&self, field: &str, path: &Spanned<String>) -> Result<(), SubmitError> {
+        if Path::new(path.get_ref()).is_absolute() {
+            return Ok(());
+        }
+        Err(self.error(
+            path.span().start,
+            field,
+            format!("{:?} is no whole path", path.get_ref()),
+            "write it from / on, since a program runs in its agent's folder",
+        ))
     }
 
     fn launch(&self, raw: Raw, start: usize) -> Result<Launch, SubmitError> {
@@ -430,6 +452,7 @@ impl Context<'_> {
             }
             "command" | "torchrun" | "regroup" => {
                 let elastic = self.elastic(&raw)?;
+                let profile = raw.is_measured();
                 let Some(program) = raw.program else {
                     return Err(self.error(
                         start,
@@ -438,12 +461,21 @@ impl Context<'_> {
                         "name the program that trains, e.g. program = \"torchrun\"",
                     ));
                 };
+                // torchrun starts a script by its path, and any other program as a shell does.
+                let by_path = matches!(elastic, Elastic::Torchrun { .. })
+                    && program.get_ref().ends_with(".py");
+                if by_path || program.get_ref().contains('/') {
+                    self.whole_path("program", &program)?;
+                }
+                if let Some(folder) = &raw.checkpoint_dir {
+                    self.whole_path("checkpoint_dir", folder)?;
+                }
                 Ok(Launch::Command {
                     program: program.into_inner(),
                     args: raw.arguments,
                     env: raw.environment,
-                    checkpoint_dir: raw.checkpoint_dir,
-                    profile: raw.profile.is_some_and(Spanned::into_inner),
+                    checkpoint_dir: raw.checkpoint_dir.map(Spanned::into_inner),
+                    profile,
                     family: raw.family.map(Spanned::into_inner),
                     elastic,
                 })

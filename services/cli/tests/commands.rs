@@ -496,3 +496,134 @@ rescale = { up = "0s", down = "0s" }
         String::from_utf8_lossy(&output.stdout) == "the reason is here\n"
     });
 }
+
+#[test]
+fn a_submission_that_cannot_run_is_refused_with_the_remedy() {
+    or_skip!(all_built());
+    let up = Up::start();
+    let file = up.dir.path().join("t.toml");
+    let submit = |lines: &str, flags: &[&str]| {
+        let text = format!("[[trainer]]\nname = \"t\"\nuntil = \"exit\"\nmin_nodes = 1\n{lines}\n");
+        std::fs::write(&file, text).unwrap();
+        let mut arguments = vec!["submit", file.to_str().unwrap()];
+        arguments.extend(flags);
+        up.ask(&arguments)
+    };
+    let script = up.dir.path().join("train.sh");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    let of_script = format!(
+        "max_nodes = 1\nlauncher = \"command\"\nprogram = \"{}\"",
+        script.display()
+    );
+    for (lines, remedy) in [
+        (of_script.as_str(), "chmod +x"),
+        (
+            "max_nodes = 1\nlauncher = \"command\"\nprogram = \"/nonexistent/train\"",
+            "there is no file /nonexistent/train",
+        ),
+        (
+            "max_nodes = 2\nlauncher = \"regroup\"\nprogram = \"python3\"\narguments = [\"a.py\"]",
+            "whole path",
+        ),
+        (
+            "max_nodes = 2\nlauncher = \"torchrun\"\nprogram = \"a.py\"",
+            "whole path",
+        ),
+        (
+            "max_nodes = 1\nlauncher = \"command\"\nprogram = \"sh\"\ncheckpoint_dir = \"c\"",
+            "whole path",
+        ),
+        (
+            "max_nodes = 1\nlauncher = \"command\"\nprogram = \"sh\"\nnodes = 3",
+            "nodes",
+        ),
+    ] {
+        let output = submit(lines, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{said}");
+        assert!(said.contains("L0007") && said.contains(remedy), "{said}");
+    }
+    let none = json(&up.ask(&["trainers", "--all", "--json"]));
+    assert_eq!(none["trainers"].as_array().unwrap().len(), 0, "{none}");
+    // A trainer that waits for nodes is queued: they may come.
+    let many = "max_nodes = 64\nlauncher = \"command\"\nprogram = \"sh\"";
+    let checked = json(&submit(many, &["--test-only", "--json"]));
+    let warning = checked["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("needs 1 node, and"), "{checked}");
+    // Members of two nodes meet in control's store.
+    let meets = "max_nodes = 2\nlauncher = \"regroup\"\nprogram = \"sh\"";
+    let output = submit(meets, &["--test-only"]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn logs_follow_a_trainer_over_its_nodes_to_its_end() {
+    or_skip!(all_built());
+    let up = Up::start();
+    let folder = up.dir.path().join("state");
+    std::fs::create_dir(&folder).unwrap();
+    let script = folder.join("count.sh");
+    let count = r#"cd "$LACUNA_CHECKPOINT_DIR"
+trap 'exit_now=1' TERM
+n=$(cat at 2>/dev/null || echo 0)
+while [ -z "$exit_now" ] && [ "$n" -lt 60 ]; do
+    n=$((n + 1))
+    echo "$n" > new && mv new at
+    echo "line $n"
+    sleep 0.1
+done
+[ "$n" -ge 60 ]
+"#;
+    std::fs::write(&script, count).unwrap();
+    let file = up.dir.path().join("t.toml");
+    let text = format!(
+        r#"
+[[trainer]]
+name = "counts"
+launcher = "command"
+program = "/bin/sh"
+arguments = ["{script}"]
+checkpoint_dir = "{folder}"
+until = "exit"
+min_nodes = 1
+max_nodes = 1
+rescale = {{ up = "0s", down = "0s" }}
+"#,
+        script = script.display(),
+        folder = folder.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let submitted = up.ask(&["submit", file.to_str().unwrap()]);
+    assert!(submitted.status.success(), "{submitted:?}");
+    let list = json(&up.ask(&["trainers", "--json"]));
+    assert!(list["trainers"][0]["owner"].is_string(), "{list}");
+    let said = up.dir.path().join("said.txt");
+    let mut follow = lacuna(&["logs", "-f", "counts", "-n", "100"])
+        .env("LACUNA_DATA_DIR", up.dir.path())
+        .stdout(std::fs::File::create(&said).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || std::fs::read_to_string(&said).unwrap();
+    let event = |kind: &str, node: &str| {
+        let output = up.ask(&["events", "publish", kind, node]);
+        assert!(output.status.success(), "{output:?}");
+    };
+    event("node.idle", "a01");
+    wait_until("the first lines", || said().contains("line 5\n"));
+    event("node.busy", "a01");
+    event("node.idle", "b01");
+    wait_until("the view has ended", || {
+        follow.try_wait().unwrap().is_some()
+    });
+    assert!(follow.wait().unwrap().success());
+    let text = said();
+    assert!(text.contains("==> b01 <==\n"), "{text}");
+    assert!(text.ends_with("line 60\n"), "{text}");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("line"))
+        .collect();
+    let all: Vec<String> = (1..=60).map(|n| format!("line {n}")).collect();
+    assert_eq!(lines, all, "each line comes once: {text}");
+    assert!(up.ask(&["wait", "counts"]).status.success());
+}

@@ -20,6 +20,7 @@ mod room;
 mod service;
 mod settings;
 mod start;
+mod store;
 mod times;
 
 pub use audit::AuditMetrics;

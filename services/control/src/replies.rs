@@ -8,13 +8,13 @@ use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Refusal, RefusalKind};
 use lacuna_wire::address;
-use lacuna_wire::msg::{NodeView, Reply, Request};
+use lacuna_wire::msg::{LogPlace, NodeView, Reply, Request};
 use lacuna_wire::token::escape;
 
 use crate::access::Denied;
 use crate::start::totals;
 
-/// How many agents are asked for the output of a trainer that holds no node. Each answers with
+/// How many agents are asked for the output of a trainer at a time. Each answers with
 /// 256 KiB at most; all answers together must fit into one message.
 const MOST_AGENTS: usize = 16;
 
@@ -103,8 +103,10 @@ pub(crate) fn query(
 /// The agents to ask for a trainer's output.
 #[derive(Debug, PartialEq)]
 enum LogSource {
-    /// The trainer runs: the agent of its rank 0.
-    Rank0(NodeId),
+    /// The trainer runs: the agent of its rank 0. Or its output is followed on this node.
+    One(NodeId),
+    /// The trainer runs, and torchrun has given its workers their ranks: any of these.
+    Members(Vec<NodeId>),
     /// The trainer holds no node now: agents that may still have its files, the likeliest first.
     Past(Vec<NodeId>),
 }
@@ -116,15 +118,27 @@ fn refused(code: &str, reason: String) -> Reply {
     }
 }
 
-fn log_source(controller: &Controller, trainer: &TrainerId) -> Result<LogSource, Denied> {
+fn log_source(
+    controller: &Controller,
+    trainer: &TrainerId,
+    after: Option<&LogPlace>,
+) -> Result<LogSource, Denied> {
     let Some(record) = controller.record(trainer) else {
         return Err(Denied {
             code: "L0009",
             reason: format!("there is no trainer named {trainer}"),
         });
     };
-    if let Some(node) = record.nodes.first() {
-        return Ok(LogSource::Rank0(node.clone()));
+    let nodes = &record.nodes;
+    let is_past = nodes.is_empty() && record.started.is_some();
+    let followed = after.map(|place| &place.node);
+    let followed = followed.filter(|node| is_past || nodes.contains(node));
+    if followed.is_none() && nodes.len() > 1 && record.spec.launch.by_torchrun() {
+        let few = nodes.iter().take(MOST_AGENTS);
+        return Ok(LogSource::Members(few.cloned().collect()));
+    }
+    if let Some(node) = followed.or(nodes.first()) {
+        return Ok(LogSource::One(node.clone()));
     }
     if record.started.is_none() {
         return Err(Denied {
@@ -162,19 +176,37 @@ fn joined(found: Vec<(NodeId, String)>) -> Vec<String> {
     lines
 }
 
+/// The answer of an agent that tells where the output ends.
+fn placed(node: NodeId, answer: &str, is_followed: bool) -> Reply {
+    let told = answer.strip_prefix("at ").and_then(|rest| {
+        let (byte, text) = rest.split_once('\n')?;
+        Some((byte.parse::<u64>().ok()?, text))
+    });
+    // An agent of an older release does not.
+    let (upto, text) = match told {
+        Some((byte, text)) => (Some(LogPlace { node, byte }), text),
+        None => (None, answer),
+    };
+    let lines = match is_followed {
+        true => text.split('\n').map(ToOwned::to_owned).collect(),
+        false => text.lines().map(ToOwned::to_owned).collect(),
+    };
+    Reply::Logs { lines, upto }
+}
+
 /// Fetches a trainer's output from the agent of its rank 0, or, when it holds no node, from
-/// the agents that still have it; beside the loop.
+/// the agents that still have it; beside the loop. Wanted are the last lines, or the text after a
+/// place.
 pub(crate) fn logs(
     ctx: &Context,
     controller: &Controller,
     request: Received<Request>,
-    trainer: &TrainerId,
-    lines: u32,
+    (trainer, lines, after): (TrainerId, u32, Option<LogPlace>),
 ) {
-    let source = log_source(controller, trainer);
+    let source = log_source(controller, &trainer, after.as_ref());
+    let is_past = matches!(source, Ok(LogSource::Past(_)));
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
     let work_dir = ctx.config.agent.work_dir.clone();
-    let trainer = trainer.clone();
     lacuna_runtime::task::spawn(async move {
         let question = format!("{trainer} {lines}");
         let ask = async |node: NodeId| {
@@ -184,27 +216,32 @@ pub(crate) fn logs(
         };
         let reply = match source {
             Err(denied) => denied.into(),
-            Ok(LogSource::Rank0(node)) => match ask(node).await {
-                (_, Ok(text)) => Reply::Logs {
-                    lines: text.lines().map(ToOwned::to_owned).collect(),
-                },
-                (node, Err(error)) => refused(
-                    "L0002",
-                    format!("the agent of {node} does not answer: {error}"),
-                ),
-            },
-            Ok(LogSource::Past(nodes)) => {
+            Ok(LogSource::One(node)) => {
+                let after = after.filter(|place| place.node == node);
+                let from = after.map(|place| place.byte.to_string());
+                let question = format!("{question} {}", from.as_deref().unwrap_or("-"));
+                let subject = address::logs(&cluster, &node);
+                match bus.request_text(&subject, &question, LOGS_LIMIT).await {
+                    Ok(answer) => placed(node, &answer, from.is_some()),
+                    Err(error) => refused(
+                        "L0002",
+                        format!("the agent of {node} does not answer: {error}"),
+                    ),
+                }
+            }
+            Ok(LogSource::Past(nodes) | LogSource::Members(nodes)) => {
                 let answer = futures::future::join_all(nodes.into_iter().map(ask)).await;
                 let found: Vec<(NodeId, String)> = answer
                     .into_iter()
                     .filter_map(|(node, answer)| Some((node, answer.ok()?)))
                     .filter(|(_, text)| !text.is_empty())
                     .collect();
-                if found.is_empty() {
+                if found.is_empty() && is_past {
                     no_output(&trainer, &work_dir)
                 } else {
                     Reply::Logs {
                         lines: joined(found),
+                        upto: None,
                     }
                 }
             }
@@ -257,6 +294,18 @@ mod tests {
         assert_eq!(joined(one), ["x", "y"]);
         let two = vec![(node("a"), "x".to_owned()), (node("b"), "y".to_owned())];
         assert_eq!(joined(two), ["==> a <==", "x", "==> b <==", "y"]);
+    }
+
+    #[test]
+    fn a_followed_text_keeps_its_line_ends_and_its_place() {
+        let lines = |of: &str, is_followed| match placed(node("n1"), of, is_followed) {
+            Reply::Logs { lines, upto } => (lines.join("|"), upto.map(|place| place.byte)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(lines("at 9\na\nb\n", false), ("a|b".to_owned(), Some(9)));
+        assert_eq!(lines("at 9\na\nb\n", true), ("a|b|".to_owned(), Some(9)));
+        assert_eq!(lines("at 9\n", true), (String::new(), Some(9)));
+        assert_eq!(lines("at home\nb", false), ("at home|b".to_owned(), None));
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::rate::Rates;
 use crate::start::totals;
 use crate::times::Arrivals;
-use crate::{executor, start};
+use crate::{executor, start, store};
 
 /// The longest time between two inputs of the timer, whatever the configuration says.
 const TIMER: Span = Span::from_ms(500);
@@ -50,6 +50,7 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 }
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
+    let ctx = store::start(ctx).await?;
     // Counters of what was harvested go on where they were: at zero first, they would seem to have
     // risen by all of it once they are read again.
     let before = start::last_tally(&ctx).await?;

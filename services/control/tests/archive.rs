@@ -159,6 +159,7 @@ async fn ended_trainers_move_to_the_archive_once_wherever_control_dies() {
     let logs = Request::Logs {
         trainer: t07.clone(),
         lines: 1,
+        after: None,
     };
     assert_eq!(code(ask(&bus, &logs).await), "L0016");
     assert_eq!(

@@ -284,6 +284,7 @@ async fn only_owners_and_operators_may_and_every_request_is_noted() {
     let logs = Request::Logs {
         trainer: trainer("a"),
         lines: 1,
+        after: None,
     };
     let refused = [
         ("ann", submit(vec![of_bob.clone()]), "L0021"),

@@ -95,6 +95,8 @@ pub struct Ledger {
     restored: Option<Timestamp>,
     /// Last changes of nodes before that snapshot, by the events that the stream still has.
     past: HashMap<NodeId, Timestamp>,
+    /// Requests for nodes that the process before has published: the node and the deadline.
+    wanted: HashSet<(NodeId, Timestamp)>,
     /// Newest planned start of each node of the trace; `None` once it is withdrawn.
     planned: HashMap<NodeId, Option<Timestamp>>,
 }
@@ -114,6 +116,7 @@ impl Ledger {
             max_ahead,
             restored: None,
             past: HashMap::new(),
+            wanted: HashSet::new(),
             planned: HashMap::new(),
         };
         ledger.reset(seq, Timestamp::default());
@@ -151,6 +154,7 @@ impl Ledger {
         if matches!(event.kind, EventKind::Snapshot { .. }) && event.seq > 0 {
             self.restored = Some(event.at);
         }
+        self.recall_wanted(&event.kind);
         self.learn_planned(&event.kind);
         self.observe_published(&event.kind);
         self.keeper.step(event);
@@ -159,6 +163,7 @@ impl Ledger {
     /// Learns from an event before the restored snapshot. The snapshot contains the idle nodes, but
     /// neither the times at which others were taken, nor planned starts.
     pub fn recall_past(&mut self, event: &NodeEvent) {
+        self.recall_wanted(&event.kind);
         self.learn_planned(&event.kind);
         self.observe_published(&event.kind);
         if let EventKind::NodeIdle { node }
@@ -191,6 +196,13 @@ impl Ledger {
         {
             let start = (!nodes.is_empty()).then_some(*start);
             self.planned.insert(node, start);
+        }
+    }
+
+    /// A published request for a node may come again from the queue. By then the node may be idle.
+    fn recall_wanted(&mut self, kind: &EventKind) {
+        if let EventKind::NodeWanted { node, deadline } = kind {
+            self.wanted.insert((node.clone(), *deadline));
         }
     }
 
@@ -315,6 +327,9 @@ impl Ledger {
             }
             EventKind::NodeWanted { node, deadline } => {
                 self.known(node)?;
+                if self.wanted.contains(&(node.clone(), (*deadline).max(at))) {
+                    return Err(Refusal::Unchanged { node: node.clone() });
+                }
                 // A request is no change of the past: it counts even if its clock is behind.
                 let late = self.keeper.is_late(node, at);
                 let at = if late { self.keeper.newest_at() } else { at };

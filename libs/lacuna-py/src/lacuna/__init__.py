@@ -20,8 +20,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .policy import BatchPolicy, PerNode, WholeGroup
     from .run import Elastic, elastic
+    from .worker import device
 
-__all__ = ["BatchPolicy", "Elastic", "PerNode", "WholeGroup", "elastic"]
+__all__ = ["BatchPolicy", "Elastic", "PerNode", "WholeGroup", "device", "elastic"]
 
 _HOMES = {
     "elastic": "run",
@@ -29,6 +30,7 @@ _HOMES = {
     "BatchPolicy": "policy",
     "PerNode": "policy",
     "WholeGroup": "policy",
+    "device": "worker",
 }
 
 

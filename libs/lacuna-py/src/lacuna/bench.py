@@ -22,12 +22,16 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
+from . import bench_torchrun
+from .bench_torchrun import Torchruns
 from .loopback import HANG_AFTER, Loopback
 
 EPILOG = """examples:
   python3 -m lacuna.bench                          all kinds of change, ten times each
   python3 -m lacuna.bench --kinds join,sigkill --times 20 --json
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
+  python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
+  python3 -m lacuna.bench --torchrun --times 3     the same changes under torchrun alone
   python3 -m lacuna.bench data --help              loading by workers, against DDP
 """
 
@@ -35,9 +39,10 @@ EPILOG = """examples:
 KINDS = {
     "join": "a node joins, its program was ready",
     "leave": "a node is asked to leave, control knows at once",
-    "sigterm": "a program gets SIGTERM, control hears of its exit",
-    "sigkill": "a program is killed, control hears of its exit",
-    "sigstop": "a program is paused, the others find their group broken after {timeout:g} s",
+    "sigterm": "the program of a node gets SIGTERM, control hears of its exit",
+    "sigkill": "the program of a node is killed, control hears of its exit",
+    "worker": "one worker of a node is killed, the agent ends the others",
+    "sigstop": "the program of a node is paused, the group breaks after {timeout:g} s",
 }
 
 
@@ -49,9 +54,17 @@ def arguments() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--kinds", default=",".join(KINDS), help="default: %(default)s")
+    parser.add_argument("--kinds", help=f"default: {','.join(KINDS)}")
+    parser.add_argument(
+        "--torchrun",
+        action="store_true",
+        help=f"the same under torchrun, of kinds {','.join(bench_torchrun.KINDS)}",
+    )
     parser.add_argument("--times", type=int, default=10, help="of each (default: %(default)s)")
-    parser.add_argument("--nodes", type=int, default=3, help="members (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=3, help="nodes (default: %(default)s)")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="workers of a node (default: %(default)s)"
+    )
     parser.add_argument("--hidden", type=int, default=256, help="width of the model")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step")
     parser.add_argument("--hang-after", type=float, default=HANG_AFTER, metavar="SECONDS")
@@ -59,7 +72,7 @@ def arguments() -> argparse.ArgumentParser:
         "--timeout", type=float, default=2.0, metavar="SECONDS", help="that of lacuna.elastic"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--train", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
@@ -71,44 +84,45 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
         return bench_data.main(argv[1:])
     options = arguments().parse_args(argv)
-    kinds = [kind for kind in options.kinds.split(",") if kind]
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown or options.nodes < 2 or options.times < 1:
-        print(f"lacuna.bench: kinds are {', '.join(KINDS)}; nodes >= 2, times >= 1")
+    known = bench_torchrun.KINDS if options.torchrun else KINDS
+    kinds = list(known) if options.kinds is None else options.kinds.split(",")
+    unknown = [kind for kind in kinds if kind not in known]
+    if unknown or options.nodes < 2 or options.times < 1 or options.workers < 1:
+        print(f"lacuna.bench: kinds are {', '.join(known)}; nodes >= 2, times, workers >= 1")
         return 64
     try:
         import torch
     except ImportError as error:
         print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
         return 69
-    if options.worker:
+    if options.train:
         return _train(options)
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-        rows = _measure(options, kinds, Path(folder))
+        measure = _measure_torchrun if options.torchrun else _measure
+        rows = measure(options, kinds, Path(folder))
     host = {
         "torch": torch.__version__,
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "nodes": options.nodes,
+        "workers": options.workers,
         "hidden": options.hidden,
         "batch": options.batch,
     }
     if options.json:
         print(json.dumps({"host": host, "rows": rows}, indent=2))
     else:
-        _print(rows, host, options.timeout)
+        _print(rows, host, {kind: known[kind].format(timeout=options.timeout) for kind in kinds})
     return 0
 
 
 def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> list[dict[str, Any]]:
-    argv = [sys.executable, "-m", "lacuna.bench", "--worker"]
-    argv += ["--hidden", str(options.hidden), "--batch", str(options.batch)]
-    argv += ["--timeout", str(options.timeout)]
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    env = {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": path}
-    with Loopback(argv, folder, env=env, hang_after=options.hang_after) as cluster:
+    argv = [sys.executable, "-m", *_module(options)]
+    env = _environment(folder)
+    with Loopback(
+        argv, folder, env=env, hang_after=options.hang_after, workers=options.workers
+    ) as cluster:
         count = options.nodes
         names = [f"n{i:04d}" for i in range(count)]
         for name in names:
@@ -143,9 +157,56 @@ def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> lis
         ]
 
 
+def _measure_torchrun(
+    options: argparse.Namespace, kinds: list[str], folder: Path
+) -> list[dict[str, Any]]:
+    env = _environment(folder)
+
+    def settle(members: int, since: float) -> None:
+        end = time.monotonic() + 300.0
+        while time.monotonic() < end:
+            lines = [line for line in _log(folder) if line["t"] > since and line["ok"]]
+            newest = lines[-1]["run"] if lines else None
+            steps = {line["step"] for line in lines if line["run"] == newest}
+            if len(steps) >= 15 and lines[-1]["members"] == members:
+                return
+            time.sleep(0.2)
+        raise TimeoutError(f"{members} members did not train together; see {folder}")
+
+    with Loopback([], folder, env=env) as stores:
+        agents = Torchruns(_module(options), folder, env, stores.store_port, options.workers)
+
+        def once(kind: str, place: int) -> dict[str, Any]:
+            agents.restore(options.nodes)
+            settle(options.nodes * options.workers, time.time())
+            return _judged(folder, agents.trial(kind, place, settle))
+
+        try:
+            return [
+                _summary(kind, [once(kind, -(i % 2)) for i in range(options.times)])
+                for kind in kinds
+            ]
+        finally:
+            agents.close()
+
+
+def _module(options: argparse.Namespace) -> list[str]:
+    """The program of each member, as arguments of ``python3 -m``."""
+    module = ["lacuna.bench", "--train", "--hidden", str(options.hidden)]
+    return [*module, "--batch", str(options.batch), "--timeout", str(options.timeout)]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    source = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    return {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": path}
+
+
 def _change(cluster: Loopback, kind: str, victim: str) -> None:
     if kind == "leave":
         cluster.leave(victim)
+    elif kind == "worker":
+        cluster.signal(victim, signal.SIGKILL, local_rank=0)
     else:
         number = {
             "sigterm": signal.SIGTERM,
@@ -173,6 +234,11 @@ def _trial(cluster: Loopback, folder: Path, change: Callable[[], None]) -> dict[
     change()
     cluster.wait(lambda: cluster.run > run, 60.0, "control has opened a new run")
     _settle(cluster)
+    return _judged(folder, began)
+
+
+def _judged(folder: Path, began: float) -> dict[str, Any]:
+    """The stall and the lost steps of a change at a time, from the logs."""
     lines = [line for line in _log(folder) if line["t"] > began - 1.0]
     times = sorted({line["step"]: line["t"] for line in reversed(lines) if line["ok"]}.values())
     gaps = [(b - a, a, b) for a, b in zip(times, times[1:])]
@@ -214,9 +280,10 @@ def _summary(kind: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _print(rows: list[dict[str, Any]], host: dict[str, Any], timeout: float) -> None:
+def _print(rows: list[dict[str, Any]], host: dict[str, Any], words: dict[str, str]) -> None:
     print(
-        f"{host['nodes']} nodes on {host['cores']} cores (load {host['load']:.1f}), "
+        f"{host['nodes']} nodes of {host['workers']} workers on {host['cores']} cores "
+        f"(load {host['load']:.1f}), "
         f"torch {host['torch']}, hidden {host['hidden']}, batch {host['batch']}"
     )
     print(f"{'change':<9}{'times':>6}{'stall':>9}{'quartiles':>17}{'worst':>9}{'step':>9}", end="")
@@ -230,7 +297,7 @@ def _print(rows: list[dict[str, Any]], host: dict[str, Any], timeout: float) -> 
             f"{row['lost_steps_worst']:>7}"
         )
     for row in rows:
-        print(f"{row['kind']}: {KINDS[row['kind']].format(timeout=timeout)}")
+        print(f"{row['kind']}: {words[row['kind']]}")
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -249,6 +316,8 @@ def _train(options: argparse.Namespace) -> int:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     x = torch.randn(8192, 32)
     y = x.sin().sum(1, keepdim=True)
+    # Torchrun numbers no runs, but each meeting of its members has a port of its own.
+    port = int(os.environ.get("MASTER_PORT", "0"))
     path = os.path.join(os.environ["LACUNA_STEP_LOG"], f"{os.environ['LACUNA_NODE']}.steps")
     with (
         open(path, "a", buffering=1) as log,
@@ -260,8 +329,8 @@ def _train(options: argparse.Namespace) -> int:
             loss.backward()
             applied = run.step(loss)
             step = run.steps_done if applied else run.steps_done + 1
-            line = {"step": step, "ok": applied, "run": run.run_id, "t": time.time()}
-            log.write(json.dumps(line) + "\n")
+            line = {"step": step, "ok": applied, "run": run.run_id or port, "t": time.time()}
+            log.write(json.dumps({**line, "members": run.world_size}) + "\n")
     return 0
 
 

@@ -298,15 +298,17 @@ class Group:
             return None
         return self._do(lambda: dist.broadcast(tensor, source, async_op=True), watch)
 
-    def part(self) -> bool:
+    def part(self, words: Optional[torch.Tensor] = None) -> bool:
         """Ends a group at a boundary that all have agreed on. True if all took part.
 
-        With the barrier all members read the last sum before the first socket closes.
+        ``words`` are summed over all members, in place; they are invalid if not all took part. With
+        this barrier all members read the last sum before the first socket closes.
         """
         if self.world_size == 1:
             return True
         end = time.monotonic() + FAREWELL
-        failure = self.sum(torch.zeros(1), lambda: "time is up" if time.monotonic() > end else None)
+        last = torch.zeros(1) if words is None else words
+        failure = self.sum(last, lambda: "time is up" if time.monotonic() > end else None)
         self.close()
         return failure is None
 

@@ -20,6 +20,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 from .messages import EXIT_LEFT, VERSION, Leave, Membership, decode, encode
+from .worker import ONLY, Worker
 
 log = logging.getLogger("lacuna")
 
@@ -46,16 +47,18 @@ def leave_now(code: int = EXIT_LEFT) -> None:
 
 
 class Link:
-    """Connection to the agent (``address`` of its socket, or None if there is none)."""
+    """A worker's connection to its agent (``address`` of the socket, None if there is none)."""
 
     def __init__(
         self,
         address: Optional[str],
         deadline_file: Optional[str] = None,
+        worker: Worker = ONLY,
         *,
         exit_now: Callable[[int], None] = leave_now,
     ) -> None:
         self._deadline_file = deadline_file or None
+        self._worker = worker
         self._exit_now = exit_now
         self._changed = threading.Condition()
         self._newest: Optional[Membership] = None
@@ -78,7 +81,8 @@ class Link:
         """Takes over SIGTERM and SIGUSR1, says hello, starts to listen."""
         self._take_signals()
         if self._socket is not None:
-            self.say({"say": "hello", "pid": os.getpid(), "version": VERSION})
+            hello = {"say": "hello", "pid": os.getpid(), "version": VERSION}
+            self.say({**hello, "local_rank": self._worker.rank})
         self._thread.start()
 
     def close(self) -> None:
@@ -219,7 +223,7 @@ class Link:
         elif message is not None:
             with self._changed:
                 if self._newest is None or message.run > self._newest.run:
-                    self._newest = message
+                    self._newest = message.by_worker(self._worker.rank, self._worker.count)
                     self._newest_at = time.monotonic()
                     self._changed.notify_all()
 

@@ -1,6 +1,6 @@
 """Agents and control on one machine, in one process: for tests, measurements and first trials.
 
-:class:`Loopback` starts a program once per pretended node, talks to it as Lacuna's agent does,
+:class:`Loopback` starts the workers of each pretended node, talks to them as Lacuna's agent does,
 and opens a new run whenever a node joins, leaves, dies or falls silent. The programs, the store
 and the process groups are real; only Lacuna itself is replaced.
 """
@@ -20,47 +20,91 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
+from .messages import EXIT_LEFT
+
 #: A program that has said nothing for this many seconds is killed.
 HANG_AFTER = 5.0
 #: An agent does not speak for a program that has said nothing for this many seconds.
 MUTE_AFTER = 2.0
 #: After a break of the group, members without an agent's word are left out after this many seconds.
 BROKEN_WAIT = 0.3
+#: After the end of its first worker a node has this many seconds to end.
+GRACE = 20.0
 
 
 @dataclass
-class Node:
-    """A pretended node and the program on it."""
+class Worker:
+    """One of the processes on a pretended node."""
 
-    name: str
     process: "subprocess.Popen[bytes]"
     heard: float
-    output: Path
     connection: Optional[socket.socket] = None
+    #: Reads what it says.
+    reader: Optional[threading.Thread] = None
     ready: bool = False
-    gone: bool = False
     #: The run that it has reported as broken.
     broken: int = 0
-    said: list[dict[str, Any]] = field(default_factory=list)
-
-    def tell(self, message: dict[str, Any]) -> None:
-        """Sends a line; an ended program is no error."""
-        try:
-            if self.connection is not None:
-                self.connection.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            pass
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the program's process group."""
+        """Sends a signal to its process group, unless it has ended."""
+        if self.process.returncode is not None:
+            return
         try:
             os.killpg(self.process.pid, number)
         except ProcessLookupError:
             pass
 
 
+@dataclass
+class Node:
+    """A pretended node and its workers, by local rank."""
+
+    name: str
+    output: Path
+    workers: list[Worker] = field(default_factory=list)
+    #: When its first worker ended.
+    ending: Optional[float] = None
+    #: Workers that have ended, and whether all have.
+    ended: int = 0
+    gone: bool = False
+    #: The exit code of the first worker that failed or left, else 0.
+    code: int = 0
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all workers wait for their group."""
+        return all(worker.ready for worker in self.workers)
+
+    @property
+    def broken(self) -> int:
+        """The newest run that a worker has reported as broken."""
+        return max(worker.broken for worker in self.workers)
+
+    @property
+    def heard(self) -> float:
+        """The time since which a worker with a connection has been silent."""
+        times = [worker.heard for worker in self.workers if worker.connection is not None]
+        return min(times, default=time.monotonic())
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Sends a line to all workers; an ended one is no error."""
+        for worker in self.workers:
+            connection = worker.connection
+            try:
+                if connection is not None:
+                    connection.sendall(json.dumps(message).encode() + b"\n")
+            except OSError:
+                pass
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to all workers."""
+        for worker in self.workers:
+            worker.signal(number)
+
+
 class Loopback:
-    """A cluster of pretended nodes that runs ``argv`` on each."""
+    """A cluster of pretended nodes that runs ``argv`` on each, as ``workers`` processes."""
 
     def __init__(
         self,
@@ -71,11 +115,15 @@ class Loopback:
         hang_after: float = HANG_AFTER,
         store_port: int = 0,
         control: bool = True,
+        workers: int = 1,
     ) -> None:
+        if workers < 1:
+            raise ValueError(f"a node needs at least one worker, not {workers}")
         self._argv = list(argv)
         self.folder = folder
         self._env = dict(env or {})
         self._hang_after = hang_after
+        self._workers = workers
         #: Whether reports of broken groups are handled.
         self._control = control
         self._broken_at: Optional[float] = None
@@ -99,11 +147,11 @@ class Loopback:
     # Changes of nodes.
 
     def start(self, name: str) -> Node:
-        """Starts the program on a new node; it is no member yet."""
+        """Starts the workers of a new node; it is no member yet."""
         path = tempfile.mktemp(prefix="lacuna-", suffix=f"-{name}")
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         server.bind("\0" + path)
-        server.listen(1)
+        server.listen(self._workers)
         output = self.folder / f"{name}.out"
         env = {
             **os.environ,
@@ -113,16 +161,23 @@ class Loopback:
             "LACUNA_NODE": name,
             "LACUNA_TRAINER": "loopback",
         }
+        if self._workers > 1:
+            env["LACUNA_LOCAL_WORLD_SIZE"] = str(self._workers)
+        node = Node(name, output)
         with open(output, "ab") as file:
-            process = subprocess.Popen(
-                self._argv, env=env, stdout=file, stderr=file, start_new_session=True
-            )
-        node = Node(name, process, time.monotonic(), output)
+            for rank in range(self._workers):
+                if self._workers > 1:
+                    env["LACUNA_LOCAL_RANK"] = str(rank)
+                process = subprocess.Popen(
+                    self._argv, env=env, stdout=file, stderr=file, start_new_session=True
+                )
+                node.workers.append(Worker(process, time.monotonic()))
         with self._changed:
             self.nodes[name] = node
-        threading.Thread(
-            target=self._listen, args=(node, server), name=f"agent-{name}", daemon=True
-        ).start()
+        jobs: list[tuple[Callable[..., None], Any]] = [(self._accept, server)]
+        jobs += [(self._guard, worker) for worker in node.workers]
+        for job, subject in jobs:
+            threading.Thread(target=job, args=(node, subject), name=name, daemon=True).start()
         return node
 
     def join(self, *names: str, timeout: float = 60.0) -> None:
@@ -142,9 +197,10 @@ class Loopback:
             if name in self.members:
                 self._open([m for m in self.members if m != name])
 
-    def signal(self, name: str, number: int) -> None:
-        """Sends a signal to the program; the consequences are handled as by an agent."""
-        self.nodes[name].signal(number)
+    def signal(self, name: str, number: int, local_rank: Optional[int] = None) -> None:
+        """Sends a signal to one worker, or all; the consequences are handled as by an agent."""
+        node = self.nodes[name]
+        (node if local_rank is None else node.workers[local_rank]).signal(number)
 
     # Observations.
 
@@ -156,17 +212,17 @@ class Loopback:
                 raise TimeoutError(f"after {timeout} s not true: {what}\n{words}")
 
     def wait_ready(self, name: str, timeout: float = 60.0) -> None:
-        """Waits until a program waits for its group. Raises RuntimeError if it ends before."""
+        """Waits until all workers wait for their group. RuntimeError if one ends before."""
         node = self.nodes[name]
-        self.wait(lambda: node.ready or node.gone, timeout, f"{name} is ready")
-        if node.gone:
+        self.wait(lambda: node.ready or node.ending is not None, timeout, f"{name} is ready")
+        if node.ending is not None:
             raise RuntimeError(f"{name} ended before it was ready: {self.words(name)}")
 
     def wait_gone(self, name: str, timeout: float = 30.0) -> int:
-        """Waits for a program's end and gives its exit code."""
+        """Waits for the end of all workers: the code of the first that failed or left, else 0."""
         node = self.nodes[name]
         self.wait(lambda: node.gone, timeout, f"{name} has ended")
-        return node.process.wait(timeout)
+        return node.code
 
     def wait_step(self, step: int, timeout: float = 60.0) -> None:
         """Waits until a step has been reported."""
@@ -198,7 +254,8 @@ class Loopback:
         for node in self.nodes.values():
             node.signal(signal.SIGKILL)
         for node in self.nodes.values():
-            node.process.wait(10.0)
+            for worker in node.workers:
+                worker.process.wait(10.0)
         self.stop_store()
 
     # The store.
@@ -246,51 +303,80 @@ class Loopback:
             )
         self._changed.notify_all()
 
-    def _listen(self, node: Node, server: socket.socket) -> None:
+    def _accept(self, node: Node, server: socket.socket) -> None:
+        """Takes the connections of a node's workers, in any order."""
         server.settimeout(0.1)
+        connected = 0
+        while connected < len(node.workers) and not node.gone and not self._closed:
+            try:
+                connection = server.accept()[0]
+            except socket.timeout:
+                continue
+            connected += 1
+            reader = threading.Thread(
+                target=self._listen, args=(node, connection), name=node.name, daemon=True
+            )
+            reader.start()
+        server.close()
+
+    def _listen(self, node: Node, connection: socket.socket) -> None:
         buffer = b""
+        worker: Optional[Worker] = None
         try:
-            while node.connection is None and node.process.poll() is None and not self._closed:
-                try:
-                    connection = server.accept()[0]
-                    node.heard = time.monotonic()
-                    node.connection = connection
-                except socket.timeout:
-                    continue
-            server.close()
-            while node.connection is not None:
-                data = node.connection.recv(1 << 16)
-                if not data:
-                    break
+            while data := connection.recv(1 << 16):
                 *lines, buffer = (buffer + data).split(b"\n")
                 with self._changed:
                     for line in lines:
-                        self._heard(node, json.loads(line))
+                        message = json.loads(line)
+                        if worker is None:
+                            worker = node.workers[message["local_rank"]]
+                            worker.connection = connection
+                            worker.reader = threading.current_thread()
+                        self._heard(node, worker, message)
                     self._changed.notify_all()
         except OSError:
             pass
+        if worker is not None:
+            worker.connection = None
+        connection.close()
+
+    def _guard(self, node: Node, worker: Worker) -> None:
+        """Waits for the end of a worker; one that ends alone ends its node, as the agent says."""
+        code = worker.process.wait()
+        if worker.reader is not None:
+            # What it has said counts before its end does.
+            worker.reader.join(1.0)
         with self._changed:
-            node.gone = True
-            if node.name in self.members and self.nodes.get(node.name) is node:
+            node.ending = node.ending or time.monotonic()
+            node.code = node.code or code
+            if code == EXIT_LEFT:
+                node.signal(signal.SIGUSR1)
+            elif code != 0:
+                node.signal(signal.SIGKILL)
+            node.ended += 1
+            node.gone = node.ended == len(node.workers)
+            if node.gone and node.name in self.members and self.nodes.get(node.name) is node:
                 self._open([m for m in self.members if m != node.name])
             self._changed.notify_all()
 
-    def _heard(self, node: Node, message: dict[str, Any]) -> None:
-        node.heard = time.monotonic()
+    def _heard(self, node: Node, worker: Worker, message: dict[str, Any]) -> None:
+        worker.heard = time.monotonic()
         node.said.append(message)
         if message["say"] == "ready":
-            node.ready = True
+            worker.ready = True
         elif message["say"] == "progress":
             self.progress.append(message)
         elif message["say"] in ("broken", "whole"):
-            node.broken = message["run"] if message["say"] == "broken" else 0
+            worker.broken = message["run"] if message["say"] == "broken" else 0
             self._judge()
 
     def _judge(self) -> None:
         """A broken group goes on with all members that report it or whose agent answers."""
         now = time.monotonic()
         members = [self.nodes[name] for name in self.members]
-        others = [node for node in members if node.broken != self.run]
+        # An agent does not report for a node of which a worker is silent.
+        mute = [node for node in members if now - node.heard > MUTE_AFTER]
+        others = [node for node in members if node.broken != self.run or node in mute]
         if not self._control or len(others) == len(members):
             self._broken_at = None
             return
@@ -298,10 +384,9 @@ class Loopback:
             self._broken_at = now
         if others and now < self._broken_at + BROKEN_WAIT:
             return
-        silent = [node for node in others if now - node.heard > MUTE_AFTER]
-        for node in silent:
+        for node in mute:
             node.signal(signal.SIGKILL)
-        self._open([node.name for node in members if node not in silent])
+        self._open([node.name for node in members if node not in mute])
 
     def _watch(self) -> None:
         """Kills programs that have fallen silent, as the agent does."""
@@ -309,8 +394,8 @@ class Loopback:
             time.sleep(0.05)
             now = time.monotonic()
             for node in list(self.nodes.values()):
-                if node.connection is not None and not node.gone:
-                    if now - node.heard > self._hang_after:
-                        node.signal(signal.SIGKILL)
+                late = node.ending is not None and now - node.ending > GRACE
+                if late or now - node.heard > self._hang_after:
+                    node.signal(signal.SIGKILL)
             with self._changed:
                 self._judge()

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Callable, Optional, Union
 
+import torch
 import torch.distributed as dist
 
 from .calls import Place
 from .group import POLL, Group, Look, Rendezvous, Watch, doing, peek
 from .link import Link
 from .messages import Membership
+from .worker import ONLY, Worker
 
 log = logging.getLogger("lacuna")
 
@@ -101,6 +103,10 @@ class Alone:
     def watch(self, step_seconds: float) -> Watch:
         return lambda: None
 
+    def part(self, group: Group, leaving: bool) -> tuple[bool, bool]:
+        """Whether this member departs at this boundary, and whether all do."""
+        return leaving, leaving
+
     def stepped(self) -> None:
         """Does nothing: no timeout changes here."""
 
@@ -146,6 +152,11 @@ class Torchrun:
     def watch(self, step_seconds: float) -> Watch:
         return lambda: None
 
+    def part(self, group: Group, leaving: bool) -> tuple[bool, bool]:
+        """One member leaves: torchrun ends all, and starts all again."""
+        group.part()
+        return True, True
+
     def stepped(self) -> None:
         """Does nothing: no timeout changes here."""
 
@@ -154,14 +165,19 @@ class Torchrun:
 
 
 class Regroup:
-    """Runs that the agent announces; each is a new group of the same processes."""
+    """Runs that the agent announces; each is a new group of the same processes.
+
+    Members are workers. The agent announces nodes, and :class:`~lacuna.link.Link` makes them
+    workers.
+    """
 
     kind = "regroup"
 
-    def __init__(self, link: Link, trainer: str, backend: str) -> None:
+    def __init__(self, link: Link, trainer: str, backend: str, worker: Worker = ONLY) -> None:
         self._link = link
         self._trainer = trainer
         self._backend = backend
+        self._worker = worker
         self._rendezvous = Rendezvous()
         self._run: Optional[Membership] = None
         self._attempt = 0
@@ -250,6 +266,19 @@ class Regroup:
                 return formed
             log.info("run %d, attempt %d: %s", run.run, self._attempt, formed)
             self.broke()
+
+    def part(self, group: Group, leaving: bool) -> tuple[bool, bool]:
+        """Ends the group; whether this member departs now, and whether all do.
+
+        A node departs with all of its workers, even if only one of them was asked before the step.
+        """
+        words = torch.zeros(group.world_size)
+        words[group.rank] = float(leaving)
+        if not group.part(words):
+            # It is not known who departs: perhaps all do.
+            return leaving, leaving
+        nodes = words.view(-1, self._worker.count).sum(1) > 0.0
+        return bool(nodes[group.rank // self._worker.count]), bool(nodes.all())
 
     def stepped(self) -> None:
         """The group has done a step: its timeout was long enough."""
@@ -351,14 +380,17 @@ class Regroup:
         return Formed(group, run.run, prefix, cards)
 
 
-def from_environment(link: Link, backend: str, timeout: float) -> Union[Alone, Torchrun, Regroup]:
+def from_environment(
+    link: Link, worker: Worker, backend: str, timeout: float
+) -> Union[Alone, Torchrun, Regroup]:
     """Which of the three the environment asks for.
 
     Raises RuntimeError if there are several nodes and nothing that brings them together: each
     would train the same for itself, and Lacuna would count it once.
     """
     if os.environ.get("LACUNA_SOCKET"):
-        return Regroup(link, os.environ.get("LACUNA_TRAINER") or "trainer", backend)
+        trainer = os.environ.get("LACUNA_TRAINER") or "trainer"
+        return Regroup(link, trainer, backend, worker)
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ:
         return Torchrun(backend, max(timeout, 30.0))
     nodes = os.environ.get("LACUNA_WORLD_SIZE") or "1"

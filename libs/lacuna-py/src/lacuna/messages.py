@@ -1,8 +1,10 @@
 """The messages between agent and program: JSON, one object a line.
 
-Program to agent::
+Every worker of a node has a connection of its own, and names its local rank first.
 
-    {"say":"hello","pid":123,"version":1}
+Worker to agent::
+
+    {"say":"hello","pid":123,"version":2,"local_rank":0}
     {"say":"ready"}
     {"say":"alive"}
     {"say":"progress","run":7,"base":1200.0,"samples":64.0,"step":21,"world_size":3,
@@ -10,7 +12,7 @@ Program to agent::
     {"say":"broken","run":7}
     {"say":"whole","run":7}
 
-Agent to program::
+Agent to all workers of the node; ``rank`` and ``members`` are those of nodes::
 
     {"tell":"run","run":7,"rank":0,"members":["n1","n2"],"store":"host:29400"}
     {"tell":"leave","deadline":1700000000.5}
@@ -22,11 +24,11 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Union
 
-#: Version of this protocol, sent in ``hello``.
-VERSION = 1
+#: Version of this protocol, sent in ``hello``. Version 1 knew one worker a node.
+VERSION = 2
 
 #: Exit code of a program that left on request (EX_TEMPFAIL of sysexits.h).
 EXIT_LEFT = 75
@@ -45,6 +47,16 @@ class Membership:
     @property
     def world_size(self) -> int:
         return len(self.members)
+
+    def by_worker(self, local_rank: int, count: int) -> "Membership":
+        """The same run of nodes as one of workers, of which each node has ``count``.
+
+        Workers of a node have neighbouring ranks, in the order of their local ranks.
+        """
+        if count == 1:
+            return self
+        members = tuple(f"{node}/{local}" for node in self.members for local in range(count))
+        return replace(self, rank=self.rank * count + local_rank, members=members)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The batch and the learning rate when nodes come and go.
 
+Nodes count here, not workers: a node with four workers takes what a node with one takes.
+
 The choice is the user's. The default is the same for the optimiser at any
 number of nodes: the batch of a step is fixed, and is cut into as many shares as there are
 members. Then the loss curve does not depend on the membership at all.
@@ -22,11 +24,11 @@ class WholeGroup:
 
     batch: int
 
-    def batch_of(self, world_size: int) -> int:
+    def batch_of(self, nodes: int) -> int:
         """Samples of one step of the whole group."""
         return self.batch
 
-    def factor(self, world_size: int) -> float:
+    def factor(self, nodes: int) -> float:
         """The factor of the learning rate."""
         return 1.0
 
@@ -46,13 +48,13 @@ class PerNode:
     learning_rate: LearningRate = "linear"
     reference_nodes: int = 1
 
-    def batch_of(self, world_size: int) -> int:
+    def batch_of(self, nodes: int) -> int:
         """Samples of one step of the whole group."""
-        return self.batch * world_size
+        return self.batch * nodes
 
-    def factor(self, world_size: int) -> float:
+    def factor(self, nodes: int) -> float:
         """The factor of the learning rate."""
-        ratio = world_size / self.reference_nodes
+        ratio = nodes / self.reference_nodes
         if callable(self.learning_rate):
             return float(self.learning_rate(ratio))
         return {"linear": ratio, "sqrt": math.sqrt(ratio), "none": 1.0}[self.learning_rate]

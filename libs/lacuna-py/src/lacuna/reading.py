@@ -94,7 +94,7 @@ class Reader:
         return int(self._plan) != task.plan
 
     def _sow(self, epoch: int, number: int) -> None:
-        """Random numbers of a sample follow from the epoch and the sample, whoever reads it."""
+        """Random numbers of a sample follow from the epoch and the sample, at any reader."""
         if self._seed is None:
             return
         seed = mixed(self._seed, "sample", epoch, number)

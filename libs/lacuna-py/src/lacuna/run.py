@@ -27,6 +27,7 @@ from .progress import Reporter, Span
 from .saving import Saver
 from .state import Parts, Stateful, broadcast
 from .update import Update, reseed
+from .worker import Worker
 
 log = logging.getLogger("lacuna")
 
@@ -71,8 +72,9 @@ def elastic(
     collective after which the group counts as broken; it grows with the steps' duration, and
     doubles when a group breaks before its first step.
 
-    Raises ValueError for settings that make no sense and ConnectionError if ``LACUNA_SOCKET`` is
-    set and no agent answers there; RuntimeError if Lacuna gave several nodes but no way to meet.
+    Raises ValueError for settings or launcher's variables that make no sense and ConnectionError if
+    ``LACUNA_SOCKET`` is set and no agent answers there; RuntimeError if Lacuna gave several nodes
+    but no way to meet.
     """
     if timeout <= 0.0:
         raise ValueError(f"timeout must be positive, not {timeout}")
@@ -104,10 +106,13 @@ class Elastic:
         self._gradients = Gradients(parameters, parts.model)
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
         self._total = float(total) if total else None
-        self._link = Link(
-            os.environ.get("LACUNA_SOCKET") or None, os.environ.get("LACUNA_DEADLINE_FILE")
+        self._worker = Worker.of(os.environ)
+        self._worker.warn()
+        address, deadline = os.environ.get("LACUNA_SOCKET"), os.environ.get("LACUNA_DEADLINE_FILE")
+        self._link = Link(address or None, deadline, self._worker)
+        self._membership = from_environment(
+            self._link, self._worker, settings.backend, settings.timeout
         )
-        self._membership = from_environment(self._link, settings.backend, settings.timeout)
         regroup = isinstance(self._membership, Regroup)
         file = None if regroup else os.environ.get("LACUNA_PROGRESS_FILE")
         self._reporter = Reporter(self._link, file)
@@ -147,6 +152,21 @@ class Elastic:
     def world_size(self) -> int:
         """How many members the present group has, or the last one had."""
         return self._span.world_size
+
+    @property
+    def local_rank(self) -> int:
+        """This member's place among the workers of its node."""
+        return self._worker.rank
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the present group has, or the last one had."""
+        return max(1, self._span.world_size // self._worker.count)
+
+    @property
+    def device(self) -> torch.device:
+        """This member's device, see :func:`lacuna.device`."""
+        return self._worker.device
 
     @property
     def steps_done(self) -> int:
@@ -294,7 +314,7 @@ class Elastic:
     def _ahead(self, order: Order, epochs: Optional[int]) -> Callable[[], Iterator[Share]]:
         """What gives the coming shares, if no member changes from here on."""
         at, rank, world_size = replace(self._position), self._rank, self.world_size
-        batch = self._update.policy.batch_of(world_size)
+        batch = self._update.policy.batch_of(self.nodes)
         return lambda: order.ahead(at, rank, world_size, batch, epochs=epochs, total=self._total)
 
     # Between steps.
@@ -470,7 +490,7 @@ class Elastic:
         self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
-        self._update.apply(group.world_size)
+        self._update.apply(self.nodes)
         self._position.advance(share.batch, order.length)
         self._loss = vote.loss
         self._after(group, vote)
@@ -488,13 +508,10 @@ class Elastic:
             self._report(last=boundary)
         if not boundary:
             return
-        # Torchrun knows one membership for a process's life: all leave, all come back.
-        torchrun = self._membership.kind == "torchrun"
-        group.part()
+        here, everybody = self._membership.part(group, self._link.leaving is not None)
         self._group = None
-        if self._link.leaving is not None or torchrun:
+        if here:
             # The program may still look at this step; it ends when it asks for the next batch.
-            everybody = vote.leaving >= group.world_size or torchrun
             self._departing = everybody and group.rank == 0
 
     # Groups.
@@ -600,11 +617,7 @@ class Elastic:
 
     def _rescue(self, rank: int) -> None:
         """Torchrun restarts all processes: a member that still has the state saves it."""
-        if rank == 1:
-            # Rank 0 may be the lost member. Two checkpoints of a step do no harm.
-            time.sleep(0.2)
-        if rank <= 1:
-            self._saver.now(self._position.samples, self._state)
+        self._saver.last(rank, self._position.samples, self._state)
         self._link.flush()
         leave_now(1)
 
@@ -621,7 +634,8 @@ class Elastic:
             return
         together = group.part()
         if group.rank == 0 or not together:
-            self._saver.now(self._position.samples, self._state)
+            place = 0 if group.rank == 0 else self._worker.rank
+            self._saver.last(place, self._position.samples, self._state)
         self._report(last=True)
         self._link.flush()
         self._link.idle = True
@@ -629,7 +643,7 @@ class Elastic:
     def _leave(self, save: bool) -> None:
         """Ends the process on request."""
         if save:
-            self._saver.now(self._position.samples, self._state)
+            self._saver.last(self._worker.rank, self._position.samples, self._state)
             self._report(last=True)
         self._link.flush()
         leave_now()

@@ -1,7 +1,7 @@
-"""The store in which the members of a run meet: ``python3 -m lacuna.store``.
+"""A store in which the members of a run meet, for :class:`lacuna.loopback.Loopback`.
 
-A TCPStore of torch.distributed, held by a process of its own outside of the nodes that train, so
-that every training node is expendable.
+A TCPStore of torch.distributed, held by a process of its own that can be killed and started
+again. Under Lacuna control keeps the store itself (``[control] store``).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Optional, Sequence
 
 EPILOG = """examples:
   python3 -m lacuna.store                              listens on port 29400
-  python3 -m lacuna.store --host login1 --port 29500   says login1:29500 when it listens
+  python3 -m lacuna.store --host node1 --port 29500    says node1:29500 when it listens
   python3 -m lacuna.store --port 0                     takes a free port and says which
 
-The store belongs beside Lacuna's control service ([control] store = "host:29400"), not on a node
-that may be taken away. It holds some hundred bytes for each member of a run. After a
-restart of the store running groups train on; they need it again at their next change of members.
+Under Lacuna it is not needed: control keeps the store ([control] store = "host:29400"). It holds
+some hundred bytes for each member of a run. After a restart of the store running groups train on;
+they need it again at their next change of members.
 """
 
 

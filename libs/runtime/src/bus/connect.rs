@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
 use lacuna_wire::access::Access;
+use nix::unistd::{User, geteuid};
 use prometheus::{IntCounter, Registry};
 use tokio::sync::watch;
 
@@ -282,7 +283,10 @@ fn user(settings: &BusSettings, identity: Option<&Identity>) -> String {
     let of_process = || ["LACUNA_USER", "USER", "LOGNAME"].map(|name| std::env::var(name).ok());
     let proven = identity.map(|identity| identity.holder.user.clone());
     let known = proven.into_iter().chain(settings.user.clone());
-    let mut known = known.chain(of_process().into_iter().flatten());
+    let of_system = || User::from_uid(geteuid()).ok().flatten();
+    let of_system = std::iter::once_with(of_system).flatten();
+    let known = known.chain(of_process().into_iter().flatten());
+    let mut known = known.chain(of_system.map(|user| user.name));
     known
         .find(|name| !name.is_empty())
         .unwrap_or_else(|| "anonymous".to_owned())

@@ -77,6 +77,8 @@ struct State {
     dice: Dice,
     delays: Delays,
     is_up: bool,
+    /// Whether its disk is full: streams keep nothing more until the server starts again.
+    is_full: bool,
     streams: BTreeMap<String, Stream>,
     connections: BTreeMap<u64, Connection>,
     subscriptions: BTreeMap<u64, Subscription>,
@@ -182,6 +184,7 @@ impl SimulatedServer {
             dice: Dice::new(seed),
             delays,
             is_up: true,
+            is_full: false,
             streams: BTreeMap::new(),
             connections: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
@@ -210,10 +213,17 @@ impl SimulatedServer {
         }
     }
 
+    /// Fills the disk. As nats-server does, it refuses all writes until it is killed and started
+    /// again.
+    pub fn fill(&self) {
+        self.state().is_full = true;
+    }
+
     /// Starts a killed server again, with its streams. Clients reconnect within a second.
     pub fn start(&self) {
         let mut state = self.state();
         state.is_up = true;
+        state.is_full = false;
         let all: Vec<u64> = state.connections.keys().copied().collect();
         drop(state);
         for connection in all {
@@ -474,6 +484,13 @@ impl State {
             reason: "no stream keeps this subject".to_owned(),
         };
         let name = self.stream_of(subject).ok_or_else(none)?;
+        if self.is_full {
+            let reason = "insufficient storage resources available".to_owned();
+            return Err(BusError::Stream {
+                stream: name,
+                reason,
+            });
+        }
         let now = self.now_ns();
         let stream = self.streams.get_mut(&name).ok_or_else(none)?;
         let sequence = stream.store(subject, headers, payload, now)?;

@@ -20,6 +20,7 @@ use lacuna_model::{NodeId, Plan, RunId, TrainerId};
 use crate::Now;
 use crate::account::Change;
 use crate::controller::measuring::DuringProbe;
+use crate::controller::nodes::Node;
 use crate::controller::out::Out;
 use crate::controller::plan_gate::Offer;
 use crate::controller::trainers::{Target, Trainer};
@@ -193,9 +194,13 @@ impl Controller {
         let restarts = trainer.is_hit() && is_replaced;
         let min = trainer.min_nodes();
         let have: BTreeSet<NodeId> = trainer.nodes().iter().cloned().collect();
-        want.retain(|node| {
-            let node = self.nodes.get(node);
-            node.is_some_and(|node| node.is_idle() && node.is_usable())
+        want.retain(|id| {
+            let node = self.nodes.get(id);
+            let is_idle = node.is_some_and(Node::is_idle);
+            if !is_idle {
+                self.plans.miss(id);
+            }
+            is_idle && node.is_some_and(Node::is_usable)
         });
         let is_stale = is_replaced && !trainer.is_hit();
         if is_stale || (want.len() < planned && want.len() < min) {

@@ -6,10 +6,12 @@
 //! - A plan names the incarnation (`runs`) of each trainer that it was made from. A trainer that
 //!   has changed since is left as it is, with its nodes, and the rest of the plan is followed. A
 //!   plan that names none must be made from the present version.
+//! - A node of the followed plan that was no hole then is *missed*. When it is a hole again, a plan
+//!   is due, and the planner may see no change of the pool.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{Generation, Plan, RunId, TrainerId};
+use lacuna_model::{Generation, NodeId, Plan, RunId, TrainerId};
 
 /// A plan with the trainers that it was made from.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +47,8 @@ impl Offer {
 pub(crate) struct PlanGate {
     followed: Generation,
     waiting: Option<Offer>,
+    /// Nodes of the followed plan that were no holes.
+    missed: BTreeSet<NodeId>,
     /// In lock step, the last step that has had its plan.
     step: Option<u64>,
 }
@@ -74,7 +78,18 @@ impl PlanGate {
     pub(crate) fn pass(&mut self, is_ready: impl Fn(&Offer) -> bool) -> Option<Offer> {
         let offer = self.waiting.take_if(|offer| is_ready(offer))?;
         self.followed = offer.plan.generation;
+        self.missed.clear();
         Some(offer)
+    }
+
+    /// A node of the followed plan is no hole.
+    pub(crate) fn miss(&mut self, node: &NodeId) {
+        self.missed.insert(node.clone());
+    }
+
+    /// A node is a hole again. Returns whether the followed plan misses it.
+    pub(crate) fn takes(&mut self, node: &NodeId) -> bool {
+        self.missed.remove(node)
     }
 
     /// The same in lock step, where a step has one plan.

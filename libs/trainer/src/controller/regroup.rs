@@ -8,7 +8,7 @@
 //!   scheduler took the node) begins the next incarnation at once with the rest.
 //! - A program that dies costs its incarnation that member alone. The member's node is released,
 //!   and comes back by a later plan.
-//! - Members meet in a `TCPStore` beside control (`control.store`), so every node can be spared.
+//! - Members meet in the store that control keeps (`control.store`), so every node can be spared.
 //!   The worker's side is the Python package in `libs/lacuna-py`.
 //! - A group with a silent member is the concern of `broken.rs`.
 

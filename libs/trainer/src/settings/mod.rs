@@ -61,8 +61,9 @@ pub struct Control {
     /// Whether a node goes to a trainer only after a report of its agent, as where agents are
     /// pilots of the main scheduler. If not, a missing agent is detected after `silent_after`.
     pub require_agents: bool,
-    /// Host and port of a `TCPStore` beside control, by which members of a trainer find each other
-    /// (`python3 -m lacuna.store`). Trainers with `torchrun` or `regroup` need one.
+    /// Host and port, as nodes reach them, of the store in which members of a trainer meet. Control
+    /// keeps it: on that address, or for a name on all addresses of its machine. Trainers with
+    /// `torchrun` or `regroup` need it. `lacuna up` opens one by itself.
     pub store: Option<String>,
     /// How trainers without a scaling curve are measured.
     pub profile: Profile,
@@ -118,6 +119,14 @@ impl Control {
             "control.max_parallel",
             self.max_parallel,
             "1 or more",
+        )?;
+        let store = self.store.as_deref();
+        let port = |store: &str| store.rsplit_once(':')?.1.parse::<u16>().ok();
+        SettingError::unless(
+            store.is_none_or(|store| port(store).is_some()),
+            "control.store",
+            store.unwrap_or_default(),
+            "a host and a port, as in login1:29400",
         )?;
         self.profile.check()?;
         self.access.check()?;

@@ -15,7 +15,7 @@ pub enum ProfileOrder {
     SmallToLarge,
 }
 
-/// How trainers that are submitted with `profile = true` are measured. Sizes that plans give are
+/// How trainers that are submitted without a curve are measured. Sizes that plans give are
 /// measured in any case. These settings are of probes: sizes tried in order to measure them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -385,7 +385,7 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
         checkpoint_dir: Some("ckpt".to_owned()),
         profile: true,
         family: Some("cnn".to_owned()),
-        elastic: Elastic::Regroup,
+        elastic: Elastic::REGROUP,
     };
     let whole = secret.launch.clone();
     world.input(Input::Submit {
@@ -403,7 +403,7 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
             checkpoint_dir: Some("ckpt".to_owned()),
             profile: true,
             family: Some("cnn".to_owned()),
-            elastic: Elastic::Regroup,
+            elastic: Elastic::REGROUP,
         };
         assert_eq!(*shown, kept);
     }

@@ -45,6 +45,21 @@ fn plans_for_other_trainers_or_of_an_older_number_are_refused() {
 }
 
 #[test]
+fn a_node_of_the_plan_that_is_a_hole_again_brings_a_new_version_and_so_a_plan() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(0);
+    w.close(0);
+    let (p, view) = (plan(7, w.seq, w.now.cluster, &[("a", &[0])]), w.present());
+    w.give(p, &view);
+    let before = w.controller.version();
+    w.open(1);
+    assert_eq!(w.controller.version(), before, "no node of the plan");
+    w.open(0);
+    assert!(w.controller.version() > before);
+    assert_eq!(w.nodes_of("a"), 0);
+}
+
+#[test]
 fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
     let mut w = world(vec![
         spec("a", 1, 4, Work::UntilExit),

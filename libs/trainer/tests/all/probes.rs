@@ -143,7 +143,7 @@ fn sizes_are_probed_until_the_curve_is_known_and_all_nodes_come_back() {
         (ProfileOrder::LargeToSmall, [8, 4, 2, 1, 8]),
         (ProfileOrder::SmallToLarge, [8, 1, 2, 4, 8]),
     ] {
-        for elastic in [Elastic::Restart, Elastic::Regroup] {
+        for elastic in [Elastic::Restart, Elastic::REGROUP] {
             let mut w = world(1.0, order, elastic);
             train(&mut w, "a", 3600);
             assert_eq!(sizes(&w), expected, "{order:?} {elastic:?}");
@@ -174,7 +174,7 @@ fn sizes_are_probed_until_the_curve_is_known_and_all_nodes_come_back() {
 #[test]
 fn the_cost_of_probes_stays_within_its_share_and_is_reported() {
     let (mut w, share) = (
-        world(0.02, ProfileOrder::LargeToSmall, Elastic::Regroup),
+        world(0.02, ProfileOrder::LargeToSmall, Elastic::REGROUP),
         0.02,
     );
     let begun = w.now.cluster;
@@ -239,7 +239,7 @@ fn a_probe_is_invisible_to_planner_and_other_trainers() {
 #[test]
 fn a_plan_ends_a_probe() {
     // The remaining nodes are among the members of the run: other trainers get the rest at once.
-    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::REGROUP);
     until_tried(&mut w);
     give(&mut w, &[0, 1, 2, 3, 4]);
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (5, 5));
@@ -250,7 +250,7 @@ fn a_plan_ends_a_probe() {
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (10, 10));
     assert!(parked(&record(&w)).is_empty());
     // All its members are to leave, and they hold its state: first the parked nodes join.
-    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::REGROUP);
     let before = until_tried(&mut w);
     give(&mut w, &[4, 5]);
     assert_eq!(record(&w).nodes.len(), 8);
@@ -261,7 +261,7 @@ fn a_plan_ends_a_probe() {
         (vec![node(4), node(5)], 2)
     );
     // The plan gives it no node.
-    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::REGROUP);
     until_tried(&mut w);
     give(&mut w, &[]);
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (0, 0));
@@ -269,7 +269,7 @@ fn a_plan_ends_a_probe() {
 
 #[test]
 fn the_loss_of_nodes_during_a_probe_does_not_end_training() {
-    for elastic in [Elastic::Restart, Elastic::Regroup] {
+    for elastic in [Elastic::Restart, Elastic::REGROUP] {
         let mut w = world(1.0, ProfileOrder::SmallToLarge, elastic);
         let tried = until_tried(&mut w);
         assert_eq!(tried.nodes, [node(0)]);
@@ -372,7 +372,7 @@ fn stranger_curve() -> ScalingCurve {
 
 #[test]
 fn programs_that_regroup_wait_on_parked_nodes_until_they_join() {
-    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::REGROUP);
     let tried = until_tried(&mut w);
     let command = &w.commands[&node(7)];
     assert!(matches!(command.action, Action::Prepare(_)));

@@ -284,7 +284,7 @@ pub(crate) fn commands() -> Vec<Command> {
             checkpoint_dir,
             profile: true,
             family: None,
-            elastic: lacuna_model::Elastic::Regroup,
+            elastic: lacuna_model::Elastic::REGROUP,
         }
         .into(),
         throughput: curve(),

@@ -1,4 +1,5 @@
-//! Programs, one process per node, each under a guard.
+//! Programs, one for each node, each under a guard: one process or, if it regroups, one for each
+//! worker of the node.
 //!
 //! Environment of a program:
 //!
@@ -12,6 +13,10 @@
 //! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of earlier incarnations; the work |
 //! | `LACUNA_DEADLINE_FILE` | appears when the program must stop: Unix seconds of the kill |
 //! | `LACUNA_SOCKET` | for a program that regroups: the socket of its agent (see `talk`) |
+//! | `LACUNA_LOCAL_RANK`, `LACUNA_LOCAL_WORLD_SIZE` | with several workers on the node: this worker, and their number |
+//!
+//! Workers see all devices of the node. Each uses the one with the number of its local rank, as
+//! under torchrun: so collectives find the paths between devices.
 //!
 //! On SIGTERM the program saves its state and ends. After the grace SIGKILL goes to the whole
 //! process group.
@@ -27,11 +32,11 @@ use lacuna_model::{Assignment, NodeId, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
 use tokio::sync::mpsc;
 
+use super::crew::LastMessages;
 use super::files::{Files, last_lines, output};
 use super::names::Names;
 use super::run::{Order, Run};
 use super::settings::Settings;
-use super::talk::LastMessage;
 use super::{Launcher, LauncherEvent, orphans};
 use crate::metrics::Metrics;
 use crate::safety::{Safety, Ward};
@@ -47,8 +52,8 @@ struct Running {
     orders: mpsc::UnboundedSender<Order>,
     /// The handle that ends it.
     ward: Ward,
-    /// The time of its last message.
-    last: LastMessage,
+    /// The times of its workers' last messages.
+    heard: LastMessages,
 }
 
 /// The programs of this agent.
@@ -129,18 +134,13 @@ impl Command {
         self.runs.len()
     }
 
-    /// Whether no program of the node is silent. Programs that have never sent a message do not
-    /// count.
+    /// Whether no program of the node is silent, by any of its workers. Workers that have never sent
+    /// a message do not count.
     #[must_use]
     pub fn vouches(&self, node: &NodeId) -> bool {
         let from = (node.clone(), RunId(0));
         let mut here = self.runs.range(from..).take_while(|((n, _), _)| n == node);
-        here.all(|(_, running)| {
-            running
-                .last
-                .get()
-                .is_none_or(|last| last.elapsed() < SILENT)
-        })
+        here.all(|(_, running)| !running.heard.is_silent_for(SILENT))
     }
 
     /// Kills every program at once, since the nodes are wanted.
@@ -152,12 +152,12 @@ impl Command {
 
     fn begin(&mut self, node: &NodeId, assignment: Assignment, member: bool) {
         let (orders, receiver) = mpsc::unbounded_channel();
-        let last = LastMessage::default();
+        let heard = LastMessages::new(assignment.launch.workers_per_node());
         let ward = self.safety.ward(node);
         let running = Running {
             orders,
             ward: ward.clone(),
-            last: last.clone(),
+            heard: heard.clone(),
         };
         self.runs.insert((node.clone(), assignment.run), running);
         let run = Run {
@@ -171,7 +171,7 @@ impl Command {
             started: assignment.run,
             assignment,
             member,
-            last,
+            heard,
             ward,
             settings: self.settings.clone(),
             names: self.names.clone(),

@@ -3,6 +3,7 @@
 //! variables of a list.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
@@ -59,6 +60,24 @@ pub(super) fn passed(
     };
     own.filter(|(name, _)| name.to_str().is_some_and(fits))
         .collect()
+}
+
+/// The variable by which numerical libraries limit their threads.
+const THREADS: &str = "OMP_NUM_THREADS";
+
+/// The variable with each worker's part of the cores, if a node has several workers and the
+/// environment says nothing: else each would start a thread for each core.
+pub(super) fn threads(
+    workers: u32,
+    environment: &[(OsString, OsString)],
+) -> Option<(&'static str, String)> {
+    let said = environment.iter().any(|(name, _)| name == THREADS);
+    if workers == 1 || said {
+        return None;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let each = cores / workers as usize;
+    Some((THREADS, each.max(1).to_string()))
 }
 
 /// The program with its arguments, after the command that joins its workers.
@@ -121,8 +140,8 @@ fn is_python(program: &str) -> bool {
 /// The error for members without a store at which they can meet.
 pub(super) fn no_store(launcher: &str) -> String {
     format!(
-        "launcher {launcher} needs a store: run `python3 -m lacuna.store` beside control and \
-         set [control] store = \"host:29400\""
+        "launcher {launcher} needs a store: set [control] store = \"host:29400\", with a name of \
+         control's machine that nodes know"
     )
 }
 
@@ -200,5 +219,13 @@ mod tests {
         assert_eq!(names(&[]), ["PATH", "LC_TIME", "CUDA_HOME"]);
         let more = ["SITE_*".to_owned()];
         assert_eq!(names(&more), ["PATH", "LC_TIME", "CUDA_HOME", "SITE_A"]);
+    }
+
+    #[test]
+    fn several_workers_share_the_cores_unless_the_environment_says_otherwise() {
+        assert_eq!(threads(1, &[]), None);
+        assert_eq!(threads(4096, &[]), Some((THREADS, "1".to_owned())));
+        let said = [(OsString::from(THREADS), OsString::from("8"))];
+        assert_eq!(threads(4, &said), None);
     }
 }

@@ -94,6 +94,50 @@ pub(crate) fn output(work_dir: &Path, trainer: &str, node: &NodeId) -> PathBuf {
         .join("output.log")
 }
 
+/// The text of a file after a place, or without a place its last lines, and where it ends. A text
+/// that is too long, or after a place that the file does not have, loses its beginning.
+pub(crate) fn text_after(path: &Path, lines: usize, after: Option<u64>) -> (String, u64) {
+    let nothing = (String::new(), after.unwrap_or_default());
+    let Ok(mut file) = untrusted::open(path) else {
+        return nothing;
+    };
+    let length = file.metadata().map_or(0, |m| m.len());
+    let after = after.filter(|after| *after <= length);
+    let from = after.unwrap_or(0).max(length.saturating_sub(TAIL));
+    let mut bytes = Vec::new();
+    if file.seek(SeekFrom::Start(from)).is_err() || file.take(TAIL).read_to_end(&mut bytes).is_err()
+    {
+        return nothing;
+    }
+    // The rest of a letter is still being written.
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    let upto = from + bytes.len() as u64;
+    let text = String::from_utf8_lossy(&bytes);
+    let is_whole = from == 0 || after == Some(from);
+    let text = match text.split_once('\n') {
+        Some((_, rest)) if !is_whole => rest,
+        _ => &*text,
+    };
+    let text = match after {
+        Some(_) => text,
+        None => end_of(text, lines),
+    };
+    (text.to_owned(), upto)
+}
+
+/// The last lines of a text, with their line ends.
+fn end_of(text: &str, lines: usize) -> &str {
+    let from = match text.lines().count().saturating_sub(lines) {
+        0 => Some(0),
+        more => text.match_indices('\n').nth(more - 1).map(|(at, _)| at + 1),
+    };
+    from.and_then(|from| text.get(from..)).unwrap_or_default()
+}
+
 /// The last lines of a file, oldest first.
 pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     let Ok(mut file) = untrusted::open(path) else {
@@ -110,4 +154,41 @@ pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     let all: Vec<&str> = text.lines().skip(usize::from(from > 0)).collect();
     let skip = all.len().saturating_sub(lines);
     all.into_iter().skip(skip).map(ToOwned::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_followed_from_place_to_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output.log");
+        assert_eq!(text_after(&path, 2, None), (String::new(), 0));
+        assert_eq!(text_after(&path, 2, Some(7)), (String::new(), 7));
+        let said = |text: &str| std::fs::write(&path, text).unwrap();
+        let follow = |after| text_after(&path, 2, after);
+        said("a\nb\nc\n");
+        assert_eq!(follow(None), ("b\nc\n".to_owned(), 6));
+        assert_eq!(follow(Some(6)), (String::new(), 6));
+        said("a\nb\nc\nd");
+        assert_eq!(follow(None), ("c\nd".to_owned(), 7));
+        assert_eq!(follow(Some(6)), ("d".to_owned(), 7));
+        assert_eq!(follow(Some(0)).0, "a\nb\nc\nd");
+        // A letter of two bytes is not divided.
+        std::fs::write(&path, b"a\n\xc3").unwrap();
+        assert_eq!(follow(Some(2)), (String::new(), 2));
+        std::fs::write(&path, b"a\n\xc3\xa4\n").unwrap();
+        assert_eq!(follow(Some(2)), ("\u{e4}\n".to_owned(), 5));
+        // The file is another one: its end is shown.
+        said("new\n");
+        assert_eq!(follow(Some(5)), ("new\n".to_owned(), 4));
+        // More than fits into an answer.
+        let line = "0123456789\n";
+        said(&line.repeat(30_000));
+        let (text, upto) = follow(Some(11));
+        assert_eq!(upto, 330_000);
+        assert!(text.starts_with(line) && text.len() as u64 <= TAIL);
+        assert_eq!(follow(None).0, line.repeat(2));
+    }
 }

@@ -1,6 +1,7 @@
 //! Launchers: they start, watch and stop training.
 
 mod command;
+mod crew;
 mod devices;
 mod environment;
 mod files;
@@ -14,6 +15,7 @@ mod talk;
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 
 pub use command::Command;
+pub(crate) use files::{output, text_after};
 pub use names::{Answer as MembersAnswer, Names};
 pub use settings::Settings;
 pub use simulated::Simulated;

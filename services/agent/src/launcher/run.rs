@@ -17,11 +17,12 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
+use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
-use super::environment::{PROGRESS_FILE, command_line, environment, passed};
+use super::environment::{PROGRESS_FILE, command_line, environment, passed, threads};
 use super::files::{Files, last_lines};
 use super::names::Names;
-use super::talk::{FromProgram, LastMessage, Talk};
+use super::talk::{FromProgram, Message, Talk};
 use super::{LauncherEvent, Settings};
 use crate::guard::{GUARD, code};
 use crate::metrics::Metrics;
@@ -154,8 +155,8 @@ pub(super) struct Run {
     pub(super) assignment: Assignment,
     /// Whether the program is already a member of that incarnation.
     pub(super) member: bool,
-    /// The time of the program's last message.
-    pub(super) last: LastMessage,
+    /// The times of its workers' last messages.
+    pub(super) heard: LastMessages,
     /// The handle that ends the program.
     pub(super) ward: Ward,
     pub(super) files: Files,
@@ -185,9 +186,11 @@ impl Run {
         let mut pace = ReportPace::default();
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut hung = false;
+        // The worker that hangs, with the reason.
+        let mut hung: Option<String> = None;
         let (mut gone, mut alone) = (false, false);
-        let last = talk.is_some().then(|| self.last.clone());
+        let mut crew = Crew::new(self.workers());
+        let heard = talk.is_some().then(|| self.heard.clone());
         let (started, settings) = (Instant::now(), self.settings.clone());
         if self.member
             && let Some(talk) = &talk
@@ -195,9 +198,10 @@ impl Run {
             talk.run(&self.assignment, &members);
         }
         drop(members);
-        // The request for the members of an incarnation to join, and the reason if it fails.
+        // The request for the members of an incarnation to join.
         let mut asked: Option<Asked> = None;
-        let mut unknown: Option<String> = None;
+        // Why the program cannot be a member: of unknown others, or with its workers.
+        let mut unfit: Option<String> = None;
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status,
@@ -222,17 +226,25 @@ impl Run {
                     Err(reason) => {
                         tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
                             reason, "killing a program that cannot join its incarnation");
-                        unknown = Some(reason);
+                        unfit = Some(reason);
                         self.ward.kill_hung();
                     }
                 },
-                message = next_message(talk.as_mut()) => gone = self.handle(message, &mut pace),
+                message = next_message(talk.as_mut()) => match message.what {
+                    FromProgram::Stranger(reason) => {
+                        tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
+                            worker = message.worker, reason, "killing a program");
+                        unfit.get_or_insert(reason);
+                        self.ward.kill_hung();
+                    }
+                    _ => gone = self.handle(message, &mut crew, &mut pace),
+                },
                 reports = pace.next() => reports.into_values().for_each(|one| self.report(one)),
-                () = silence(last.as_ref(), started, &settings), if !hung => {
-                    tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
+                worker = silence(heard.as_ref(), started, &settings), if hung.is_none() => {
+                    tracing::warn!(node = %self.node, trainer = %self.assignment.trainer, worker,
                         "program is silent, killing it");
                     self.metrics.hung();
-                    hung = true;
+                    hung = Some(self.silent(worker));
                     self.ward.kill_hung();
                 }
                 lines = seen.lines() => self.take_progress(&mut seen, &lines),
@@ -243,14 +255,14 @@ impl Run {
         let held = self.devices_closed(devices).await;
         // Messages that the program had sent before its end. A program that never sent one has
         // none.
-        let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
+        let spoke = heard.as_ref().is_some_and(LastMessages::any);
         let end = Instant::now() + LAST_MESSAGES;
         while spoke && !gone && Instant::now() < end {
             let next = tokio::time::timeout(LAST_MESSAGE, next_message(talk.as_mut()));
             let Ok(message) = next.await else {
                 break;
             };
-            gone = self.handle(message, &mut pace);
+            gone = self.handle(message, &mut crew, &mut pace);
         }
         std::mem::take(&mut pace.held)
             .into_values()
@@ -258,29 +270,38 @@ impl Run {
         let lines = seen.rest().await;
         self.take_progress(&mut seen, &lines);
         let words = self.last_line().await;
-        let code = if unknown.is_some() {
+        let code = if unfit.is_some() {
             127
         } else {
             exit_code(status)
         };
-        let words = if let Some(unknown) = unknown {
-            unknown
-        } else if hung && !spoke {
-            format!(
-                "was silent for {} since its start",
-                self.settings.agent.start_limit
-            )
-        } else if hung {
-            format!("was silent for {}", self.settings.agent.hang_after)
-        } else {
-            words
-        };
+        let words = unfit.or(hung).unwrap_or(words);
         let words = match held {
             Some(held) if words.is_empty() => held,
             Some(held) => format!("{words} ({held})"),
             None => words,
         };
         self.ended(stopped, code, words);
+    }
+
+    fn workers(&self) -> u32 {
+        self.assignment.launch.workers_per_node()
+    }
+
+    /// The reason to end a program with a silent worker.
+    fn silent(&self, worker: u32) -> String {
+        let silence = if self.heard.has_spoken(worker) {
+            format!("was silent for {}", self.settings.agent.hang_after)
+        } else {
+            format!(
+                "was silent for {} since its start",
+                self.settings.agent.start_limit
+            )
+        };
+        match self.workers() {
+            1 => silence,
+            workers => format!("worker {worker} of {workers} {silence}"),
+        }
     }
 
     /// Requests the members of its incarnation.
@@ -398,7 +419,7 @@ impl Run {
         if !self.assignment.launch.regroups() {
             return Ok(None);
         }
-        Talk::listen(self.last.clone())
+        Talk::listen(self.heard.clone())
             .map(Some)
             .map_err(|e| format!("no socket for the program: {e}"))
     }
@@ -426,19 +447,27 @@ impl Run {
             ours.into_iter()
                 .map(|(name, value)| (name.to_owned(), value)),
         );
+        // torchrun starts its workers itself.
+        let mut workers = 1;
+        let passed = passed(std::env::vars_os(), &self.settings.agent.pass_env);
         if let Some(talk) = talk {
             let socket = talk.path().display().to_string();
             theirs.insert("LACUNA_SOCKET".to_owned(), socket);
+            workers = self.workers();
+            if let Some((name, count)) = threads(workers, &passed) {
+                theirs.entry(name.to_owned()).or_insert(count);
+            }
         }
         let mark = theirs.get(PROGRESS_FILE).cloned().unwrap_or_default();
         let mut command = std::process::Command::new(&self.settings.guard);
         command
             .arg(GUARD)
             .arg(self.settings.agent.grace.as_ms().max(0).to_string())
+            .arg(workers.to_string())
             .arg(&self.files.deadline)
             .args(line)
             .env_clear()
-            .envs(passed(std::env::vars_os(), &self.settings.agent.pass_env))
+            .envs(passed)
             .env(PROGRESS_FILE, mark)
             .stdin(Stdio::piped())
             .stdout(output)
@@ -466,14 +495,20 @@ impl Run {
         Ok(child)
     }
 
-    /// Handles a message of a program that regroups. Returns whether its connection has ended.
-    fn handle(&self, message: FromProgram, pace: &mut ReportPace) -> bool {
-        match message {
-            FromProgram::Gone => return true,
+    /// Handles a message of a program that regroups. Returns whether the connections of all its
+    /// workers have ended.
+    fn handle(&self, message: Message, crew: &mut Crew, pace: &mut ReportPace) -> bool {
+        let worker = message.worker;
+        match message.what {
+            FromProgram::Gone => return crew.gone(worker),
             FromProgram::Ready => {
-                let (node, run) = (self.node.clone(), self.started);
-                let _ = self.events.send(LauncherEvent::Ready { node, run });
+                if crew.ready(worker) {
+                    let (node, run) = (self.node.clone(), self.started);
+                    let _ = self.events.send(LauncherEvent::Ready { node, run });
+                }
             }
+            // Rank 0 of a group is a first worker.
+            FromProgram::Progress(_) if worker != 0 => {}
             FromProgram::Progress(line) => {
                 let progress = Progress {
                     node: self.node.clone(),
@@ -493,14 +528,18 @@ impl Run {
                 pace.hold(progress);
             }
             FromProgram::Group { run, broken } => {
-                let _ = self.events.send(LauncherEvent::Group {
-                    node: self.node.clone(),
-                    run: self.started,
-                    of: RunId(run),
-                    broken,
-                });
+                if let Some(broken) = crew.group(worker, run, broken) {
+                    let _ = self.events.send(LauncherEvent::Group {
+                        node: self.node.clone(),
+                        run: self.started,
+                        of: RunId(run),
+                        broken,
+                    });
+                }
             }
             FromProgram::Garbage => self.metrics.garbage(1),
+            // The program is being killed.
+            FromProgram::Stranger(_) => {}
         }
         false
     }
@@ -574,26 +613,24 @@ async fn answer(asked: &mut Option<Asked>) -> Result<Vec<NodeId>, String> {
     members
 }
 
-async fn next_message(talk: Option<&mut Talk>) -> FromProgram {
+async fn next_message(talk: Option<&mut Talk>) -> Message {
     match talk {
         Some(talk) => talk.next().await,
         None => std::future::pending().await,
     }
 }
 
-/// Returns when a program with a socket has been silent for too long: since its last message or,
-/// before its first one, since its start.
-async fn silence(last: Option<&LastMessage>, started: Instant, settings: &Settings) {
-    let Some(last) = last else {
+/// Returns the worker of a program with a socket that has been silent for too long: since its last
+/// message or, before its first one, since its start.
+async fn silence(heard: Option<&LastMessages>, started: Instant, settings: &Settings) -> u32 {
+    let Some(heard) = heard else {
         return std::future::pending().await;
     };
+    let start_end = started + settings.agent.start_limit.to_std();
     loop {
-        let end = match last.get() {
-            Some(last) => last + settings.agent.hang_after.to_std(),
-            None => started + settings.agent.start_limit.to_std(),
-        };
+        let (worker, end) = heard.silence(settings.agent.hang_after.to_std(), start_end);
         if end <= Instant::now() {
-            return;
+            return worker;
         }
         tokio::time::sleep_until(end).await;
     }

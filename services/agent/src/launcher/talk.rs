@@ -1,30 +1,32 @@
-//! Messages between an agent and a program that regroups: JSON lines over a Unix socket.
+//! Messages between an agent and a program that regroups: JSON lines over a Unix socket. Each worker
+//! of the node has a connection of its own, and all get the same lines.
 //!
-//! | Program to agent | |
+//! | Worker to agent | |
 //! |---|---|
-//! | `{"say":"hello","pid":1,"version":1}` | the program runs |
+//! | `{"say":"hello","pid":1,"version":2,"local_rank":0}` | the worker runs; its first line |
 //! | `{"say":"ready"}` | its model is built, and it can join an incarnation |
 //! | `{"say":"alive"}` | once a second |
-//! | `{"say":"progress","run","base","samples",...}` | from rank 0, see [`Report`] |
+//! | `{"say":"progress","run","base","samples",...}` | from rank 0 of the group, see [`Report`] |
 //! | `{"say":"broken","run"}` | this incarnation's group is broken; it waits for another one |
 //! | `{"say":"whole","run"}` | the members of that incarnation have met again |
 //!
-//! | Agent to program | |
+//! | Agent to worker | |
 //! |---|---|
-//! | `{"tell":"run","run","rank","members","store"}` | its newest incarnation |
+//! | `{"tell":"run","run","rank","members","store"}` | its newest incarnation, by nodes |
 //! | `{"tell":"leave","deadline"}` | end at the next step; killed at `deadline` |
+//!
+//! Version 1 knew one worker a node. A program of that version is refused if there are several.
 //!
 //! The agent reads at a limited rate. A program that sends faster waits.
 //!
 //! The socket is in a folder that only its owner may enter, under a short path: the name of a Unix
 //! socket has at most 107 bytes.
 //!
-//! A program is killed if it is silent for `agent.hang_after`, or for `agent.start_limit` after its
-//! start.
+//! A program is killed if a worker is silent for `agent.hang_after`, or for `agent.start_limit` after
+//! its start.
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lacuna_model::{Assignment, NodeId, Timestamp};
@@ -32,7 +34,10 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use super::crew::LastMessages;
 
 /// Longest line.
 const LINE: u64 = 64 << 10;
@@ -64,19 +69,39 @@ pub(super) struct Report {
     pub(super) checkpoint: Option<String>,
 }
 
+/// The version of `hello` since which workers name their local ranks.
+const LOCAL_RANKS: u32 = 2;
+
 /// A line of a program.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 enum Line {
-    Hello {},
+    Hello {
+        #[serde(default)]
+        version: u32,
+        #[serde(default)]
+        local_rank: u32,
+    },
     Ready {},
     Alive {},
     Progress(Report),
-    Broken { run: u64 },
-    Whole { run: u64 },
+    Broken {
+        run: u64,
+    },
+    Whole {
+        run: u64,
+    },
 }
 
-/// A message of a program to its agent.
+/// A message of one worker of a program to its agent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Message {
+    /// Its local rank.
+    pub(super) worker: u32,
+    pub(super) what: FromProgram,
+}
+
+/// What a worker says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FromProgram {
     /// It can join an incarnation.
@@ -92,6 +117,8 @@ pub(super) enum FromProgram {
     },
     /// A line that is not valid.
     Garbage,
+    /// It is none of the workers, for this reason.
+    Stranger(String),
     /// The connection has ended, and all its messages were read.
     Gone,
 }
@@ -118,43 +145,28 @@ struct State {
     leave: Option<ToProgram>,
 }
 
-/// The time of a program's last message.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LastMessage(Arc<Mutex<Option<Instant>>>);
-
-impl LastMessage {
-    /// The time; nothing before the first message.
-    pub(super) fn get(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, at: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-    }
-}
-
-/// The agent's end of the connection with one program.
+/// The agent's end of the connections with the workers of one program.
 #[derive(Debug)]
 pub(super) struct Talk {
     _dir: tempfile::TempDir,
     path: PathBuf,
     state: watch::Sender<State>,
-    messages: mpsc::Receiver<FromProgram>,
+    messages: mpsc::Receiver<Message>,
     server: tokio::task::JoinHandle<()>,
 }
 
 impl Talk {
-    /// Opens a socket. `last` takes the time of each message.
+    /// Opens a socket. `heard` takes the time of each message.
     ///
     /// # Errors
     /// If the socket cannot be made.
-    pub(super) fn listen(last: LastMessage) -> io::Result<Self> {
+    pub(super) fn listen(heard: LastMessages) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path)?;
         let (state, states) = watch::channel(State::default());
         let (into, messages) = mpsc::channel(MESSAGES);
-        let server = tokio::spawn(serve(listener, states, into, last));
+        let server = tokio::spawn(serve(listener, states, into, heard));
         Ok(Self {
             _dir: dir,
             path,
@@ -189,7 +201,7 @@ impl Talk {
     }
 
     /// The next message.
-    pub(super) async fn next(&mut self) -> FromProgram {
+    pub(super) async fn next(&mut self) -> Message {
         match self.messages.recv().await {
             Some(message) => message,
             None => std::future::pending().await,
@@ -203,27 +215,53 @@ impl Drop for Talk {
     }
 }
 
-/// Serves one connection after the other. Every connection is the program's.
+/// Serves as many connections at a time as there are workers. Every connection is the program's.
 async fn serve(
     listener: UnixListener,
     states: watch::Receiver<State>,
-    into: mpsc::Sender<FromProgram>,
-    last: LastMessage,
+    into: mpsc::Sender<Message>,
+    heard: LastMessages,
 ) {
-    while let Ok((stream, _)) = listener.accept().await {
-        let ended = converse(stream, states.clone(), &into, &last).await;
-        if let Err(error) = ended {
-            tracing::debug!(%error, "program's connection ended");
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < heard.workers() => {
+                let Ok((stream, _)) = accepted else {
+                    return;
+                };
+                connections.spawn(attend(stream, states.clone(), into.clone(), heard.clone()));
+            }
+            Some(_) = connections.join_next() => {}
         }
-        let _ = into.send(FromProgram::Gone).await;
     }
 }
 
+/// Serves one connection until its end.
+async fn attend(
+    stream: UnixStream,
+    states: watch::Receiver<State>,
+    into: mpsc::Sender<Message>,
+    heard: LastMessages,
+) {
+    let mut worker = None;
+    let ended = converse(stream, states, &into, &heard, &mut worker).await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "program's connection ended");
+    }
+    if let Some(worker) = worker {
+        heard.gone(worker);
+        let what = FromProgram::Gone;
+        let _ = into.send(Message { worker, what }).await;
+    }
+}
+
+/// Reads and writes. The first line gives the worker.
 async fn converse(
     stream: UnixStream,
     mut states: watch::Receiver<State>,
-    into: &mpsc::Sender<FromProgram>,
-    last: &LastMessage,
+    into: &mpsc::Sender<Message>,
+    heard: &LastMessages,
+    worker: &mut Option<u32>,
 ) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read).take(LINE);
@@ -242,9 +280,20 @@ async fn converse(
                     continue;
                 }
                 read.set_limit(LINE);
-                last.set(Instant::now());
-                if let Some(message) = parse(&line) {
-                    let _ = into.send(message).await;
+                let from = match *worker {
+                    Some(from) => from,
+                    None => match place(&line, heard) {
+                        Ok(from) => *worker.insert(from),
+                        Err((worker, why)) => {
+                            let what = FromProgram::Stranger(why);
+                            let _ = into.send(Message { worker, what }).await;
+                            return Ok(());
+                        }
+                    },
+                };
+                heard.set(from, Instant::now());
+                if let Some(what) = parse(&line) {
+                    let _ = into.send(Message { worker: from, what }).await;
                 }
                 line.clear();
                 count += 1;
@@ -269,16 +318,77 @@ async fn converse(
     }
 }
 
+/// The worker whose first line this is; or the local rank that it gave, and why it is none. The one
+/// worker of a node may say anything first.
+fn place(line: &[u8], heard: &LastMessages) -> Result<u32, (u32, String)> {
+    let workers = heard.workers();
+    if workers == 1 {
+        heard.connected(0);
+        return Ok(0);
+    }
+    match serde_json::from_slice(line) {
+        Ok(Line::Hello {
+            version: LOCAL_RANKS..,
+            local_rank,
+        }) => {
+            if heard.connected(local_rank) {
+                return Ok(local_rank);
+            }
+            let why = format!(
+                "a process calls itself worker {local_rank} of {workers}, which is another one or \
+                 none: the program must leave LACUNA_LOCAL_RANK as it is"
+            );
+            Err((local_rank, why))
+        }
+        _ => {
+            let why = format!(
+                "the program does not know that the node has {workers} workers: install the \
+                 lacuna package of this release for it, or submit it with workers_per_node = 1"
+            );
+            Err((0, why))
+        }
+    }
+}
+
 fn parse(line: &[u8]) -> Option<FromProgram> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
     match serde_json::from_slice(line) {
-        Ok(Line::Hello {} | Line::Alive {}) => None,
+        Ok(Line::Hello { .. } | Line::Alive {}) => None,
         Ok(Line::Ready {}) => Some(FromProgram::Ready),
         Ok(Line::Progress(report)) => Some(FromProgram::Progress(report)),
         Ok(Line::Broken { run }) => Some(FromProgram::Group { run, broken: true }),
         Ok(Line::Whole { run }) => Some(FromProgram::Group { run, broken: false }),
         Err(_) => Some(FromProgram::Garbage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(version: u32, local_rank: u32) -> Vec<u8> {
+        format!(r#"{{"say":"hello","pid":1,"version":{version},"local_rank":{local_rank}}}"#)
+            .into_bytes()
+    }
+
+    #[test]
+    fn each_worker_says_who_it_is() {
+        let two = LastMessages::new(2);
+        assert_eq!(place(&hello(2, 1), &two), Ok(1));
+        let (_, why) = place(&hello(2, 1), &two).unwrap_err();
+        assert!(why.contains("calls itself worker 1 of 2"), "{why}");
+        assert!(place(&hello(2, 7), &two).is_err());
+        for line in [
+            br#"{"say":"hello","pid":1,"version":1}"#.as_slice(),
+            br#"{"say":"ready"}"#,
+            b"training...",
+        ] {
+            let (_, why) = place(line, &two).unwrap_err();
+            assert!(why.contains("workers_per_node = 1"), "{why}");
+            assert_eq!(place(line, &LastMessages::new(1)), Ok(0));
+        }
+        assert_eq!(place(&hello(2, 0), &two), Ok(0));
     }
 }

@@ -13,7 +13,7 @@ use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::commands::trainers::{nodes_of_failing, one};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
-use crate::view::{explain_json, node_rows, node_table, trainer_details, trainer_rows};
+use crate::view::{explain_json, node_rows, node_table, remedy, trainer_details, trainer_rows};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -84,6 +84,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             return output::print_json(&json!({
                 "trainer": row,
                 "plan": said,
+                "remedy": remedy(&record.reason),
             }));
         }
         let why = plan
@@ -98,8 +99,10 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 why.trim_end()
             ),
         };
+        let remedy = remedy(&record.reason).map(|remedy| format!("\nremedy: {remedy}"));
+        let remedy = remedy.unwrap_or_default();
         let details = row.map_or_else(String::new, |row| trainer_details(&record, row, now));
-        return output::print(&format!("{}\n{details}", why.trim_end()));
+        return output::print(&format!("{}{remedy}\n{details}", why.trim_end()));
     }
     of_nodes(&client, &args, plan.as_ref()).await
 }

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod help;
 pub(crate) mod holes;
 pub(crate) mod keys;
+pub(crate) mod logs;
 pub(crate) mod node_selector;
 pub(crate) mod nodes;
 pub(crate) mod observe;

@@ -1,5 +1,8 @@
 //! `lacuna submit`.
 
+mod programs;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -24,7 +27,10 @@ Examples:
   lacuna submit --test-only trainer.toml       only check it
   lacuna submit --parsable trainer.toml        print only the names
   lacuna wait $(lacuna submit --parsable trainer.toml)
-  lacuna submit hpo-1000.jsonl.gz              a list, one JSON object a line")]
+  lacuna submit hpo-1000.jsonl.gz              a list, one JSON object a line
+
+The owner of a trainer is who submits it, if the file names none. A program that this machine lacks
+is refused where `lacuna up` runs the nodes, and else a warning: nodes may have it.")]
 pub(crate) struct SubmitArgs {
     /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
     #[arg(required = true)]
@@ -84,6 +90,49 @@ pub async fn submit_all(
     Ok(taken)
 }
 
+/// What is wrong with the programs of trainers, as far as this machine knows; each fault once.
+///
+/// # Errors
+/// `L0007` for a fault where nodes are on this machine.
+fn check_programs(client: &Client, trainers: &[TrainerSpec]) -> Result<BTreeSet<String>> {
+    let path = std::env::var_os("PATH");
+    let mut warnings = BTreeSet::new();
+    for spec in trainers {
+        let Some(fault) = programs::fault(&spec.launch, path.as_deref()) else {
+            continue;
+        };
+        if client.has_nodes_here() {
+            let said = format!("trainer {}: {fault}", spec.id);
+            return Err(CliError::new("L0007", Exit::Config, said)
+                .remedy("name a program and a script that are on this machine, by their paths"));
+        }
+        warnings.insert(format!(
+            "{fault}, as this machine sees it; nodes may differ"
+        ));
+    }
+    Ok(warnings)
+}
+
+/// The trainers whose least is more than the nodes that control knows, as a warning.
+async fn check_nodes(client: &Client, least: &[(String, u32)]) -> Option<String> {
+    // The trainers are queued: without an answer there is no warning.
+    let Ok(Reply::Nodes { nodes, .. }) = client.ask(Request::Nodes).await else {
+        return None;
+    };
+    let known = nodes.len();
+    let lacking = |(_, least): &&(String, u32)| *least as usize > known;
+    let (first, least) = least.iter().find(lacking)?;
+    let count = match known {
+        0 => "none yet".to_owned(),
+        some => format!("only {some}"),
+    };
+    Some(format!(
+        "{first} waits: it needs {least} {}, and the cluster knows {count} \
+         (`lacuna events publish node.idle NODE` adds one by hand)",
+        if *least == 1 { "node" } else { "nodes" }
+    ))
+}
+
 /// Runs `submit`.
 ///
 /// # Errors
@@ -94,12 +143,26 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
         trainers.extend(read(file)?);
     }
     let client = Client::connect(&args.connect).await?;
+    let mut warnings = check_programs(&client, &trainers)?;
+    for spec in &mut trainers {
+        let user = || client.bus().user().to_owned();
+        spec.owner.get_or_insert_with(user);
+    }
+    let least = trainers
+        .iter()
+        .map(|spec| (spec.id.to_string(), spec.min_nodes));
+    let least: Vec<(String, u32)> = least.collect();
     let taken = submit_all(&client, trainers, args.test_only).await?;
+    warnings.extend(check_nodes(&client, &least).await);
     if args.list.json() {
         return output::print_json(&serde_json::json!({
             "trainers": taken,
             "queued": !args.test_only,
+            "warnings": warnings,
         }));
+    }
+    for warning in &warnings {
+        output::print_error(&format!("lacuna: warning: {warning}"));
     }
     let text = match args.list.style() {
         crate::commands::Style::Parsable => taken.join("\n"),

@@ -1,4 +1,4 @@
-//! `lacuna trainers`, `cancel` and `logs`.
+//! `lacuna trainers` and `cancel`.
 
 use std::time::Duration;
 
@@ -52,30 +52,6 @@ pub(crate) struct CancelArgs {
     /// The trainers to end
     #[arg(required = true, value_name = "TRAINER")]
     trainers: Vec<TrainerId>,
-    #[command(flatten)]
-    json: JsonArg,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-/// Arguments of `logs`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  lacuna logs hpo-12 --lines 50
-
-Prints output of the program of rank 0. For a trainer without nodes, ended ones included, it
-prints the output that agents still have, with a heading for each node if there are several.")]
-pub(crate) struct LogsArgs {
-    /// The trainer
-    #[arg(value_name = "TRAINER")]
-    trainer: TrainerId,
-    /// Number of lines
-    #[arg(long, short = 'n', default_value_t = 20)]
-    lines: u32,
-    /// Keep terminal control characters of the program
-    #[arg(long, conflicts_with = "json")]
-    raw: bool,
     #[command(flatten)]
     json: JsonArg,
     #[command(flatten)]
@@ -223,28 +199,4 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
     }
     let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();
     output::print(&format!("cancelled {}", names.join(" ")))
-}
-
-/// Runs `logs`.
-///
-/// # Errors
-/// There is no such trainer, its agent is silent, or control does not answer.
-pub(crate) async fn logs(args: LogsArgs) -> Result<()> {
-    let client = Client::connect(&args.connect).await?;
-    let asked = Request::Logs {
-        trainer: args.trainer.clone(),
-        lines: args.lines,
-    };
-    match client.ask(asked).await? {
-        Reply::Logs { lines } if args.json.json => {
-            output::print_json(&serde_json::json!({ "trainer": args.trainer, "lines": lines }))
-        }
-        Reply::Logs { lines } if lines.is_empty() => {
-            eprintln!("lacuna: {} has written nothing", args.trainer);
-            Ok(())
-        }
-        Reply::Logs { lines } if args.raw => output::print_raw(&lines.join("\n")),
-        Reply::Logs { lines } => output::print(&lines.join("\n")),
-        other => Err(unexpected(other)),
-    }
 }

@@ -342,7 +342,7 @@ impl Watched {
 }
 
 /// The error for an unknown trainer; it names similar trainers.
-async fn unknown(client: &Client, name: &TrainerId) -> CliError {
+pub(super) async fn unknown(client: &Client, name: &TrainerId) -> CliError {
     let known = match pages(client, Kept::Books).await {
         Ok((_, records)) => records,
         Err(error) => return error,

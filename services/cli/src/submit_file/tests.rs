@@ -100,6 +100,15 @@ fn a_program_without_a_curve_is_measured() {
     let text = text.replace("\"simulated\"", "\"command\"\nprogram = \"train\"");
     let specs = parse("t.toml", &text).unwrap();
     assert_eq!(specs[0].throughput.at(8), 8.0);
+    // Without a word about its curve it is the same trainer.
+    let silent = parse("t.toml", &text.replace("profile = true", "")).unwrap();
+    assert_eq!(silent, specs);
+    let refused = parse("t.toml", &text.replace("= true", "= false")).unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("scaling: missing: remove profile"),
+        "{refused}"
+    );
     // Beside others its speed-up counts, unless the file asks for throughput.
     let objective = specs[0].objective.as_ref().unwrap();
     assert_eq!(objective.at(8), 8.0);
@@ -121,7 +130,7 @@ fn a_program_without_a_curve_is_measured() {
 #[test]
 fn launchers_say_how_a_program_takes_a_change_of_nodes() {
     let with = |launcher: &str| {
-        let program = format!("\"{launcher}\"\nprogram = \"train.py\"");
+        let program = format!("\"{launcher}\"\nprogram = \"/home/ada/train.py\"");
         parse("t.toml", &GOOD.replace("\"simulated\"", &program))
     };
     let elastic = |text: &str| match with(text).unwrap().remove(0).launch {
@@ -129,29 +138,59 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
         Launch::Simulated => unreachable!("it has a program"),
     };
     assert_eq!(elastic("command"), Elastic::Restart);
-    assert_eq!(elastic("regroup"), Elastic::Regroup);
+    assert_eq!(elastic("regroup"), Elastic::REGROUP);
     let one = Elastic::Torchrun {
         workers_per_node: 1,
     };
     assert_eq!(elastic("torchrun"), one);
     let text = GOOD.replace(
         "\"simulated\"",
-        "\"torchrun\"\nprogram = \"train.py\"\nworkers_per_node = 4",
+        "\"torchrun\"\nprogram = \"/home/ada/train.py\"\nworkers_per_node = 4",
     );
     let four = Elastic::Torchrun {
         workers_per_node: 4,
     };
     let spec = parse("t.toml", &text).unwrap().remove(0);
     assert!(matches!(spec.launch, Launch::Command { elastic, .. } if elastic == four));
+    let four = Elastic::Regroup {
+        workers_per_node: 4,
+    };
+    let live = text.replace("\"torchrun\"", "\"regroup\"");
+    let spec_of_live = parse("t.toml", &live).unwrap().remove(0);
+    assert_eq!(spec_of_live.launch.workers_per_node(), 4);
+    assert!(matches!(spec_of_live.launch, Launch::Command { elastic, .. } if elastic == four));
     // By default a change costs the highest cost that was measured.
     assert_eq!(spec.rescale.up_s, 18.0);
     assert_eq!(with("regroup").unwrap()[0].rescale.up_s, 0.5);
     for (wrong, why) in [
         (text.replace("= 4", "= 0"), "write 1 or more"),
-        (text.replace("\"torchrun\"", "\"regroup\""), "only torchrun"),
+        (
+            text.replace("\"torchrun\"", "\"command\""),
+            "only torchrun and regroup",
+        ),
+        (
+            text.replace("\"torchrun\"", "\"regroup\"")
+                .replace("= 4", "= 0"),
+            "write 1 or more",
+        ),
+        (text.replace("= 4", "= 1025"), "workers_per_node is 1025"),
         (
             text.replace("\"torchrun\"", "\"mpirun\""),
             "\"torchrun\" or \"regroup\"",
+        ),
+        (
+            text.replace("/home/ada/", ""),
+            "\"train.py\" is no whole path",
+        ),
+        (
+            text.replace("\"torchrun\"", "\"command\"")
+                .replace("workers_per_node = 4", "")
+                .replace("/home/ada/", "./"),
+            "t.toml:5: program",
+        ),
+        (
+            format!("{text}checkpoint_dir = \"ckpt\"\n"),
+            "t.toml:11: checkpoint_dir: \"ckpt\" is no whole path",
         ),
     ] {
         let error = parse("t.toml", &wrong).unwrap_err().to_string();

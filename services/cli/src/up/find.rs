@@ -93,6 +93,8 @@ pub(crate) struct Addresses {
     pub(crate) http: BTreeMap<String, SocketAddr>,
     /// The address of the dashboard.
     pub(crate) page: SocketAddr,
+    /// A free address for the store in which members of trainers meet.
+    pub(crate) store: SocketAddr,
 }
 
 /// Chooses the addresses of all processes. An address of `[http]` or `[gateway]` that is not the
@@ -140,10 +142,12 @@ pub(crate) fn addresses(
         http.insert(name.to_owned(), taken);
     }
     let page = listen(page, Gateway::default().page, "[gateway] page")?;
+    let store = take(free).map_err(|e| busy("a free port".to_owned(), &e))?;
     Ok(Addresses {
         nats: nats.port(),
         http,
         page,
+        store,
     })
 }
 
@@ -156,9 +160,9 @@ mod tests {
         let usual = Gateway::default().page;
         let found = addresses(None, &Http::default(), usual).unwrap();
         let services = found.http.values().map(SocketAddr::port);
-        let ports: std::collections::BTreeSet<_> =
-            services.chain([found.nats, found.page.port()]).collect();
-        assert_eq!(ports.len(), SERVICES.len() + 2);
+        let others = [found.nats, found.page.port(), found.store.port()];
+        let ports: std::collections::BTreeSet<_> = services.chain(others).collect();
+        assert_eq!(ports.len(), SERVICES.len() + 3);
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = held.local_addr().unwrap();
         let refused = addresses(Some(taken.port()), &Http::default(), usual).unwrap_err();

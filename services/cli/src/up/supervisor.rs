@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::config::Config;
+use lacuna_runtime::leader::LOOP;
 
 use super::child::{ChildEvent, ChildSpec, GRACE, keep};
 use super::find::{Addresses, SERVICES, addresses, sibling};
@@ -182,8 +183,11 @@ impl Supervisor {
             nats: port,
             http,
             page,
+            store,
         } = addresses(nats_port, &config.http, config.gateway.page)?;
         config.gateway.page = page;
+        let own = &mut config.control.store;
+        own.get_or_insert_with(|| store.to_string());
         config.bus.url = format!("nats://127.0.0.1:{port}");
         if config.agent.nodes.is_empty() {
             config.agent.all_nodes = true;
@@ -367,7 +371,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until each started service answers on its port.
+    /// Waits until each started service answers on its port, and control also on the bus.
     ///
     /// # Errors
     /// A child was given up, or a service does not answer in time.
@@ -384,7 +388,8 @@ impl Supervisor {
             while !waiting.is_empty() {
                 let mut left = Vec::new();
                 for (name, at) in std::mem::take(&mut waiting) {
-                    if get(&at, "/healthz").await.is_none() {
+                    let answer = get(&at, "/healthz").await;
+                    if !answer.is_some_and(|(_, health)| is_ready(&name, &health)) {
                         left.push((name, at));
                     }
                 }
@@ -425,6 +430,18 @@ impl Supervisor {
     }
 }
 
+/// Whether a service that answers `/healthz` can be used. Control cannot before its loop runs: it
+/// reads no request.
+fn is_ready(name: &str, health: &str) -> bool {
+    let runs = || {
+        let health: serde_json::Value = serde_json::from_str(health).ok()?;
+        let mut checks = health.get("checks")?.as_array()?.iter();
+        let check = checks.find(|check| check.get("name").is_some_and(|name| name == LOOP))?;
+        check.get("ok")?.as_bool()
+    };
+    name != "control" || runs() == Some(true)
+}
+
 /// Sends a request by HTTP/1.0 to an address of the loopback interface; returns status and body.
 pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let talk = async {
@@ -442,4 +459,23 @@ pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
         .await
         .ok()
         .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_is_ready_when_its_loop_runs() {
+        let health = |ok: bool| {
+            let checks = [("bus", false), ("loop", ok)];
+            let checks = checks.map(|(name, ok)| serde_json::json!({ "name": name, "ok": ok }));
+            serde_json::json!({ "status": "failing", "checks": checks }).to_string()
+        };
+        assert!(is_ready("control", &health(true)));
+        for not_yet in [health(false), String::new(), r#"{"checks":[]}"#.to_owned()] {
+            assert!(!is_ready("control", &not_yet), "{not_yet}");
+            assert!(is_ready("planner", &not_yet), "another one answers");
+        }
+    }
 }

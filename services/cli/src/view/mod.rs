@@ -5,12 +5,14 @@ mod nodes;
 mod plan;
 mod profile;
 mod progress;
+mod remedy;
 mod trainers;
 
 pub(crate) use limits::{in_force, limits_json, limits_text};
 pub(crate) use nodes::{node_rows, node_table, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;
+pub(crate) use remedy::remedy;
 pub(crate) use trainers::{may_retry, trainer_details, trainer_row, trainer_rows, trainer_table};
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ mod tests {
             checkpoint_dir: None,
             profile: true,
             family: None,
-            elastic: Elastic::Regroup,
+            elastic: Elastic::REGROUP,
         };
         let now = Timestamp::from_unix(10_000);
         assert_eq!(profile_details(&r, now)[1].1, "nothing yet");

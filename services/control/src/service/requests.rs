@@ -10,7 +10,7 @@ use crate::access::{Denied, requester};
 use crate::archive;
 use crate::audit::{self, AuditedRequest};
 use crate::executor::ControlsRequest;
-use crate::{rate, replies};
+use crate::{rate, replies, store};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
@@ -28,8 +28,12 @@ impl Control {
                 let changes = changes.clone();
                 self.change(&user, &changes, request).await
             }
-            Request::Logs { trainer, lines } => {
-                let (trainer, lines) = (trainer.clone(), *lines);
+            Request::Logs {
+                trainer,
+                lines,
+                after,
+            } => {
+                let (trainer, lines, after) = (trainer.clone(), *lines, after.clone());
                 let audited = AuditedRequest {
                     user: user.clone(),
                     action: "logs",
@@ -43,7 +47,8 @@ impl Control {
                         };
                         // Nothing is changed: the record is kept when it can be.
                         drop(self.trail.note(audited, &accepted));
-                        replies::logs(&self.ctx, &self.controller, request, &trainer, lines);
+                        let wanted = (trainer, lines, after);
+                        replies::logs(&self.ctx, &self.controller, request, wanted);
                     }
                     Err(denied) => {
                         let reply = Reply::from(denied);
@@ -115,6 +120,10 @@ impl Control {
         let may = may.and_then(|()| {
             let now = self.ctx.clock.now();
             self.access.submission(user, &mut trainers, now)
+        });
+        let may = may.and_then(|()| {
+            let place = self.ctx.config.control.store.as_deref();
+            store::admits(place, &trainers)
         });
         let may = may.and_then(|()| self.effects.room.admits(&trainers));
         let names = trainers.iter().map(|spec| &spec.id);

@@ -197,6 +197,35 @@ fn after_a_restart_an_old_event_opens_no_hole() {
 }
 
 #[test]
+fn after_a_restart_a_request_that_comes_again_takes_no_node() {
+    let mut first = ledger();
+    take(&mut first, &external("1", "idle", "a", 10)).unwrap();
+    let snapshot = first.snapshot(Timestamp::from_unix(15));
+    let queued = [
+        external("2", "wanted", "a", 20),
+        external("3", "idle", "a", 30),
+        external("4", "idle", "b", 40),
+    ];
+    let now = Timestamp::from_unix(1000);
+    let published = queued
+        .each_ref()
+        .map(|event| first.external(event, now).unwrap());
+    let mut second = ledger();
+    second.recall(&snapshot);
+    published
+        .iter()
+        .flatten()
+        .for_each(|event| second.recall(event));
+    second.restart();
+    for event in &queued {
+        assert!(take(&mut second, event).is_err(), "{event:?}");
+    }
+    let idle_since = second.keeper.idle_since(&node("a"));
+    assert_eq!(idle_since, Some(Timestamp::from_unix(30)));
+    assert!(take(&mut second, &external("5", "wanted", "a", 50)).is_ok());
+}
+
+#[test]
 fn a_restored_ledger_continues_the_one_before() {
     let mut first = ledger();
     take(&mut first, &external("1", "idle", "a", 10)).unwrap();

@@ -348,7 +348,7 @@ mod tests {
             checkpoint_dir: Some(format!("/scratch/{seed}")),
             profile: true,
             family: family.map(str::to_owned),
-            elastic: lacuna_model::Elastic::Regroup,
+            elastic: lacuna_model::Elastic::REGROUP,
         };
         assert!(same_family(&launch("1", None), &launch("1", None)));
         assert!(!same_family(&launch("1", None), &launch("2", None)));

@@ -93,6 +93,6 @@ pub(crate) fn regrouping() -> lacuna_model::Launch {
         checkpoint_dir: None,
         profile: false,
         family: None,
-        elastic: lacuna_model::Elastic::Regroup,
+        elastic: lacuna_model::Elastic::REGROUP,
     }
 }

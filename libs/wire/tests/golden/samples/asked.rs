@@ -23,6 +23,7 @@ pub(crate) fn requests() -> Vec<Request> {
         Request::Logs {
             trainer: trainer("t"),
             lines: 20,
+            after: None,
         },
         Request::Totals,
         Request::Controls,
@@ -187,6 +188,7 @@ pub(crate) fn replies() -> Vec<Reply> {
         },
         Reply::Logs {
             lines: vec!["step 1".to_owned()],
+            upto: None,
         },
         Reply::Totals(totals()),
         Reply::Controls(controls()),

@@ -73,7 +73,7 @@ impl LauncherArg {
 
     fn truth(self, named: &Named, noise: f64) -> Truth {
         let (elastic, up_s, down_s, start_s) = match self {
-            Self::Regroup => (Elastic::Regroup, 0.2, 0.17, 10.0),
+            Self::Regroup => (Elastic::REGROUP, 0.2, 0.17, 10.0),
             Self::Torchrun => {
                 let workers_per_node = 1;
                 (Elastic::Torchrun { workers_per_node }, 18.0, 12.0, 18.0)

@@ -1,0 +1,52 @@
+//! The services of a cluster in virtual time: simulated processes around a simulated server.
+
+use std::time::Duration;
+
+use lacuna_runtime::config::BusSettings;
+use lacuna_runtime::metrics::Registry;
+use lacuna_runtime::virtual_time::Host;
+use lacuna_runtime::{
+    Bus, Config, Context, Health, NoArgs, Running, SimulatedServer, simulate, task,
+};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Reply, Request};
+
+/// Runs a service on a host, until it ends or the host is killed.
+pub(crate) fn start(host: &Host, service: &'static str, server: &SimulatedServer, config: &Config) {
+    let (server, config) = (server.clone(), config.clone());
+    host.spawn(async move {
+        let run: fn(Context) -> Running = match service {
+            "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
+            "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),
+            "planner" => |ctx| lacuna_planner_service::run(ctx, NoArgs {}),
+            "control" => |ctx| lacuna_control_service::run(ctx, NoArgs {}),
+            "agent" => |ctx| {
+                let args = lacuna_agent_service::AgentArgs::default();
+                lacuna_agent_service::run(ctx, args)
+            },
+            _ => panic!("no service is named {service}"),
+        };
+        let code = simulate(service, config, &server, run).await;
+        task::exit(code).await
+    });
+}
+
+/// A connection of the test to the simulated server.
+pub(crate) async fn connect(server: &SimulatedServer, config: &Config) -> Bus {
+    let (settings, registry, health) = (BusSettings::default(), Registry::new(), Health::default());
+    let id = &config.cluster.id;
+    let bus = Bus::simulated(server, &settings, id, "test", &registry, &health);
+    bus.await.unwrap()
+}
+
+/// The answer of control to a request, once it answers.
+pub(crate) async fn ask(bus: &Bus, request: &Request) -> Reply {
+    let subject = address::requests_of(bus.cluster(), "tester");
+    loop {
+        let reply = bus.request::<Request, Reply>(&subject, request, Duration::from_secs(2));
+        match reply.await {
+            Ok(reply) => return reply,
+            Err(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+        }
+    }
+}

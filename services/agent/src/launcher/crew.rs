@@ -1,0 +1,221 @@
+//! The workers of a program on one node, as the agent hears them: together they are one member.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What the workers have said so far.
+#[derive(Debug)]
+pub(super) struct Crew(Vec<Said>);
+
+#[derive(Debug, Clone, Default)]
+struct Said {
+    ready: bool,
+    /// The newest incarnation whose group it has found broken, and not whole again.
+    broken: Option<u64>,
+    gone: bool,
+}
+
+impl Crew {
+    pub(super) fn new(workers: u32) -> Self {
+        Self(vec![Said::default(); workers as usize])
+    }
+
+    fn change(&mut self, worker: u32, change: impl FnOnce(&mut Said)) {
+        if let Some(said) = self.0.get_mut(worker as usize) {
+            change(said);
+        }
+    }
+
+    /// A worker is ready. Returns whether all are.
+    pub(super) fn ready(&mut self, worker: u32) -> bool {
+        self.change(worker, |said| said.ready = true);
+        self.0.iter().all(|said| said.ready)
+    }
+
+    /// A worker has found the group of an incarnation broken, or whole again. Returns whether it is
+    /// broken for the node, if that has changed: it is if it is for any worker.
+    pub(super) fn group(&mut self, worker: u32, run: u64, broken: bool) -> Option<bool> {
+        let before = self.is_broken(run);
+        self.change(worker, |said| {
+            if broken {
+                said.broken = Some(run);
+            } else if said.broken == Some(run) {
+                said.broken = None;
+            }
+        });
+        let after = self.is_broken(run);
+        (before != after).then_some(after)
+    }
+
+    fn is_broken(&self, run: u64) -> bool {
+        self.0.iter().any(|said| said.broken == Some(run))
+    }
+
+    /// The connection of a worker has ended. Returns whether all have.
+    pub(super) fn gone(&mut self, worker: u32) -> bool {
+        self.change(worker, |said| said.gone = true);
+        self.0.iter().all(|said| said.gone)
+    }
+}
+
+/// The times at which the workers were heard.
+#[derive(Debug, Clone)]
+pub(super) struct LastMessages(Arc<Mutex<Vec<Heard>>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    last: Option<Instant>,
+    connected: bool,
+    gone: bool,
+}
+
+impl LastMessages {
+    pub(super) fn new(workers: u32) -> Self {
+        Self(Arc::new(Mutex::new(vec![
+            Heard::default();
+            workers as usize
+        ])))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Heard>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// A connection is that of this worker. Returns whether there is such a worker without a
+    /// connection.
+    pub(super) fn connected(&self, worker: u32) -> bool {
+        match self.lock().get_mut(worker as usize) {
+            Some(one) if !one.connected => {
+                (one.connected, one.gone) = (true, false);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn set(&self, worker: u32, at: Instant) {
+        if let Some(one) = self.lock().get_mut(worker as usize) {
+            one.last = Some(at);
+        }
+    }
+
+    /// The connection of a worker has ended.
+    pub(super) fn gone(&self, worker: u32) {
+        if let Some(one) = self.lock().get_mut(worker as usize) {
+            (one.connected, one.gone) = (false, true);
+        }
+    }
+
+    /// Whether a worker has been heard.
+    pub(super) fn has_spoken(&self, worker: u32) -> bool {
+        let all = self.lock();
+        all.get(worker as usize)
+            .is_some_and(|one| one.last.is_some())
+    }
+
+    /// Whether any worker has been heard.
+    pub(super) fn any(&self) -> bool {
+        self.lock().iter().any(|one| one.last.is_some())
+    }
+
+    /// The workers that should speak, with their last messages: those whose connections have not
+    /// ended. When all have ended it is the last one.
+    fn awaited(&self) -> Vec<(u32, Option<Instant>)> {
+        let all = self.lock();
+        let ranked = (0..).zip(all.iter());
+        if all.iter().all(|one| one.gone) {
+            let last = ranked.max_by_key(|(_, one)| one.last);
+            return Vec::from_iter(last.map(|(rank, one)| (rank, one.last)));
+        }
+        let open = ranked.filter(|(_, one)| !one.gone);
+        open.map(|(rank, one)| (rank, one.last)).collect()
+    }
+
+    /// Whether a worker that has been heard is silent for so long.
+    pub(super) fn is_silent_for(&self, limit: Duration) -> bool {
+        let awaited = self.awaited();
+        let mut last = awaited.iter().filter_map(|(_, last)| *last);
+        last.any(|last| last.elapsed() >= limit)
+    }
+
+    /// The worker that will have been silent for too long first, and when: `hang_after` its last
+    /// message or, before its first one, at `start_end`.
+    pub(super) fn silence(&self, hang_after: Duration, start_end: Instant) -> (u32, Instant) {
+        let awaited = self.awaited().into_iter();
+        let ends = awaited.map(|(rank, last)| (rank, last.map_or(start_end, |at| at + hang_after)));
+        ends.min_by_key(|(_, end)| *end).unwrap_or((0, start_end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANG: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn a_node_is_ready_and_gone_when_all_workers_are() {
+        let mut crew = Crew::new(2);
+        assert!(!crew.ready(1) && !crew.ready(1));
+        assert!(crew.ready(0));
+        assert!(!crew.gone(0));
+        assert!(crew.gone(1));
+        assert!(Crew::new(1).ready(0));
+    }
+
+    #[test]
+    fn a_group_is_broken_for_a_node_if_it_is_for_any_worker() {
+        let mut crew = Crew::new(2);
+        assert_eq!(crew.group(1, 7, true), Some(true));
+        assert_eq!(crew.group(0, 7, true), None);
+        assert_eq!(crew.group(1, 7, false), None);
+        assert_eq!(crew.group(0, 7, false), Some(false));
+        // A late word on an older incarnation.
+        assert_eq!(crew.group(0, 8, true), Some(true));
+        assert_eq!(crew.group(0, 7, false), None);
+        assert_eq!(crew.group(1, 8, true), None);
+        assert_eq!(crew.group(1, 9, true), Some(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_worker_that_is_silent_longest_counts() {
+        let heard = LastMessages::new(3);
+        let start_end = Instant::now() + Duration::from_secs(60);
+        assert_eq!(heard.silence(HANG, start_end).1, start_end);
+        assert!(!heard.any() && !heard.is_silent_for(Duration::ZERO));
+        heard.set(2, Instant::now());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let now = Instant::now();
+        for worker in [0, 1] {
+            heard.set(worker, now);
+        }
+        assert_eq!(
+            heard.silence(HANG, start_end),
+            (2, now + Duration::from_secs(4))
+        );
+        assert!(heard.is_silent_for(Duration::from_secs(1)));
+        // A worker that has ended is not awaited, unless all have.
+        heard.gone(2);
+        assert_eq!(heard.silence(HANG, start_end).1, now + HANG);
+        assert!(!heard.is_silent_for(Duration::from_secs(1)));
+        heard.gone(0);
+        heard.gone(1);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(heard.silence(HANG, start_end).1, now + HANG);
+    }
+
+    #[test]
+    fn a_local_rank_has_one_connection() {
+        let heard = LastMessages::new(2);
+        assert!(heard.connected(0) && heard.connected(1));
+        assert!(!heard.connected(0) && !heard.connected(2));
+        heard.gone(0);
+        assert!(heard.connected(0));
+    }
+}

@@ -1,0 +1,163 @@
+//! The store in which the members of a trainer meet: `[control] store`.
+//!
+//! Control speaks the protocol of PyTorch's `TCPStore` itself, so the machine of control needs no
+//! PyTorch, members of any version share one store, and every training node is expendable. The
+//! store ends with control and forgets everything. Groups of `regroup` train on, and members that
+//! are about to meet set their keys again. `torchrun` ends without its store: its programs are
+//! started again from their checkpoints.
+//!
+//! It runs on a thread of its own: members that poll it take no time from control's loop.
+
+mod keys;
+mod protocol;
+mod serve;
+
+use std::fmt::Display;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use lacuna_model::TrainerSpec;
+use lacuna_runtime::{Context, Misconfigured, ServiceError, task, virtual_time};
+
+use crate::access::Denied;
+
+/// Opens the store, if one is configured. The context that is returned names the port that the
+/// system chose for port 0.
+///
+/// # Errors
+/// [`Misconfigured`] if the address cannot be used, with the remedy.
+pub(crate) async fn start(ctx: Context) -> Result<Context, ServiceError> {
+    let Some(named) = ctx.config.control.store.clone() else {
+        return Ok(ctx);
+    };
+    if virtual_time::is_on() {
+        return Ok(ctx);
+    }
+    let (listener, address) = task::blocking(move || listen(&named)).await??;
+    serve::run(listener, ctx.shutdown.clone())?;
+    tracing::info!(address, "store of members");
+    let mut config = (*ctx.config).clone();
+    config.control.store = Some(address);
+    Ok(Context {
+        config: Arc::new(config),
+        ..ctx
+    })
+}
+
+/// Listens for members. Returns the address that they are told.
+fn listen(named: &str) -> Result<(TcpListener, String), Misconfigured> {
+    let wrong = |problem: &dyn Display, remedy: &str| {
+        Misconfigured(format!("control.store is \"{named}\": {problem}: {remedy}"))
+    };
+    let found = named.rsplit_once(':');
+    let (host, port) = found
+        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)))
+        .ok_or_else(|| wrong(&"no port", "write it as \"host:29400\""))?;
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let bound = match bare.parse::<IpAddr>() {
+        Ok(ip) => TcpListener::bind((ip, port)),
+        Err(_) if host == "localhost" => TcpListener::bind((host, port)),
+        // A machine may know its own name as a loopback address.
+        Err(_) => TcpListener::bind(
+            [
+                SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            ]
+            .as_slice(),
+        ),
+    };
+    let remedy = "name an address of this machine, and a port that no other program has";
+    let listener = bound.map_err(|error| wrong(&error, remedy))?;
+    let at = listener
+        .local_addr()
+        .map_err(|error| wrong(&error, remedy))?;
+    Ok((listener, format!("{host}:{}", at.port())))
+}
+
+/// Refuses trainers whose members could not meet.
+pub(crate) fn admits(store: Option<&str>, trainers: &[TrainerSpec]) -> Result<(), Denied> {
+    let meets = |spec: &&TrainerSpec| {
+        let launch = &spec.launch;
+        let has_peers = spec.max_nodes > 1 || launch.workers_per_node() > 1;
+        launch.by_torchrun() || (launch.regroups() && has_peers)
+    };
+    match trainers.iter().find(meets) {
+        Some(spec) if store.is_none() => Err(Denied {
+            code: "L0007",
+            reason: format!(
+                "trainer {}: its members cannot meet, since control keeps no store: an operator \
+                 sets [control] store = \"host:29400\", with a name of control's machine that \
+                 nodes know (`lacuna up` does so by itself)",
+                spec.id
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use lacuna_model::{Elastic, Launch};
+
+    use super::*;
+
+    fn spec(nodes: u32, elastic: Elastic) -> TrainerSpec {
+        TrainerSpec {
+            launch: Launch::Command {
+                program: "python3".to_owned(),
+                args: Vec::new(),
+                env: BTreeMap::new(),
+                checkpoint_dir: None,
+                profile: false,
+                family: None,
+                elastic,
+            },
+            ..lacuna_testkit::spec("a", nodes)
+        }
+    }
+
+    #[test]
+    fn trainers_whose_members_meet_need_a_store() {
+        let torchrun = Elastic::Torchrun {
+            workers_per_node: 1,
+        };
+        let two_workers = Elastic::Regroup {
+            workers_per_node: 2,
+        };
+        for (nodes, elastic, needs) in [
+            (4, Elastic::Restart, false),
+            (1, Elastic::REGROUP, false),
+            (2, Elastic::REGROUP, true),
+            (1, two_workers, true),
+            (1, torchrun, true),
+        ] {
+            let specs = [spec(1, Elastic::Restart), spec(nodes, elastic)];
+            assert!(admits(Some("h:1"), &specs).is_ok());
+            let refused = admits(None, &specs).err();
+            assert_eq!(refused.is_some(), needs, "{nodes} {elastic:?}");
+            if let Some(Denied { code, reason }) = refused {
+                assert_eq!(code, "L0007");
+                assert!(reason.contains("[control] store = "), "{reason}");
+            }
+        }
+        assert!(admits(None, &[lacuna_testkit::spec("a", 4)]).is_ok());
+    }
+
+    #[test]
+    fn members_are_told_the_chosen_port_and_a_taken_one_is_refused() {
+        let (held, told) = listen("127.0.0.1:0").unwrap();
+        let port = held.local_addr().unwrap().port();
+        assert_eq!(told, format!("127.0.0.1:{port}"));
+        // `lacuna up` tries again if it reads this.
+        let error = listen(&told).unwrap_err().to_string();
+        assert!(error.contains("Address already in use"), "{error}");
+        assert!(error.contains(&told) && error.contains("no other program"));
+        let (all, told) = listen("a-name.example:0").unwrap();
+        assert!(all.local_addr().unwrap().ip().is_unspecified());
+        assert!(told.starts_with("a-name.example:") && !told.ends_with(":0"));
+        let error = listen("host").unwrap_err().to_string();
+        assert!(error.contains("host:29400"), "{error}");
+    }
+}
