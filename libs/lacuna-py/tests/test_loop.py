@@ -103,7 +103,7 @@ def test_sigterm_to_all_processes_of_a_node_leaves_in_order(cluster):
     """It reaches no worker of the loader, whose end would be an error of the program."""
     c = make(cluster, "--sleep", "0.01")
     start(c, "n1", "n2")
-    assert len(children(c.nodes["n1"].process.pid)) == 2
+    assert len(children(c.nodes["n1"].workers[0].process.pid)) == 2
     c.signal("n1", signal.SIGTERM)
     assert c.wait_gone("n1") == 75
     goes_on(c)
@@ -113,7 +113,7 @@ def test_sigterm_to_all_processes_of_a_node_leaves_in_order(cluster):
 def test_workers_end_with_their_trainer(cluster):
     c = make(cluster, "--item", "0.3", "--samples", "64")
     start(c, "n1")
-    pid = c.nodes["n1"].process.pid
+    pid = c.nodes["n1"].workers[0].process.pid
     workers = children(pid)
     assert len(workers) == 2
     os.kill(pid, signal.SIGKILL)
@@ -247,7 +247,7 @@ def test_a_busy_member_that_is_paused_is_left_out(cluster):
     """It shows no sign of life in the store, and its agent does not speak for it."""
     c = busy_member(cluster, "n1", "n2", "n3", seconds="60")
     run = c.run
-    c.nodes["n1"].process.send_signal(signal.SIGSTOP)
+    c.nodes["n1"].workers[0].process.send_signal(signal.SIGSTOP)
     c.wait(lambda: c.run > run, 30.0, "another run")
     assert c.members == ["n2", "n3"]
     goes_on(c)
