@@ -5,6 +5,7 @@ index of a sample with it.
 """
 
 import argparse
+import faulthandler
 import json
 import logging
 import os
@@ -82,6 +83,7 @@ def main():
     options.add_argument("--judge", type=float, default=0.0, help="seconds of its batches")
     options.add_argument("--into", default=None, help="folder of the logs of steps")
     options = options.parse_args()
+    faulthandler.enable()
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
 
     name = os.environ.get("LACUNA_NODE", "alone")

@@ -72,7 +72,8 @@ def source(
 ) -> tuple[Source, bool]:
     """Where the batches come from, and whether their order is shuffled.
 
-    ``policy``: with what a DataLoader's size of a batch must agree; None if with nothing. Raises TypeError or ValueError for what cannot be trained on; the text says what to do.
+    ``policy``: with what a DataLoader's size of a batch must agree; None if with nothing. Raises
+    TypeError or ValueError for what cannot be trained on; the text says what to do.
     """
     if isinstance(data, TensorDataset) and collate is None:
         data = data.tensors
@@ -82,7 +83,7 @@ def source(
         return Tensors(data, alone=False), shuffle is not False
     if isinstance(data, DataLoader):
         if collate is not None:
-            raise ValueError("give collate to the DataLoader, as collate_fn, and not to run.steps()")
+            raise ValueError("give collate to the DataLoader, as collate_fn, and not to Lacuna")
         shuffle = _shuffle(data, policy, shuffle)
     elif isinstance(data, IterableDataset):
         data, shuffle = DataLoader(data, collate_fn=collate), bool(shuffle)
@@ -145,10 +146,10 @@ def _shuffle(
     if isinstance(loader.dataset, IterableDataset):
         return bool(shuffle)
     if type(sampler) is RandomSampler:
-        if sampler.replacement or sampler.num_samples != len(loader.dataset):  # type: ignore[arg-type]
+        if sampler.replacement or sampler.num_samples != len(sampler.data_source):
             raise ValueError(
                 "the RandomSampler takes some samples twice or not at all, and each is used once: "
-                "give shuffle=True to the DataLoader; a torch.utils.data.Subset makes epochs shorter"
+                "give shuffle=True to the DataLoader; a torch.utils.data.Subset shortens epochs"
             )
         if shuffle is False:
             raise ValueError(

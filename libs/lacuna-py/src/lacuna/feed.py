@@ -1,8 +1,8 @@
 """Batches of a data set, read ahead by the worker processes of a PyTorch DataLoader.
 
-The DataLoader gets an endless stream of tasks from here (:mod:`lacuna.reading`), so its workers live
-as long as the training loop. It takes one task from the stream for each answer that it gives, and
-answers in the order of the tasks. After a change of members the plan is another one:
+The DataLoader gets an endless stream of tasks from here (:mod:`lacuna.reading`), so its workers
+live as long as the training loop. It takes one task from the stream for each answer that it gives,
+and answers in the order of the tasks. After a change of members the plan is another one:
 
 * Tasks of the old plan that wait are passed over, so the workers are free after one sample.
 * Samples that were read already stay with the worker that read them. Shares that need them
@@ -202,11 +202,11 @@ class Feed:
         end = share.offset + count
         wrong = last != (end >= self.length) if self.length is not None else last and count == 0
         if wrong:
-            said = "is empty or has changed" if self.length is None else f"has {self.length} samples"
+            said = "is empty or has changed" if self.length is None else f"says {self.length}"
             raise RuntimeError(
-                f"the stream of epoch {share.epoch} {'ends at' if last else 'goes on after'} sample "
-                f"{end}, but its data set {said}: a sample is used once only if the stream is the "
-                "same at every member and each time"
+                f"the stream of epoch {share.epoch} {'ends' if last else 'goes on'} after {end} "
+                f"samples, but its data set {said}: each sample is used once only if the stream is "
+                "the same at every member and each time"
             )
         share = replace(share, batch=count, last=last)
         places = share.places

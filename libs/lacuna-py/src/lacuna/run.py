@@ -267,10 +267,10 @@ class Elastic:
         """This member's part of each batch, until ``epochs`` or all of Lacuna's samples are done.
 
         ``data``: a tensor, a tuple of tensors of the same length, or anything with a length and
-        items (a ``Dataset``), put together by ``collate`` (default: PyTorch's). Or a ``DataLoader``,
-        whose data set, functions, workers and pinned memory are used; the order and the shares of
-        the samples are Lacuna's. Workers read ahead, over changes of members too. ``shuffle``:
-        default True; that of a DataLoader.
+        items (a ``Dataset``), put together by ``collate`` (default: PyTorch's). Or a
+        ``DataLoader``, whose data set, functions, workers and pinned memory are used; the order and
+        the shares of the samples are Lacuna's. Workers read ahead, over changes of members too.
+        ``shuffle``: default True; that of a DataLoader.
 
         An ``IterableDataset`` must give the same stream at every member: sample n is the n-th that
         comes. Every member reads all of it and uses its own part. One that joins or resumes reads
@@ -345,8 +345,8 @@ class Elastic:
         """Around long work of one member or of several, as validation or saving on rank 0.
 
         ``with run.busy(): ...``. The others wait for this member, and its silence breaks no group.
-        Half of ``timeout`` after the last step the group is let go. It meets again at the next batch;
-        a step that others had begun is done again. Changes of members go on meanwhile. After
+        Half of ``timeout`` after the last step the group is let go. It meets again at the next
+        batch; a step that others had begun is done again. Changes of members go on meanwhile. After
         ``limit`` seconds the others count this member as silent. Under torchrun the group stays, so
         ``timeout`` (at least 30 s there) must be longer than the work.
         """
