@@ -68,7 +68,7 @@ shift || true
 case "$action" in
     start) start "${@:-${all[@]}}" ;;
     # The bus last, so that the others can say goodbye.
-    stop) if [ $# -gt 0 ]; then stop "$@"; else stop control planner forecast ingest store; stop nats; fi ;;
+    stop) if [ $# -gt 0 ]; then stop "$@"; else stop control planner forecast ingest; stop nats; fi ;;
     kill) kill -9 "$(cat "$run/$1.pid")" ;;
     pid) cat "$run/$1.pid" ;;
     keep) keep "$1" ;;
