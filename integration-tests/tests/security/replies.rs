@@ -90,7 +90,7 @@ async fn answers_sent_to_subjects_of_services_stop_no_service() {
     up.stop();
 }
 
-/// Numbers of messages, and of the newest, in each stream but that of letters of who refuses.
+/// For each stream but that of dead letters: its number of messages and its last sequence number.
 async fn streams(control: &Link, id: &ClusterId) -> BTreeMap<String, (u64, u64)> {
     let mut found = BTreeMap::new();
     let dead = address::dead_all(id);

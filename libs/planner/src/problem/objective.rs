@@ -23,8 +23,8 @@
 //! keeps the constant part, and tells when its table changes.
 //!
 //! Service is `model::Attained`, kept by control in each trainer's record and by the replay for
-//! each owner. What plans are made from carries that of the owner. Tables that depend on how far a
-//! trainer has come change in steps of 1 %, so most solves find the table of before.
+//! each owner. The input of a plan has the owner's service. Tables that depend on a trainer's
+//! progress change in steps of 1 %, so most solves reuse the previous table.
 
 mod expression;
 mod named;

@@ -9,9 +9,9 @@
 //! names it in `Plan.repooled`, the one exception from "no migration" (I6, I12). The nodes that it
 //! leaves are taken back first, and the others are joined when their agents have given them up, so
 //! no trainer waits in a circle. Until then the trainer counts as hit, so plans made in between
-//! come to the same. Its stall begins again, which costs what was paid of it: nothing, in lock
-//! step. The same holds for any plan while the stall lasts, be it more nodes, fewer, or a start
-//! after the loss of all. A re-placement onto as many nodes is no rescale.
+//! have the same result. Its stall begins again, and the part already paid is lost; in lock step
+//! nothing has been paid. This holds for every plan during the stall: more nodes, fewer nodes, or
+//! a start after all were lost. A re-placement onto as many nodes is no rescale.
 
 use std::collections::{BTreeMap, BTreeSet};
 
