@@ -82,3 +82,15 @@ def cluster(tmp_path):
             for worker in node.workers:
                 with pytest.raises(ProcessLookupError):
                     os.killpg(worker.process.pid, 0)
+
+
+def start(cluster, *names):
+    for name in names:
+        cluster.start(name)
+    cluster.join(*names)
+    cluster.wait_together()
+
+
+def goes_on(cluster, steps=10):
+    cluster.wait_together()
+    cluster.wait_step(cluster.progress[-1]["step"] + steps)

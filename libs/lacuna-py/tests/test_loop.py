@@ -12,23 +12,12 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import lacuna
+from conftest import goes_on, start
 from loop import Items
 
 
 def make(cluster, *arguments, **options):
     return cluster(*arguments, program="loop.py", **options)
-
-
-def start(cluster, *names):
-    for name in names:
-        cluster.start(name)
-    cluster.join(*names)
-    cluster.wait_together()
-
-
-def goes_on(cluster, steps=10):
-    cluster.wait_together()
-    cluster.wait_step(cluster.progress[-1]["step"] + steps)
 
 
 def events(cluster, name, key):

@@ -5,18 +5,13 @@ import time
 
 import pytest
 
+from conftest import start
+
 
 def stall(cluster, since):
     """The longest time without any step, from shortly before a moment."""
     times = [t for *_, t in cluster.steps() if t > since - 0.5]
     return max(b - a for a, b in zip(times, times[1:]))
-
-
-def start(cluster, *names):
-    for name in names:
-        cluster.start(name)
-    cluster.join(*names)
-    cluster.wait_together()
 
 
 def test_a_node_joins_and_is_brought_to_the_state_of_the_others(cluster):

@@ -8,19 +8,7 @@ import time
 
 import pytest
 
-from conftest import HERE, SOURCE
-
-
-def start(cluster, *names):
-    for name in names:
-        cluster.start(name)
-    cluster.join(*names)
-    cluster.wait_together()
-
-
-def goes_on(cluster, steps=10):
-    cluster.wait_together()
-    cluster.wait_step(cluster.progress[-1]["step"] + steps)
+from conftest import HERE, SOURCE, goes_on, start
 
 
 def test_a_newcomer_that_dies_before_it_comes_does_not_hold_up_the_others(cluster):

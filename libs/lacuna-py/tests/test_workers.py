@@ -7,17 +7,11 @@ import time
 import pytest
 import torch
 
+from conftest import start
 from lacuna.checkpoint import Checkpoints
 from lacuna.loopback import Loopback
 from lacuna.messages import Membership
 from lacuna.worker import Worker, device
-
-
-def start(cluster, *names):
-    for name in names:
-        cluster.start(name)
-    cluster.join(*names)
-    cluster.wait_together()
 
 
 def goes_on(cluster, members, steps=10):

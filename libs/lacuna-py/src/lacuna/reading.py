@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
@@ -61,7 +62,7 @@ Reply = list[Any]
 Collate = Callable[[list[Any]], Any]
 
 
-class Reader:
+class Reader(ABC):
     """What readers of all kinds have in common."""
 
     def __init__(
@@ -82,8 +83,9 @@ class Reader:
         self._held = {k: v for k, v in self._held.items() if k >= task.floor}
         return [worker, *self._answer(task)]
 
+    @abstractmethod
     def _answer(self, task: Task) -> list[Any]:
-        raise NotImplementedError
+        """The reply to a task of the present plan, without the number of the worker."""
 
     def _together(self, samples: list[Any], task: Task) -> tuple[Any, Optional[Failure]]:
         if not task.whole:

@@ -24,7 +24,7 @@ class Update:
     clip_norm: Optional[float]
     before_step: Optional[Callable[[], None]]
 
-    def apply(self, world_size: int) -> None:
+    def apply(self, nodes: int) -> None:
         """Clips, calls the program's own function, steps all optimisers and schedulers.
 
         With a gradient scaler, optimisers skip the step whose gradients are not finite. These are
@@ -39,7 +39,7 @@ class Update:
             nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.clip_norm)
         if self.before_step is not None:
             self.before_step()
-        factor = self.policy.factor(world_size)
+        factor = self.policy.factor(nodes)
         # The factor is not left in place: schedulers compute the next rate from the present one.
         rates = [group["lr"] for group in groups]
         if factor != 1.0:

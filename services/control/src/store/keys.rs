@@ -168,7 +168,8 @@ impl Keys {
         Ok(answer)
     }
 
-    /// Whether the client's wait has ended, which it is told now: [`STOP_WAITING`].
+    /// Whether the client's wait has ended. The caller sends [`STOP_WAITING`] then.
+    /// The answer is true once.
     pub(super) fn take_stopped(&mut self, client: Client) -> bool {
         self.stopped.remove(&client)
     }
