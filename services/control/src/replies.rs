@@ -216,7 +216,6 @@ pub(crate) fn logs(
         let reply = match source {
             Err(denied) => denied.into(),
             Ok(LogSource::One(node)) => {
-                let after = after.filter(|place| place.node == node);
                 let from = after.map(|place| place.byte.to_string());
                 let question = format!("{question} {}", from.as_deref().unwrap_or("-"));
                 let subject = address::logs(&cluster, &node);
