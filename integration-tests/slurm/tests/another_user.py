@@ -10,7 +10,7 @@ class AnotherUser(WithLacuna):
         lines = [("submit", "sbatch"), ("cancel", "scancel"), ("list", "squeue")]
         text = "".join(f"{name} = {command.format(program)}\n" for name, program in lines)
         self.configure(
-            ("# Waits that", f"[control.pilots.commands]\n{text}\n# Waits that"),
+            ("[control.pilots.pace]", f"[control.pilots.commands]\n{text}\n[control.pilots.pace]"),
             ('user = "lacuna"', 'user = "train"'),
             # sudo brings a search path of its own.
             ('agent_config = "', 'agent = "/opt/lacuna/bin/lacuna-agent"\nagent_config = "'),

@@ -26,7 +26,7 @@ class Refusals(WithLacuna):
     def commands(self, **lines: str) -> tuple[str, str]:
         """The setting that replaces some of Slurm's commands."""
         text = "".join(f'{name} = ["{line}"]\n' for name, line in lines.items())
-        return ("# Waits that", f"[control.pilots.commands]\n{text}\n# Waits that")
+        return ("[control.pilots.pace]", f"[control.pilots.commands]\n{text}\n[control.pilots.pace]")
 
     def wrap(self, text: str) -> str:
         self.lacuna.write(WRAPPER, f"#!/bin/bash\n{text}\n")

@@ -59,7 +59,7 @@ class Site(WithLacuna):
 
     def test_who_observes_starts_nothing_and_says_what_would_have_been(self):
         start = '[control.pilots.assumed]\nstart = "1s"\ndelay = "2s"\n'
-        self.configure(('mode = "on"', 'mode = "observe"'), ("# Waits that", f"{start}\n# Waits that"))
+        self.configure(('mode = "on"', 'mode = "observe"'), ("[control.pilots.pace]", f"{start}\n[control.pilots.pace]"))
         self.lacuna.restart("control")
         before = self.lacuna.submitted_jobs()
         self.submit_one("watched")
