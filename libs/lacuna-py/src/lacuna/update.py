@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import dataclass
-from typing import Callable, Optional
+from functools import lru_cache
+from typing import Any, Callable, Optional
 
 import torch
 from torch import nn
@@ -66,8 +67,23 @@ def reseed(seed: int, step: int, rank: int) -> None:
     numbers, and a step that is done again has the same ones.
     """
     number = mixed(seed, "step", step, rank)
-    torch.manual_seed(number)
+    torch.default_generator.manual_seed(number)
+    for seed_all in _seeds_of_devices():
+        seed_all(number)
     random.seed(number)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(number & 0xFFFFFFFF)
+
+
+@lru_cache(maxsize=None)
+def _seeds_of_devices() -> list[Callable[[int], Any]]:
+    """The functions that seed the devices that are there.
+
+    ``torch.manual_seed`` seeds those that are not there too, later: it keeps the stack of each
+    call for that, a fifth of a millisecond.
+    """
+    names = ("cuda", "mtia", "xpu")
+    devices = [getattr(torch, name) for name in names if hasattr(torch, name)]
+    seeds = [device.manual_seed_all for device in devices if device.is_available()]
+    return [*seeds, torch.mps.manual_seed] if torch.backends.mps.is_available() else seeds
