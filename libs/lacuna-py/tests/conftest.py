@@ -84,10 +84,14 @@ def cluster(tmp_path):
                     os.killpg(worker.process.pid, 0)
 
 
-def start(cluster, *names):
+def begin(cluster, *names):
     for name in names:
         cluster.start(name)
     cluster.join(*names)
+
+
+def start(cluster, *names):
+    begin(cluster, *names)
     cluster.wait_together()
 
 

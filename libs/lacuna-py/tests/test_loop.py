@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import lacuna
-from conftest import goes_on, start
+from conftest import begin, goes_on, start
 from loop import Items
 
 
@@ -284,7 +284,7 @@ def test_metrics_and_validation_are_the_same_at_every_member(cluster):
 
 def test_a_member_that_comes_late_is_waited_for(cluster):
     c = make(cluster, *JUDGE, "--busy", "4", LOOP_LATE="n2", PROGRAM_TIMEOUT="2")
-    start(c, "n1", "n2")
+    begin(c, "n1", "n2")
     reduced, _, _ = judged(c, "n1", "n2")
     assert reduced == {"rank": 0.5, "own": 8.0}
     goes_on(c)
@@ -314,7 +314,7 @@ def test_the_part_of_a_member_that_dies_is_judged_by_the_others(cluster):
 
 def test_a_member_that_dies_before_it_calls_is_not_waited_for(cluster):
     c = make(cluster, *JUDGE, "--busy", "60", LOOP_LATE="n2", PROGRAM_TIMEOUT="2")
-    start(c, "n1", "n2")
+    begin(c, "n1", "n2")
     c.wait(lambda: bool(events(c, "n2", "late")), 30.0, "n2 is late")
     c.signal("n2", signal.SIGKILL)
     c.wait_gone("n2")
