@@ -1,10 +1,10 @@
 """Measures the rate of training beside plain DDP: ``python3 -m lacuna.bench rates``.
 
 Two processes train a model under DistributedDataParallel, and two others the same model under
-:func:`lacuna.elastic` as nodes of :mod:`lacuna.loopback`. All keep their groups from the first to
-the last round, and the pairs take turns, so both see the same machine. A process has one core.
-The ratio is that of the two rates of a round. A throttled link is the loopback of a network
-namespace of its own, with tc-tbf(8): both directions share its rate.
+:func:`lacuna.elastic`: two nodes of :mod:`lacuna.loopback`, or one of two workers. All keep
+their groups from the first to the last round, and the pairs take turns, so both see the same
+machine. A process has one core. The ratio is that of the two rates of a round. A throttled link is
+the loopback of a network namespace of its own, with tc-tbf(8): both directions share its rate.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .loopback import Loopback
 EPILOG = """examples:
   python3 -m lacuna.bench rates                      both models, three sizes, five rounds
   python3 -m lacuna.bench rates --models mlp --sizes 10 --rounds 9 --json
+  python3 -m lacuna.bench rates --workers 2          one node of two workers, and not two of one
   python3 -m lacuna.bench rates --link 1gbit         over a throttled link (root, iproute2)
 """
 
@@ -39,6 +40,8 @@ TRANSFORMERS = {1: (128, 5, 4), 10: (384, 6, 6), 100: (768, 14, 12)}
 FEATURES, VOCABULARY, LENGTH = 256, 256, 64
 #: Samples of a member in a step.
 BATCH = {"mlp": 64, "transformer": 4}
+#: Environment variables that tell the processes of a pair apart.
+PLACE = {"ddp": ["RANK"], "lacuna": ["LACUNA_NODE", "LACUNA_LOCAL_RANK"]}
 #: Steps before the first round.
 WARM_UP = 4
 
@@ -62,6 +65,9 @@ def arguments() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="argument of zero_grad (default: PyTorch's)",
+    )
+    parser.add_argument(
+        "--workers", type=int, choices=[1, PAIR], default=1, help="workers of a node (default: 1)"
     )
     parser.add_argument("--link", metavar="RATE", help="rate of the link, as tc writes it: 1gbit")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -99,6 +105,7 @@ def main(argv: Sequence[str]) -> int:
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
+        "workers": options.workers,
         "link": options.link or "loopback",
     }
     if options.json:
@@ -174,8 +181,10 @@ def _measure(options: argparse.Namespace, model: str, size: int, folder: Path) -
         )
     env["LACUNA_RATES"] = str(ours.path)
     try:
-        with Loopback([*argv, "--worker", "lacuna"], folder, env=env) as cluster:
-            names = [f"n{rank}" for rank in range(PAIR)]
+        with Loopback(
+            [*argv, "--worker", "lacuna"], folder, env=env, workers=options.workers
+        ) as cluster:
+            names = [f"n{node}" for node in range(PAIR // options.workers)]
             for name in names:
                 cluster.start(name)
             cluster.join(*names)
@@ -269,9 +278,10 @@ def _train(options: argparse.Namespace, model: str, size: int) -> int:
 
     from .run import elastic
 
-    kind, name = options.worker, os.environ.get("LACUNA_NODE") or os.environ["RANK"]
+    # Under Lacuna a rank comes with the first run: the node's number and the worker's are fixed.
+    place = sum(int(os.environ.get(key, "0").lstrip("n")) for key in PLACE[options.worker])
     cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[int(name.lstrip("n")) % len(cores)]})
+    os.sched_setaffinity(0, {cores[place % len(cores)]})
     torch.set_num_threads(1)
     net, data = _build(model, size)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
@@ -298,7 +308,7 @@ def _train(options: argparse.Namespace, model: str, size: int) -> int:
             step(loss)
             left -= 1
 
-    if kind == "lacuna":
+    if options.worker == "lacuna":
         with elastic(net, optimizer, batch=PAIR * BATCH[model], timeout=60.0) as run:
             train(run.steps(data), net, run.step)
         return 0
