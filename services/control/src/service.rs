@@ -238,8 +238,14 @@ impl Control {
                     self.ctx.clock.update(&clock.message);
                     self.input(tick(&clock.message), &clock.envelope.correlation).await?;
                 }
-                // Before the events, which under load come without end: plans are few, only the
-                // newest counts, and those that wait in line take a megabyte each.
+                // Before the events, which under load come without end: a lost command would not be
+                // sent again. No agent is silent whose status waits in line.
+                _ = timer.tick() => {
+                    self.waiting_statuses(&mut agents).await?;
+                    self.timer().await?;
+                }
+                // Before the events too: plans are few, only the newest counts, and those that wait
+                // in line take a megabyte each.
                 plan = plans.next() => {
                     let plan = gather(plan?, &mut plans).pop();
                     if let Some(plan) = plan.filter(|_| !self.observes) {
@@ -267,7 +273,6 @@ impl Control {
                 Some(request) = next_controls_request(&mut controls_requests) => {
                     self.store_controls(request).await?;
                 }
-                _ = timer.tick() => self.timer().await?,
                 () = sleep(due) => self.timer().await?,
             }
         }
@@ -342,10 +347,10 @@ impl Control {
         &mut self,
         agents: &mut Subscription<AgentStatus>,
     ) -> Result<(), ServiceError> {
-        match agents.next().now_or_never() {
-            Some(first) => self.statuses(first?, agents).await,
-            None => Ok(()),
+        while let Some(first) = agents.next().now_or_never() {
+            self.statuses(first?, agents).await?;
         }
+        Ok(())
     }
 
     /// Takes an agent's status and those that wait behind it: all with the same cause are one
