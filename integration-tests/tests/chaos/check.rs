@@ -60,6 +60,8 @@ pub(super) struct Checker {
     reports: BTreeMap<String, BTreeMap<u64, Vec<Report>>>,
     /// The start of each incarnation, which ends the one before: later work of that does not count.
     begun: BTreeMap<(String, u64), i64>,
+    /// Incarnations that control has announced with nodes.
+    announced: BTreeSet<(String, u64)>,
     /// The times at which the server may have lost its newest writes.
     at_risk: Vec<f64>,
     counts: BTreeMap<String, (u64, f64)>,
@@ -162,8 +164,13 @@ impl Checker {
                 trainer,
                 run,
                 samples,
-                ..
-            } => self.counted(at, trainer, *run, *samples),
+                nodes,
+            } => {
+                if !nodes.is_empty() {
+                    self.announced.insert((trainer.clone(), *run));
+                }
+                self.counted(at, trainer, *run, *samples);
+            }
             Observation::WritesAtRisk => self.at_risk.push(at),
             // Counts that the server loses begin at 0; numbers must not go back.
             Observation::Emptied => {
@@ -309,7 +316,9 @@ impl Checker {
         for (run, reports) in self.reports.get(trainer).into_iter().flatten() {
             let next = (trainer.to_owned(), run + 1)..=(trainer.to_owned(), u64::MAX);
             let following = self.begun.range(next).next();
-            let unsaid = following.is_some_and(|((_, later), _)| *later != run + 1);
+            let follower = (trainer.to_owned(), run + 1);
+            let unsaid = !self.begun.contains_key(&follower)
+                && (following.is_some() || self.announced.contains(&follower));
             let end = following.map(|(_, since)| *since);
             let lost = |heard: f64| {
                 let at_risk = |s: &f64| (heard..heard + AT_RISK_S).contains(s);
