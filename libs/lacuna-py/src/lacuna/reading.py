@@ -268,7 +268,7 @@ class Start:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         info = get_worker_info()
         if info is not None:
-            # The program's own function expects its own data set there.
-            vars(info)["dataset"] = info.dataset.data
+            # The program's own function expects its own data set there; PyTorch means it as frozen.
+            object.__setattr__(info, "dataset", info.dataset.data)
         if self._then is not None:
             self._then(worker)
