@@ -4,7 +4,8 @@
 PyPI has no build for the CPU alone. Its build for CUDA is 540 MB, and wants 2 GB of libraries
 that a machine without GPUs loads at the start and never calls. So the environment gets stand-ins
 of their names, in which each function answers "no device" (cudaErrorNoDevice). Needs cc and
-readelf. `check.sh` tests with the environment `.venv` beside it as well.
+readelf. `check.sh` tests with the environment `.venv` beside it as well, once it is whole: its file
+`whole` says so.
 """
 
 import re
@@ -36,7 +37,9 @@ def main():
     run(*install, *NEEDED)
     (libraries,) = folder.glob("lib/python3*/site-packages/torch/lib")
     stand_in(libraries)
-    print(run(python, "-c", "import torch; print('torch', torch.__version__)"), end="")
+    version = run(python, "-c", "import torch; print('torch', torch.__version__)")
+    (folder / "whole").write_text(version)
+    print(version, end="")
     return 0
 
 

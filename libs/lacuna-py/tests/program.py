@@ -21,9 +21,11 @@ from lacuna.messages import Membership
 
 
 class Counted(nn.Module):
-    def __init__(self, samples):
+    def __init__(self, samples, dropout):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.net = nn.Sequential(
+            nn.Linear(8, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 1)
+        )
         self.used = nn.Parameter(torch.zeros(samples))
 
     def forward(self, x):
@@ -62,6 +64,7 @@ def main():
     options.add_argument("--epochs", type=int, default=None)
     options.add_argument("--batch", type=int, default=16)
     options.add_argument("--per-node", action="store_true", help="the batch is that of a node")
+    options.add_argument("--dropout", type=float, default=0.0)
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
     options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
@@ -69,12 +72,13 @@ def main():
     options.add_argument("--into", default=None, help="folder of the logs of steps")
     options = options.parse_args()
 
-    torch.manual_seed(1)
+    # Sums of other orders then differ in the last of fifteen digits.
+    torch.set_default_dtype(torch.float64)
     data = torch.Generator().manual_seed(2)
     x = torch.randn(options.samples, 8, generator=data)
     y = x.pow(2).sum(1, keepdim=True) / 8
     torch.manual_seed(os.getpid())  # Members begin with different weights: one set must win.
-    model = Counted(options.samples)
+    model = Counted(options.samples, options.dropout)
     optimizer = torch.optim.SGD(
         [
             {"params": model.net.parameters(), "lr": 0.05, "momentum": 0.9},
@@ -88,7 +92,7 @@ def main():
         fail_forming()
     if "PROGRAM_SEED" in os.environ:
         torch.manual_seed(int(os.environ["PROGRAM_SEED"]))
-        for layer in (model.net[0], model.net[2]):
+        for layer in (model.net[0], model.net[3]):
             layer.reset_parameters()
     scheduler = torch.optim.lr_scheduler.LambdaLR(
         optimizer, [lambda step: 1.0 / (1.0 + step / 500.0), lambda step: 1.0]
@@ -102,7 +106,7 @@ def main():
         optimizer,
         scheduler=scheduler,
         batch=lacuna.PerNode(options.batch) if options.per_node else options.batch,
-        seed=7,
+        seed=int(os.environ.get("PROGRAM_SEED", "7")),
         checkpoint_every=options.every,
         checkpoint_seconds=None,
         timeout=float(os.environ.get("PROGRAM_TIMEOUT", "5")),
@@ -125,7 +129,9 @@ def main():
                 log.write(json.dumps(line) + "\n")
     if log and run.rank == 0:
         used = model.used.detach().tolist()
-        result = {"used": used, "steps": run.steps_done, "samples": run.samples}
+        model.eval()
+        loss = (model(x) - y).pow(2).mean().item()
+        result = {"used": used, "steps": run.steps_done, "samples": run.samples, "loss": loss}
         with open(os.path.join(options.into, "result.json"), "w") as file:
             json.dump(result, file)
 

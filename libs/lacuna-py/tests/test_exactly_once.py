@@ -18,7 +18,7 @@ def reference(cluster):
     return c
 
 
-@pytest.mark.parametrize("workers, changes_wanted, most", [(1, 24, 4), (2, 12, 3)])
+@pytest.mark.parametrize("workers, changes_wanted, most", [(1, 12, 4), (2, 10, 3)])
 def test_random_changes_of_members_leave_no_trace(cluster, workers, changes_wanted, most):
     seed = int(os.environ.get("LACUNA_TEST_SEED", "5"))
     print(f"LACUNA_TEST_SEED={seed}")
@@ -98,9 +98,40 @@ def test_random_changes_of_members_leave_no_trace(cluster, workers, changes_want
     assert len(missing) <= len(changes), "a step can be missing only if all who did it were killed"
     worst = max(abs(mine[s] - wanted[s]) / (1e-3 + abs(wanted[s])) for s in mine)
     print(f"largest relative difference of the loss: {worst:.2e}")
-    assert worst < 5e-3
+    assert worst < 1e-6
     # Reports agree with the work: no report goes beyond the end.
     assert c.progress[-1]["base"] + c.progress[-1]["samples"] == SAMPLES * EPOCHS
+
+
+def test_with_dropout_the_loss_stays_within_the_scatter_of_seeds(cluster):
+    """A member's random numbers follow from its rank, so other members drop other units."""
+    arguments = ("--samples", "512", "--epochs", "40", "--dropout", "0.2")
+    calm = []
+    for seed in ("3", "4", "5"):
+        calm.append(cluster(*arguments, folder=f"seed-{seed}", PROGRAM_SEED=seed))
+        calm[-1].start("n1")
+        calm[-1].join("n1")
+    assert [c.wait_gone("n1", 120.0) for c in calm] == [0, 0, 0]
+    c = cluster(*arguments, "--sleep", "0.005")
+    spare = [f"x{i}" for i in range(5)]
+    for name in ["n1", *spare]:
+        c.start(name)
+    for name in spare:
+        c.wait_ready(name)
+    c.join("n1")
+    for name in spare:
+        c.wait_together()
+        c.join(name)
+        c.wait_together()
+        c.leave(c.members[0])
+    c.wait_together()
+    assert c.run == 1 + 2 * len(spare)
+    assert all(c.wait_gone(name, 120.0) == 0 for name in list(c.members))
+    losses = [one.result()["loss"] for one in calm]
+    low, high, mine = min(losses), max(losses), c.result()["loss"]
+    print(f"seeds: {losses}; ten changes: {mine}")
+    scatter = high - low
+    assert low - scatter <= mine <= high + scatter
 
 
 def test_a_batch_that_does_not_divide_is_used_whole(cluster):
@@ -118,7 +149,7 @@ def test_a_batch_that_does_not_divide_is_used_whole(cluster):
     assert [c.wait_gone(name, 60.0) for name in names] == [0, 0, 0]
     assert c.result()["steps"] == calm.result()["steps"] == 6 * 7
     mine, wanted = c.losses(), calm.losses()
-    assert max(abs(mine[s] - wanted[s]) for s in wanted) < 1e-4
+    assert max(abs(mine[s] - wanted[s]) for s in wanted) < 1e-12
 
 
 def test_more_members_than_samples_in_a_step(cluster):
