@@ -20,9 +20,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .policy import BatchPolicy, PerNode, WholeGroup
     from .run import Elastic, elastic
+    from .sharding import node_mesh
     from .worker import device
 
-__all__ = ["BatchPolicy", "Elastic", "PerNode", "WholeGroup", "device", "elastic"]
+__all__ = ["BatchPolicy", "Elastic", "PerNode", "WholeGroup", "device", "elastic", "node_mesh"]
 
 _HOMES = {
     "elastic": "run",
@@ -31,6 +32,7 @@ _HOMES = {
     "PerNode": "policy",
     "WholeGroup": "policy",
     "device": "worker",
+    "node_mesh": "sharding",
 }
 
 

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
 
-from . import bench_torchrun, rates
+from . import bench_torchft, bench_torchrun, rates
+from .bench_torchft import Torchfts
 from .bench_torchrun import Torchruns
 from .loopback import HANG_AFTER, Loopback
 
@@ -32,6 +33,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
   python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
   python3 -m lacuna.bench --torchrun --times 3     the same changes under torchrun alone
+  python3 -m lacuna.bench --torchft                and under torchft (pip install torchft)
   python3 -m lacuna.bench data --help              loading by workers, against DDP
   python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
 """
@@ -61,6 +63,11 @@ def arguments() -> argparse.ArgumentParser:
         action="store_true",
         help=f"the same under torchrun, of kinds {','.join(bench_torchrun.KINDS)}",
     )
+    parser.add_argument(
+        "--torchft",
+        action="store_true",
+        help=f"the same under torchft, of kinds {','.join(bench_torchft.KINDS)}",
+    )
     parser.add_argument("--times", type=int, default=10, help="of each (default: %(default)s)")
     parser.add_argument("--nodes", type=int, default=3, help="nodes (default: %(default)s)")
     parser.add_argument(
@@ -88,20 +95,27 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return rates.main(argv[1:])
     options = arguments().parse_args(argv)
     known = bench_torchrun.KINDS if options.torchrun else KINDS
+    known = bench_torchft.KINDS if options.torchft else known
     kinds = list(known) if options.kinds is None else options.kinds.split(",")
     unknown = [kind for kind in kinds if kind not in known]
     if unknown or options.nodes < 2 or options.times < 1 or options.workers < 1:
         print(f"lacuna.bench: kinds are {', '.join(known)}; nodes >= 2, times, workers >= 1")
         return 64
+    if options.torchft and options.workers > 1:
+        print("lacuna.bench: --torchft measures nodes of one worker")
+        return 64
     try:
         import torch
+
+        if options.torchft:
+            import torchft  # noqa: F401 - not a part of this package.
     except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        print(f"lacuna.bench: {error.name} is missing: {error}", file=sys.stderr)
         return 69
     if options.train:
         return _train(options)
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-        measure = _measure_torchrun if options.torchrun else _measure
+        measure = _measure_others if options.torchrun or options.torchft else _measure
         rows = measure(options, kinds, Path(folder))
     host = {
         "torch": torch.__version__,
@@ -160,7 +174,7 @@ def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> lis
         ]
 
 
-def _measure_torchrun(
+def _measure_others(
     options: argparse.Namespace, kinds: list[str], folder: Path
 ) -> list[dict[str, Any]]:
     env = _environment(folder)
@@ -177,7 +191,8 @@ def _measure_torchrun(
         raise TimeoutError(f"{members} members did not train together; see {folder}")
 
     with Loopback([], folder, env=env) as stores:
-        agents = Torchruns(_module(options), folder, env, stores.store_port, options.workers)
+        make = Torchfts if options.torchft else Torchruns
+        agents = make(_module(options), folder, env, stores.store_port, options.workers)
 
         def once(kind: str, place: int) -> dict[str, Any]:
             agents.restore(options.nodes)
@@ -196,6 +211,7 @@ def _measure_torchrun(
 def _module(options: argparse.Namespace) -> list[str]:
     """The program of each member, as arguments of ``python3 -m``."""
     module = ["lacuna.bench", "--train", "--hidden", str(options.hidden)]
+    module += ["--torchft"] if options.torchft else []
     return [*module, "--batch", str(options.batch), "--timeout", str(options.timeout)]
 
 
@@ -303,22 +319,27 @@ def _print(rows: list[dict[str, Any]], host: dict[str, Any], words: dict[str, st
         print(f"{row['kind']}: {words[row['kind']]}")
 
 
-def _train(options: argparse.Namespace) -> int:
-    """The program on each node."""
+def _work(width: int) -> tuple[Any, Any, Any, Any]:
+    """The model, the optimiser and the samples."""
     import torch
     from torch import nn
 
-    from .run import elastic
-
-    logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
     torch.manual_seed(1)
-    width = options.hidden
     model = nn.Sequential(
         nn.Linear(32, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
     )
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     x = torch.randn(8192, 32)
-    y = x.sin().sum(1, keepdim=True)
+    return model, torch.optim.Adam(model.parameters(), lr=1e-3), x, x.sin().sum(1, keepdim=True)
+
+
+def _train(options: argparse.Namespace) -> int:
+    """The program on each node."""
+    from .run import elastic
+
+    logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
+    model, optimizer, x, y = _work(options.hidden)
+    if options.torchft:
+        bench_torchft.train(options, model, optimizer, x, y)
     # Torchrun numbers no runs, but each meeting of its members has a port of its own.
     port = int(os.environ.get("MASTER_PORT", "0"))
     path = os.path.join(os.environ["LACUNA_STEP_LOG"], f"{os.environ['LACUNA_NODE']}.steps")

@@ -37,15 +37,20 @@ class Torchruns:
     agents: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
     started: int = 0
 
-    def start(self) -> None:
-        """Starts torchrun on one more node."""
-        name = f"t{self.started:04d}"
-        self.started += 1
+    @property
+    def argv(self) -> list[str]:
+        """What starts torchrun with the program."""
         argv = [sys.executable, "-m", "torch.distributed.run", f"--nnodes=1:{MOST}"]
         argv += [f"--nproc_per_node={self.workers}", "--max_restarts=1000"]
         argv += ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{self.store_port}"]
         argv += ["--rdzv_id=bench", "--rdzv_conf=is_host=0,last_call_timeout=1"]
         argv += ["--monitor_interval=0.1", f"--log_dir={self.folder / 'torchrun'}", "-r", "3"]
+        return [*argv, "-m", *self.module]
+
+    def start(self) -> None:
+        """Starts one more node."""
+        name = f"t{self.started:04d}"
+        self.started += 1
         env = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
@@ -55,7 +60,7 @@ class Torchruns:
         }
         with open(self.folder / f"{name}.out", "ab") as file:
             self.agents[name] = subprocess.Popen(
-                [*argv, "-m", *self.module],
+                self.argv,
                 env=env,
                 stdout=file,
                 stderr=file,

@@ -12,6 +12,8 @@ from typing import Optional, Sequence
 
 import torch
 
+from .sharding import like, local
+
 #: Bytes of the first bucket, and of each later one; a larger gradient has a bucket for itself.
 FIRST = 1 << 20
 SIZE = 25 << 20
@@ -30,6 +32,8 @@ class Bucket:
 class Buckets:
     """The buckets of some parameters, in the order in which they are sent.
 
+    Of a parameter that is sharded, a bucket holds this worker's part.
+
     ``order``: places of all parameters in the order in which their gradients arrive. ``wire``: the
     type of the messages, None for that of the parameters; halves then travel as singles, since
     their sums would lose digits.
@@ -42,23 +46,27 @@ class Buckets:
         wire: Optional[torch.dtype],
     ) -> None:
         self._parameters = parameters
+        self._parts = [local(parameter) for parameter in parameters]
         self._views: dict[int, torch.Tensor] = {}
+        #: The views as gradients of their parameters.
+        self._grads: dict[int, torch.Tensor] = {}
         #: Parameters whose share of the sum is in its bucket.
         self._filled = [False] * len(parameters)
         self.bucket_of = [0] * len(parameters)
         self.buckets: list[Bucket] = []
-        for members in _cut(parameters, order, wire):
+        for members in _cut(self._parts, order, wire):
             self._add(members, wire_type(parameters[members[0]], wire))
 
     def _add(self, members: list[int], dtype: torch.dtype) -> None:
         begins, end = [], 0
         for place in members:
             begins.append(end)
-            size = self._parameters[place].numel()
+            size = self._parts[place].numel()
             end += -(-size // _ALIGNED) * _ALIGNED
         flat = torch.zeros(end, dtype=dtype, device=self._parameters[members[0]].device)
         for place, begin in zip(members, begins):
-            self._views[place] = _like(self._parameters[place], flat, begin)
+            self._views[place] = _like(self._parts[place], flat, begin)
+            self._grads[place] = like(self._parameters[place], self._views[place])
             self.bucket_of[place] = len(self.buckets)
         self.buckets.append(Bucket(flat, tuple(members)))
 
@@ -80,33 +88,33 @@ class Buckets:
         grad = parameter.grad
         if grad is None:
             view.zero_()
-        elif grad is view:
+        elif grad is self._grads[place]:
             view.mul_(weight)
         else:
+            grad = local(grad.detach())
             if grad.shape != view.shape or grad.device != view.device:
                 raise RuntimeError(
                     f"has changed from {tuple(view.shape)} on {view.device} to "
                     f"{tuple(grad.shape)} on {grad.device}"
                 )
-            grad = grad.detach()
             if grad.is_sparse:
                 grad = grad.to_dense()
             # The product is formed in the wider of the two types, in one pass over memory.
             wider = torch.promote_types(grad.dtype, view.dtype)
             torch.mul(grad.to(wider), weight, out=view)
             if grad.dtype == view.dtype:
-                parameter.grad = view
+                parameter.grad = self._grads[place]
 
     def deliver(self, place: int) -> None:
         """Makes the sum the gradient of the parameter."""
-        parameter, view = self._parameters[place], self._views[place]
-        if view.dtype == parameter.dtype:
-            if parameter.grad is not view:
-                parameter.grad = view
+        parameter, grad = self._parameters[place], self._grads[place]
+        if grad.dtype == parameter.dtype:
+            if parameter.grad is not grad:
+                parameter.grad = grad
         elif parameter.grad is None or parameter.grad.is_sparse:
-            parameter.grad = view.to(parameter.dtype)
+            parameter.grad = grad.to(parameter.dtype)
         else:
-            parameter.grad.copy_(view)
+            parameter.grad.copy_(grad)
 
 
 def wire_type(parameter: torch.Tensor, wire: Optional[torch.dtype]) -> torch.dtype:

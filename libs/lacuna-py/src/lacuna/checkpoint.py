@@ -8,6 +8,10 @@ A checkpoint is two files in one folder::
 Both are written under another name, flushed to the disk and renamed, the data first. So
 if the second file exists, the first is complete. A reader checks the size and the checksum of the
 manifest. It skips a damaged checkpoint with a warning, and uses the next older one.
+
+Of a sharded model, each worker of the node writes its part: two files ``....0of2.pt`` and
+``....0of2.json``. The checkpoint is complete when all parts are. As many workers read one part
+each, any other number of workers reads all of them and cuts the tensors anew.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import hashlib
 import io
 import json
 import logging
+import math
 import os
 import secrets
 import threading
@@ -25,22 +30,39 @@ from typing import Any, BinaryIO, Callable, Optional, cast
 
 import torch
 
+from .sharding import Node
+from .state import joined_states
+
 log = logging.getLogger("lacuna")
 
 FORMAT = 2
+#: Samples, step, name and number of parts of a checkpoint.
+_Key = tuple[int, int, str, int]
 #: Files of a dead writer are deleted when they are older than this, seconds.
 STALE = 3600.0
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A complete checkpoint, by its manifest."""
+class File:
+    """A file of a checkpoint, as its manifest describes it."""
 
-    step: int
-    samples: int
     path: Path
     sha256: str
     size: int
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A complete checkpoint, by its manifests; of a sharded model, one file for each worker."""
+
+    step: int
+    samples: int
+    files: tuple[File, ...]
+
+    @property
+    def path(self) -> Path:
+        """Its file, or the first one."""
+        return self.files[0].path
 
 
 class _Sink(io.RawIOBase):
@@ -73,11 +95,15 @@ class _Sink(io.RawIOBase):
 
 
 class Checkpoints:
-    """The checkpoints of one trainer, in one folder; ``keep`` newest ones stay."""
+    """The checkpoints of one trainer, in one folder; ``keep`` newest ones stay.
 
-    def __init__(self, folder: str, keep: int = 3) -> None:
+    ``node``: the workers that write and read the parts of one together.
+    """
+
+    def __init__(self, folder: str, keep: int = 3, node: Optional[Node] = None) -> None:
         self._folder = Path(folder)
         self._keep = max(1, keep)
+        self._node = node or Node()
         self._writer: Optional[threading.Thread] = None
         #: Failed writes, and damaged checkpoints found.
         self.failures = 0
@@ -94,16 +120,38 @@ class Checkpoints:
 
     def load(self) -> tuple[Optional[dict[str, Any]], Optional[Saved]]:
         """The newest state that is complete and undamaged, or nothing."""
-        for saved in self._all():
-            state, reason = _read(saved)
-            if state is not None:
+        found, limit = self._all(), math.inf
+        while True:
+            saved = next((one for one in found if one.samples <= limit), None)
+            state, reason = (None, "") if saved is None else self._read(saved)
+            if saved is not None and state is None:
+                self.damaged += 1
+                log.warning("checkpoint %s is damaged and is passed over: %s", saved.path, reason)
+            samples = -1 if saved is None else saved.samples
+            rows = self._node.gather(samples, float(state is not None))
+            # All workers of the node take one that all of them can read.
+            limit = min(row[0] for row in rows)
+            if saved is None or limit < 0:
+                self.newest = None
+                return None, None
+            if rows == [(limit, 1.0)] * len(rows):
                 self.newest = saved
                 log.info("resumes from %s (step %d)", saved.path, saved.step)
                 return state, saved
-            self.damaged += 1
-            log.warning("checkpoint %s is damaged and is passed over: %s", saved.path, reason)
-        self.newest = None
-        return None, None
+            if all(row[0] == limit for row in rows):
+                found.remove(saved)
+
+    def _read(self, saved: Saved) -> tuple[Optional[dict[str, Any]], str]:
+        """This worker's part of a state, or why it cannot be read."""
+        rank, count = self._node.rank, self._node.count
+        mine = len(saved.files) == count
+        states = []
+        for file in saved.files[rank : rank + 1] if mine else saved.files:
+            state, reason = _read(file)
+            if state is None:
+                return None, f"{file.path.name} {reason}"
+            states.append(state)
+        return (states[0] if mine else joined_states(states, rank, count)), ""
 
     @property
     def busy(self) -> bool:
@@ -112,13 +160,12 @@ class Checkpoints:
 
     def save(self, state: dict[str, Any], then: Optional[Callable[[Saved], None]] = None) -> bool:
         """Writes a state that does not change meanwhile. False if it failed, with a warning."""
-        saved = self._write(state)
-        if saved is None:
+        if not self._write(state):
             self.failures += 1
             return False
-        self.newest = saved
+        saved = self.look()
         self._prune()
-        if then is not None:
+        if then is not None and saved is not None:
             then(saved)
         return True
 
@@ -137,12 +184,18 @@ class Checkpoints:
         if self._writer is not None and self._writer is not threading.current_thread():
             self._writer.join(timeout)
 
-    def _write(self, state: dict[str, Any]) -> Optional[Saved]:
-        position = state["position"]
+    def _write(self, state: dict[str, Any]) -> bool:
+        position, node = state["position"], self._node
         step, samples = int(position["step"]), int(position["samples"])
-        name = f"step-{step:012d}-{secrets.token_hex(3)}"
+        if node.count > 1:
+            name = f"step-{step:012d}-{node.token}.{node.rank}of{node.count}"
+        else:
+            name = f"step-{step:012d}-{secrets.token_hex(3)}"
         data, manifest = self._folder / f"{name}.pt", self._folder / f"{name}.json"
         try:
+            if manifest.exists():
+                # This worker's part of this step: perhaps others have not written theirs.
+                return True
             self._folder.mkdir(parents=True, exist_ok=True)
             with open(_unfinished(data), "wb") as file:
                 sink = _Sink(file)
@@ -159,6 +212,7 @@ class Checkpoints:
                 "file": data.name,
                 "bytes": sink.size,
                 "sha256": sink.hash.hexdigest(),
+                "part": [node.rank, node.count],
             }
             with open(_unfinished(manifest), "w", encoding="utf-8") as file:
                 file.write(json.dumps(text) + "\n")
@@ -166,7 +220,7 @@ class Checkpoints:
                 os.fsync(file.fileno())
             os.replace(_unfinished(manifest), manifest)
             _sync_folder(self._folder)
-            return Saved(step, samples, data, sink.hash.hexdigest(), sink.size)
+            return True
         except OSError as error:
             log.warning("no checkpoint of step %d, training goes on: %s", step, error)
         for leftover in (manifest, _unfinished(manifest), data, _unfinished(data)):
@@ -174,25 +228,26 @@ class Checkpoints:
                 leftover.unlink()
             except OSError:
                 pass
-        return None
+        return False
 
     def _all(self) -> list[Saved]:
         """Complete checkpoints, the newest first."""
+        return _complete(self._found())
+
+    def _found(self) -> dict[_Key, dict[int, File]]:
+        """Files with a manifest, by checkpoint and worker."""
         try:
             names = [p for p in self._folder.iterdir() if p.suffix == ".json"]
         except OSError:
-            return []
-        found = []
+            return {}
+        found: dict[_Key, dict[int, File]] = {}
         for manifest in names:
             try:
                 value = json.loads(manifest.read_text(encoding="utf-8"))
-                saved = Saved(
-                    int(value["step"]),
-                    int(value["samples"]),
-                    self._folder / Path(value["file"]).name,
-                    str(value["sha256"]),
-                    int(value["bytes"]),
-                )
+                path = self._folder / Path(value["file"]).name
+                file = File(path, str(value["sha256"]), int(value["bytes"]))
+                step, samples = int(value["step"]), int(value["samples"])
+                rank, count = value.get("part", [0, 1])
                 if int(value["format"]) != FORMAT:
                     raise ValueError(f"format {value['format']} is not known")
             except FileNotFoundError:
@@ -201,40 +256,59 @@ class Checkpoints:
                 self.damaged += 1
                 log.warning("manifest %s is damaged and is passed over: %s", manifest, error)
                 continue
-            found.append(saved)
-        return sorted(found, key=lambda s: (s.samples, s.step, s.path.name), reverse=True)
+            key = (samples, step, path.name.partition(".")[0], int(count))
+            found.setdefault(key, {})[int(rank)] = file
+        return found
 
     def _prune(self) -> None:
         """Deletes all but the newest, the manifest first, and leftovers of dead writers."""
         try:
-            for saved in self._all()[self._keep :]:
-                saved.path.with_suffix(".json").unlink(missing_ok=True)
-                saved.path.unlink(missing_ok=True)
+            found = self._found()
+            for saved in _complete(found)[self._keep :]:
+                for file in saved.files:
+                    file.path.with_suffix(".json").unlink(missing_ok=True)
+                    file.path.unlink(missing_ok=True)
+            partial = {
+                file.path.stem
+                for (_, _, _, count), files in found.items()
+                for file in files.values()
+                if len(files) < count
+            }
             newest = max((p.stat().st_mtime for p in self._folder.iterdir()), default=0.0)
             for path in self._folder.iterdir():
-                loose = path.name.startswith(".unfinished-") or (
+                alone = (
                     path.suffix == ".pt"
                     and path.name.startswith("step-")
                     and not path.with_suffix(".json").exists()
                 )
+                loose = alone or path.name.startswith(".unfinished-") or path.stem in partial
                 if loose and path.stat().st_mtime < newest - STALE:
                     path.unlink(missing_ok=True)
         except OSError as error:
             log.debug("old checkpoints stay: %s", error)
 
 
+def _complete(found: dict[_Key, dict[int, File]]) -> list[Saved]:
+    """The checkpoints of which all parts are there, the newest first."""
+    return [
+        Saved(step, samples, tuple(files[rank] for rank in range(count)))
+        for (samples, step, _, count), files in sorted(found.items(), reverse=True)
+        if len(files) == count
+    ]
+
+
 def _unfinished(path: Path) -> Path:
     return path.with_name(f".unfinished-{path.name}")
 
 
-def _read(saved: Saved) -> tuple[Optional[dict[str, Any]], str]:
+def _read(file: File) -> tuple[Optional[dict[str, Any]], str]:
     try:
-        data = saved.path.read_bytes()
+        data = file.path.read_bytes()
     except OSError as error:
         return None, str(error)
-    if len(data) != saved.size:
-        return None, f"{len(data)} bytes instead of {saved.size}"
-    if hashlib.sha256(data).hexdigest() != saved.sha256:
+    if len(data) != file.size:
+        return None, f"{len(data)} bytes instead of {file.size}"
+    if hashlib.sha256(data).hexdigest() != file.sha256:
         return None, "the checksum is wrong"
     try:
         # Schedulers and the user's own parts may hold more than tensors, and the file is the

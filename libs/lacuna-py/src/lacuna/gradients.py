@@ -12,6 +12,10 @@ gradients arrived once, and belongs to the training state.
 Last comes one small message on the CPU with sums of decisions: members that know of a newer run,
 that must leave, that sent a gradient too early; the loss; the parameters with a gradient; and
 running averages. So all members decide alike at the same step.
+
+Of a sharded model FSDP has added up the gradients of a node's workers already, weighted alike. Each
+worker sums its shard with those of its place at other nodes, and the workers of a node add up
+the last messages of their places.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from torch import nn
 from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
+from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
 _MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT = range(5)
@@ -73,7 +78,8 @@ class Vote:
 class Gradients:
     """The gradients of some optimisers, and the running averages of batch normalisation.
 
-    ``wire``: the type of the messages, None for that of the parameters.
+    ``wire``: the type of the messages, None for that of the parameters. ``node``: the workers that
+    share the model.
     """
 
     def __init__(
@@ -81,7 +87,9 @@ class Gradients:
         model: nn.Module,
         optimizers: Sequence[torch.optim.Optimizer],
         wire: Optional[torch.dtype] = None,
+        node: Optional[Node] = None,
     ) -> None:
+        self._node = node or Node()
         self._optimizers = optimizers
         self._model = model
         self._names = {id(p): name for name, p in model.named_parameters()}
@@ -106,6 +114,8 @@ class Gradients:
         #: Set while gradients are sent as they arrive.
         self._sums: Optional[Sums] = None
         self._weight = 1.0
+        #: The part of the weight that gradients do not have yet when they arrive.
+        self._due = 1.0
         self._too_early = False
         self._absent: list[int] = []
         # Several devices have a thread each in the backward pass.
@@ -139,6 +149,7 @@ class Gradients:
         self._kept = [average.clone() for average in self._averages]
         if sums is None:
             return
+        self._due = self._node.weigh(weight)
         if self._buckets is None or self._bucket_order != self.order:
             order = self.order or list(reversed(range(len(self._parameters))))
             self._buckets = Buckets(self._parameters, order, self._wire)
@@ -182,7 +193,7 @@ class Gradients:
 
     def _fill(self, buckets: Buckets, place: int) -> None:
         try:
-            buckets.fill(place, self._weight)
+            buckets.fill(place, self._due)
         except RuntimeError as error:
             raise RuntimeError(
                 f"{self._name(place)} {error}: change the model before lacuna.elastic()"
@@ -194,7 +205,8 @@ class Gradients:
         for place in bucket.members:
             if not buckets.is_filled(place):
                 self._fill(buckets, place)
-        sums.launch(bucket.flat)
+        if bucket.flat.numel() > 0:
+            sums.launch(bucket.flat)
 
     def finish(self, vote: Vote, watch: Watch) -> tuple[Optional[Vote], str]:
         """Replaces the gradients by the mean over the group's batch.
@@ -209,9 +221,9 @@ class Gradients:
         while self._next < len(buckets.buckets):
             self._launch(sums, buckets)
         self._sums = None
-        last = self._last_message(vote, sums.rank)
+        last = self._last_message(vote, sums.rank == 0 and self._node.rank == 0)
         sums.launch(last)
-        failure = sums.wait(watch)
+        failure = self._node.add(last, sums.wait(watch))
         if failure is not None:
             # Abandoned sums may still write into these.
             self._buckets = None
@@ -225,7 +237,7 @@ class Gradients:
             self._deliver(buckets, head[_HEAD:], last[_HEAD + count :])
         return agreed, ""
 
-    def _last_message(self, vote: Vote, rank: int) -> torch.Tensor:
+    def _last_message(self, vote: Vote, first: bool) -> torch.Tensor:
         numbers = [0.0] * _HEAD
         numbers[_MOVING], numbers[_LEAVING] = vote.moving, vote.leaving
         numbers[_TOO_EARLY] = float(self._too_early)
@@ -240,7 +252,7 @@ class Gradients:
                 )
         if self.order is None:
             own = self._arrivals.order()
-            numbers += [float(place) if rank == 0 else 0.0 for place in own]
+            numbers += [float(place) if first else 0.0 for place in own]
         parts = [torch.tensor(numbers, dtype=torch.float64)]
         for average in self._averages:
             parts.append(average.detach().reshape(-1).to("cpu", torch.float64) * self._weight)
@@ -283,7 +295,7 @@ class Gradients:
         return [
             self._name(place)
             for place, p in enumerate(self._parameters)
-            if p.grad is not None and not bool(torch.isfinite(p.grad).all())
+            if p.grad is not None and not bool(torch.isfinite(local(p.grad)).all())
         ]
 
     def _name(self, place: int) -> str:

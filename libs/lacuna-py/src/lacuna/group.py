@@ -13,6 +13,9 @@ under the prefix ``<trainer>/<run>/<attempt>``. Found by measurement:
 * Of several operations under way those with a dead peer fail at once, one after the other. Only
   when all have ended does the end of the group close its sockets, by which the others notice.
 * A group that could not be built changes the keys of all later ones: :func:`_forget_failure`.
+
+The group is PyTorch's default one. Where that is the group of a node's workers, which hold the
+shards of one model (:mod:`lacuna.sharding`), it is one of its own.
 """
 
 from __future__ import annotations
@@ -279,13 +282,18 @@ def _listed(store: Any, prefix: str) -> set[str]:
 class Group:
     """The members that train together now; of one member, no process group is needed.
 
-    ``timeout``: seconds of silence in an operation.
+    ``timeout``: seconds of silence in an operation. ``among``: the process group, None for
+    PyTorch's default one.
     """
 
-    def __init__(self, rank: int, world_size: int, timeout: float = 0.0) -> None:
+    def __init__(
+        self, rank: int, world_size: int, timeout: float = 0.0, among: Optional[Any] = None
+    ) -> None:
         self.rank = rank
         self.world_size = world_size
         self._timeout = timeout
+        self._among = among
+        self._closed = False
         #: Operations under way, in the order in which they were launched.
         self._pending: "deque[_Operation]" = deque()
         #: Why an operation could not be launched.
@@ -293,49 +301,63 @@ class Group:
 
     @classmethod
     def form(
-        cls, store: Any, prefix: str, run: Membership, timeout: float, backend: str, patience: float
+        cls,
+        store: Any,
+        prefix: str,
+        run: Membership,
+        timeout: float,
+        backend: str,
+        patience: float,
+        apart: bool = False,
     ) -> Union["Group", str]:
         """Builds the process group of members that have met; or why it could not be built.
 
         ``timeout``: seconds of silence in an operation of the group, and of PyTorch's own wait for
-        the others' addresses; ``patience``: the same for what it reads from the store.
+        the others' addresses; ``patience``: the same for what it reads from the store. ``apart``:
+        the default group is another one.
         """
         if run.world_size == 1:
             return cls(run.rank, 1)
         try:
             # The store's own is five seconds.
             store.set_timeout(timedelta(seconds=patience))
+            meeting = dist.PrefixStore(prefix, store)
+            limit = timedelta(seconds=timeout)
+            if apart:
+                among = dist.ProcessGroupGloo(meeting, run.rank, run.world_size, limit)
+                return cls(run.rank, run.world_size, timeout, among)
             dist.init_process_group(
-                backend,
-                store=dist.PrefixStore(prefix, store),
-                rank=run.rank,
-                world_size=run.world_size,
-                timeout=timedelta(seconds=timeout),
+                backend, store=meeting, rank=run.rank, world_size=run.world_size, timeout=limit
             )
             return cls(run.rank, run.world_size, timeout)
         except (RuntimeError, OSError, ValueError) as failure:
             text = str(failure)
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        else:
-            _forget_failure()
+        if not apart:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            else:
+                _forget_failure()
         return f"the group could not be built: {text}"
 
     @classmethod
-    def adopted(cls) -> "Group":
+    def adopted(cls, among: Optional[Any]) -> "Group":
         """The process group that exists already (``torchrun``)."""
-        return cls(dist.get_rank(), dist.get_world_size())
+        return cls(dist.get_rank(among), dist.get_world_size(among), among=among)
 
     def launch(self, tensor: torch.Tensor) -> None:
         """Begins to sum a tensor over all members, in place; :meth:`wait` tells how it went.
 
         All members launch the same sums in the same order.
         """
-        self._launch(tensor, lambda: dist.all_reduce(tensor, async_op=True))
+        self._launch(tensor, lambda: dist.all_reduce(tensor, group=self._among, async_op=True))
 
     def broadcast(self, tensor: torch.Tensor, source: int, watch: Watch) -> Optional[str]:
         """Copies a tensor from one member to all, in place; the reason if it failed."""
-        self._launch(tensor, lambda: dist.broadcast(tensor, source, async_op=True))
+        # Of a group apart, PyTorch 1.13 has none.
+        where = {"src": source} if self._among is None else {"group_src": source}
+        self._launch(
+            tensor, lambda: dist.broadcast(tensor, group=self._among, async_op=True, **where)
+        )
         return self.wait(watch)
 
     def wait(self, watch: Watch) -> Optional[str]:
@@ -370,18 +392,22 @@ class Group:
 
     def close(self) -> None:
         """Closes the sockets, so that peers that wait for this member wait no more."""
-        if self.world_size == 1 or not dist.is_initialized():
+        if self.world_size == 1 or self._closed:
             return
-        if any(operation.on_gpu for operation in self._pending):
+        self._closed = True
+        self._failure = self._failure or "this member has left the group"
+        apart, self._among = self._among, None
+        if apart is None and any(operation.on_gpu for operation in self._pending):
             _abort_on_gpu()
-        if self._ended():
-            self._pending.clear()
-            dist.destroy_process_group()
-            return
-        kept = [dist.group.WORLD, *(operation.work for operation in self._pending)]
+        ended = self._ended()
+        kept = [apart or dist.group.WORLD, *(operation.work for operation in self._pending)]
         self._pending.clear()
-        dist.destroy_process_group()
-        threading.Thread(target=_outlast, args=(kept,), name="lacuna-old", daemon=True).start()
+        if apart is None and dist.is_initialized():
+            dist.destroy_process_group()
+        # A group apart ends with the last reference to it.
+        del apart
+        if not ended:
+            threading.Thread(target=_outlast, args=(kept,), name="lacuna-old", daemon=True).start()
         del kept
 
     def _ended(self) -> bool:

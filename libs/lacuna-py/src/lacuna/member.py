@@ -17,6 +17,7 @@ from .calls import Place
 from .group import POLL, Group, Look, Rendezvous, Watch, doing, peek
 from .link import Link
 from .messages import Membership
+from .sharding import Node
 from .worker import ONLY, Worker
 
 log = logging.getLogger("lacuna")
@@ -35,6 +36,8 @@ NEWCOMER = 60.0
 #: Groups that break before their first step double a timeout this often at most: a member that dies
 #: while the next one is built costs the others that timeout.
 DOUBLINGS = 3
+#: Seconds in which a worker is asked to leave after another one of its node has left.
+ORPHANED = 5.0
 #: The longest timeout of a group, seconds.
 LONGEST_TIMEOUT = 600.0
 
@@ -119,9 +122,10 @@ class Torchrun:
 
     kind = "torchrun"
 
-    def __init__(self, backend: str, timeout: float) -> None:
+    def __init__(self, backend: str, timeout: float, node: Node) -> None:
         self._backend = backend
         self._timeout = timeout
+        self._node = node
         self._store: Any = None
 
     def place(self) -> Place:
@@ -131,17 +135,18 @@ class Torchrun:
     def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
         if not dist.is_initialized():
             dist.init_process_group(self._backend, timeout=timedelta(seconds=self._timeout))
-        group = Group.adopted()
-        cards: list[Any] = [None] * group.world_size
+        group = Group.adopted(self._node.place)
+        cards: list[Any] = [None] * dist.get_world_size()
         mine = card()
         host = os.environ["MASTER_ADDR"]
-        if group.rank == 0:
+        if dist.get_rank() == 0:
             self._store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
             mine["port"] = self._store.port
         dist.all_gather_object(cards, mine)
-        if group.rank > 0:
+        if dist.get_rank() > 0:
             port = cards[0]["port"]
             self._store = dist.TCPStore(host, port, is_master=False, wait_for_workers=False)
+        cards = cards[self._node.rank :: self._node.count]
         if newest(cards) is None:
             load(cards, group.rank)
         return Formed(group, 0, os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), cards)
@@ -168,17 +173,28 @@ class Regroup:
     """Runs that the agent announces; each is a new group of the same processes.
 
     Members are workers. The agent announces nodes, and :class:`~lacuna.link.Link` makes them
-    workers.
+    workers. Those with shards of one model (``node``) meet the workers of their place in a group
+    for each place; they try the same run, and go on when all of them have met.
     """
 
     kind = "regroup"
 
-    def __init__(self, link: Link, trainer: str, backend: str, worker: Worker = ONLY) -> None:
+    def __init__(
+        self,
+        link: Link,
+        trainer: str,
+        backend: str,
+        worker: Worker = ONLY,
+        node: Optional[Node] = None,
+    ) -> None:
         self._link = link
         self._trainer = trainer
         self._backend = backend
         self._worker = worker
+        self._node = node or Node()
         self._rendezvous = Rendezvous()
+        #: The run of all workers, and that of those in this worker's group.
+        self._all: Optional[Membership] = None
         self._run: Optional[Membership] = None
         self._attempt = 0
         #: Groups in a row that broke before their first step, with no newer run as the reason.
@@ -192,26 +208,35 @@ class Regroup:
 
     def place(self) -> Place:
         """Where calls of the members of the last group meet."""
-        run, link = self._run, self._link
+        run, link = self._all, self._link
         assert run is not None
         if run.world_size == 1:
             return _place(dist.HashStore(), "alone", 0, 1)
         prefix = f"{self._trainer}/{run.run}/{self._attempt}"
+        names = [self._name(prefix, rank) for rank in range(run.world_size)]
 
         def absent(store: Any, rank: int) -> bool:
             newest = link.newest
             if newest is not None and run.members[rank] not in newest.members:
                 return link.newest_age > GRACE
             at = peek(store, doing(self._trainer, run, rank)) or b""
-            return at.startswith(b"meets ") and at != f"meets {prefix}".encode()
+            return at.startswith(b"meets ") and at != f"meets {names[rank]}".encode()
 
         def poll(look: Look) -> Optional[str]:
             return self._rendezvous.poll(run.store, look, lambda: None)
 
         return Place(prefix, run.rank, run.world_size, poll, absent)
 
+    def _name(self, prefix: str, rank: int) -> str:
+        """The name of the group to which a worker of the run belongs."""
+        count = self._node.count
+        return prefix if count == 1 else f"{prefix}.{rank % count}"
+
     def show_busy(self) -> None:
-        """Shows the others a sign of life while this member is busy."""
+        """Shows the others a sign of life while this member is busy.
+
+        The other workers that have shards of its model wait for it, so they are busy too.
+        """
         run = self._link.newest
         if run is None or not run.store:
             return
@@ -220,7 +245,9 @@ class Regroup:
         store, _ = self._rendezvous.store(run.store, lambda: next(answers, "no answer"))
         try:
             if store is not None:
-                store.set(doing(self._trainer, run, run.rank), f"busy {time.time()}")
+                first = run.rank - self._node.rank
+                for rank in range(first, first + self._node.count):
+                    store.set(doing(self._trainer, run, rank), f"busy {time.time()}")
         except (RuntimeError, OSError) as failure:
             self._rendezvous.drop()
             log.debug("no sign of life in the store: %s", failure)
@@ -259,6 +286,11 @@ class Regroup:
             if run is None:
                 return None
             formed = self._try(run, card(), load)
+            failure = self._together(formed if isinstance(formed, str) else None)
+            if failure is not None:
+                if isinstance(formed, Formed):
+                    formed.group.close()
+                formed = failure
             if isinstance(formed, Formed):
                 if self._said == run.run:
                     self._link.say({"say": "whole", "run": run.run})
@@ -267,6 +299,12 @@ class Regroup:
             log.info("run %d, attempt %d: %s", run.run, self._attempt, formed)
             self.broke()
 
+    def _together(self, failure: Optional[str]) -> Optional[str]:
+        """Why a worker of this node did not succeed; None if all did."""
+        if self._node.all(failure is None):
+            return None
+        return failure or "another worker of this node has not met its group"
+
     def part(self, group: Group, leaving: bool) -> tuple[bool, bool]:
         """Ends the group; whether this member departs now, and whether all do.
 
@@ -274,11 +312,15 @@ class Regroup:
         """
         words = torch.zeros(group.world_size)
         words[group.rank] = float(leaving)
-        if not group.part(words):
+        failure = None if group.part(words) else "it broke"
+        if self._node.add(words, failure) is not None:
             # It is not known who departs: perhaps all do.
+            leaving = self._node.any(leaving)
             return leaving, leaving
-        nodes = words.view(-1, self._worker.count).sum(1) > 0.0
-        return bool(nodes[group.rank // self._worker.count]), bool(nodes.all())
+        # Members of a node in the group: all of its workers, or one of each group.
+        count = self._worker.count // self._node.count
+        nodes = words.view(-1, count).sum(1) > 0.0
+        return bool(nodes[group.rank // count]), bool(nodes.all())
 
     def stepped(self) -> None:
         """The group has done a step: its timeout was long enough."""
@@ -309,7 +351,9 @@ class Regroup:
             return False
         answers = iter([None])
         store, _ = self._rendezvous.store(run.store, lambda: next(answers, "no answer"))
-        others = [rank for rank in range(run.world_size) if rank != run.rank]
+        # Another worker with shards of the same model may be busy for this one.
+        mine = run.rank if self._node.count == 1 else None
+        others = [rank for rank in range(run.world_size) if rank != mine]
         try:
             signs = [
                 self._rendezvous.lives(store, doing(self._trainer, run, rank))
@@ -324,20 +368,44 @@ class Regroup:
     def _next(self) -> Optional[Membership]:
         """The run to try next: a newer one, else after some patience the same one again."""
         self._worked = False
-        link = self._link
+        link, node = self._link, self._node
         timeout = None if self._run is None else 0.0 if self._again else PATIENCE
         self._again = False
-        while not link.wait(lambda: link.leaving is not None or self.moving(), timeout):
-            if self._run is not None and self._run == link.newest:
-                self._attempt += 1
+        link.wait(lambda: link.leaving is not None or self.moving(), timeout)
+        run, again = link.newest, self._run is not None and not self.moving()
+        attempt = self._attempt + 1 if again else 0
+        while run is not None and link.leaving is None:
+            rows = node.try_gather(self._asked_to_leave, run.run, attempt)
+            if rows is None:
+                # Another worker of this node has left, and this one will be asked to.
+                link.wait(lambda: link.leaving is not None, ORPHANED)
+                if link.leaving is None:
+                    raise RuntimeError("another worker of this node has ended")
+            elif rows == [(run.run, attempt)] * node.count:
+                self._all, self._attempt = run, attempt
+                self._run = run.of_place(node.rank, node.count)
                 return self._run
-        if link.leaving is not None:
-            return None
-        self._run, self._attempt = link.newest, 0
-        return self._run
+            else:
+                number, highest = max(rows)
+                run = self._at_least(number)
+                attempt = int(highest) if run is not None and run.run == number else 0
+        return None
+
+    def _asked_to_leave(self) -> Optional[str]:
+        return None if self._link.leaving is None else "asked to leave"
+
+    def _at_least(self, number: float) -> Optional[Membership]:
+        """The newest run, as soon as it is this one or a newer one, or when leaving."""
+
+        def known() -> bool:
+            newest = self._link.newest
+            return self._link.leaving is not None or newest is not None and newest.run >= number
+
+        self._link.wait(known, None)
+        return self._link.newest
 
     def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
-        prefix = f"{self._trainer}/{run.run}/{self._attempt}"
+        prefix = self._name(f"{self._trainer}/{run.run}/{self._attempt}", self._node.rank)
         # A group that breaks before its first step may only need longer for it.
         factor = 2.0 ** min(self._failures, DOUBLINGS)
         limit = min(float(card["timeout"]) * factor, LONGEST_TIMEOUT)
@@ -350,13 +418,12 @@ class Regroup:
             return Formed(Group(0, 1), run.run, prefix, [card])
 
         def superseded() -> Optional[str]:
-            if self._link.leaving is not None:
-                return "asked to leave"
-            return "a newer run is known" if self.moving() else None
+            return self._asked_to_leave() or ("a newer run is known" if self.moving() else None)
 
         cards = self._rendezvous.meet(prefix, run, card, superseded, limit)
-        if isinstance(cards, str):
-            return cards
+        failure = self._together(cards if isinstance(cards, str) else None)
+        if isinstance(cards, str) or failure is not None:
+            return failure or "no cards came"
         if newest(cards) is None:
             # A checkpoint may take longer to read than a collective may take: it is read before
             # there is a group.
@@ -372,7 +439,8 @@ class Regroup:
             return reason
         timeout = max(float(c["timeout"]) for c in cards)
         patience = min(FORMING * factor, timeout)
-        group = Group.form(store, prefix, run, timeout, self._backend, patience)
+        apart = self._node.mesh is not None
+        group = Group.form(store, prefix, run, timeout, self._backend, patience, apart)
         if isinstance(group, str):
             self._rendezvous.drop()
             return group
@@ -381,7 +449,7 @@ class Regroup:
 
 
 def from_environment(
-    link: Link, worker: Worker, backend: str, timeout: float
+    link: Link, worker: Worker, node: Node, backend: str, timeout: float
 ) -> Union[Alone, Torchrun, Regroup]:
     """Which of the three the environment asks for.
 
@@ -390,9 +458,9 @@ def from_environment(
     """
     if os.environ.get("LACUNA_SOCKET"):
         trainer = os.environ.get("LACUNA_TRAINER") or "trainer"
-        return Regroup(link, trainer, backend, worker)
+        return Regroup(link, trainer, backend, worker, node)
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ:
-        return Torchrun(backend, max(timeout, 30.0))
+        return Torchrun(backend, max(timeout, 30.0), node)
     nodes = os.environ.get("LACUNA_WORLD_SIZE") or "1"
     if nodes != "1":
         raise RuntimeError(

@@ -58,6 +58,11 @@ class Membership:
         members = tuple(f"{node}/{local}" for node in self.members for local in range(count))
         return replace(self, rank=self.rank * count + local_rank, members=members)
 
+    def of_place(self, local_rank: int, count: int) -> "Membership":
+        """The same run of workers as one of those with a local rank, one of each node."""
+        members = self.members[local_rank::count]
+        return replace(self, rank=self.rank // count, members=members)
+
 
 @dataclass(frozen=True)
 class Leave:

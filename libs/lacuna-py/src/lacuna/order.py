@@ -57,6 +57,13 @@ class Share:
     indices: torch.Tensor
     #: Whether a stream ends with this step; without a meaning for data of known length.
     last: bool = False
+    #: Whether its one sample belongs to another member: it counts nothing here.
+    lent: bool = False
+
+    @property
+    def count(self) -> int:
+        """Samples of this member that count."""
+        return 0 if self.lent else len(self.places)
 
     @property
     def places(self) -> range:
@@ -130,17 +137,25 @@ class Order:
         return self._orders[epoch]
 
     def share(
-        self, at: Position, rank: int, world_size: int, batch: int, left: Optional[float] = None
+        self,
+        at: Position,
+        rank: int,
+        world_size: int,
+        batch: int,
+        left: Optional[float] = None,
+        lend: bool = False,
     ) -> Share:
         """The share of a member in the step at a position.
 
         The batch is cut at the end of the epoch, and at the ``left`` samples that there are
-        still to do.
+        still to do. With ``lend`` a member without samples gets the first one of the step.
         """
         count = batch if self._length is None else min(batch, self._length - at.offset)
         if left is not None:
             count = max(0, min(count, math.ceil(left)))
         share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0))
+        if lend and count > 0 and not share.places:
+            share = replace(share, rank=0, world_size=count, lent=True)
         places = share.places
         if self._length is None:
             indices = torch.arange(places.start, places.stop)
@@ -157,6 +172,7 @@ class Order:
         *,
         epochs: Optional[int] = None,
         total: Optional[float] = None,
+        lend: bool = False,
     ) -> Iterator[Share]:
         """The shares of a member from a position on, as long as the members stay the same."""
         at = replace(at)
@@ -164,7 +180,7 @@ class Order:
             left = None if total is None else total - at.samples
             if left is not None and left <= 0.0:
                 return
-            share = self.share(at, rank, world_size, batch, left)
+            share = self.share(at, rank, world_size, batch, left, lend)
             at.advance(share.batch, ENDLESS if self._length is None else self._length)
             yield share
 

@@ -26,6 +26,7 @@ from .order import Order, Position, Share, cut
 from .policy import BatchPolicy, checked
 from .progress import Reporter, Span
 from .saving import Saver
+from .sharding import Node, node_of
 from .state import Parts, Scaler, Stateful, broadcast
 from .update import Update, reseed
 from .worker import Worker
@@ -80,6 +81,8 @@ def elastic(
     collective after which the group counts as broken; it grows with the steps' duration, and
     doubles when a group breaks before its first step.
 
+    The model may be sharded over the workers of a node, see :func:`lacuna.node_mesh`.
+
     Raises ValueError for settings or launcher's variables that make no sense and ConnectionError if
     ``LACUNA_SOCKET`` is set and no agent answers there; RuntimeError if Lacuna gave several nodes
     but no way to meet.
@@ -89,13 +92,17 @@ def elastic(
     if isinstance(model, nn.parallel.DistributedDataParallel):
         raise ValueError("lacuna sums the gradients itself: pass model.module, and train that")
     check_backend(backend, wire)
-    parts = Parts(model, _listed(optimizer), _listed(scheduler), scaler, dict(state or {}))
+    optimizers = _listed(optimizer)
+    node = node_of(model, optimizers, backend)
+    extra = dict(state or {})
+    parts = Parts(model, optimizers, _listed(scheduler), scaler, extra, node.mesh)
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     return Elastic(
         parts,
         Update(parts, checked(batch), clip_norm, before_step),
-        Saver(folder, keep, checkpoint_every, checkpoint_seconds),
+        Saver(folder, keep, checkpoint_every, checkpoint_seconds, node),
         Settings(seed, reseed, timeout, backend, wire),
+        node,
     )
 
 
@@ -112,14 +119,19 @@ class Elastic:
     newer. If the group breaks while some have applied a step and
     others have not, the newest state is broadcast to all, so the step counts once. If no member
     has applied it, the next group does it again with the same samples.
+
+    Workers that have the shards of one model do all of this alike (:class:`~lacuna.sharding.Node`).
     """
 
-    def __init__(self, parts: Parts, update: Update, saver: Saver, settings: Settings) -> None:
+    def __init__(
+        self, parts: Parts, update: Update, saver: Saver, settings: Settings, node: Node
+    ) -> None:
         self._parts = parts
         self._update = update
         self._saver = saver
         self._settings = settings
-        self._gradients = Gradients(parts.model, parts.optimizers, settings.wire)
+        self._node = node
+        self._gradients = Gradients(parts.model, parts.optimizers, settings.wire, node)
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
         self._total = float(total) if total else None
         self._worker = Worker.of(os.environ)
@@ -127,7 +139,7 @@ class Elastic:
         address, deadline = os.environ.get("LACUNA_SOCKET"), os.environ.get("LACUNA_DEADLINE_FILE")
         self._link = Link(address or None, deadline, self._worker)
         self._membership = from_environment(
-            self._link, self._worker, settings.backend, settings.timeout
+            self._link, self._worker, node, settings.backend, settings.timeout
         )
         regroup = isinstance(self._membership, Regroup)
         file = None if regroup else os.environ.get("LACUNA_PROGRESS_FILE")
@@ -283,6 +295,12 @@ class Elastic:
         seed = self._settings.seed if self._settings.reseed else None
         policy = self._update.policy
         feed, shuffled = source(data, collate, policy, shuffle, seed)
+        if feed.length is None and self._node.count > 1:
+            feed.close()
+            raise ValueError(
+                "a sharded model needs samples at all workers of a node in each step, and a stream "
+                "without a length may end at some of them: give its data set a __len__"
+            )
         order = Order(feed.length, self._settings.seed, shuffled)
         return self._batches(feed, order, epochs)
 
@@ -299,7 +317,7 @@ class Elastic:
         ready: Optional[tuple[Share, Share, Any]] = None
         try:
             while True:
-                if self._group is None:
+                if self._lost():
                     self._regroup()
                 ahead = self._ahead(order, epochs)
                 wanted = next(ahead(), None)
@@ -310,7 +328,7 @@ class Elastic:
                     # Samples may come slowly: the others wait for them.
                     with self.busy():
                         ready = (wanted, *feed.take(wanted, ahead))
-                if self._group is None:
+                if self._lost():
                     continue
                 (_, share, batch), ready = ready, None
                 order.reached(share)
@@ -318,7 +336,7 @@ class Elastic:
                 self._batch_began = time.monotonic()
                 self._gradients.begin(
                     self._group if self.world_size > 1 else None,
-                    share.indices.numel() / share.batch,
+                    0.0 if share.lent else share.indices.numel() / share.batch,
                 )
                 if self._settings.reseed:
                     reseed(self._settings.seed, self._position.step, self._rank)
@@ -336,7 +354,19 @@ class Elastic:
         """What gives the coming shares, if no member changes from here on."""
         at, rank, world_size = replace(self._position), self._rank, self.world_size
         batch = self._update.policy.batch_of(self.nodes)
-        return lambda: order.ahead(at, rank, world_size, batch, epochs=epochs, total=self._total)
+        # FSDP's passes need all workers of a node.
+        lend = self._node.count > 1
+        return lambda: order.ahead(
+            at, rank, world_size, batch, epochs=epochs, total=self._total, lend=lend
+        )
+
+    def _lost(self) -> bool:
+        """Whether there is no group, here or at a worker with another shard of the model."""
+        if not self._node.any(self._group is None):
+            return False
+        if self._let_go():
+            self._meet_again()
+        return True
 
     # Between steps.
 
@@ -387,7 +417,7 @@ class Elastic:
         Raises ValueError if members gave different names, and RuntimeError before the first batch.
         """
         share = self._last_share
-        weight = len(share.places) if weight is None and share is not None else weight
+        weight = share.count if weight is None and share is not None else weight
         return merged(self._gather([weight, numbers(values)]), how)
 
     def evaluate(
@@ -405,8 +435,15 @@ class Elastic:
         the training. Each sample is judged once: the part of a member that leaves or dies is done
         by another one. Every member gets the same result.
 
-        Raises ValueError for data without samples, RuntimeError before the first batch.
+        Raises ValueError for data without samples, RuntimeError before the first batch, and for a
+        sharded model: its workers would have to judge in step.
         """
+        if self._node.count > 1:
+            raise RuntimeError(
+                "run.evaluate() needs the whole model at each member, and this one is sharded: let "
+                "all workers of a node judge the same number of batches in a loop of your own, and "
+                "give their numbers to run.reduce()"
+            )
         known = self._known()
         if known is not None:
             return merged(known, "mean")
@@ -454,7 +491,8 @@ class Elastic:
         def absent(store: Any, rank: int) -> bool:
             # A member without a share of the step has not come to the program's code.
             begin, end = cut(share.batch, rank, share.world_size)
-            return begin == end or place.absent(store, rank)
+            empty = begin == end and self._node.count == 1
+            return empty or place.absent(store, rank)
 
         return replace(place, absent=absent)
 
@@ -486,21 +524,19 @@ class Elastic:
         if share is None or order is None:
             raise RuntimeError("run.step() belongs to a batch of run.steps()")
         self._share, self._applied = None, False
-        if group is None:
-            # It was let go: the program was busy between the batch and here.
-            self._gradients.undo()
-            self._calls.repeat()
-            return False
         leaving = self._link.leaving is not None
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
         vote = Vote(float(self._membership.moving()), float(leaving), value)
-        if group.world_size > 1:
+        if self.world_size > 1:
             took = time.monotonic() - self._batch_began
             watch = self._membership.watch(self._step_seconds)
             agreed, failure = self._gradients.finish(vote, watch)
-            if agreed is None:
+            if agreed is None or group is None:
                 self._gradients.undo()
                 self._calls.repeat()
+                if group is None:
+                    # It was let go: the program was busy between the batch and here.
+                    return False
                 if self._last_step == 0.0:
                     # Perhaps the others did not wait long enough for this member.
                     self._lost_seconds = took
@@ -513,6 +549,7 @@ class Elastic:
                 self._calls.repeat()
                 return False
             vote = agreed
+        assert group is not None
         self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
@@ -560,13 +597,15 @@ class Elastic:
     def _card(self) -> Card:
         """The card of this member, which the others read before the group is built."""
         saved = None if self._has_state else self._saver.look()
+        # The workers of a node look at different moments.
+        seen = min(row[0] for row in self._node.gather(-1 if saved is None else saved.samples))
         length = 0 if self._order is None else self._order.identity[0]
         policy = self._update.policy.text()
         silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
         return {
             "state": [self._position.samples, self._position.step] if self._has_state else None,
             "lineage": self._lineage,
-            "saved": -1 if saved is None else saved.samples,
+            "saved": seen,
             "timeout": max(self._settings.timeout, silence),
             "plan": f"{length}:{self._settings.seed}:{policy}:{self._gradients.plan}",
         }
@@ -615,11 +654,12 @@ class Elastic:
                 formed.group.close()
                 self._membership.broke()
                 continue
-            self._group = formed.group
-            self._span = Span(formed.run, formed.group.world_size, self._position.samples)
-            self._rank = formed.group.rank
+            group, node = formed.group, self._node
+            self._group = group
+            self._span = Span(formed.run, group.world_size * node.count, self._position.samples)
+            self._rank = group.rank * node.count + node.rank
             self._last_step = 0.0
-            if self._rank == 0:
+            if group.rank == 0:
                 self._saver.new_group(self._position.step)
             self._report(last=True)
 
@@ -634,14 +674,19 @@ class Elastic:
                 f"that of the group is {cards[source]['plan']}"
             )
         same = [(card["state"], card["lineage"]) for card in cards]
+        mine = group.rank == source
+        state: Optional[dict[str, Any]] = None
+        failure: Optional[str] = None
         if held is None or any(one != same[source] for one in same):
-            mine = group.rank == source
             watch = self._membership.watch(self._step_seconds)
             state, failure = broadcast(group, source, self._state() if mine else None, watch)
-            if failure is not None or state is None:
-                return failure or "no state came"
-            if not mine and (held is None or same[group.rank] != same[source]):
-                self._put(state)
+        new = state if not mine and (held is None or same[group.rank] != same[source]) else None
+        step = self._position.step if new is None else new["position"]["step"]
+        rows = self._node.gather(float(failure is None), step)
+        if rows != [(1.0, step)] * self._node.count:
+            return failure or "another worker of this node has not received the state"
+        if new is not None:
+            self._put(new)
         self._has_state = True
         self._lineage = formed.name
         return None
@@ -676,10 +721,11 @@ class Elastic:
         group, self._group = self._group, None
         if group is None:
             return
-        together = group.part()
+        together = self._node.all(group.part())
         if group.rank == 0 or not together:
             place = 0 if group.rank == 0 else self._worker.rank
             self._saver.last(place, self._position.samples, self._state)
+        self._node.part()
         self._report(last=True)
         self._link.flush()
         self._link.idle = True
@@ -689,5 +735,6 @@ class Elastic:
         if save:
             self._saver.last(self._worker.rank, self._position.samples, self._state)
             self._report(last=True)
+        self._node.part()
         self._link.flush()
         leave_now()

@@ -6,6 +6,7 @@ import time
 from typing import Any, Callable, Optional
 
 from .checkpoint import Checkpoints, Saved
+from .sharding import Node
 from .state import frozen
 
 #: Gives the whole training state; its tensors may be the model's own.
@@ -13,7 +14,10 @@ Take = Callable[[], dict[str, Any]]
 
 
 class Saver:
-    """The checkpoints of a training run, or none if there is no folder for them."""
+    """The checkpoints of a training run, or none if there is no folder for them.
+
+    ``node``: the workers that save the parts of one together.
+    """
 
     def __init__(
         self,
@@ -21,8 +25,10 @@ class Saver:
         keep: int,
         every: Optional[int],
         seconds: Optional[float],
+        node: Node,
     ) -> None:
-        self._checkpoints = Checkpoints(folder, keep) if folder else None
+        self._checkpoints = Checkpoints(folder, keep, node) if folder else None
+        self._node = node
         self._every = every
         self._seconds = seconds
         self._step = 0
@@ -56,14 +62,17 @@ class Saver:
         self._step = step if newest is None else min(newest.step, step)
 
     def if_due(self, step: int, take: Take) -> None:
-        """Saves beside the training if it is due, and the last one is written."""
-        if self._checkpoints is None or self._checkpoints.busy:
+        """Saves beside the training if it is due, and the last one is written.
+
+        All workers of a node that have the shards of a model call it after the same step.
+        """
+        if self._checkpoints is None:
             return
         now = time.monotonic()
         due = self._every is not None and step - self._step >= self._every
         if self._seconds is not None and now - self._at >= self._seconds:
             due = True
-        if due:
+        if self._node.all(due and not self._checkpoints.busy):
             self._step, self._at = step, now
             self._checkpoints.save_beside(frozen(take()))
 
@@ -80,11 +89,14 @@ class Saver:
         """Like :meth:`now`, before this process and perhaps all that have its state end.
 
         ``place``: its own in their order. The first saves, and the second in case that the first
-        was lost. Two checkpoints of a step do no harm.
+        was lost. Two checkpoints of a step do no harm. A worker that has a shard saves it in any
+        case.
         """
-        if self._checkpoints is None or place > 1:
+        if self._checkpoints is None:
             return
-        if place == 1:
+        if self._node.count == 1 and place > 0:
+            if place > 1:
+                return
             time.sleep(0.2)
         self.now(samples, take)
 

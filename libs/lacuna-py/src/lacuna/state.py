@@ -1,21 +1,22 @@
 """The training state: taken from a model, put into one, carried to other members.
 
 Tensors travel unchanged, several in one buffer. Numbers, names and the nesting go before them in
-one small message.
+one small message. Of a sharded tensor the state holds the :class:`~lacuna.sharding.Piece` here.
 """
 
 from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import asdict, dataclass
-from typing import Any, Callable, Mapping, Optional, Protocol, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Callable, Mapping, Optional, Protocol, Sequence, cast
 
 import torch
 from torch import nn
 
 from .group import Group, Watch
 from .order import Position
+from .sharding import Piece, is_sharded, joined
 
 #: Tensors are broadcast in buffers of about this many bytes.
 BUFFER = 32 << 20
@@ -54,20 +55,32 @@ class Parts:
     schedulers: Sequence[Scheduler]
     scaler: Optional[Scaler]
     extra: Mapping[str, Stateful]
+    #: The mesh over which the model is sharded, if it is.
+    mesh: Optional[Any] = None
 
     def take(self, position: Position) -> dict[str, Any]:
         """The whole state; its tensors are the model's own, not copies."""
-        return {
+        state = {
             "model": self.model.state_dict(),
             "optimizers": [one.state_dict() for one in self.optimizers],
             "schedulers": [one.state_dict() for one in self.schedulers],
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "extra": {name: part.state_dict() for name, part in self.extra.items()},
             "position": asdict(position),
+            "sharded": self.mesh is not None,
         }
+        return state if self.mesh is None else cast(dict[str, Any], _in_pieces(state))
 
     def put(self, state: dict[str, Any]) -> Position:
         """Loads a state. Errors of the parts that it does not fit are raised."""
+        sharded = bool(state.get("sharded"))
+        if self.mesh is not None and not sharded:
+            raise RuntimeError(
+                "the state is that of a model which is not sharded, and this one is: use another "
+                "checkpoint folder, or read the file's ['model'] by your own program"
+            )
+        if sharded:
+            state = self._of_pieces(state)
         self.model.load_state_dict(state["model"])
         for kind, parts in (("optimizers", self.optimizers), ("schedulers", self.schedulers)):
             if len(parts) != len(state[kind]):
@@ -80,6 +93,11 @@ class Parts:
         for name, part in self.extra.items():
             part.load_state_dict(state["extra"][name])
         return Position(**state["position"])
+
+    def _of_pieces(self, state: Any) -> Any:
+        if isinstance(state, Piece):
+            return state.whole(self.mesh)
+        return _mapped(state, self._of_pieces)
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,27 @@ def frozen(state: Any) -> Any:
     return _mapped(state, frozen)
 
 
+def joined_states(states: Sequence[Any], rank: int, count: int) -> Any:
+    """The state of one of ``count`` workers, from those of any other number of them, by rank."""
+    first = states[0]
+    if isinstance(first, Piece):
+        return joined(states, rank, count)
+    if isinstance(first, dict):
+        changed = copy.copy(first)
+        for key in first:
+            changed[key] = joined_states([state[key] for state in states], rank, count)
+        return changed
+    if type(first) in (list, tuple):
+        return type(first)(joined_states(parts, rank, count) for parts in zip(*states))
+    return first
+
+
+def _in_pieces(state: Any) -> Any:
+    if isinstance(state, torch.Tensor):
+        return Piece.of(state) if is_sharded(state) else state
+    return _mapped(state, _in_pieces)
+
+
 def _mapped(value: Any, each: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         changed = copy.copy(value)
@@ -109,6 +148,8 @@ def _mapped(value: Any, each: Callable[[Any], Any]) -> Any:
         return [each(part) for part in value]
     if type(value) is tuple:
         return tuple(each(part) for part in value)
+    if isinstance(value, Piece):
+        return replace(value, part=each(value.part))
     return value
 
 
