@@ -1,5 +1,6 @@
 """Checkpoints: complete or not there, the newest good one wins, a full disk stops no training."""
 
+import hashlib
 import json
 import logging
 import os
@@ -100,7 +101,7 @@ from lacuna.checkpoint import Checkpoints
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = Checkpoints({folder!r})
 def state(step, size):
-    return {{"model": torch.zeros(size), "position": {{"step": step, "samples": step}}}}
+    return {{"model": {{"w": torch.zeros(size)}}, "position": {{"step": step, "samples": step}}}}
 assert store.save(state(1, 100))
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 for step in range(2, 6):
@@ -208,3 +209,27 @@ def test_alone_sigterm_saves_and_the_next_start_goes_on(tmp_path):
 
 
 assert resource  # Used by the program in FULL.
+
+
+class Runs:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_code_in_a_checkpoint_does_not_run(tmp_path, caplog):
+    store = Checkpoints(str(tmp_path))
+    assert store.save(state(1))
+    data, ran = store.newest.path, tmp_path / "ran"
+    torch.save({"model": {}, "text": Runs(ran), "tensors": []}, data)
+    content = data.read_bytes()
+    manifest = data.with_suffix(".json")
+    value = json.loads(manifest.read_text())
+    value |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest.write_text(json.dumps(value))
+    assert Checkpoints(str(tmp_path)).load() == (None, None)
+    assert not ran.exists() and "cannot be read" in caplog.text

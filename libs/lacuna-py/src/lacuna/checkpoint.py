@@ -32,6 +32,7 @@ import torch
 
 from .sharding import Node
 from .state import joined_states
+from .tree import pack, unpack
 
 log = logging.getLogger("lacuna")
 
@@ -193,13 +194,18 @@ class Checkpoints:
             name = f"step-{step:012d}-{secrets.token_hex(3)}"
         data, manifest = self._folder / f"{name}.pt", self._folder / f"{name}.json"
         try:
+            text, tensors = pack(state)
+            # The model again, under its names: for torch.load(...)["model"]. Its tensors are written
+            # once.
+            model = {key: part for key, part in state["model"].items() if torch.is_tensor(part)}
+            content = {"model": model, "text": text, "tensors": tensors}
             if manifest.exists():
                 # This worker's part of this step: perhaps others have not written theirs.
                 return True
             self._folder.mkdir(parents=True, exist_ok=True)
             with open(_unfinished(data), "wb") as file:
                 sink = _Sink(file)
-                torch.save(state, cast(BinaryIO, sink))
+                torch.save(content, cast(BinaryIO, sink))
                 if sink.error is not None:
                     raise sink.error
                 file.flush()
@@ -221,7 +227,7 @@ class Checkpoints:
             os.replace(_unfinished(manifest), manifest)
             _sync_folder(self._folder)
             return True
-        except OSError as error:
+        except (OSError, TypeError) as error:
             log.warning("no checkpoint of step %d, training goes on: %s", step, error)
         for leftover in (manifest, _unfinished(manifest), data, _unfinished(data)):
             try:
@@ -311,9 +317,9 @@ def _read(file: File) -> tuple[Optional[dict[str, Any]], str]:
     if hashlib.sha256(data).hexdigest() != file.sha256:
         return None, "the checksum is wrong"
     try:
-        # Schedulers and the user's own parts may hold more than tensors, and the file is the
-        # trainer's own, so it is read in full (PyTorch 2.6 would by default read tensors only).
-        state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
+        # Tensors and texts alone: who can write into the folder must not run code here.
+        parts = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        state = unpack(parts["text"], parts["tensors"])
     except Exception as error:  # noqa: BLE001 - an older checkpoint may do.
         return None, f"cannot be read: {error}"
     if not isinstance(state, dict) or "position" not in state:

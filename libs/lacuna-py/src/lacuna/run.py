@@ -28,6 +28,7 @@ from .progress import Reporter, Span
 from .saving import Saver
 from .sharding import Node, node_of
 from .state import Parts, Scaler, Stateful, broadcast
+from .tree import pack
 from .update import Update, reseed
 from .worker import Worker
 
@@ -83,9 +84,9 @@ def elastic(
 
     The model may be sharded over the workers of a node, see :func:`lacuna.node_mesh`.
 
-    Raises ValueError for settings or launcher's variables that make no sense and ConnectionError if
-    ``LACUNA_SOCKET`` is set and no agent answers there; RuntimeError if Lacuna gave several nodes
-    but no way to meet.
+    Raises ValueError for settings or launcher's variables that make no sense, TypeError for a state
+    of other things than :mod:`lacuna.tree` names, ConnectionError if ``LACUNA_SOCKET`` is set and
+    no agent answers there, RuntimeError if Lacuna gave several nodes but no way to meet.
     """
     if timeout <= 0.0:
         raise ValueError(f"timeout must be positive, not {timeout}")
@@ -96,6 +97,8 @@ def elastic(
     node = node_of(model, optimizers, backend)
     extra = dict(state or {})
     parts = Parts(model, optimizers, _listed(scheduler), scaler, extra, node.mesh)
+    # What others could not get is refused at the start, and not when one of them joins.
+    pack(parts.take(Position()))
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     return Elastic(
         parts,

@@ -103,15 +103,15 @@ def _meet(worker: Worker) -> Any:
         with Listener(address, "AF_UNIX", backlog=worker.count) as listener:
             for _ in range(worker.count - 1):
                 with listener.accept() as one:
-                    one.send(store.port)
+                    one.send_bytes(b"%d" % store.port)
         return store
     end = time.monotonic() + MEETING
     while True:
         try:
             with Client(address, "AF_UNIX") as connection:
-                port = connection.recv()
+                port = int(connection.recv_bytes(8))
             return dist.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, ValueError) as error:
             if time.monotonic() > end:
                 raise RuntimeError(
                     f"worker 0 of this node has not called lacuna.node_mesh(): {error}"

@@ -1,13 +1,14 @@
 """The training state: taken from a model, put into one, carried to other members.
 
-Tensors travel unchanged, several in one buffer. Numbers, names and the nesting go before them in
-one small message. Of a sharded tensor the state holds the :class:`~lacuna.sharding.Piece` here.
+Tensors travel unchanged, several in one buffer. Numbers, names and the nesting go before them, as a
+text (:mod:`lacuna.tree`). Of a sharded tensor the state holds the :class:`~lacuna.sharding.Piece`
+here.
 """
 
 from __future__ import annotations
 
 import copy
-import pickle
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Mapping, Optional, Protocol, Sequence, cast
 
@@ -17,6 +18,7 @@ from torch import nn
 from .group import Group, Watch
 from .order import Position
 from .sharding import Piece, is_sharded, joined
+from .tree import pack, shapes, unpack
 
 #: Tensors are broadcast in buffers of about this many bytes.
 BUFFER = 32 << 20
@@ -100,16 +102,6 @@ class Parts:
         return _mapped(state, self._of_pieces)
 
 
-@dataclass(frozen=True)
-class _Slot:
-    """A placeholder for a tensor."""
-
-    index: int
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    device: str
-
-
 def frozen(state: Any) -> Any:
     """A copy on the CPU that later training steps do not change."""
     if isinstance(state, torch.Tensor):
@@ -158,35 +150,25 @@ def broadcast(
 ) -> tuple[Optional[dict[str, Any]], Optional[str]]:
     """Carries the source's state to all members: (state, None), or (None, why not).
 
-    The source gives its state, the others None. Members trust each other, as they do in
-    torch.distributed's own collectives of objects.
+    The source gives its state, the others None. Raises TypeError at the source for a state that
+    :func:`lacuna.tree.pack` refuses.
     """
-    tensors: list[torch.Tensor] = []
-    skeleton = b""
-    if group.rank == source:
-
-        def out(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                tensors.append(value.detach())
-                return _Slot(len(tensors) - 1, value.dtype, tuple(value.shape), str(value.device))
-            return _mapped(value, out)
-
-        skeleton = pickle.dumps(out(state))
-    size = torch.tensor([len(skeleton)], dtype=torch.long)
+    text, tensors = ("", []) if state is None else pack(state)
+    # The text is ASCII, as JSON is written by Python.
+    size = torch.tensor([len(text)], dtype=torch.long)
     failure = group.broadcast(size, source, watch)
     if failure is not None:
         return None, failure
-    text = (
-        torch.frombuffer(bytearray(skeleton), dtype=torch.uint8)
-        if group.rank == source
-        else torch.empty(int(size), dtype=torch.uint8)
-    )
-    failure = group.broadcast(text, source, watch)
+    if state is None:
+        letters = torch.empty(int(size), dtype=torch.uint8)
+    else:
+        letters = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    failure = group.broadcast(letters, source, watch)
     if failure is not None:
         return None, failure
-    nested = pickle.loads(bytes(text.tolist())) if group.rank != source else None
-    slots = _slots(nested) if nested is not None else []
-    sizes = [t.numel() * t.element_size() for t in tensors] if tensors else _sizes(slots)
+    text = bytes(letters.tolist()).decode()
+    slots = shapes(text)
+    sizes = [_bytes_of(dtype, shape) for dtype, shape in slots]
     received: list[torch.Tensor] = list(tensors)
     for begin, end in _runs(sizes):
         total = sum(sizes[begin:end])
@@ -199,44 +181,19 @@ def broadcast(
             return None, failure
         if group.rank != source:
             at = 0
-            for slot, length in zip(slots[begin:end], sizes[begin:end]):
+            for (dtype, shape), length in zip(slots[begin:end], sizes[begin:end]):
                 part = flat[at : at + length].clone()
-                received.append(part.view(slot.dtype).view(slot.shape))
+                received.append(part.view(dtype).view(shape))
                 at += length
-    if group.rank == source:
-        return state, None
-
-    def back(value: Any) -> Any:
-        return received[value.index] if isinstance(value, _Slot) else _mapped(value, back)
-
-    return back(nested), None
+    return (unpack(text, received) if state is None else state), None
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8)
 
 
-def _slots(nested: Any) -> list[_Slot]:
-    found: list[_Slot] = []
-
-    def look(value: Any) -> Any:
-        if isinstance(value, _Slot):
-            found.append(value)
-            return value
-        return _mapped(value, look)
-
-    look(nested)
-    return sorted(found, key=lambda slot: slot.index)
-
-
-def _sizes(slots: list[_Slot]) -> list[int]:
-    sizes = []
-    for slot in slots:
-        count = 1
-        for length in slot.shape:
-            count *= length
-        sizes.append(count * torch.empty(0, dtype=slot.dtype).element_size())
-    return sizes
+def _bytes_of(dtype: torch.dtype, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * torch.empty(0, dtype=dtype).element_size()
 
 
 def _runs(sizes: list[int]) -> list[tuple[int, int]]:

@@ -16,6 +16,8 @@ from typing import Any, Callable, Sequence
 
 import torch
 
+from .sharding import Piece
+
 #: The type and the shape of a tensor.
 Shape = tuple[torch.dtype, tuple[int, ...]]
 
@@ -58,6 +60,8 @@ def _out(value: Any, place: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors.append(value.detach())
         return {"tensor": len(tensors) - 1}
+    if isinstance(value, Piece):
+        return {"piece": [_out(value.part, place, tensors), value.dim, list(value.shape)]}
     kind = type(value).__name__
     if type(value) is list:
         return [_out(part, f"{place}[{i}]", tensors) for i, part in enumerate(value)]
@@ -118,6 +122,7 @@ def _in(node: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
 _LEAVES: dict[str, Callable[[Any, Sequence[torch.Tensor]], Any]] = {
     "tensor": lambda place, tensors: tensors[place],
+    "piece": lambda parts, tensors: Piece(_in(parts[0], tensors), parts[1], tuple(parts[2])),
     "bytes": lambda text, _: base64.b64decode(text),
     "complex": lambda parts, _: complex(*parts),
     "dtype": lambda name, _: _dtype(name),
