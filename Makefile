@@ -77,6 +77,10 @@ simulate: setup ## the whole loop in virtual time, faults from a seed, checked; 
 		$(CARGO) test --release --locked --workspace --test all -- --nocapture \
 		chaos::virtual_world::in_virtual_time $(ARGS)
 
+.PHONY: mutants
+mutants: setup ## deliberate bugs, and the worlds that find each; ARGS='older-command --seeds 500', ARGS=--list
+	@integration-tests/mutants.py $(ARGS)
+
 # The NATS client of the attacks. Nothing is installed outside this folder.
 ATTACK_PY := .cache/attack-py
 

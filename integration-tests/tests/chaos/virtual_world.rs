@@ -161,7 +161,9 @@ impl World {
             _ => rng.random_range(0..self.processes.len()),
         };
         let name = self.process(at).name.clone();
-        let lasts = rng.random_range(0.5..9.5);
+        // Within a cut an agent's lease may time out, and its node be wanted.
+        let longest = if matches!(fault, Fault::Cut) { 40.0 } else { 9.5 };
+        let lasts = rng.random_range(0.5..longest);
         match fault {
             Fault::Kill => {
                 let process = self.process(at);

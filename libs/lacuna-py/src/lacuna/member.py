@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import time
@@ -136,16 +137,17 @@ class Torchrun:
         if not dist.is_initialized():
             dist.init_process_group(self._backend, timeout=timedelta(seconds=self._timeout))
         group = Group.adopted(self._node.place)
-        cards: list[Any] = [None] * dist.get_world_size()
-        mine = card()
-        host = os.environ["MASTER_ADDR"]
-        if dist.get_rank() == 0:
+        rank, world_size, host = dist.get_rank(), dist.get_world_size(), os.environ["MASTER_ADDR"]
+        port = torch.zeros(1, dtype=torch.long)
+        if rank == 0:
             self._store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
-            mine["port"] = self._store.port
-        dist.all_gather_object(cards, mine)
-        if dist.get_rank() > 0:
-            port = cards[0]["port"]
-            self._store = dist.TCPStore(host, port, is_master=False, wait_for_workers=False)
+            port[0] = self._store.port
+        dist.broadcast(port, 0)
+        if rank > 0:
+            self._store = dist.TCPStore(host, int(port), is_master=False, wait_for_workers=False)
+        self._store.set(f"card/{rank}", json.dumps(card()))
+        # The store waits for those that have not come yet.
+        cards = [json.loads(self._store.get(f"card/{other}")) for other in range(world_size)]
         cards = cards[self._node.rank :: self._node.count]
         if newest(cards) is None:
             load(cards, group.rank)
