@@ -15,7 +15,7 @@ from program import here
 from torch import nn
 
 import lacuna
-from lacuna import buckets
+from lacuna import buckets, link
 from lacuna.sharding import is_sharded, local
 
 
@@ -49,6 +49,7 @@ def main():
     options.add_argument("--passes", type=int, default=1, help="backward passes of a step")
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
+    options.add_argument("--keep", type=int, default=3, help="checkpoints")
     options.add_argument("--busy-at", type=int, default=None, help="step of SHARDED_BUSY's work")
     options.add_argument("--into", required=True, help="folder of the logs of steps")
     options = options.parse_args()
@@ -85,6 +86,7 @@ def main():
         seed=7,
         checkpoint_every=options.every,
         checkpoint_seconds=None,
+        keep=options.keep,
         clip_norm=100.0,
         timeout=float(os.environ.get("PROGRAM_TIMEOUT", "5")),
     ) as run:
@@ -117,6 +119,8 @@ def main():
     }
     with open(os.path.join(options.into, f"{name}.result"), "w") as file:
         json.dump(result, file)
+    # The interpreter's own end takes a second.
+    link.leave_now(0)
 
 
 if __name__ == "__main__":

@@ -13,21 +13,18 @@ import torch
 from torch import nn
 
 import lacuna
-from conftest import HERE, SOURCE, start
+from conftest import HERE, SOURCE, Cluster, goes_on, start
 from lacuna import sharding
 from lacuna.checkpoint import Checkpoints
+from lacuna.group import version
 from lacuna.sharding import Node, Piece, joined
 from lacuna.state import frozen
 
-try:
-    from torch.distributed.fsdp import FSDPModule, fully_shard
-
-    THERE = hasattr(FSDPModule, "set_custom_reduce_scatter")
-except ImportError:
-    THERE = False
-sharded = pytest.mark.skipif(not THERE, reason="sharded models: PyTorch 2.9")
-#: Steps of an epoch of the test's program.
-STEPS = 5
+if version() >= sharding.NEEDED:
+    from torch.distributed.fsdp import fully_shard
+sharded = pytest.mark.skipif(version() < sharding.NEEDED, reason="sharded models: PyTorch 2.9")
+#: Sums in another order differ by this much at most.
+TOLERANCE = 1e-12
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +38,7 @@ def whole(tmp_path_factory):
             env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
             env["LACUNA_NODE"] = "alone"
             argv = [sys.executable, str(HERE / "sharded.py"), "--whole", "--into", str(folder)]
-            subprocess.run([*argv, *arguments], env=env, check=True, timeout=60)
+            subprocess.run([*argv, *arguments], env=env, check=True, timeout=120)
             lines = (folder / "alone.steps").read_text().splitlines()
             losses = {step: loss for step, loss, *_ in map(json.loads, lines)}
             made[arguments] = losses, json.loads((folder / "alone.result").read_text())
@@ -65,32 +62,30 @@ def results(c):
     return {p.stem: json.loads(p.read_text()) for p in c.logs.glob("*.result")}
 
 
-def assert_same(c, whole, epochs, tolerance=1e-12):
-    """The losses and weights are those of the whole model, and each sample was used once."""
+def assert_same(c, whole):
+    """The losses and weights are those of the whole model."""
     losses, one = whole
     mine = c.losses()
     assert mine.keys() == losses.keys()
-    assert max(abs(mine[step] - losses[step]) for step in losses) < tolerance
+    assert max(abs(mine[step] - losses[step]) for step in losses) < TOLERANCE
     for result in results(c).values():
-        assert [round(n, 3) for n in result["used"]] == [epochs] * len(result["used"])
         apart = zip(result["weights"], one["weights"])
-        assert max(abs(a - b) for a, b in apart) < tolerance
+        assert max(abs(a - b) for a, b in apart) < TOLERANCE
 
 
 @sharded
-@pytest.mark.parametrize(
-    "arguments", [(), ("--batch", "3", "--samples", "30"), ("--passes", "2")], ids=str
-)
-def test_two_nodes_of_two_workers_train_as_one_process_with_the_whole_model(
-    nodes, whole, arguments
-):
-    c, wanted = nodes("--epochs", "4", *arguments), whole("--epochs", "4", *arguments)
+def test_two_nodes_of_two_workers_train_as_one_process_with_the_whole_model(nodes, whole):
+    # The last step of an epoch has two samples for four workers, and one of them is busy once.
+    arguments = ("--epochs", "4", "--samples", "92", "--passes", "2")
+    busy = {"SHARDED_BUSY": "n1/1", "PROGRAM_TIMEOUT": "1"}
+    c, wanted = nodes(*arguments, "--busy-at", "12", **busy), whole(*arguments)
     start(c, "n1", "n2")
     assert [c.wait_gone(name, 60.0) for name in ("n1", "n2")] == [0, 0], c.words("n1")
-    assert_same(c, wanted, 4)
+    assert_same(c, wanted)
+    assert "was let go at step 12: busy" in c.words("n1")
     assert c.progress[-1]["world_size"] == 4
+    assert {rank for *_, rank, _t in c.steps()} == {0, 1, 2, 3}
     found = results(c)
-    assert len(found) == 4
     for kind in ("parameters", "optimisers"):
         for node in ("n1", "n2"):
             parts = [found[f"{node}.{rank}"][kind] for rank in (0, 1)]
@@ -100,105 +95,93 @@ def test_two_nodes_of_two_workers_train_as_one_process_with_the_whole_model(
             assert total / 2 <= parts[0][0] < 0.56 * total
 
 
-@sharded
-def test_nodes_join_leave_and_die_and_the_losses_stay(nodes, whole):
-    c = nodes("--epochs", "60", "--sleep", "0.01")
-    c.start("n3")
-    start(c, "n1", "n2")
-    c.wait_step(20)
-    c.join("n3")
-    c.wait_together()
-    c.wait_step(c.progress[-1]["step"] + 15)
-    # The first node has rank 0.
-    c.leave("n1")
-    assert c.wait_gone("n1") == 75, c.words("n1")
-    c.wait_together()
-    c.wait_step(c.progress[-1]["step"] + 15)
-    c.signal("n2", signal.SIGKILL, 1)
-    assert c.wait_gone("n2") == -signal.SIGKILL
-    c.wait_together()
-    assert c.progress[-1]["world_size"] == 2
-    assert c.wait_gone("n3", 60.0) == 0, c.words("n3")
-    assert_same(c, whole("--epochs", "60"), 60)
+EPOCHS = ("--epochs", "40")
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """A cluster that has trained to its end; its nodes joined, left and died meanwhile."""
+    folder = tmp_path_factory.mktemp("changed")
+    arguments = (*EPOCHS, "--sleep", "0.01", "--every", "10", "--keep", "100")
+    with Cluster(folder, *arguments, workers=2, program="sharded.py") as c:
+        c.start("n3")
+        start(c, "n1", "n2")
+        c.wait_step(20)
+        c.join("n3")
+        goes_on(c, 15)
+        # The first node has rank 0, and only one of its workers is asked.
+        c.signal("n1", signal.SIGTERM, 1)
+        assert c.wait_gone("n1") == 75, c.words("n1")
+        goes_on(c, 15)
+        c.signal("n2", signal.SIGKILL, 1)
+        assert c.wait_gone("n2") == -signal.SIGKILL
+        c.wait_together()
+        assert c.progress[-1]["world_size"] == 2
+        assert c.wait_gone("n3", 60.0) == 0, c.words("n3")
+        yield c
 
 
 @sharded
-def test_sigterm_to_one_worker_makes_its_node_leave_without_a_lost_step(nodes):
-    c = nodes("--sleep", "0.01")
-    start(c, "n1", "n2")
-    c.wait_step(10)
-    c.signal("n2", signal.SIGTERM, 1)
-    assert c.wait_gone("n2") == 75
-    assert [w.process.returncode for w in c.nodes["n2"].workers] == [75, 75]
-    c.wait_together()
-    c.wait_step(c.progress[-1]["step"] + 10)
+def test_nodes_join_leave_and_die_and_the_losses_stay(changed, whole):
+    assert_same(changed, whole(*EPOCHS))
+    for result in results(changed).values():
+        assert [round(n, 3) for n in result["used"]] == [40] * 90
+    assert [w.process.returncode for w in changed.nodes["n1"].workers] == [75, 75]
     runs = {}
-    for step, _loss, run, _rank, _t in c.steps():
+    for step, _loss, run, _rank, _t in changed.steps():
         runs.setdefault(step, set()).add(run)
-    assert [step for step, found in runs.items() if len(found) > 1] == []
+    # The one that died cost at most one step, the others none.
+    assert len([step for step, found in runs.items() if len(found) > 1]) <= 1
 
 
 @sharded
-def test_a_worker_that_is_busy_is_waited_for_with_its_node(nodes, whole):
-    c = nodes("--epochs", "6", "--busy-at", "12", SHARDED_BUSY="n1/1", PROGRAM_TIMEOUT="1")
-    start(c, "n1", "n2")
-    assert [c.wait_gone(name, 60.0) for name in ("n1", "n2")] == [0, 0], c.words("n1")
-    assert_same(c, whole("--epochs", "6"), 6)
+def test_a_checkpoint_is_read_by_any_number_of_nodes_and_of_workers(changed, nodes, whole):
+    losses, _ = whole(*EPOCHS)
 
-
-@sharded
-def test_a_checkpoint_is_read_by_any_number_of_nodes_and_of_workers(nodes, whole):
-    wanted = whole("--epochs", "8")
-    saved = nodes("--epochs", "8", "--sleep", "0.02", "--every", "5", folder="saved")
-    start(saved, "n1", "n2")
-    saved.wait_step(12)
-    for name in ("n1", "n2"):
-        saved.signal(name, signal.SIGTERM)
-    assert [saved.wait_gone(name) for name in ("n1", "n2")] == [75, 75]
-    last = max(line[0] for line in saved.steps())
-    assert 12 <= last < 8 * STEPS
-    for folder, names, workers, arguments in (
-        ("one", ["n5"], 2, ()),
-        ("three", ["n6", "n7", "n8"], 2, ()),
-        ("workers", ["n9"], 3, ()),
-        ("whole", ["n10"], 1, ("--whole",)),
-    ):
-        c = nodes("--epochs", "8", *arguments, folder=folder, workers=workers)
-        shutil.copytree(saved.folder / "checkpoints", c.folder / "checkpoints")
+    def resumed(before, names, *arguments, folder, **options):
+        """A cluster that has gone on from the checkpoint of another one."""
+        c = nodes("--sleep", "0.01", *arguments, folder=folder, **options)
+        shutil.copytree(before, c.folder / "checkpoints")
         start(c, *names)
-        assert [c.wait_gone(name, 60.0) for name in names] == [0] * len(names), c.words(names[0])
-        assert min(c.losses()) == last + 1
-        rest = {step: loss for step, loss in wanted[0].items() if step > last}
-        assert_same(c, (rest, wanted[1]), 8)
+        goes_on(c)
+        mine = c.losses()
+        assert all(abs(loss - losses[step]) < TOLERANCE for step, loss in mine.items())
+        return c, min(mine)
+
+    early = changed.folder / "early"
+    early.mkdir()
+    for path in (changed.folder / "checkpoints").glob("step-000000000020-*"):
+        shutil.copy(path, early)
+    assert len(list(early.iterdir())) == 4
+    one, first = resumed(early, ["n5"], folder="one")
+    assert first == 21
+    # All leave: each worker saves its part of the last step.
+    one.signal("n5", signal.SIGTERM)
+    assert one.wait_gone("n5") == 75
+    last = max(one.losses())
+    late = one.folder / "checkpoints"
+    assert resumed(late, ["n6", "n7", "n8"], folder="three")[1] == last + 1
+    assert resumed(late, ["n9"], "--whole", folder="alone", workers=1)[1] == last + 1
 
 
 @sharded
-def test_under_torchrun(tmp_path, whole):
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
-    env.pop("LACUNA_SOCKET", None)
-    argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1"]
-    argv += ["--nproc_per_node", "2", str(HERE / "sharded.py"), "--epochs", "4"]
-    done = subprocess.run(
-        [*argv, "--into", str(tmp_path)], env=env, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in (tmp_path / "alone.steps").read_text().splitlines()]
-    losses = whole("--epochs", "4")[0]
-    assert {line[3] for line in lines} == {0, 1}
-    assert max(abs(loss - losses[step]) for step, loss, *_ in lines) < 1e-12
-
-
-@sharded
-def test_the_example_of_the_readme_trains(tmp_path, cluster):
+def test_the_example_of_the_readme_trains_under_torchrun(tmp_path):
     text = (HERE.parent / "README.md").read_text()
     section = text[text.index("## Models larger than a device") :]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL).group(1)
     program = tmp_path / "program.py"
-    program.write_text(code + "\nprint('steps', run.steps_done)\n")
-    c = cluster(workers=2, program=program)
-    start(c, "n1", "n2")
-    assert [c.wait_gone(name, 60.0) for name in ("n1", "n2")] == [0, 0], c.words("n1")
-    assert re.findall(r"steps (\d+)", c.words("n1"))[0] != "0"
+    program.write_text(code + "\nprint(f'{run.rank} of {run.world_size}: {run.steps_done}')\n")
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1"]
+    done = subprocess.run(
+        [*argv, "--nproc_per_node", "2", str(program)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"([01]) of 2: 16", done.stdout)) == {"0", "1"}
 
 
 def part_of(tensor, dim, rank, count):
@@ -270,11 +253,8 @@ def test_frozen_pieces_do_not_change():
 
 
 def test_an_older_pytorch_is_refused_with_the_version_needed(monkeypatch):
-    import torch.distributed.fsdp as fsdp
-
-    monkeypatch.setattr(sharding, "_mesh", None)
-    monkeypatch.delattr(fsdp, "FSDPModule", raising=False)
-    with pytest.raises(RuntimeError, match=r"needs PyTorch 2\.9 or newer, this is "):
+    monkeypatch.setattr(torch, "__version__", "2.8.1")
+    with pytest.raises(RuntimeError, match=r"needs PyTorch 2\.9 or newer, this is 2\.8\.1"):
         lacuna.node_mesh()
 
 

@@ -61,16 +61,20 @@ Watch = Callable[[], Optional[str]]
 Look = Callable[[Any, bool], bool]
 
 
+def version() -> tuple[int, ...]:
+    """Major and minor number of PyTorch here."""
+    return tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
 def check_backend(backend: str, wire: Optional[torch.dtype]) -> None:
     """Refuses messages that PyTorch here cannot carry. Raises ValueError with the remedy."""
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if backend == "nccl":
         raise ValueError("nccl carries no tensors of the CPU: backend='cpu:gloo,cuda:nccl'")
-    if ":" in backend and version < (2, 0):
+    if ":" in backend and version() < (2, 0):
         raise ValueError(f"backend {backend!r} needs PyTorch 2.0, this is {torch.__version__}")
     if wire not in (None, torch.float16, torch.bfloat16):
         raise ValueError(f"wire must be torch.float16 or torch.bfloat16, not {wire}")
-    if wire == torch.bfloat16 and "gloo" in backend and version < (2, 2):
+    if wire == torch.bfloat16 and "gloo" in backend and version() < (2, 2):
         raise ValueError(
             f"gloo sums torch.bfloat16 from PyTorch 2.2 on, this is {torch.__version__}: "
             "use wire=torch.float16"

@@ -24,11 +24,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .group import RETRY, Group, Watch
+from .group import RETRY, Group, Watch, version
 from .worker import Worker
 
 #: PyTorch's first version with the calls of FSDP that are used here.
-NEEDED = "2.9"
+NEEDED = (2, 9)
 #: Seconds that the workers of a node wait for each other to make their mesh.
 MEETING = 300.0
 #: Seconds after which an operation within a node fails. A worker may wait for another one that is
@@ -55,16 +55,10 @@ def node_mesh() -> Any:
     global _mesh, _place
     if _mesh is not None:
         return _mesh
-    try:
-        from torch.distributed.fsdp import FSDPModule
-
-        known = hasattr(FSDPModule, "set_custom_reduce_scatter")
-    except ImportError:
-        known = False
-    if not known:
+    if version() < NEEDED:
         raise RuntimeError(
-            f"a sharded model needs PyTorch {NEEDED} or newer, this is {torch.__version__}: "
-            "train the whole model at each worker, without lacuna.node_mesh()"
+            f"a sharded model needs PyTorch {NEEDED[0]}.{NEEDED[1]} or newer, this is "
+            f"{torch.__version__}: train the whole model at each worker, without lacuna.node_mesh()"
         )
     from torch.distributed.device_mesh import init_device_mesh
 
