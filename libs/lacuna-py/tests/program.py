@@ -21,7 +21,7 @@ from lacuna.messages import Membership
 
 
 class Counted(nn.Module):
-    def __init__(self, samples, dropout):
+    def __init__(self, samples, dropout=0.0):
         super().__init__()
         self.net = nn.Sequential(
             nn.Linear(8, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 1)
