@@ -73,7 +73,7 @@ for python in $pythons; do
     test_with "$python" "$@" || worst=$?
     rm -rf "$cache/v"
     [ $# -gt 0 ] ||
-        set -- tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_checkpoints.py \
-            tests/test_workers.py tests/test_torchrun.py
+        set -- tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py \
+            tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py
 done
 exit "$worst"
