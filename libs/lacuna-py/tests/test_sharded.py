@@ -192,7 +192,7 @@ def part_of(tensor, dim, rank, count):
 
 
 @pytest.mark.parametrize("shape, dim", [((7, 3), 0), ((1,), 0), ((2, 6), 1), ((5, 2), 0)])
-def test_pieces_of_any_number_of_workers_are_cut_anew(shape, dim):
+def test_pieces_of_any_number_of_workers_are_cut_again(shape, dim):
     tensor = torch.randn(shape)
     for before in (1, 2, 3, 4):
         pieces = [part_of(tensor, dim, rank, before) for rank in range(before)]

@@ -11,7 +11,7 @@ manifest. It skips a damaged checkpoint with a warning, and uses the next older 
 
 Of a sharded model, each worker of the node writes its part: two files ``....0of2.pt`` and
 ``....0of2.json``. The checkpoint is complete when all parts are. As many workers read one part
-each, any other number of workers reads all of them and cuts the tensors anew.
+each, any other number of workers reads all of them and cuts the tensors again.
 """
 
 from __future__ import annotations

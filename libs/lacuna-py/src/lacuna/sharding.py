@@ -3,7 +3,7 @@
 The program shards it over :func:`node_mesh`. A node comes and goes with all of its workers, so the
 group of that mesh lives as long as they do: it is PyTorch's default group. FSDP sums gradients over
 the workers of a node. Lacuna sums each shard over the workers of the same place, which is the local
-rank, in all nodes. Each place has a group of its own, which is built anew when nodes change.
+rank, in all nodes. Each place has a group of its own, which is built again when nodes change.
 
 The shards of a node belong to one state, so a node is one member: it has met the others or not, and
 has applied a step or not. Its workers agree at each such point (:class:`Node`), as torchft's
