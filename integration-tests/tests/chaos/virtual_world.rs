@@ -162,7 +162,11 @@ impl World {
         };
         let name = self.process(at).name.clone();
         // Within a cut an agent's lease may time out, and its node be wanted.
-        let longest = if matches!(fault, Fault::Cut) { 40.0 } else { 9.5 };
+        let longest = if matches!(fault, Fault::Cut) {
+            40.0
+        } else {
+            9.5
+        };
         let lasts = rng.random_range(0.5..longest);
         match fault {
             Fault::Kill => {
