@@ -12,7 +12,6 @@ import os
 import time
 
 import torch
-from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import lacuna

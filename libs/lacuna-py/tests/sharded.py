@@ -11,12 +11,12 @@ import os
 import time
 
 import torch
-from program import here
 from torch import nn
 
 import lacuna
 from lacuna import buckets, link
 from lacuna.sharding import is_sharded, local
+from program import here
 
 
 class Net(nn.Module):

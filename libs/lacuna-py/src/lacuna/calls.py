@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional
 
 from .group import Look, peek
 
+
 @dataclass
 class Place:
     """Where the members of a group meet outside of its collectives."""

@@ -103,7 +103,8 @@ def _in(node: Any, tensors: Sequence[torch.Tensor]) -> Any:
         return [_in(part, tensors) for part in node]
     if not isinstance(node, dict):
         return node
-    kind, value = next(iter(node.items()), ("", None))
+    first: tuple[str, Any] = next(iter(node.items()), ("", None))
+    kind, value = first
     if kind in _MAPPINGS:
         mapping = _MAPPINGS[kind]((_in(k, tensors), _in(v, tensors)) for k, v in value)
         if "of" in node:
