@@ -46,9 +46,15 @@ def main():
 def stand_in(folder):
     """Puts the missing libraries beside those of PyTorch, with all functions that these call."""
     own = sorted(folder.glob("*.so*"))
-    needed, wanted, defined = set(), {}, set()
+    needed, wanted, defined, library_of = set(), {}, set(), {}
     for path in own:
         needed.update(re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-W", "-d", path)))
+        library = ""
+        for kind, name in re.findall(r"(File|Name): (\S+)", run("readelf", "-W", "-V", path)):
+            if kind == "File":
+                library = name
+            elif library:
+                library_of[name] = library
         for line in run("readelf", "-W", "--dyn-syms", path).splitlines():
             words = line.split()
             if len(words) < 8 or words[4] not in ("GLOBAL", "WEAK"):
@@ -58,19 +64,22 @@ def stand_in(folder):
                 defined.add(name)
             elif words[4] == "GLOBAL" and name.startswith(FUNCTIONS):
                 wanted[name] = version.lstrip("@")
-    missing = {n for n in needed - {path.name for path in own} if n.startswith(LIBRARIES)}
-    for library in missing:
-        mine = [name for name, version in wanted.items() if version == library]
-        if library.startswith("libcudart"):
-            # Those that no version ties to a library.
-            others = [n for n, version in wanted.items() if version not in missing]
-            mine += [name for name in others if name not in defined]
-        # A version is declared once, with the functions that carry it.
-        script = f"{library} {{ global: {'; '.join(mine)}; }};" if mine else "{ global: *; };"
-        versions = folder / f"{library}.map"
-        versions.write_text(script + "\n")
-        code = "".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in mine)
-        options = [f"-Wl,-soname,{library}", f"-Wl,--version-script={versions}"]
+    for library in needed - {path.name for path in own}:
+        if not library.startswith(LIBRARIES):
+            continue
+        versions = {}
+        for name, version in wanted.items():
+            if library_of.get(version) == library:
+                versions.setdefault(version, []).append(name)
+            elif library.startswith("libcudart") and not version and name not in defined:
+                # One that no version ties to a library.
+                versions.setdefault(library, []).append(name)
+        script = [f"{v} {{ global: {'; '.join(names)}; }};\n" for v, names in versions.items()]
+        path = folder / f"{library}.map"
+        path.write_text("".join(script) or "{ global: *; };\n")
+        names = {name for names in versions.values() for name in names}
+        code = "".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in sorted(names))
+        options = [f"-Wl,-soname,{library}", f"-Wl,--version-script={path}"]
         run("cc", "-shared", "-fPIC", "-w", "-fno-builtin", "-x", "c", "-", *options,
             "-o", folder / library, text=code)  # fmt: skip
 
