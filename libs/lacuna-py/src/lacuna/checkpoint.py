@@ -194,13 +194,13 @@ class Checkpoints:
             name = f"step-{step:012d}-{secrets.token_hex(3)}"
         data, manifest = self._folder / f"{name}.pt", self._folder / f"{name}.json"
         try:
+            if manifest.exists():
+                # This worker's part of this step: perhaps others have not written theirs.
+                return True
             nested, tensors = pack(state)
             # The model once more, for torch.load(...)["model"]; its tensors are written once.
             model = {key: part for key, part in state["model"].items() if torch.is_tensor(part)}
             content = {"model": model, "text": nested, "tensors": tensors}
-            if manifest.exists():
-                # This worker's part of this step: perhaps others have not written theirs.
-                return True
             self._folder.mkdir(parents=True, exist_ok=True)
             with open(_unfinished(data), "wb") as file:
                 sink = _Sink(file)
