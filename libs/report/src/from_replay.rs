@@ -141,7 +141,7 @@ fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
         row("efficiency U", percent(summary.efficiency, 2)),
         row("hours replayed", format!("{:.2}", summary.hours)),
         row(
-            "equivalent nodes (mean of the replay)",
+            "idle nodes (mean of the replay)",
             format!("{:.1}", summary.equivalent_nodes),
         ),
         row("harvested node-hours", count(summary.harvested_node_hours)),

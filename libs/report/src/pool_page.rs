@@ -94,7 +94,10 @@ fn headline(stats: &PoolStats) -> Vec<(String, String)> {
         ]);
     }
     rows.extend([
-        row("equivalent nodes", format!("{:.1}", stats.equivalent_nodes)),
+        row(
+            "idle nodes (mean)",
+            format!("{:.1}", stats.equivalent_nodes),
+        ),
         row("share of the machine", percent(stats.share, 2)),
         row("median", count(f64::from(stats.idle.p50))),
     ]);

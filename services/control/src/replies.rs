@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::{NodeId, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, Phase, TrainerId, TrainerRecord};
 use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Refusal, RefusalKind};
@@ -139,7 +139,8 @@ fn log_source(
     if let Some(node) = followed.or(nodes.first()) {
         return Ok(LogSource::One(node.clone()));
     }
-    if record.started.is_none() {
+    // A program that failed before it joined has written something, though its trainer never began.
+    if record.started.is_none() && record.failures == 0 && record.phase == Phase::Queued {
         return Err(Denied {
             code: "L0016",
             reason: format!("trainer {trainer} has never had a node: there is no output"),

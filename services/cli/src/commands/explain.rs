@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use lacuna_model::{NodeId, Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
 use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
@@ -13,7 +13,9 @@ use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::commands::trainers::{nodes_of_failing, one};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
-use crate::view::{explain_json, node_rows, node_table, remedy, trainer_details, trainer_rows};
+use crate::view::{
+    TrainerRow, explain_json, node_rows, node_table, remedy, trainer_details, trainer_rows,
+};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -32,6 +34,11 @@ pub(crate) struct ExplainArgs {
     connect: ConnectArgs,
 }
 
+/// What to do about a program that reports no samples.
+const SILENCE_REMEDY: &str = "remedy: its program writes the samples that it has done into \
+                              $LACUNA_PROGRESS_FILE; without, it counts as no work done and cannot \
+                              be planned well";
+
 async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, TrainerRecord, Kept)>> {
     match TrainerId::new(name) {
         Ok(name) => one(client, &name).await,
@@ -41,7 +48,6 @@ async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, Train
 
 /// The explanation of a trainer that the plan does not name.
 fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp) -> String {
-    use lacuna_model::Phase;
     match record.phase {
         Phase::Queued if record.spec.submit > now => format!(
             "{} is not admitted yet: it is not to start before {}",
@@ -63,6 +69,30 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
         Phase::Cancelled => format!("{} was cancelled", record.spec.id),
         Phase::Failed => format!("{} was given up: {}", record.spec.id, record.reason),
     }
+}
+
+/// What is wrong with a trainer's program, and what to do about it.
+fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
+    let id = &record.spec.id;
+    let mut lines = Vec::new();
+    if record.phase == Phase::Active && record.failures > 0 {
+        let times = match record.failures {
+            1 => "once".to_owned(),
+            times => format!("{times} times in a row"),
+        };
+        lines.push(format!(
+            "the program of {id} failed {times}: {}",
+            record.reason
+        ));
+        lines.push(format!(
+            "its output: `lacuna logs {id}`; it is started again by itself"
+        ));
+    } else if let Some(silence) = row.and_then(TrainerRow::silence) {
+        lines.push(format!("{id}: {silence}"));
+        lines.push(SILENCE_REMEDY.to_owned());
+    }
+    lines.extend(remedy(&record.reason).map(|remedy| format!("remedy: {remedy}")));
+    lines
 }
 
 /// Runs `explain`.
@@ -99,10 +129,10 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 why.trim_end()
             ),
         };
-        let remedy = remedy(&record.reason).map(|remedy| format!("\nremedy: {remedy}"));
-        let remedy = remedy.unwrap_or_default();
-        let details = row.map_or_else(String::new, |row| trainer_details(&record, row, now));
-        return output::print(&format!("{}{remedy}\n{details}", why.trim_end()));
+        let mut lines = trouble(&record, row.as_ref());
+        lines.push(why.trim_end().to_owned());
+        lines.extend(row.map(|row| trainer_details(&record, row, now)));
+        return output::print(&lines.join("\n"));
     }
     of_nodes(&client, &args, plan.as_ref()).await
 }

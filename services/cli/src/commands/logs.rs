@@ -75,10 +75,37 @@ async fn once(client: &Client, args: &LogsArgs) -> Result<()> {
             eprintln!("lacuna: {} has written nothing", args.trainer);
             Ok(())
         }
-        Reply::Logs { lines, .. } if args.raw => output::print_raw(&lines.join("\n")),
-        Reply::Logs { lines, .. } => output::print(&lines.join("\n")),
+        Reply::Logs { lines, .. } => {
+            let text = lines.join("\n");
+            match args.raw {
+                true => output::print_raw(&text)?,
+                false => output::print(&text)?,
+            }
+            if lines.len() < args.lines as usize {
+                name_the_rest(client, &args.trainer).await?;
+            }
+            Ok(())
+        }
         other => Err(unexpected(other)),
     }
+}
+
+/// Says that another node has earlier output of a trainer whose rank 0 may have moved.
+async fn name_the_rest(client: &Client, trainer: &TrainerId) -> Result<()> {
+    let Some((_, record, _)) = one(client, trainer).await? else {
+        return Ok(());
+    };
+    let has_changed = record.preemptions + record.rescales > 0;
+    if let Some(node) = record.nodes.first()
+        && has_changed
+        && !record.spec.launch.by_torchrun()
+    {
+        eprintln!(
+            "lacuna: this is the output on {node}, where rank 0 runs now; what another rank 0 wrote \
+             before lies on the node that it has left"
+        );
+    }
+    Ok(())
 }
 
 async fn ask(client: &Client, args: &LogsArgs, after: Option<LogPlace>) -> Result<Reply> {

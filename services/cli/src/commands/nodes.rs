@@ -25,7 +25,8 @@ Examples:
 
 STATE is idle (a hole without a trainer), leased, releasing (the hole has ended, the lease is
 being given up) or busy (with batch jobs). WITHHELD is the reason why an idle node may not be
-used: drained, list, paused, window or cap (see lacuna limits).")]
+used: drained, list, paused, window or cap (see lacuna limits). EPOCH numbers the
+leases of the cluster: a later lease of a node has a higher one.")]
 pub(crate) struct NodesArgs {
     /// Only these nodes, busy ones too: names, ranges as in a[01-16], or patterns as in a*
     #[arg(value_name = "NODE", value_parser = NodeSelector::parse)]

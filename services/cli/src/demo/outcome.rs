@@ -135,7 +135,7 @@ impl Outcome {
         [
             ("efficiency U", known),
             ("recorded hours", format!("{:.1}", self.hours)),
-            ("equivalent nodes", format!("{:.1}", self.equivalent_nodes)),
+            ("idle nodes (mean)", format!("{:.1}", self.equivalent_nodes)),
             (
                 "harvested node-hours",
                 format!("{:.0}", self.harvested_node_hours),

@@ -55,13 +55,17 @@ pub(super) fn table(
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
     let settings = &summary.settings;
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let efficiency = match pool.has_outages() {
+        true => format!("{}, outages included", percent(summary.efficiency)),
+        false => percent(summary.efficiency),
+    };
     let mut rows = pool.headline();
     rows.insert(1, ("how sure", log.certainty()));
     rows.extend([
-        ("efficiency U", percent(summary.efficiency)),
+        ("efficiency U", efficiency),
         ("hours", format!("{:.2}", summary.hours)),
         (
-            "equivalent nodes",
+            "idle nodes (mean)",
             format!("{:.2}", summary.equivalent_nodes),
         ),
         (

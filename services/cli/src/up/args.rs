@@ -122,8 +122,9 @@ fn absolute(path: &Path) -> Result<PathBuf> {
         .map_err(|e| crate::error::file_error("find", path, &e))
 }
 
-fn describe(file: &RuntimeFile, seconds: f64) -> String {
-    let mut rows = vec![("nats", file.nats.clone())];
+fn describe(file: &RuntimeFile, data_dir: &Path, seconds: f64) -> String {
+    let kept = format!("{} (kept for the next `lacuna up`)", data_dir.display());
+    let mut rows = vec![("data", kept), ("nats", file.nats.clone())];
     let services: Vec<(String, String)> = file
         .http
         .iter()
@@ -158,6 +159,7 @@ pub(crate) async fn run(args: UpArgs) -> Result<()> {
     let stop = stop_token();
     let watch = Stopwatch::start();
     let settings = args.settings()?;
+    let data_dir = settings.data_dir.clone();
     let mut supervisor = if args.secure {
         Supervisor::start_secure(settings).await?
     } else {
@@ -173,7 +175,7 @@ pub(crate) async fn run(args: UpArgs) -> Result<()> {
         let said = if args.json.json {
             output::print_json(&supervisor.file)
         } else {
-            output::print(&describe(&supervisor.file, watch.seconds()))
+            output::print(&describe(&supervisor.file, &data_dir, watch.seconds()))
         };
         // The services are up, and up.json names them, even if nothing can be printed.
         if let Err(error) = said {
@@ -188,6 +190,11 @@ pub(crate) async fn run(args: UpArgs) -> Result<()> {
                 SupervisorEvent::GaveUp(e) => outcome = Err(e),
             },
         }
+    }
+    if stop.is_cancelled() {
+        output::print_error(
+            "lacuna: all services end in order; Ctrl-C once more ends them at once",
+        );
     }
     supervisor.stop().await;
     outcome

@@ -13,7 +13,9 @@ pub(crate) use nodes::{node_rows, node_table, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;
 pub(crate) use remedy::remedy;
-pub(crate) use trainers::{may_retry, trainer_details, trainer_row, trainer_rows, trainer_table};
+pub(crate) use trainers::{
+    TrainerRow, may_retry, trainer_details, trainer_row, trainer_rows, trainer_table,
+};
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -69,9 +69,24 @@ pub(crate) struct TrainerRow {
     pub(crate) checkpoint: Option<String>,
     /// Reason for the end of its last process, or for its phase.
     pub(crate) reason: String,
+    /// Seconds of cluster time for which its program has trained without a report of samples, from
+    /// [`SILENT_S`] on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) silent_s: Option<f64>,
     /// Its measurements, if it was submitted without a curve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profile: Option<ProfileRow>,
+}
+
+/// Seconds without a report of samples after which a row says so.
+const SILENT_S: f64 = 60.0;
+
+/// How long the program of the present incarnation has reported no samples, if it is long.
+fn silent_s(record: &TrainerRecord, now: Timestamp) -> Option<f64> {
+    let is_program = record.spec.launch != Launch::Simulated;
+    let trains = record.phase == Phase::Active && !record.nodes.is_empty();
+    let silent_s = now.since(record.run_since).as_secs_f64();
+    (is_program && trains && record.samples_run == 0.0 && silent_s >= SILENT_S).then_some(silent_s)
 }
 
 fn state(record: &TrainerRecord) -> &'static str {
@@ -133,11 +148,20 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
         loss: record.loss,
         checkpoint: record.checkpoint.clone(),
         reason: record.reason.clone(),
+        silent_s: silent_s(record, now),
         profile: ProfileRow::of(record),
     }
 }
 
 impl TrainerRow {
+    /// That its program reports no samples, if it has for long; a program that fails has a better
+    /// reason.
+    pub(crate) fn silence(&self) -> Option<String> {
+        let silent_s = self.silent_s.filter(|_| self.state != "retrying")?;
+        let length = Span::from_secs(silent_s as i64);
+        Some(format!("no samples reported for {length}"))
+    }
+
     /// The same trainer while it waits for the restart of its program: its rate is 0.
     fn retrying(self) -> Self {
         Self {
@@ -247,7 +271,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
                     .map_or_else(dash, |p| format!("{:.1}%", p * 100.0)),
                 rate,
                 end,
-                r.reason.clone(),
+                r.silence().unwrap_or_else(|| r.reason.clone()),
             ]
         })
         .collect();
@@ -357,6 +381,8 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Elastic;
+
     use super::*;
     use crate::commands::Style;
     use crate::view::tests::record;
@@ -382,6 +408,38 @@ mod tests {
         insta::assert_snapshot!(trainer_table(&rows, Style::Table));
         insta::assert_snapshot!("parsable", trainer_table(&rows, Style::Parsable));
         insta::assert_json_snapshot!("json", rows[1]);
+    }
+
+    #[test]
+    fn a_program_that_reports_nothing_is_named_after_a_minute() {
+        let mut silent = record("a", Phase::Active, 2);
+        silent.spec.launch = Launch::Command {
+            program: "train.sh".into(),
+            args: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic: Elastic::Torchrun {
+                workers_per_node: 1,
+            },
+        };
+        silent.run_since = Timestamp::from_unix(1000);
+        let said =
+            |record: &TrainerRecord, at| trainer_row(record, Timestamp::from_unix(at)).silence();
+        assert_eq!(said(&silent, 1059), None);
+        assert_eq!(
+            said(&silent, 1060).as_deref(),
+            Some("no samples reported for 1m00s")
+        );
+        let mut reporting = silent.clone();
+        reporting.samples_run = 1.0;
+        assert_eq!(said(&reporting, 9999), None);
+        let simulated = TrainerRecord {
+            spec: record("a", Phase::Active, 2).spec,
+            ..silent
+        };
+        assert_eq!(said(&simulated, 9999), None);
     }
 
     #[test]

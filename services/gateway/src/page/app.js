@@ -86,7 +86,7 @@ function trainerRow(t) {
   } else {
     progress.textContent = `${short(t.samples)} samples`;
   }
-  if (t.loss !== null) progress.append(`, loss ${number(t.loss, 3)}`);
+  if (t.loss !== null) progress.append(`, loss ${t.loss.toPrecision(3)}`);
   // It begins with the name, which is in the first column.
   const why = cell((t.why ?? "").replace(`${t.name}: `, ""), "why");
   if (t.trouble) {

@@ -101,7 +101,8 @@ function area(pen, points, base, fill) {
   pen.fill();
 }
 
-const clock = (ms) => new Date(ms).toISOString().slice(11, 16);
+/** The time of day, to the second where an axis spans few minutes. */
+const clock = (ms, span) => new Date(ms).toISOString().slice(11, span < 600_000 ? 19 : 16);
 
 /** Idle and training nodes over time; `readings` are [moment, idle, training]. */
 export function drawPool(canvas, readings) {
@@ -117,7 +118,7 @@ export function drawPool(canvas, readings) {
   area(pen, steps(1), y(0), tone("--idle"));
   area(pen, steps(2), y(0), tone("--training"));
   frame(pen, width, height, top, [
-    { x: LEFT, text: `${clock(first)} UTC`, align: "left" }, { x: width, text: clock(last), align: "right" }]);
+    { x: LEFT, text: `${clock(first, last - first)} UTC`, align: "left" }, { x: width, text: clock(last, last - first), align: "right" }]);
 }
 
 /** The expected number of open holes; `open` are [seconds ahead, nodes]. */
@@ -256,6 +257,6 @@ export function drawGantt(canvas, past, from, marked) {
   }
   label(pen, height, [0, 1, 2, 3, 4].map((part) => {
     const at = from + ((until - from) * part) / 4;
-    return { x: x(at), text: clock(at) + (part === 0 ? " UTC" : ""), align: ["left", "center", "center", "center", "right"][part] };
+    return { x: x(at), text: clock(at, until - from) + (part === 0 ? " UTC" : ""), align: ["left", "center", "center", "center", "right"][part] };
   }));
 }
