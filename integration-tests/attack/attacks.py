@@ -98,8 +98,8 @@ def answers(c: Cluster):
 
 
 async def forged(c: Cluster, proof: str) -> tuple[dict, bytes]:
-    """A command that control has given, with a program and an epoch of the attacker's."""
-    client = await c.key("obs").connect(c.url)
+    """A command that control has given, as agents read it, with a program and an epoch of the attacker's."""
+    client = await c.key("agent").connect(c.url)
     found = await newest(client, "lac_main_cmds", f"{BASE}.cmd.n1")
     await leave(client)
     if not found:

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
-use lacuna_testkit::{Missing, Need, or_skip};
+use lacuna_testkit::or_skip;
+pub(super) use lacuna_testkit::torch_python as python;
 use lacuna_wire::msg::{Reply, Request};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,24 +25,6 @@ const BATCH: usize = 16;
 /// The package's folder.
 pub(super) fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../libs/lacuna-py")
-}
-
-/// A Python that has torch.
-pub(super) fn python() -> Result<String, Missing> {
-    let named = std::env::var("LACUNA_PYTHON").ok();
-    let candidates = match named {
-        Some(named) => vec![named],
-        None => vec!["python3".to_owned(), "/usr/bin/python3".to_owned()],
-    };
-    let found = candidates.iter().find(|python| {
-        Command::new(python)
-            .args(["-c", "import torch"])
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    });
-    let missing = || Need::Torch.missing(format!("no torch in {}", candidates.join(", ")));
-    found.cloned().ok_or_else(missing)
 }
 
 struct Training {

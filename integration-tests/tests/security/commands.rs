@@ -119,6 +119,7 @@ fn run(run: u64) -> Action {
         since: Timestamp::from_unix(0),
         checkpoint: None,
         store: None,
+        token: None,
     }))
 }
 

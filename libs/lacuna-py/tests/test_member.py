@@ -41,8 +41,8 @@ class Meetings:
         self.limits = []
         self.timeouts = []
 
-    def store(self, where, watch):
-        return None, "no answer"
+    def once(self, run):
+        return None
 
     def meet(self, prefix, run, card, watch, limit):
         self.limits.append(limit)

@@ -69,8 +69,10 @@ def test_policies():
 
 def test_messages_of_the_agent():
     line = b'{"tell":"run","run":7,"rank":1,"members":["a","b"],"store":"h:1","leader":"a",'
+    line += b'"token":"secret",'
     message = messages.decode(line + b'"new":1}')
-    assert message == messages.Membership(7, 1, ("a", "b"), "h:1") and message.world_size == 2
+    expected = messages.Membership(7, 1, ("a", "b"), "h:1", "secret")
+    assert message == expected and message.world_size == 2 and "secret" not in repr(message)
     assert messages.decode(b'{"tell":"leave","deadline":5.5}').deadline == 5.5
     assert messages.decode(b'{"tell":"leave"}').deadline is None
     assert messages.decode(b'{"tell":"dance"}') is None
@@ -83,6 +85,7 @@ def test_messages_of_the_agent():
         b'{"tell":"run","run":true,"rank":0,"members":["a"]}',
         b'{"tell":"run","run":1,"rank":0,"members":"a"}',
         b'{"tell":"run","run":1,"rank":0,"members":["a"],"store":5}',
+        b'{"tell":"run","run":1,"rank":0,"members":["a"],"token":5}',
         b'{"tell":"leave","deadline":"soon"}',
     ):
         with pytest.raises(ValueError):

@@ -71,34 +71,6 @@ def test_the_store_is_needed_only_when_members_change(cluster):
     assert "does not answer" in c.words("n1") or "the store failed" in c.words("n1")
 
 
-def test_old_keys_are_deleted(cluster):
-    from datetime import timedelta
-
-    from torch.distributed import TCPStore
-
-    c = cluster("--sleep", "0.01")
-    start(c, "n1", "n2", "n3")
-    keys = []
-    store = TCPStore(
-        "127.0.0.1",
-        c.store_port,
-        is_master=False,
-        wait_for_workers=False,
-        timeout=timedelta(seconds=5),
-    )
-    for i in range(3):
-        # n1 stays: rank 0 tidies up after those that go.
-        c.start(f"x{i}")
-        c.join(f"x{i}")
-        goes_on(c)
-        c.signal(f"x{i}", signal.SIGKILL)
-        c.wait_gone(f"x{i}")
-        goes_on(c)
-        time.sleep(0.2)
-        keys.append(store.num_keys())
-    assert keys[-1] <= keys[0]
-
-
 def test_a_second_sigterm_ends_the_process_at_once(cluster):
     c = cluster("--sleep", "20")
     c.start("n1")

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, Work,
+    Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp, Token, TrainerId,
+    Work,
 };
 
 /// A node of a trainer, with the epoch of its lease.
@@ -60,6 +61,9 @@ pub struct Assignment {
     /// Host and port of the `TCPStore` at which the members meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
+    /// What members show there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
 
 /// The action that a command asks for.

@@ -21,6 +21,7 @@ mod pool;
 mod reason;
 mod settings;
 mod time;
+mod token;
 mod trainer;
 mod verdict;
 
@@ -46,5 +47,6 @@ pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use settings::{SettingError, SpanText};
 pub use time::{Span, SpanError, Timestamp};
+pub use token::Token;
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};
 pub use verdict::{HoleVerdict, OwnerShare, TrainerVerdict, Verdict};

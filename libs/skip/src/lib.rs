@@ -9,5 +9,5 @@
 mod missing;
 mod need;
 
-pub use missing::{Missing, data};
+pub use missing::{Missing, data, torch_python};
 pub use need::Need;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::Need;
 
@@ -75,6 +76,28 @@ impl Missing {
         let (need, remedy) = (self.need.name(), self.need.remedy());
         format!("{which}\t{need}\t{file}\t{test}\t{what}\t{remedy}\n")
     }
+}
+
+/// A Python that has PyTorch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
+///
+/// # Errors
+/// [`Missing`] if there is none.
+pub fn torch_python() -> Result<String, Missing> {
+    let candidates = match std::env::var("LACUNA_PYTHON") {
+        Ok(named) => vec![named],
+        Err(_) => vec!["python3".to_owned(), "/usr/bin/python3".to_owned()],
+    };
+    let has_torch = |python: &&String| {
+        let mut import = Command::new(python);
+        let import = import.args(["-c", "import torch"]).stderr(Stdio::null());
+        import.status().is_ok_and(|status| status.success())
+    };
+    let missing = || Need::Torch.missing(format!("no torch in {}", candidates.join(", ")));
+    candidates
+        .iter()
+        .find(has_torch)
+        .cloned()
+        .ok_or_else(missing)
 }
 
 impl Need {

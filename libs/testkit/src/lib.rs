@@ -12,6 +12,6 @@ pub use bench::{Bench, json, program};
 pub use build::{events, hole, node, pool, record, spec};
 pub use figures::{Figures, figures};
 pub use golden::golden;
-pub use lacuna_skip::{Missing, Need, data, or_skip};
+pub use lacuna_skip::{Missing, Need, data, or_skip, torch_python};
 pub use logs::logged_address;
 pub use nats::{TestNats, connect};

@@ -87,6 +87,7 @@ mod tests {
             since: Timestamp::from_unix(1000),
             checkpoint: None,
             store: None,
+            token: None,
         }
     }
 

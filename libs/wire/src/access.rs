@@ -268,7 +268,6 @@ pub fn account_exports(c: &ClusterId) -> Vec<Export> {
         address::leaders(c).to_string(),
         address::audit_all(c).to_string(),
         address::dead_all(c).to_string(),
-        commands.to_string(),
         observed.all().to_string(),
     ];
     // Agents send progress to services as requests, which are not exported further.
@@ -410,6 +409,8 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.consumes(&address::trainers(c))
         .publishes(&address::trainers(c));
     to.gets(&address::totals(c)).publishes(&address::totals(c));
+    to.gets(&address::store_secret(c))
+        .publishes(&address::store_secret(c));
     to.publishes(&address::controls(c));
     to.consumes(&address::use_state(c))
         .publishes(&address::use_state(c));
@@ -498,7 +499,6 @@ fn observer(to: &mut Access, c: &ClusterId) {
     to.reads(&address::use_state(c));
     to.reads(&address::audit_all(c))
         .reads(&address::dead_all(c));
-    to.reads(&address::commands(c));
     to.reads(&address::observed_bucket(c).all());
     to.subscribes(&address::agents(c))
         .subscribes(&address::renewals(c));
@@ -673,6 +673,7 @@ mod tests {
             ("lacuna.v1.c.state.trainers", "control"),
             ("lacuna.v1.c.cmd.*", "control"),
             ("lacuna.v1.c.run.*", "control"),
+            ("lacuna.v1.c.state.secret", "control"),
             ("lacuna.v1.c.renewal.*", "control"),
             ("lacuna.v1.c.controls", "control"),
             ("lacuna.v1.c.state.use", "control"),
@@ -759,6 +760,31 @@ mod tests {
             (one.kind, one.importer, one.subject.as_str()),
             (ExportKind::Service, Account::Agents, ask)
         );
+    }
+
+    /// Commands carry tokens of the store of members and the environment of programs.
+    #[test]
+    fn control_alone_reads_its_secret_and_agents_alone_read_commands() {
+        let concerns = |to: &Access, words: [&str; 2]| {
+            let mut all = to.publish.iter().chain(&to.subscribe);
+            all.any(|subject| words.iter().any(|word| subject.contains(word)))
+        };
+        for role in Role::ALL {
+            let to = of(role, role.name(), None);
+            let secret = concerns(&to, ["lac_c_secret", ".state.secret"]);
+            assert_eq!(secret, role == Role::Control, "{role}");
+            let commands = concerns(&to, ["lac_c_cmds", ".cmd."]);
+            assert_eq!(
+                commands,
+                [Role::Control, Role::Agent].contains(&role),
+                "{role}"
+            );
+        }
+        for one in account_exports(&ClusterId::new("c").unwrap()) {
+            assert!(!one.subject.contains("secret"), "{one:?}");
+            let commands = one.subject.contains("lac_c_cmds") || one.subject.contains(".cmd.");
+            assert!(!commands || one.importer == Account::Agents, "{one:?}");
+        }
     }
 
     /// Whether a pattern of nats-server covers another pattern or subject.

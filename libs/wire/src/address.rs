@@ -10,8 +10,8 @@ use lacuna_model::{ClusterId, NodeEvent, NodeId, Past, Span, TrainerId, TrainerR
 
 use crate::msg::{
     AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord, Members,
-    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Request, Settled, Totals,
-    TrainersState, UseState,
+    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Request, Settled,
+    StoreSecret, Totals, TrainersState, UseState,
 };
 use crate::token::escape;
 
@@ -114,6 +114,8 @@ subjects! {
     totals: Totals = "state.totals" in "state";
     /// The present effect of the operator's controls, from control.
     use_state: UseState = "state.use" in "state";
+    /// The secret of the store of members, from control, for itself after a restart.
+    store_secret: StoreSecret = "state.secret" in "secret";
     /// The newest plan, from planner.
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.
@@ -369,8 +371,8 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
 
 /// All streams except those behind buckets. Each has a limit of size. A full stream deletes its
 /// oldest messages, but the stream of external events refuses new ones.
-/// States, plans, commands, members, controls, ended trainers and leaders have no limit of age: the
-/// newest message of a subject holds until there is a newer one. Buckets have none either, and
+/// States, plans, commands, members, controls, ended trainers, leaders and the store's secret have no
+/// limit of age: the newest message of a subject holds until there is a newer one. Buckets have none either, and
 /// refuse new values when they are full.
 #[must_use]
 pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
@@ -446,6 +448,15 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         // lost its newest messages gives their numbers again; a former leader would then renew the
         // leadership of another.
         limits("leaders", "leader.*", Span::ZERO, 1, 1, Durability::Synced),
+        // A stream of its own, which control alone may read.
+        limits(
+            "secret",
+            "state.secret",
+            Span::ZERO,
+            1,
+            1,
+            Durability::Synced,
+        ),
     ]
 }
 
@@ -491,7 +502,8 @@ mod tests {
         assert_eq!(
             ageless,
             [
-                "state", "snapshot", "plan", "cmds", "runs", "controls", "archive", "leaders"
+                "state", "snapshot", "plan", "cmds", "runs", "controls", "archive", "leaders",
+                "secret"
             ]
             .map(|what| stream_name(&cluster, what))
         );

@@ -17,6 +17,8 @@
 //!
 //! The events of other programs have a version of their own (`external::EVENT_VERSION`).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
@@ -96,6 +98,7 @@ message!(Controls, "lacuna.controls", 1);
 message!(UseState, "lacuna.use", 1);
 message!(AuditRecord, "lacuna.audit", 1);
 message!(Leader, "lacuna.leader", 1);
+message!(StoreSecret, "lacuna.secret", 1);
 
 /// The pace of the cluster's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -457,6 +460,20 @@ pub struct Leader {
     /// Whether it has resigned.
     #[serde(default)]
     pub resigned: bool,
+}
+
+/// The secret of which control makes the tokens of incarnations. It outlives a control, so members
+/// keep their tokens.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreSecret {
+    /// Text that nothing else can guess.
+    pub secret: String,
+}
+
+impl fmt::Debug for StoreSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreSecret").finish_non_exhaustive()
+    }
 }
 
 /// A message that could not be decoded, kept for the operator.

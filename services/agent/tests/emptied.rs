@@ -51,6 +51,7 @@ fn run(node: &str, epoch: u64, trainer: &str) -> Command {
         since: Timestamp::from_unix(0),
         checkpoint: None,
         store: None,
+        token: None,
     };
     Command {
         node,

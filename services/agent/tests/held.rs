@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
 use lacuna_testkit::{Need, TestNats, or_skip};
@@ -268,6 +268,7 @@ fn assignment(run: RunId, launch: Launch) -> Assignment {
         since: Timestamp::from_unix(0),
         checkpoint: None,
         store: Some("host:29400".to_owned()),
+        token: Some(Token::new(7)),
     }
 }
 

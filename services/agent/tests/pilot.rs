@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId, Work,
 };
 use lacuna_runtime::bus::Bus;
 use lacuna_runtime::metrics::Registry;
@@ -55,7 +55,7 @@ for line in s.makefile():
             world_size=len(told["members"]), loss=0.5, checkpoint=None, saved=None, t=0)
         if len(told["members"]) > 2:
             say(say="broken", run=told["run"])
-        print(told["store"], told["rank"], flush=True)
+        print(told["store"], told["token"], told["rank"], flush=True)
 time.sleep(600)
 "#;
 
@@ -219,6 +219,7 @@ fn assignment(run: u64, nodes: usize, args: Vec<String>) -> Assignment {
         since: Timestamp::from_unix(0),
         checkpoint: None,
         store: Some("host:29400".to_owned()),
+        token: Some(Token::new(7)),
     }
 }
 

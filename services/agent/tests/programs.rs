@@ -122,6 +122,7 @@ fn shell(script: &str) -> Assignment {
         since: Timestamp::from_unix(0),
         checkpoint: Some("step-9".to_owned()),
         store: None,
+        token: None,
     }
 }
 

@@ -17,6 +17,7 @@ use lacuna_wire::msg::{LeaseRecord, Settled, TrainersState};
 
 use crate::metrics::Metrics;
 use crate::room::Room;
+use crate::store::Store;
 
 /// Between attempts at a write that must not fail.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -29,6 +30,8 @@ const MEMBERS_LIMIT_S: f64 = 2.0;
 pub(crate) struct EffectRunner {
     pub(crate) ctx: Context,
     pub(crate) metrics: Metrics,
+    /// Where members meet, if control keeps a store.
+    store: Option<Store>,
     leases: lacuna_runtime::Bucket<LeaseRecord>,
     trainers: lacuna_runtime::Bucket<TrainerRecord>,
     /// Revision of each trainer's record, as this process has last read or written it.
@@ -51,11 +54,13 @@ impl EffectRunner {
     pub(crate) fn new(
         ctx: Context,
         metrics: Metrics,
+        store: Option<Store>,
         revisions: BTreeMap<TrainerId, u64>,
         room: Room,
     ) -> Self {
         metrics.room.set(room.share());
         Self {
+            store,
             revisions,
             room,
             leases: ctx.bus.bucket(address::leases_bucket(&ctx.cluster)),
@@ -123,10 +128,18 @@ impl EffectRunner {
                     self.metrics.lease_write.observe(watch.seconds());
                 }
                 Effect::PutTrainer(record) => records.push(*record),
-                Effect::Say(one) => members.push(one),
+                Effect::Say(one) => {
+                    if let Some(store) = &self.store {
+                        store.begin(&one);
+                    }
+                    members.push(one);
+                }
                 // The controller sends it again.
                 Effect::Send(command) if waits_for_members(&command, &unstored) => {}
-                Effect::Send(command) => {
+                Effect::Send(mut command) => {
+                    if let Some(store) = &self.store {
+                        store.admit(&mut command.action);
+                    }
                     done.commands += 1;
                     commands.push(command);
                 }

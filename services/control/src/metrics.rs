@@ -28,6 +28,8 @@ pub struct Metrics {
     pub(crate) room: Gauge,
     /// Requests of users who asked too fast.
     pub(crate) too_fast: IntCounter,
+    /// Connections that the store of members has closed.
+    pub(crate) store_refused: IntCounter,
     /// Trainers that were moved to the archive.
     pub(crate) archived: IntGauge,
     trainers: prometheus::GaugeVec,
@@ -144,6 +146,10 @@ impl Metrics {
             too_fast: counter(
                 "lacuna_control_requests_too_fast_total",
                 "requests that were refused unread because their user asked too fast",
+            )?,
+            store_refused: counter(
+                "lacuna_control_store_refused_total",
+                "connections to the store of members that were closed: no token of a present incarnation, or no request",
             )?,
             archived: gauge(
                 "lacuna_control_trainers_archived",

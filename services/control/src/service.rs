@@ -29,6 +29,7 @@ use crate::handover::Handovers;
 use crate::metrics::Metrics;
 use crate::rate::Rates;
 use crate::start::totals;
+use crate::store::Store;
 use crate::times::Arrivals;
 use crate::{executor, start, store};
 
@@ -50,11 +51,11 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 }
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
-    let ctx = store::start(ctx).await?;
     // Counters of what was harvested go on where they were: at zero first, they would seem to have
     // risen by all of it once they are read again.
     let before = start::last_tally(&ctx).await?;
     let metrics = Metrics::new(&ctx.registry, &before)?;
+    let (ctx, store) = store::start(ctx, metrics.store_refused.clone()).await?;
     // A user that sees the first state of the trainers may ask at once: control subscribes before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let requests = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
@@ -65,7 +66,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let trail = Trail::start(&ctx, AuditMetrics::new(&ctx.registry)?, proven);
     let executor = executor::start(&ctx, (access.clone(), trail.clone())).await?;
     let ctx = executor.context(ctx);
-    let mut control = Control::start(ctx, metrics, controls, access, trail).await?;
+    let effects = (metrics, store);
+    let mut control = Control::start(ctx, effects, controls, access, trail).await?;
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
     control.controls_requests = Some(executor.controls_requests);
@@ -102,7 +104,7 @@ struct Control {
 impl Control {
     async fn start(
         ctx: Context,
-        metrics: Metrics,
+        (metrics, store): (Metrics, Option<Store>),
         controls: ControlsStore,
         access: Access,
         trail: Trail,
@@ -121,7 +123,7 @@ impl Control {
         } = start::recover(&ctx, now).await?;
         let rates = Rates::new(ctx.config.control.access.rate);
         let mut control = Self {
-            effects: EffectRunner::new(ctx.clone(), metrics, revisions, room),
+            effects: EffectRunner::new(ctx.clone(), metrics, store, revisions, room),
             leases: watch::Sender::new(controller.leases()),
             ctx,
             controller,

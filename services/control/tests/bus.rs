@@ -14,14 +14,15 @@ use lacuna_model::{
     TrainerSpec,
 };
 use lacuna_runtime::{
-    Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch,
+    Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch, Subscription,
     metrics::{Registry, expose},
 };
-use lacuna_testkit::{TestNats, connect};
+use lacuna_testkit::{TestNats, connect, torch_python};
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, PlanState, Reply, Request, TrainersState};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 
 use common::{cluster, context};
@@ -530,6 +531,161 @@ async fn how_long_the_main_scheduler_waited_is_measured() {
         }
     });
     shown.await.expect("harm was not counted");
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+/// A member as PyTorch is one: a group of two over gloo, the rendezvous of torchrun, and a stranger.
+const MEMBERS: &str = r#"
+import os, sys
+from datetime import timedelta
+import torch, torch.distributed as dist
+from torch.distributed.elastic.rendezvous import RendezvousParameters
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_backend
+
+where, token = sys.argv[1:]
+host, port = where.rsplit(":", 1)
+
+def store():
+    short = timedelta(seconds=20)
+    return dist.TCPStore(host, int(port), is_master=False, wait_for_workers=False, timeout=short)
+
+rank = 0 if os.fork() else 1
+meeting = dist.PrefixStore("t/1", dist.PrefixStore(token, store()))
+dist.init_process_group("gloo", store=meeting, rank=rank, world_size=2)
+ones = torch.ones(1)
+dist.all_reduce(ones)
+assert ones.item() == 2.0, ones
+dist.barrier()
+if rank:
+    os._exit(0)
+assert os.wait()[1] == 0
+backend, _ = create_backend(RendezvousParameters("c10d", where, token, 1, 1, is_host=0))
+assert backend.get_state() is None
+assert backend.set_state(b"state")[2]
+assert backend.get_state()[0] == b"state"
+for key in ("key", token[:-1] + "/key", "x" + token + "/key"):
+    stranger = store()
+    try:
+        stranger.compare_set(key, "", "1")
+    except (RuntimeError, OSError):
+        continue
+    raise SystemExit("the store took " + key[:3])
+print("met", flush=True)
+os._exit(0)
+"#;
+
+/// Sends PyTorch 1.13's request for a key. Returns the length of its value; nothing if the store
+/// closes the connection.
+async fn asked(store: &str, key: &str) -> Option<u64> {
+    let mut stream = tokio::net::TcpStream::connect(store).await.unwrap();
+    let length = (key.len() as u64).to_le_bytes();
+    let get = [&[2_u8][..], &length, key.as_bytes()].concat();
+    stream.write_all(&get).await.unwrap();
+    let answer = tokio::time::timeout(LIMIT, stream.read_u64_le()).await;
+    answer.expect("no answer").ok()
+}
+
+/// Stores and tokens of two trainers, as the next commands have them.
+async fn meetings(commands: &mut Subscription<Command>) -> BTreeMap<String, (String, String)> {
+    let mut found = BTreeMap::new();
+    while found.len() < 2 {
+        let heard = tokio::time::timeout(LIMIT, commands.next()).await;
+        let command = heard.expect("no command").unwrap().message;
+        assert!(!format!("{command:?}").contains("lacuna-token-"));
+        if let Action::Run(part) = command.action {
+            let token = part.token.unwrap().reveal().to_owned();
+            found.insert(part.trainer.to_string(), (part.store.unwrap(), token));
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_meet_by_the_token_of_their_command_which_outlives_control() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    idle(&bus, 2).await;
+    let mut config = Config::default();
+    config.control.store = Some("127.0.0.1:0".to_owned());
+    let registry = Registry::new();
+    let mut stop = CancellationToken::new();
+    let ctx = context(&nats, config.clone(), &registry, &stop).await;
+    let health = ctx.health.clone();
+    let mut running_control = tokio::spawn(run(ctx, NoArgs {}));
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    let spec = |name: &str| TrainerSpec {
+        launch: Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic: Elastic::Torchrun {
+                workers_per_node: 1,
+            },
+        },
+        ..lacuna_testkit::spec(name, 1)
+    };
+    let submit = Request::Submit {
+        trainers: vec![spec("a"), spec("b")],
+        test_only: false,
+    };
+    trainers(&mut states, |_| true).await;
+    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
+    let state = trainers(&mut states, |s| s.trainers.len() == 2).await;
+    let mut commands = bus.subscribe(&address::commands(&cluster())).await.unwrap();
+    let first = plan(1, 1, state.version, &[("a", 0..1), ("b", 1..2)]);
+    let plans = address::plan(&cluster());
+    bus.store(&plans, &first, "").await.unwrap();
+
+    let given = meetings(&mut commands).await;
+    let (store, token) = given.get("a").unwrap().clone();
+    let (_, others) = given.get("b").unwrap().clone();
+    assert_ne!(token, others);
+    let refused = |registry: &Registry| {
+        let text = expose(registry).unwrap();
+        let name = "lacuna_control_store_refused_total ";
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        value.unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(asked(&store, &format!("/{token}/k")).await, Some(0));
+    assert_eq!(asked(&store, &format!("/{others}/k")).await, Some(0));
+    assert_eq!(refused(&registry), 0);
+    for key in ["/k", "/init/", &format!("/t/{token}")] {
+        assert_eq!(asked(&store, key).await, None, "{key}");
+    }
+    assert_eq!(refused(&registry), 3);
+    let checks = health.report().checks;
+    assert!(checks.iter().any(|check| check.name == "store" && check.ok));
+
+    // Another control: an empty store, and the same tokens.
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+    stop = CancellationToken::new();
+    let registry = Registry::new();
+    let ctx = context(&nats, config, &registry, &stop).await;
+    running_control = tokio::spawn(run(ctx, NoArgs {}));
+    let again = meetings(&mut commands).await;
+    let (store, same) = again.get("a").unwrap();
+    assert_eq!(*same, token);
+    assert_eq!(asked(store, &format!("/{token}/k")).await, Some(0));
+    assert_eq!(asked(store, "/k").await, None);
+    match torch_python() {
+        Err(missing) => missing.skip_part(),
+        Ok(python) => {
+            let mut members = tokio::process::Command::new(python);
+            let members = members.args(["-c", MEMBERS, store, same]);
+            let met = members.kill_on_drop(true).output().await.unwrap();
+            let errors = String::from_utf8_lossy(&met.stderr);
+            assert_eq!(met.stdout, b"met\n", "{errors}");
+            assert_eq!(refused(&registry), 4);
+        }
+    }
     stop.cancel();
     running_control.await.unwrap().unwrap();
 }

@@ -24,7 +24,7 @@ class Place:
     name: str
     rank: int
     world_size: int
-    #: Looks at the store again and again.
+    #: Looks at the store again and again; returns a reason if the store is closed to this group.
     poll: Callable[[Look], Optional[str]]
     #: Whether a member will not come to a call of this group.
     absent: Callable[[Any, int], bool]
@@ -76,7 +76,11 @@ class Calls:
                 self._forget(store, [f"{key}/all", f"{key}/{place.rank}"])
             return done is not None
 
-        place.poll(look)
+        if place.poll(look) is not None:
+            # No other member comes any more.
+            others = instead or (lambda rank: None)
+            ranks = range(place.world_size)
+            result = [parts[rank] if rank in parts else others(rank) for rank in ranks]
         self._results.append(result)
         return result
 

@@ -1,7 +1,8 @@
 """One process group: members meet, sum and part.
 
 A group is built from the public interface of torch.distributed on a store that lives elsewhere,
-under the prefix ``<trainer>/<run>/<attempt>``. Found by measurement:
+under the prefix ``<token>/<trainer>/<run>/<attempt>``. The store of control opens to the token of a
+run alone, and drops the keys of a run some time after its end. Found by measurement:
 
 * Before the group is built, members meet by keys in the store. So no member enters
   ``init_process_group``, which cannot be cancelled, for a peer that never comes.
@@ -87,14 +88,20 @@ class Rendezvous:
 
     _endpoint: str = ""
     _store: Any = None
-    #: Keys that this process has seen used, as (prefix, world size, own rank).
-    _used: list[tuple[str, int, int]] = field(default_factory=list)
-    #: Keys under which members of the runs have shown what they do.
-    _shown: set[str] = field(default_factory=set)
     #: The last sign of life of busy members, by key.
     _signs: dict[str, bytes] = field(default_factory=dict)
 
-    def store(self, where: str, watch: Watch) -> tuple[Any, Optional[str]]:
+    def store(self, run: Membership, watch: Watch) -> tuple[Any, Optional[str]]:
+        """The keys of a run in the store, as soon as it answers; or the reason to give up."""
+        store, reason = self._connect(run.store, watch)
+        return (None, reason) if store is None else (dist.PrefixStore(run.token, store), None)
+
+    def once(self, run: Membership) -> Any:
+        """The keys of a run in the store, if it answers at the first attempt; else None."""
+        answers = iter([None])
+        return self.store(run, lambda: next(answers, "no answer"))[0]
+
+    def _connect(self, where: str, watch: Watch) -> tuple[Any, Optional[str]]:
         """The store, as soon as it answers; or the reason to give up."""
         if self._store is not None and self._endpoint == where:
             return self._store, None
@@ -135,14 +142,13 @@ class Rendezvous:
         """Shows the own card and waits for those of all members; or the reason to give up.
 
         ``limit``: seconds for which the others are waited for at a store that answers; a busy one
-        is waited for as long as it shows signs of life.
+        is waited for as long as it shows signs of life. A store that refuses the token is tried for
+        as long.
         """
         key = f"{prefix}/card/{{}}".format
         trainer = prefix.rsplit("/", 2)[0]
         cards: dict[int, dict[str, Any]] = {}
-        self._used.append((prefix, run.world_size, run.rank))
-        self._shown |= {doing(trainer, run, rank) for rank in range(run.world_size)}
-        end = 0.0
+        end, refused = 0.0, time.monotonic() + limit
 
         def look(store: Any, first: bool) -> bool:
             nonlocal end
@@ -160,25 +166,28 @@ class Rendezvous:
                     cards[rank] = json.loads(text)
             return True
 
-        reason = self.poll(run.store, look, watch)
+        def lost() -> Optional[str]:
+            return f"the store failed for {limit:g} s" if time.monotonic() > refused else None
+
+        reason = self.poll(run, look, watch, lost)
         missing = [name for rank, name in enumerate(run.members) if rank not in cards]
         if reason is None and missing:
             return f"not met within {limit:g} s: {', '.join(missing)}"
         return [cards[rank] for rank in range(run.world_size)] if reason is None else reason
 
-    def announce(self, prefix: str, where: str, watch: Watch) -> Optional[str]:
+    def announce(self, prefix: str, run: Membership, watch: Watch) -> Optional[str]:
         """Announces that the state is available; or returns the reason to give up."""
 
         def set_key(store: Any, first: bool) -> bool:
             store.set(f"{prefix}/loaded", "yes")
             return True
 
-        return self.poll(where, set_key, watch)
+        return self.poll(run, set_key, watch)
 
-    def await_announced(self, prefix: str, where: str, watch: Watch) -> Optional[str]:
+    def await_announced(self, prefix: str, run: Membership, watch: Watch) -> Optional[str]:
         """Waits for :meth:`announce` of another member; or the reason to give up."""
         return self.poll(
-            where, lambda store, first: peek(store, f"{prefix}/loaded") is not None, watch
+            run, lambda store, first: peek(store, f"{prefix}/loaded") is not None, watch
         )
 
     def lives(self, store: Any, key: str) -> bool:
@@ -189,15 +198,19 @@ class Rendezvous:
         self._signs[key] = value
         return True
 
-    def poll(self, where: str, look: Look, watch: Watch) -> Optional[str]:
+    def poll(
+        self, run: Membership, look: Look, watch: Watch, lost: Watch = lambda: None
+    ) -> Optional[str]:
         """Looks every few milliseconds, on a new connection if the store fails.
 
         ``look`` hears whether the connection is new to it: a restarted store has no
-        keys. Returns the reason to give up, None if ``look`` has succeeded.
+        keys. ``lost``: asked when the store has failed; a store that refuses the token fails again
+        and again. Returns the reason to give up, None if ``look`` has succeeded.
         """
         began = time.monotonic()
+        warned = False
         while True:
-            store, reason = self.store(where, watch)
+            store, reason = self.store(run, watch)
             if reason is not None:
                 return reason
             first = True
@@ -211,31 +224,14 @@ class Rendezvous:
                     time.sleep(min(POLL + 0.01 * waited, SLOW_POLL))
                 return None
             except (RuntimeError, OSError) as failure:
-                log.warning("the store failed, it is tried again: %s", failure)
+                if not warned:
+                    log.warning("the store failed, it is tried again: %s", failure)
+                warned = True
             self.drop()
-
-    def tidy(self, prefix: str, trainer: str, run: Membership) -> None:
-        """Deletes the keys of earlier groups than ``prefix``, beside the training.
-
-        Rank 0 also deletes those of members that are not in the run.
-        """
-        shown = {doing(trainer, run, rank) for rank in range(run.world_size)}
-        gone = self._shown - shown if run.rank == 0 else set()
-        self._shown = shown
-        old = [used for used in self._used if used[0] != prefix]
-        self._used = [used for used in self._used if used[0] == prefix]
-        store = self._store
-        if not old or store is None:
-            return
-
-        def delete() -> None:
-            try:
-                for key in _keys(old) | _listed(store, prefix) | gone:
-                    store.delete_key(key)
-            except (RuntimeError, OSError) as failure:
-                log.debug("old keys stay in the store: %s", failure)
-
-        threading.Thread(target=delete, name="lacuna-tidy", daemon=True).start()
+            reason = lost()
+            if reason is not None:
+                return reason
+            time.sleep(RETRY)
 
 
 def doing(trainer: str, run: Membership, rank: int) -> str:
@@ -251,36 +247,6 @@ def peek(store: Any, key: str) -> Optional[bytes]:
     """
     value: bytes = store.compare_set(key, "?", "?")
     return None if value == b"?" else value
-
-
-def _keys(used: list[tuple[str, int, int]]) -> set[str]:
-    """All keys of a group: those of the meeting, and gloo's as PyTorch 1.13 and 2 name them.
-
-    Rank 0 deletes those of all ranks; the others their own, in case rank 0 was the one
-    that left. Keys that other versions name differently stay, unless those can list their keys:
-    some hundred bytes for each member of a run.
-    """
-    keys = set()
-    for prefix, world_size, own in used:
-        keys |= {f"{prefix}/loaded", f"{prefix}/store_based_barrier_key:1"}
-        keys.add(f"{prefix}/0/SEQ_NUM_STORE_KEY")
-        for rank in range(world_size) if own == 0 else [own]:
-            keys |= {f"{prefix}/card/{rank}", f"{prefix}/0/0/rank_{rank}"}
-            keys |= {f"{prefix}/0/0/{rank}", f"{prefix}/0//cpu//0/{rank}"}
-    return keys
-
-
-def _listed(store: Any, prefix: str) -> set[str]:
-    """Keys of earlier runs of this trainer, from a store that can list its keys (PyTorch 2.9)."""
-    if not hasattr(store, "list_keys"):
-        return set()
-    trainer, run, _ = prefix.rsplit("/", 2)
-    found = set()
-    for key in store.list_keys():
-        number = key[len(trainer) + 1 :].split("/", 1)[0]
-        if key.startswith(f"{trainer}/") and number.isdigit() and int(number) < int(run):
-            found.add(key)
-    return found
 
 
 class Group:

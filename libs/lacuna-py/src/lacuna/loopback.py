@@ -299,6 +299,7 @@ class Loopback:
                     "rank": rank,
                     "members": self.members,
                     "store": f"127.0.0.1:{self.store_port}",
+                    "token": f"token-{self.run}",
                 }
             )
         self._changed.notify_all()

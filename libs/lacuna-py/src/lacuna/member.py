@@ -221,11 +221,20 @@ class Regroup:
             newest = link.newest
             if newest is not None and run.members[rank] not in newest.members:
                 return link.newest_age > GRACE
+            if newest is not None and newest.run > run.run:
+                # Who has gone on shows it in the newest run.
+                store = self._rendezvous.once(newest)
+                if store is None:
+                    return False
             at = peek(store, doing(self._trainer, run, rank)) or b""
             return at.startswith(b"meets ") and at != f"meets {names[rank]}".encode()
 
+        def over() -> Optional[str]:
+            newest = link.newest
+            return "the run is over" if newest is not None and newest.run > run.run else None
+
         def poll(look: Look) -> Optional[str]:
-            return self._rendezvous.poll(run.store, look, lambda: None)
+            return self._rendezvous.poll(run, look, lambda: None, over)
 
         return Place(prefix, run.rank, run.world_size, poll, absent)
 
@@ -242,9 +251,7 @@ class Regroup:
         run = self._link.newest
         if run is None or not run.store:
             return
-        # One attempt; the next sign makes another one.
-        answers = iter([None])
-        store, _ = self._rendezvous.store(run.store, lambda: next(answers, "no answer"))
+        store = self._rendezvous.once(run)
         try:
             if store is not None:
                 first = run.rank - self._node.rank
@@ -351,8 +358,7 @@ class Regroup:
         """Whether the group broke because a member was busy, and lives."""
         if run.world_size == 1:
             return False
-        answers = iter([None])
-        store, _ = self._rendezvous.store(run.store, lambda: next(answers, "no answer"))
+        store = self._rendezvous.once(run)
         # Another worker with shards of the same model may be busy for this one.
         mine = run.rank if self._node.count == 1 else None
         others = [rank for rank in range(run.world_size) if rank != mine]
@@ -433,10 +439,10 @@ class Regroup:
             rendezvous = self._rendezvous
             mine = loader(cards) == run.rank
             tell = rendezvous.announce if mine else rendezvous.await_announced
-            reason = tell(prefix, run.store, superseded)
+            reason = tell(prefix, run, superseded)
             if reason is not None:
                 return reason
-        store, reason = self._rendezvous.store(run.store, superseded)
+        store, reason = self._rendezvous.store(run, superseded)
         if reason is not None:
             return reason
         timeout = max(float(c["timeout"]) for c in cards)
@@ -446,7 +452,6 @@ class Regroup:
         if isinstance(group, str):
             self._rendezvous.drop()
             return group
-        self._rendezvous.tidy(prefix, self._trainer, run)
         return Formed(group, run.run, prefix, cards)
 
 

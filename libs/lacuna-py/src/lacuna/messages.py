@@ -14,7 +14,7 @@ Worker to agent::
 
 Agent to all workers of the node; ``rank`` and ``members`` are those of nodes::
 
-    {"tell":"run","run":7,"rank":0,"members":["n1","n2"],"store":"host:29400"}
+    {"tell":"run","run":7,"rank":0,"members":["n1","n2"],"store":"host:29400","token":"..."}
     {"tell":"leave","deadline":1700000000.5}
 
 Unknown kinds and unknown fields are ignored, so that either side can be the newer one.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
 #: Version of this protocol, sent in ``hello``. Version 1 knew one worker a node.
@@ -43,6 +43,8 @@ class Membership:
     members: tuple[str, ...]
     #: ``host:port`` of the store; may be empty if there is one member only.
     store: str
+    #: Opens the store to this run: the prefix of its keys.
+    token: str = field(default="", repr=False)
 
     @property
     def world_size(self) -> int:
@@ -114,10 +116,10 @@ def _membership(value: dict[str, Any]) -> Membership:
         raise ValueError("'members' must be a list of names")
     if rank >= len(members):
         raise ValueError(f"rank {rank} is outside of {len(members)} members")
-    store = value.get("store") or ""
-    if not isinstance(store, str):
-        raise ValueError("'store' must be a text")
-    return Membership(run, rank, tuple(members), store)
+    store, token = value.get("store") or "", value.get("token") or ""
+    if not isinstance(store, str) or not isinstance(token, str):
+        raise ValueError("'store' and 'token' must be texts")
+    return Membership(run, rank, tuple(members), store, token)
 
 
 def _is_number(value: Any) -> bool:

@@ -257,6 +257,7 @@ pub(crate) fn commands() -> Vec<Command> {
         since: at(20),
         checkpoint: Some("step-9".to_owned()),
         store: None,
+        token: None,
     }));
     let release = Action::Release {
         reason: "plan 12".to_owned(),
@@ -299,8 +300,14 @@ pub(crate) fn commands() -> Vec<Command> {
         since: at(20),
         checkpoint: None,
         store: Some("ctl:29400".to_owned()),
+        token: None,
     }));
-    [(1, run), (2, release), (3, prepare)]
+    let mut meeting = run.clone();
+    if let Action::Run(run) = &mut meeting {
+        run.store = Some("ctl:29400".to_owned());
+        run.token = Some(Token::new(7));
+    }
+    [(1, run), (2, release), (3, prepare), (4, meeting)]
         .map(|(seq, action)| Command {
             node: node("b"),
             epoch: Epoch(8),

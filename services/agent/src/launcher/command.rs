@@ -12,6 +12,7 @@
 //! | `LACUNA_CHECKPOINT_DIR`, `LACUNA_CHECKPOINT` | where checkpoints go; the newest reported |
 //! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of earlier incarnations; the work |
 //! | `LACUNA_DEADLINE_FILE` | appears when the program must stop: Unix seconds of the kill |
+//! | `PET_RDZV_ID` | under torchrun: the token of this incarnation |
 //! | `LACUNA_SOCKET` | for a program that regroups: the socket of its agent (see `talk`) |
 //! | `LACUNA_LOCAL_RANK`, `LACUNA_LOCAL_WORLD_SIZE` | with several workers on the node: this worker, and their number |
 //!
@@ -22,7 +23,7 @@
 //! process group.
 //!
 //! The launcher `torchrun` starts one rendezvous for each incarnation, of fixed membership and with
-//! a unique id. torchrun's own elasticity is not used. Its agents do not leave the rendezvous on
+//! its token as the id. torchrun's own elasticity is not used. Its agents do not leave the rendezvous on
 //! SIGTERM, so survivors wait for keep-alives, and it restarts all workers anyway.
 
 use std::collections::{BTreeMap, BTreeSet};

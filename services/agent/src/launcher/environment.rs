@@ -13,6 +13,10 @@ use super::files::Files;
 /// The variable by which the processes of a run are recognised.
 pub(super) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 
+/// The id of a rendezvous, as torchrun reads it from the environment. The token of the incarnation
+/// is the id, so the store knows torchrun's keys by it. Everyone may read arguments of a process.
+const RENDEZVOUS: &str = "PET_RDZV_ID";
+
 /// Variables of the agent's environment that a program gets; `*` matches any ending. All others
 /// may be secrets of the agent, of the site or of the job that started it. `agent.pass_env` adds
 /// more.
@@ -100,12 +104,11 @@ pub(super) fn command_line(
     };
     let mut line = Vec::new();
     if let Elastic::Torchrun { workers_per_node } = elastic {
-        let Some(store) = &assignment.store else {
+        let (Some(store), Some(_)) = (&assignment.store, &assignment.token) else {
             return Err(no_store("torchrun"));
         };
         line.extend(torchrun.iter().cloned());
-        // The membership is fixed, and so is the rendezvous id; the next incarnation has another
-        // one. torchrun does not restart workers itself, since control decides after their end.
+        // The membership is fixed, and so is the rendezvous id ([`RENDEZVOUS`]). torchrun does not restart workers itself, since control decides after their end.
         line.extend([
             format!("--nnodes={}", assignment.nodes),
             format!("--node_rank={}", assignment.rank),
@@ -114,7 +117,6 @@ pub(super) fn command_line(
             "--monitor_interval=0.1".to_owned(),
             "--rdzv_backend=c10d".to_owned(),
             format!("--rdzv_endpoint={store}"),
-            format!("--rdzv_id={}-{}", assignment.trainer, assignment.run.0),
             "--rdzv_conf=is_host=0,last_call_timeout=1,join_timeout=120".to_owned(),
             // Workers print to files and to the output. Without the files torch 1.13 under Python
             // 3.11 fails.
@@ -163,13 +165,15 @@ pub(super) fn environment(
         Work::Samples(samples) => samples.to_string(),
         Work::UntilExit => String::new(),
     };
+    let rendezvous = a.token.iter().filter(|_| a.launch.by_torchrun());
+    let rendezvous = rendezvous.map(|token| (RENDEZVOUS, token.reveal().to_owned()));
     let path = |path: &PathBuf| {
         std::path::absolute(path)
             .unwrap_or_else(|_| path.clone())
             .display()
             .to_string()
     };
-    vec![
+    let ours = [
         ("LACUNA_TRAINER", a.trainer.to_string()),
         ("LACUNA_RUN", a.run.0.to_string()),
         ("LACUNA_NODE", node.to_string()),
@@ -189,11 +193,16 @@ pub(super) fn environment(
         ),
         ("LACUNA_SAMPLES_DONE", a.samples_before.to_string()),
         ("LACUNA_SAMPLES_TOTAL", total),
-    ]
+    ];
+    ours.into_iter().chain(rendezvous).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use lacuna_model::{RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId};
+
     use super::*;
 
     #[test]
@@ -227,5 +236,67 @@ mod tests {
         assert_eq!(threads(4096, &[]), Some((THREADS, "1".to_owned())));
         let said = [(OsString::from(THREADS), OsString::from("8"))];
         assert_eq!(threads(4, &said), None);
+    }
+
+    #[test]
+    fn torchrun_gets_the_token_by_its_environment_and_not_by_an_argument() {
+        let launch = |elastic| Launch::Command {
+            program: "train.py".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic,
+        };
+        let mut part = Assignment {
+            trainer: TrainerId::new("t").unwrap(),
+            run: RunId(3),
+            rank: 1,
+            nodes: 2,
+            launch: launch(Elastic::Torchrun {
+                workers_per_node: 2,
+            })
+            .into(),
+            throughput: ScalingCurve::linear(1.0, 4).unwrap(),
+            rescale: RescaleCost {
+                up_s: 0.0,
+                down_s: 0.0,
+                start_s: None,
+            },
+            work: Work::UntilExit,
+            samples_before: 0.0,
+            owed: 0.0,
+            since: Timestamp::from_unix(0),
+            checkpoint: None,
+            store: Some("host:29400".to_owned()),
+            token: Some(Token::new(7)),
+        };
+        let node = NodeId::new("n").unwrap();
+        let files = Files::new(Path::new("/work"), "t", &node, part.run);
+        let torchrun = ["torchrun".to_owned()];
+        let secret = Token::new(7).reveal().to_owned();
+        let line = command_line(&part, &torchrun, &files).unwrap();
+        assert!(line.contains(&"--rdzv_endpoint=host:29400".to_owned()));
+        assert!(
+            !line
+                .iter()
+                .any(|word| word.contains(&secret) || word.contains("rdzv_id"))
+        );
+        let ours = environment(&part, &node, &[], &files);
+        let with_token = ours.iter().filter(|(_, value)| value.contains(&secret));
+        let names: Vec<&str> = with_token.map(|(name, _)| *name).collect();
+        assert_eq!(names, ["PET_RDZV_ID"]);
+        // A program that regroups learns it from its agent, run by run.
+        part.launch = launch(Elastic::REGROUP).into();
+        let ours = environment(&part, &node, &[], &files);
+        assert!(!ours.iter().any(|(_, value)| value.contains(&secret)));
+        part.launch = launch(Elastic::Torchrun {
+            workers_per_node: 2,
+        })
+        .into();
+        part.token = None;
+        let refused = command_line(&part, &torchrun, &files).unwrap_err();
+        assert!(refused.contains("[control] store"), "{refused}");
     }
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{NodeId, RunId};
+use lacuna_model::{NodeId, RunId, Token};
 use lacuna_wire::token::escape;
 
 use crate::untrusted;
@@ -94,7 +94,7 @@ pub(crate) fn output(work_dir: &Path, trainer: &str, node: &NodeId) -> PathBuf {
         .join("output.log")
 }
 
-/// The text of a file after a place, or without a place its last lines, and where it ends. A text
+/// The text of a file, without tokens, after a place, or without a place its last lines, and where it ends. A text
 /// that is too long, or after a place that the file does not have, loses its beginning.
 pub(crate) fn text_after(path: &Path, lines: usize, after: Option<u64>) -> (String, u64) {
     let nothing = (String::new(), after.unwrap_or_default());
@@ -126,7 +126,7 @@ pub(crate) fn text_after(path: &Path, lines: usize, after: Option<u64>) -> (Stri
         Some(_) => text,
         None => end_of(text, lines),
     };
-    (text.to_owned(), upto)
+    (Token::hide_in(text), upto)
 }
 
 /// The last lines of a text, with their line ends.
@@ -138,7 +138,7 @@ fn end_of(text: &str, lines: usize) -> &str {
     from.and_then(|from| text.get(from..)).unwrap_or_default()
 }
 
-/// The last lines of a file, oldest first.
+/// The last lines of a file, oldest first, without tokens.
 pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     let Ok(mut file) = untrusted::open(path) else {
         return Vec::new();
@@ -153,7 +153,7 @@ pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(&bytes);
     let all: Vec<&str> = text.lines().skip(usize::from(from > 0)).collect();
     let skip = all.len().saturating_sub(lines);
-    all.into_iter().skip(skip).map(ToOwned::to_owned).collect()
+    all.into_iter().skip(skip).map(Token::hide_in).collect()
 }
 
 #[cfg(test)]
@@ -183,6 +183,11 @@ mod tests {
         // The file is another one: its end is shown.
         said("new\n");
         assert_eq!(follow(Some(5)), ("new\n".to_owned(), 4));
+        // Others read what leaves the node.
+        let token = Token::new(7);
+        said(&format!("failed: '{}'\n", token.reveal()));
+        assert_eq!(follow(None).0, "failed: '***'\n");
+        assert_eq!(last_lines(&path, 1), ["failed: '***'"]);
         // More than fits into an answer.
         let line = "0123456789\n";
         said(&line.repeat(30_000));

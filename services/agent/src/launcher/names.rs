@@ -148,6 +148,7 @@ mod tests {
             since: Timestamp::from_unix(0),
             checkpoint: None,
             store: None,
+            token: None,
         }
     }
 

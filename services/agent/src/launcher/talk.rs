@@ -12,7 +12,7 @@
 //!
 //! | Agent to worker | |
 //! |---|---|
-//! | `{"tell":"run","run","rank","members","store"}` | its newest incarnation, by nodes |
+//! | `{"tell":"run","run","rank","members","store","token"}` | its newest incarnation, by nodes; what it shows to the store |
 //! | `{"tell":"leave","deadline"}` | end at the next step; killed at `deadline` |
 //!
 //! Version 1 knew one worker a node. A program of that version is refused if there are several.
@@ -29,7 +29,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lacuna_model::{Assignment, NodeId, Timestamp};
+use lacuna_model::{Assignment, NodeId, Timestamp, Token};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -132,6 +132,7 @@ enum ToProgram {
         rank: u32,
         members: Vec<String>,
         store: String,
+        token: Option<Token>,
     },
     Leave {
         deadline: f64,
@@ -188,6 +189,7 @@ impl Talk {
             rank: assignment.rank,
             members: members.iter().map(ToString::to_string).collect(),
             store: assignment.store.clone().unwrap_or_default(),
+            token: assignment.token.clone(),
         };
         self.state.send_modify(|s| s.run = Some(order));
     }

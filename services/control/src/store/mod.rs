@@ -6,6 +6,10 @@
 //! are about to meet set their keys again. `torchrun` ends without its store: its programs are
 //! started again from their checkpoints.
 //!
+//! Who reaches its port needs a token. Control makes one for each incarnation, of a secret that
+//! outlives it, and commands carry it. A key shows it in front: `regroup` by a `PrefixStore`,
+//! `torchrun` by the id of its rendezvous. So the protocol stays PyTorch's.
+//!
 //! It runs on a thread of its own: members that poll it take no time from control's loop.
 
 mod keys;
@@ -16,32 +20,110 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use lacuna_model::TrainerSpec;
+use lacuna_model::{Action, Members, RunId, Token, TrainerId, TrainerSpec};
 use lacuna_runtime::{Context, Misconfigured, ServiceError, task, virtual_time};
+use lacuna_wire::address;
+use lacuna_wire::msg::StoreSecret;
+use prometheus::IntCounter;
+use ring::hmac;
+use ring::rand::SystemRandom;
 
+use self::serve::{STILL, Shared};
 use crate::access::Denied;
 
-/// Opens the store, if one is configured. The context that is returned names the port that the
-/// system chose for port 0.
+/// The open store, for control.
+#[derive(Debug)]
+pub(crate) struct Store {
+    shared: Arc<Shared>,
+    tokens: Tokens,
+}
+
+impl Store {
+    /// The members of an incarnation may meet; those of the one before soon no more.
+    pub(crate) fn begin(&self, members: &Members) {
+        let is_there = !members.nodes.is_empty();
+        let token = is_there.then(|| self.tokens.of(&members.trainer, members.run));
+        self.shared.begin(&members.trainer, token.as_ref());
+    }
+
+    /// Gives a command the token of its incarnation.
+    pub(crate) fn admit(&self, action: &mut Action) {
+        if let Action::Run(part) = action {
+            part.token = Some(self.tokens.of(&part.trainer, part.run));
+        }
+    }
+}
+
+/// Makes tokens.
+#[derive(Debug)]
+struct Tokens(hmac::Key);
+
+impl Tokens {
+    fn new(secret: &str) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
+    }
+
+    fn of(&self, trainer: &TrainerId, run: RunId) -> Token {
+        // The number comes first, so no two incarnations have the same text.
+        let text = format!("{} {trainer}", run.0);
+        let tag = hmac::sign(&self.0, text.as_bytes());
+        let digits = tag.as_ref().first_chunk().copied().unwrap_or_default();
+        Token::new(u128::from_be_bytes(digits))
+    }
+}
+
+/// Opens the store, if one is configured. `refused` counts connections that it closes. The context
+/// that is returned names the port that the system chose for port 0.
 ///
 /// # Errors
-/// [`Misconfigured`] if the address cannot be used, with the remedy.
-pub(crate) async fn start(ctx: Context) -> Result<Context, ServiceError> {
+/// [`Misconfigured`] if the address cannot be used, with the remedy; else if the secret can be
+/// neither read nor kept.
+pub(crate) async fn start(
+    ctx: Context,
+    refused: IntCounter,
+) -> Result<(Context, Option<Store>), ServiceError> {
     let Some(named) = ctx.config.control.store.clone() else {
-        return Ok(ctx);
+        return Ok((ctx, None));
     };
     if virtual_time::is_on() {
-        return Ok(ctx);
+        return Ok((ctx, None));
     }
     let (listener, address) = task::blocking(move || listen(&named)).await??;
-    serve::run(listener, ctx.shutdown.clone())?;
+    let store = Store {
+        shared: Arc::new(Shared::new(refused)),
+        tokens: Tokens::new(&secret(&ctx).await?),
+    };
+    let alive = ctx.health.check("store", Some(STILL));
+    let shared = Arc::clone(&store.shared);
+    serve::run(listener, shared, alive, ctx.shutdown.clone())?;
     tracing::info!(address, "store of members");
     let mut config = (*ctx.config).clone();
     config.control.store = Some(address);
-    Ok(Context {
+    let ctx = Context {
         config: Arc::new(config),
         ..ctx
-    })
+    };
+    Ok((ctx, Some(store)))
+}
+
+/// The secret that the bus keeps, else a new one. Members keep their tokens when control starts
+/// again. It is kept at every start, so that it is kept again by a server that has lost it.
+async fn secret(ctx: &Context) -> Result<String, ServiceError> {
+    let subject = address::store_secret(&ctx.cluster);
+    let secret = match ctx.bus.last(&subject).await? {
+        Some(kept) => kept.message.secret,
+        None => {
+            let bytes = ring::rand::generate::<[u8; 32]>(&SystemRandom::new());
+            let bytes = bytes.map_err(|_| "the system gives no random numbers")?;
+            let bytes = bytes.expose();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        }
+    };
+    let kept = StoreSecret {
+        secret: secret.clone(),
+    };
+    ctx.bus.store(&subject, &kept, "").await?;
+    Ok(secret)
 }
 
 /// Listens for members. Returns the address that they are told.
@@ -115,6 +197,22 @@ mod tests {
                 elastic,
             },
             ..lacuna_testkit::spec("a", nodes)
+        }
+    }
+
+    #[test]
+    fn a_token_is_of_one_secret_trainer_and_incarnation() {
+        let id = |name| TrainerId::new(name).unwrap();
+        let (one, other) = (Tokens::new("one"), Tokens::new("other"));
+        let token = one.of(&id("a"), RunId(11));
+        assert_eq!(Tokens::new("one").of(&id("a"), RunId(11)), token);
+        for another in [
+            one.of(&id("a"), RunId(1)),
+            one.of(&id("1-a"), RunId(1)),
+            one.of(&id("b"), RunId(11)),
+            other.of(&id("a"), RunId(11)),
+        ] {
+            assert_ne!(another, token);
         }
     }
 

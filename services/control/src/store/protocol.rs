@@ -6,11 +6,19 @@
 //! which is their kind 0, so all other kinds up to `WATCH_KEY` moved by one. A validation is no
 //! request of an early client: that would set a key of a gigabyte.
 //!
-//! Not answered: `WATCH_KEY` of 1.13 and the queues of PyTorch 2.7, which no process group and no
-//! rendezvous uses.
+//! Not answered: `WATCH_KEY` of 1.13, the queues of PyTorch 2.7, and the number and list of all keys.
+//! No process group and no rendezvous uses them.
+//!
+//! PyTorch's client puts a `/` before each key. Behind it a `PrefixStore` puts its prefix, and the
+//! rendezvous of torchrun its own word and its id.
+
+use lacuna_model::Token;
 
 /// Most bytes of a request.
 pub(super) const LONGEST: usize = 8 << 20;
+
+/// What `c10d_rendezvous_backend.py` puts before the id of a rendezvous.
+const RENDEZVOUS: &[u8] = b"torch.rendezvous.";
 
 /// What a validation says.
 const MAGIC: [u8; 4] = 0x3C85_F7CE_u32.to_le_bytes();
@@ -38,6 +46,9 @@ pub(super) enum Malformed {
     /// There is no room for the keys that are waited for.
     #[error("too many keys are waited for")]
     NoRoom,
+    /// The keys of a request are not of one present incarnation.
+    #[error("it has shown no token of a present incarnation")]
+    NoToken,
 }
 
 /// The numbering of the kinds of requests.
@@ -69,8 +80,6 @@ pub(super) enum Request<'b> {
     Check { keys: Vec<&'b [u8]> },
     /// The answer comes when all keys are there.
     Wait { keys: Vec<&'b [u8]> },
-    /// The number of keys.
-    Count,
     /// Deletes a key. The answer is the number of deleted keys.
     Delete { key: &'b [u8] },
     /// Appends to a value. No answer.
@@ -83,10 +92,34 @@ pub(super) enum Request<'b> {
     CancelWait,
     /// The answer is the same four bytes.
     Ping { nonce: [u8; 4] },
-    /// All keys.
-    List,
     /// Counts this client; the answer comes when there are `members`.
     Barrier { key: &'b [u8], members: i64 },
+}
+
+impl<'b> Request<'b> {
+    /// All its keys.
+    pub(super) fn keys(&self) -> Vec<&'b [u8]> {
+        match self {
+            Request::Set { key, .. }
+            | Request::CompareSet { key, .. }
+            | Request::Get { key }
+            | Request::Add { key, .. }
+            | Request::Delete { key }
+            | Request::Append { key, .. }
+            | Request::Barrier { key, .. } => vec![*key],
+            Request::Check { keys } | Request::Wait { keys } | Request::GetAll { keys } => {
+                keys.clone()
+            }
+            Request::SetAll { pairs } => pairs.iter().map(|(key, _)| *key).collect(),
+            Request::CancelWait | Request::Ping { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The token that a key shows.
+pub(super) fn shown(key: &[u8]) -> Option<&[u8]> {
+    let key = key.strip_prefix(b"/").unwrap_or(key);
+    Token::leading(key.strip_prefix(RENDEZVOUS).unwrap_or(key))
 }
 
 /// How a client numbers its requests, and the length of its validation; nothing before that is
@@ -129,7 +162,7 @@ impl<'b> Cursor<'b> {
         let [said] = self.fixed()?;
         let kind = match (dialect, said) {
             (Dialect::Validated, kind) => kind,
-            (Dialect::Early, kind @ 0..=6) => kind + 1,
+            (Dialect::Early, kind @ 0..=5) => kind + 1,
             (Dialect::Early, kind @ 8..=11) => kind,
             (Dialect::Early, kind) => return Err(Stop::Malformed(Malformed::Kind(kind))),
         };
@@ -154,7 +187,6 @@ impl<'b> Cursor<'b> {
             6 => Request::Wait {
                 keys: self.texts()?,
             },
-            7 => Request::Count,
             8 => Request::Delete { key: self.text()? },
             9 => Request::Append {
                 key: self.text()?,
@@ -170,7 +202,6 @@ impl<'b> Cursor<'b> {
             13 => Request::Ping {
                 nonce: self.fixed()?,
             },
-            17 => Request::List,
             18 => Request::Barrier {
                 key: self.text()?,
                 members: i64::from_le_bytes(self.fixed()?),
@@ -241,10 +272,10 @@ mod tests {
         for few in 0..5 {
             assert_eq!(opening(&validation[..few]), None, "{few} bytes");
         }
-        // 1.13 sets a key of one letter, or counts the keys.
+        // 1.13 sets a key of one letter, or gets one.
         let set = bytes(0, &[text("a"), text("1")]);
         assert_eq!(opening(&set), Some((Dialect::Early, 0)));
-        assert_eq!(opening(&[6]), Some((Dialect::Early, 0)));
+        assert_eq!(opening(&[2]), Some((Dialect::Early, 0)));
     }
 
     #[test]
@@ -258,7 +289,6 @@ mod tests {
             (4, 3, vec![text("a"), number(-3)]),
             (5, 4, vec![two()]),
             (6, 5, vec![two()]),
-            (7, 6, vec![]),
             (8, 8, vec![text("a")]),
             (9, 9, vec![text("a"), text("1")]),
             (10, 10, vec![two()]),
@@ -290,13 +320,16 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused_before_it_is_read() {
         for (dialect, kind) in [
+            (Dialect::Early, 6),
             (Dialect::Early, 7),
             (Dialect::Early, 12),
             (Dialect::Validated, 0),
+            (Dialect::Validated, 7),
+            (Dialect::Validated, 17),
             (Dialect::Validated, 14),
             (Dialect::Validated, 255),
         ] {
-            assert_eq!(parse(dialect, &[kind]), Err(Malformed::Kind(kind)));
+            assert!(matches!(parse(dialect, &[kind]), Err(Malformed::Kind(_))));
         }
         let huge = bytes(3, &[(u64::MAX).to_le_bytes().to_vec()]);
         assert_eq!(parse(Dialect::Validated, &huge), Err(Malformed::TooLong));
@@ -304,5 +337,27 @@ mod tests {
         assert_eq!(parse(Dialect::Validated, &long), Err(Malformed::TooLong));
         let many = bytes(5, &[(u64::MAX).to_le_bytes().to_vec()]);
         assert_eq!(parse(Dialect::Validated, &many), Ok(None));
+    }
+
+    #[test]
+    fn a_token_is_shown_by_a_prefix_and_by_the_id_of_a_rendezvous() {
+        let token = Token::new(7);
+        let token = token.reveal();
+        let expected = Some(token.as_bytes());
+        for key in [
+            format!("/{token}/t/3/0/card/1"),
+            format!("/torch.rendezvous.{token}"),
+            format!("/torch.rendezvous.{token}.0/MASTER_ADDR"),
+        ] {
+            assert_eq!(shown(key.as_bytes()), expected, "{key}");
+        }
+        for key in [
+            format!("/t/{token}"),
+            format!("//{token}"),
+            "/init/".to_owned(),
+            token[..20].to_owned(),
+        ] {
+            assert_eq!(shown(key.as_bytes()), None, "{key}");
+        }
     }
 }

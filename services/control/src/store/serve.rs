@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lacuna_model::{Span, Token, TrainerId};
+use lacuna_runtime::HealthCheck;
+use prometheus::IntCounter;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -24,12 +28,22 @@ const LARGE: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Least time between two log lines about closed connections.
+const QUIET: Duration = Duration::from_secs(10);
+/// Time between two signs of life, and the longest that counts as one.
+const BEAT: Duration = Duration::from_secs(5);
+pub(super) const STILL: Span = Span::from_secs(30);
 
 /// Serves the store on a thread of its own, until `stop`.
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub(super) fn run(listener: std::net::TcpListener, stop: CancellationToken) -> io::Result<()> {
+pub(super) fn run(
+    listener: std::net::TcpListener,
+    store: Arc<Shared>,
+    alive: HealthCheck,
+    stop: CancellationToken,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -39,9 +53,12 @@ pub(super) fn run(listener: std::net::TcpListener, stop: CancellationToken) -> i
             Ok(listener) => tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = accept(listener) => {}
+                () = accept(listener, store, &alive) => {}
             },
-            Err(error) => tracing::error!(%error, "the store of members is not served"),
+            Err(error) => {
+                tracing::error!(%error, "the store of members is not served");
+                alive.fail(error.to_string());
+            }
         }
     };
     std::thread::Builder::new()
@@ -55,16 +72,46 @@ pub(super) fn run(listener: std::net::TcpListener, stop: CancellationToken) -> i
 struct State {
     keys: Keys,
     signals: BTreeMap<Client, Arc<Notify>>,
+    /// When the log last had a line about a closed connection, and how many were closed since.
+    logged: Option<Instant>,
+    closed: u64,
 }
 
-/// The store, as its connections share it.
+/// The store, as its connections and control share it.
 #[derive(Debug)]
-struct Store {
+pub(super) struct Shared {
     state: Mutex<State>,
     large: Arc<Semaphore>,
+    /// Connections that were closed: without a token, or with what is no request.
+    refused: IntCounter,
 }
 
-impl Store {
+impl Shared {
+    pub(super) fn new(refused: IntCounter) -> Self {
+        Self {
+            state: Mutex::default(),
+            large: Arc::new(Semaphore::new(LARGE)),
+            refused,
+        }
+    }
+
+    /// See [`Keys::begin`].
+    pub(super) fn begin(&self, trainer: &TrainerId, token: Option<&Token>) {
+        self.state().keys.begin(trainer, token, Instant::now());
+    }
+
+    /// Counts and logs a connection that is closed. Keys may hold tokens, so none is logged.
+    fn refuse(&self, peer: SocketAddr, why: Malformed) {
+        self.refused.inc();
+        let mut state = self.state();
+        state.closed += 1;
+        if state.logged.is_none_or(|logged| logged.elapsed() >= QUIET) {
+            tracing::warn!(%peer, %why, closed = state.closed, "a connection to the store is closed");
+            state.logged = Some(Instant::now());
+            state.closed = 0;
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +125,11 @@ impl Store {
     fn leave(&self, client: Client) {
         let mut state = self.state();
         state.signals.remove(&client);
-        state.keys.forget(client);
+        state.keys.leave(client);
+    }
+
+    fn has_entered(&self, client: Client) -> bool {
+        self.state().keys.has_entered(client)
     }
 
     fn take_stopped(&self, client: Client) -> bool {
@@ -87,7 +138,7 @@ impl Store {
 
     fn handle(&self, client: Client, request: Request<'_>) -> Result<Vec<Part>, Malformed> {
         let mut state = self.state();
-        let Answer { reply, woken } = state.keys.handle(client, request)?;
+        let Answer { reply, woken } = state.keys.handle(client, request, Instant::now())?;
         for client in &woken {
             if let Some(signal) = state.signals.get(client) {
                 signal.notify_one();
@@ -97,18 +148,35 @@ impl Store {
     }
 }
 
-async fn accept(listener: TcpListener) {
-    let store = Arc::new(Store {
-        state: Mutex::default(),
-        large: Arc::new(Semaphore::new(LARGE)),
-    });
+async fn accept(listener: TcpListener, store: Arc<Shared>, alive: &HealthCheck) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut beat = tokio::time::interval(BEAT);
+    let mut failed = false;
     let mut last = 0;
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        let (stream, peer) = match listener.accept().await {
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            Ok::<_, io::Error>((place.map_err(io::Error::other)?, listener.accept().await?))
+        };
+        let accepted = tokio::select! {
+            biased;
+            _ = beat.tick() => {
+                if places.available_permits() == 0 {
+                    alive.fail(format!("all {CONNECTIONS} connections are taken"));
+                } else if !failed {
+                    alive.ok();
+                }
+                failed = false;
+                continue;
+            }
+            accepted = next => accepted,
+        };
+        let (place, (mut stream, peer)) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a member's connection to the store is not accepted");
+                alive.fail(error.to_string());
+                failed = true;
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -117,26 +185,41 @@ async fn accept(listener: TcpListener) {
         let (store, client) = (Arc::clone(&store), Client(last));
         tokio::spawn(async move {
             let signal = store.join(client);
-            let ended = converse(stream, &store, client, &signal).await;
+            let ended = converse(&mut stream, &store, client, &signal).await;
             store.leave(client);
-            // A member that is killed resets its connection.
-            if let Err(error) = ended {
-                tracing::debug!(%peer, %error, "a connection to the store has ended");
+            match ended {
+                Ok(()) => {}
+                Err(End::Refused(why)) => store.refuse(peer, why),
+                // A member that is killed resets its connection.
+                Err(End::Lost(error)) => {
+                    tracing::debug!(%peer, %error, "a connection to the store has ended");
+                }
             }
+            // Behind the count: a peer that sees the end sees that too.
+            drop(stream);
             drop(place);
         });
     }
 }
 
+/// Why a connection has ended, if its peer has not closed it.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error(transparent)]
+    Refused(#[from] Malformed),
+    #[error(transparent)]
+    Lost(#[from] io::Error),
+}
+
 /// Answers the requests of one connection in their order.
 async fn converse(
-    stream: TcpStream,
-    store: &Store,
+    stream: &mut TcpStream,
+    store: &Shared,
     client: Client,
     signal: &Notify,
-) -> io::Result<()> {
+) -> Result<(), End> {
     stream.set_nodelay(true)?;
-    let (mut read, write) = stream.into_split();
+    let (mut read, write) = stream.split();
     let mut write = BufWriter::new(write);
     let mut buffer: Vec<u8> = Vec::with_capacity(SMALL);
     let mut large: Option<OwnedSemaphorePermit> = None;
@@ -146,6 +229,10 @@ async fn converse(
     loop {
         if buffer.len() == buffer.capacity() {
             if large.is_none() {
+                // The first request of a member is short.
+                if !store.has_entered(client) {
+                    return Err(Malformed::NoToken.into());
+                }
                 let permit = Arc::clone(&store.large).acquire_owned().await;
                 large = Some(permit.map_err(io::Error::other)?);
             }
@@ -158,7 +245,7 @@ async fn converse(
                     write.write_all(&[STOP_WAITING]).await?;
                 }
             }
-            () = late(begun) => return Err(io::ErrorKind::TimedOut.into()),
+            () = late(begun) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             more = read.read_buf(&mut buffer) => {
                 if more? == 0 {
                     return Ok(());
@@ -174,10 +261,10 @@ async fn converse(
                         used += length;
                         continue;
                     };
-                    let Some((request, length)) = parse(speaks, rest).map_err(invalid)? else {
+                    let Some((request, length)) = parse(speaks, rest)? else {
                         break;
                     };
-                    let reply = store.handle(client, request).map_err(invalid)?;
+                    let reply = store.handle(client, request)?;
                     used += length;
                     for part in reply {
                         write.write_all(&part).await?;
@@ -207,23 +294,27 @@ async fn late(begun: Option<Instant>) {
     }
 }
 
-fn invalid(why: Malformed) -> io::Error {
-    tracing::warn!(%why, "a connection to the store is closed");
-    io::Error::new(io::ErrorKind::InvalidData, why)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use lacuna_runtime::Health;
 
     use super::*;
+    use crate::store::keys::LINGER;
     use crate::store::protocol::LONGEST;
 
-    async fn store() -> SocketAddr {
+    async fn store(tokens: &[Token]) -> (SocketAddr, Arc<Shared>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        tokio::spawn(accept(listener));
-        at
+        let refused = IntCounter::new("refused", "refused").unwrap();
+        let store = Arc::new(Shared::new(refused));
+        for (number, token) in tokens.iter().enumerate() {
+            let trainer = TrainerId::new(format!("t{number}")).unwrap();
+            store.begin(&trainer, Some(token));
+        }
+        let shared = Arc::clone(&store);
+        let alive = Health::default().check("store", Some(STILL));
+        tokio::spawn(async move { accept(listener, shared, &alive).await });
+        (at, store)
     }
 
     async fn said(stream: &mut TcpStream, bytes: usize) -> Vec<u8> {
@@ -233,6 +324,13 @@ mod tests {
         read
     }
 
+    /// Whether the store has closed the connection, without an answer.
+    async fn is_closed(stream: &mut TcpStream) -> bool {
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 1])).await;
+        // What was sent and not read resets it.
+        !matches!(read.unwrap(), Ok(1))
+    }
+
     fn text(of: &str) -> Vec<u8> {
         let length = (of.len() as u64).to_le_bytes();
         [length.as_slice(), of.as_bytes()].concat()
@@ -240,25 +338,24 @@ mod tests {
 
     #[tokio::test]
     async fn members_of_any_version_meet() {
-        let at = store().await;
+        let (at, store) = store(&[Token::new(1)]).await;
+        let key = format!("/{}/k", Token::new(1).reveal());
         let mut early = TcpStream::connect(at).await.unwrap();
         let mut newer = TcpStream::connect(at).await.unwrap();
         let hello = [0, 0xCE, 0xF7, 0x85, 0x3C, 13, 1, 2, 3, 4];
         newer.write_all(&hello).await.unwrap();
         assert_eq!(said(&mut newer, 4).await, [1, 2, 3, 4]);
         let one = 1_u64.to_le_bytes();
-        let wait = [[6_u8].as_slice(), &one, &text("k")].concat();
+        let wait = [[6_u8].as_slice(), &one, &text(&key)].concat();
         newer.write_all(&wait).await.unwrap();
         // A request may come in pieces.
-        let set = [[0_u8].as_slice(), &text("k"), &text("1")].concat();
+        let set = [[0_u8].as_slice(), &text(&key), &text("1")].concat();
         for byte in set {
             early.write_all(&[byte]).await.unwrap();
         }
         assert_eq!(said(&mut newer, 1).await, [STOP_WAITING]);
-        newer
-            .write_all(&[[3_u8].as_slice(), &text("k")].concat())
-            .await
-            .unwrap();
+        let get = [[3_u8].as_slice(), &text(&key)].concat();
+        newer.write_all(&get).await.unwrap();
         assert_eq!(said(&mut newer, 9).await, text("1"));
         // A long value, with the next request behind it.
         let long = "x".repeat(1 << 20);
@@ -274,14 +371,77 @@ mod tests {
         assert_eq!(said(&mut newer, long.len() + 8).await, text(&long));
         // What is no request ends its own connection alone.
         early.write_all(&[7]).await.unwrap();
-        assert_eq!(early.read(&mut [0; 1]).await.unwrap(), 0);
-        newer.write_all(&[7]).await.unwrap();
-        assert_eq!(said(&mut newer, 8).await, 2_u64.to_le_bytes());
+        assert!(is_closed(&mut early).await);
+        newer.write_all(&get).await.unwrap();
+        assert_eq!(said(&mut newer, 9).await, text("1"));
         let huge = (LONGEST as u64 + 1).to_le_bytes();
         newer
             .write_all(&[[3_u8].as_slice(), &huge].concat())
             .await
             .unwrap();
-        assert_eq!(newer.read(&mut [0; 1]).await.unwrap(), 0);
+        assert!(is_closed(&mut newer).await);
+        assert_eq!(store.refused.get(), 2);
+    }
+
+    #[tokio::test]
+    async fn who_shows_no_token_of_a_present_incarnation_is_refused_and_counted() {
+        let (at, store) = store(&[Token::new(1), Token::new(2)]).await;
+        let key = |number| format!("/{}/k", Token::new(number).reveal());
+        let rendezvous = format!("/torch.rendezvous.{}", Token::new(3).reveal());
+        let mut secret = TcpStream::connect(at).await.unwrap();
+        let set = [[0_u8].as_slice(), &text(&key(1)), &text("secret")].concat();
+        secret.write_all(&set).await.unwrap();
+        let get = |key: &str| [[2_u8].as_slice(), &text(key)].concat();
+        secret.write_all(&get(&key(1))).await.unwrap();
+        assert_eq!(said(&mut secret, 14).await, text("secret"));
+        let listed = [0, 0xCE, 0xF7, 0x85, 0x3C, 17];
+        let long = [[0_u8].as_slice(), &text("k"), &text(&"x".repeat(SMALL))].concat();
+        let two = 2_u64.to_le_bytes();
+        let both = [[4_u8].as_slice(), &two, &text(&key(2)), &text(&key(1))].concat();
+        let refused = [
+            get("/k"),
+            get("/init/"),
+            get(&key(3)),
+            get(&rendezvous),
+            [[0_u8].as_slice(), &text(&key(3)), &text("1")].concat(),
+            // The number of keys, their list, a request that takes memory, and two rooms at once.
+            vec![6],
+            listed.to_vec(),
+            long,
+            both,
+        ];
+        for (count, request) in (1..).zip(&refused) {
+            let mut stranger = TcpStream::connect(at).await.unwrap();
+            stranger.write_all(request).await.unwrap();
+            assert!(is_closed(&mut stranger).await, "request {count}");
+            assert_eq!(store.refused.get(), count);
+        }
+        // A token of another trainer opens no room but its own.
+        let mut other = TcpStream::connect(at).await.unwrap();
+        other.write_all(&get(&key(2))).await.unwrap();
+        assert_eq!(said(&mut other, 8).await, text(""));
+        assert_eq!(store.refused.get(), refused.len() as u64);
+    }
+
+    #[tokio::test]
+    async fn the_token_of_an_ended_incarnation_is_refused() {
+        let (at, store) = store(&[Token::new(1)]).await;
+        let get = |number| {
+            let key = format!("/{}/k", Token::new(number).reveal());
+            [[2_u8].as_slice(), &text(&key)].concat()
+        };
+        let mut member = TcpStream::connect(at).await.unwrap();
+        member.write_all(&get(1)).await.unwrap();
+        assert_eq!(said(&mut member, 8).await, text(""));
+        let ended = Instant::now().checked_sub(LINGER).unwrap();
+        let trainer = TrainerId::new("t0").unwrap();
+        let next = Token::new(2);
+        store.state().keys.begin(&trainer, Some(&next), ended);
+        member.write_all(&get(2)).await.unwrap();
+        assert_eq!(said(&mut member, 8).await, text(""));
+        assert_eq!(store.refused.get(), 0);
+        member.write_all(&get(1)).await.unwrap();
+        assert!(is_closed(&mut member).await);
+        assert_eq!(store.refused.get(), 1);
     }
 }

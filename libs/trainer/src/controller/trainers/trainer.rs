@@ -196,6 +196,7 @@ impl Trainer {
             since: record.run_since,
             checkpoint: record.checkpoint.clone(),
             store: store.map(str::to_owned),
+            token: None,
         }
     }
 
