@@ -195,7 +195,7 @@ async fn a_program_has_its_environment_and_its_progress_is_reported() {
     let mut bench = bench(1000);
     let env = bench.path("env");
     bench.start(&format!(
-        r#"echo "$LACUNA_TRAINER $LACUNA_RUN $LACUNA_RANK $LACUNA_WORLD_SIZE $LACUNA_MEMBERS $LACUNA_CHECKPOINT_DIR $LACUNA_CHECKPOINT $LACUNA_SAMPLES_DONE $GREETING" > {env}
+        r#"echo "$LACUNA_TRAINER $LACUNA_RUN $LACUNA_RANK $LACUNA_WORLD_SIZE $LACUNA_MEMBERS $LACUNA_CHECKPOINT_DIR $LACUNA_CHECKPOINT $LACUNA_SAMPLES_DONE $GREETING $PYTHONUNBUFFERED" > {env}
         echo '{{"t":1,"step":5,"samples":40,"world_size":2,"loss":0.25,"checkpoint":"c5"}}' >> "$LACUNA_PROGRESS_FILE"
         echo done; echo last words >&2; exit 3"#
     ));
@@ -214,7 +214,7 @@ async fn a_program_has_its_environment_and_its_progress_is_reported() {
     assert_eq!((code, reason.as_str()), (3, "last words"));
     assert_eq!(
         bench.line("env").await,
-        ".. 7 0 2 n1.example,n2 /ckpt step-9 120 hello"
+        ".. 7 0 2 n1.example,n2 /ckpt step-9 120 hello 1"
     );
     let output = bench.launcher.output(&node(), "..", 5);
     assert_eq!(output, ["done", "last words"]);

@@ -13,6 +13,7 @@
 //! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of earlier incarnations; the work |
 //! | `LACUNA_DEADLINE_FILE` | appears when the program must stop: Unix seconds of the kill |
 //! | `PET_RDZV_ID` | under torchrun: the token of this incarnation |
+//! | `PYTHONUNBUFFERED` | 1, unless the submitter sets it: the output is there as it is printed |
 //! | `LACUNA_SOCKET` | for a program that regroups: the socket of its agent (see `talk`) |
 //! | `LACUNA_LOCAL_RANK`, `LACUNA_LOCAL_WORLD_SIZE` | with several workers on the node: this worker, and their number |
 //!

@@ -44,6 +44,8 @@ const FILES: Duration = Duration::from_secs(2);
 const DEVICES: Duration = Duration::from_millis(100);
 /// Longest wait until a guard has read the program's environment.
 const HANDOVER: Duration = Duration::from_secs(5);
+/// Without this variable Python keeps back what it prints to files, as workers of torchrun do.
+const UNBUFFERED: &str = "PYTHONUNBUFFERED";
 /// Time between two checks whether a program that has not started is still wanted.
 const WANTED: Duration = Duration::from_millis(20);
 /// The last line of a program that was stopped before its start.
@@ -458,6 +460,9 @@ impl Run {
                 theirs.entry(name.to_owned()).or_insert(count);
             }
         }
+        theirs
+            .entry(UNBUFFERED.to_owned())
+            .or_insert_with(|| "1".to_owned());
         let mark = theirs.get(PROGRESS_FILE).cloned().unwrap_or_default();
         let mut command = std::process::Command::new(&self.settings.guard);
         command
