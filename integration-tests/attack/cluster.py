@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,7 @@ grace = "{GRACE}s"
 report_every = "1s"
 @AGENT
 [control]
+shared_account = "{pwd.getpwuid(os.geteuid()).pw_name}"
 renew_every = "2s"
 reconcile_every = "2s"
 retry_after = "1s"

@@ -4,6 +4,7 @@ mod commands;
 mod connections;
 mod forbidden;
 pub(crate) mod keyed_server;
+mod owners;
 mod replies;
 mod secrets;
 mod synced;

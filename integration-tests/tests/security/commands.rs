@@ -120,6 +120,8 @@ fn run(run: u64) -> Action {
         checkpoint: None,
         store: None,
         token: None,
+        owner: None,
+        shared_account: None,
     }))
 }
 

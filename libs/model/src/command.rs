@@ -64,6 +64,12 @@ pub struct Assignment {
     /// What members show there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
+    /// The owner of the trainer, as control knows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The account that may run programs of several owners (`control.shared_account`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_account: Option<String>,
 }
 
 /// The action that a command asks for.

@@ -3,19 +3,21 @@
 //!
 //! The agent starts `lacuna-agent <GUARD> <grace ms> <workers> <file> <program> <args>...` as the
 //! leader of a new process group, with an environment of its own, and holds its standard input open.
-//! The first line of the input is the program's environment as a JSON object, in addition to the
-//! guard's. The program starts only then, as this number of workers (`workers`).
+//! The first line of the input is a JSON object: the program's environment in addition to the
+//! guard's, and the account under which it runs, if that is not the agent's (`become_owner`). The
+//! program starts only then, as this number of workers (`workers`).
 //!
 //! The input ends when the agent stops the program, or has ended itself. Then the guard writes the
 //! deadline to the file. The group gets SIGTERM, and SIGKILL after the grace. When the program ends
 //! by itself, its remaining processes are killed, including those that have left the group
 //! (`descendants`). The guard's exit code is the program's.
 //!
-//! A program of the same user can kill its guard. So the agent does not rely on the guard alone:
+//! A program of the agent's user can kill its guard. So the agent does not rely on the guard alone:
 //! orphans of a dead guard become children of the agent, which kills them (`safety`).
 //!
 //! The end of a program is reported only when none of its processes is left.
 
+mod become_owner;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -29,30 +31,46 @@ use std::time::Duration;
 use lacuna_model::Span;
 use nix::sys::signal::Signal;
 use nix::unistd::getpid;
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::account::Account;
 use crate::descendants::{adopt, complain, kill_below, wait_for};
 use crate::untrusted;
 use workers::Workers;
 
+pub use become_owner::{OWNER, become_owner};
+
 /// The first argument of the agent's program when it runs as a guard.
 pub const GUARD: &str = "guard-process-group";
 
+/// The variable by which the processes of a run are recognised: the file of its progress.
+pub(crate) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 /// The exit code of a guard that could not start the program, as in shells.
 pub(crate) const NOT_STARTED: i32 = 127;
-/// Longest environment of a program, in bytes.
-const ENVIRONMENT: u64 = 4 << 20;
+/// Longest first line of the input, in bytes.
+const LINE: u64 = 4 << 20;
 /// How long killed processes are waited for.
 const DYING: Duration = Duration::from_secs(2);
 
-/// The task of a guard.
-struct Task {
+/// What the command line of a guard does not show.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Task {
+    /// The program's environment, in addition to the guard's.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// The account under which the program runs; the guard's own if absent.
+    pub(crate) account: Option<Account>,
+}
+
+/// A program to watch.
+struct Watched {
     grace: Span,
     workers: u32,
     deadline: PathBuf,
     program: OsString,
     arguments: Vec<OsString>,
-    environment: BTreeMap<String, String>,
+    task: Task,
 }
 
 /// Runs a program under guard; `arguments` are those after [`GUARD`].
@@ -75,19 +93,18 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     adopt();
     let mut line = String::new();
     let input = BufReader::new(std::io::stdin().lock());
-    let read = input.take(ENVIRONMENT).read_line(&mut line);
-    let environment = serde_json::from_str(&line);
-    let (Ok(_), Ok(environment)) = (read, environment) else {
+    let read = input.take(LINE).read_line(&mut line);
+    let (Ok(_), Ok(task)) = (read, serde_json::from_str(&line)) else {
         // The agent has ended, or has withdrawn the start.
         return ExitCode::from(70);
     };
-    let task = Task {
+    let watched = Watched {
         grace: Span::from_ms(grace),
         workers: workers.unwrap_or(1),
         deadline: deadline.into(),
         program,
         arguments: arguments.collect(),
-        environment,
+        task,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -95,13 +112,13 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Ok(runtime) = runtime else {
         return ExitCode::from(70);
     };
-    let code = runtime.block_on(watch(task));
+    let code = runtime.block_on(watch(watched));
     // Remaining processes of the program must not train on.
     wait_for(kill_below(getpid()), DYING);
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-async fn watch(task: Task) -> i32 {
+async fn watch(watched: Watched) -> i32 {
     // Signals to the group are meant for the program. The guard ignores them.
     let kinds = [
         SignalKind::terminate(),
@@ -115,18 +132,17 @@ async fn watch(task: Task) -> i32 {
         .filter_map(|kind| signal(kind).ok())
         .collect();
     let workers = Workers::start(
-        &task.program,
-        &task.arguments,
-        &task.environment,
-        task.workers,
-        task.grace.to_std(),
+        (&watched.program, &watched.arguments),
+        &watched.task,
+        watched.workers,
+        watched.grace.to_std(),
     );
     let mut workers = match workers {
         Ok(workers) => workers,
         Err(error) => {
             complain(format_args!(
                 "cannot start {}: {error}",
-                task.program.display()
+                watched.program.display()
             ));
             return NOT_STARTED;
         }
@@ -135,13 +151,14 @@ async fn watch(task: Task) -> i32 {
         code = workers.end() => return code,
         () = end_of_input() => {}
     }
-    let end = lacuna_runtime::clock::wall() + task.grace;
+    let end = lacuna_runtime::clock::wall() + watched.grace;
     let text = format!("{:.3}\n", end.unix_seconds());
-    if let Err(error) = untrusted::write(&task.deadline, &text) {
+    let account = watched.task.account.as_ref();
+    if let Err(error) = untrusted::write(&watched.deadline, &text, account) {
         complain(format_args!("deadline not written: {error}"));
     }
     workers.stop();
-    let ended = tokio::time::timeout(task.grace.to_std(), workers.end()).await;
+    let ended = tokio::time::timeout(watched.grace.to_std(), workers.end()).await;
     ended.unwrap_or(128 + Signal::SIGKILL as i32)
 }
 

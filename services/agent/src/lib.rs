@@ -6,11 +6,13 @@
 //! - `safety` is the thread that gives nodes back when everything else hangs; `cgroup` and
 //!   `descendants` find all processes of a program;
 //! - `outbox` sends the newest messages, so that no code waits for the bus;
+//! - `account` is the account of a program that does not run under the agent's;
 //! - `untrusted` opens files that programs may have changed;
 //! - `lock` ensures that a node has one agent only;
 //! - `workers` starts the processes of a program under its guard, and ends them together;
 //! - `tail` reads the progress that a program writes.
 
+mod account;
 mod cgroup;
 mod descendants;
 mod guard;
@@ -25,7 +27,7 @@ mod shell;
 mod tail;
 mod untrusted;
 
-pub use guard::{GUARD, guard};
+pub use guard::{GUARD, OWNER, become_owner, guard};
 pub use launcher::{Command, Launcher, LauncherEvent, MembersAnswer, Names, Settings, Simulated};
 pub use metrics::Metrics;
 pub use safety::{Process, Safety};

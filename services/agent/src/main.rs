@@ -5,11 +5,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // The guard between the agent and a program is this program too.
     let mut arguments = std::env::args_os().skip(1);
-    if arguments
-        .next()
-        .is_some_and(|first| first == lacuna_agent_service::GUARD)
-    {
+    let first = arguments.next().unwrap_or_default();
+    if first == lacuna_agent_service::GUARD {
         return lacuna_agent_service::guard(arguments);
+    }
+    if first == lacuna_agent_service::OWNER {
+        return lacuna_agent_service::become_owner(arguments);
     }
     lacuna_runtime::service_main("agent", lacuna_agent_service::run_alone)
 }

@@ -129,7 +129,6 @@ impl Program {
 
     /// Sends SIGKILL to all its processes.
     fn end(&mut self) {
-        self.input = None;
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
         }
@@ -138,6 +137,8 @@ impl Program {
             let _ = killpg(guard, Signal::SIGKILL);
             let _ = kill(guard, Signal::SIGKILL);
         }
+        // A guard whose input ends earlier would send SIGTERM first.
+        self.input = None;
     }
 }
 

@@ -11,6 +11,7 @@ use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{Config, Context, Misconfigured, Running, ServiceError, Start, TextRequest};
 use lacuna_trainer::Now;
+use lacuna_trainer::settings::RunAs;
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
 use tokio::sync::{Semaphore, mpsc};
@@ -87,6 +88,9 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
     } else {
         Serves::Nodes(named)
     };
+    if settings.run_as == RunAs::Owner {
+        may_run_as_owners(args.pilot, ctx.bus.proven())?;
+    }
     // Before any file of the folder is touched.
     let _lock = lock(&settings.work_dir, &serves)?;
     let cgroups = settings.cgroups && process == Process::Agent;
@@ -117,6 +121,22 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
     sending.abort();
     safety.clean();
     result
+}
+
+/// Whether this agent may run programs under their owners' accounts. `keyed`: only control's
+/// commands reach it.
+fn may_run_as_owners(pilot: bool, keyed: bool) -> Result<(), Misconfigured> {
+    let why = if pilot {
+        "a pilot is the job of one account: use an agent that the site starts"
+    } else if !nix::unistd::geteuid().is_root() {
+        "only root may switch to another account: start this agent as root"
+    } else if !keyed {
+        "without keys any user of the network could name any owner: run the bus with keys \
+         (`lacuna keys init`), and give this agent its identity"
+    } else {
+        return Ok(());
+    };
+    Err(Misconfigured(format!("agent.run_as = \"owner\": {why}")))
 }
 
 /// Makes sure that no other agent serves these nodes with the same folder. Without locks (on a
@@ -363,6 +383,20 @@ fn interval(every: Duration) -> tokio::time::Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_agent_with_keys_that_the_site_runs_switches_accounts() {
+        let refused = |pilot, keyed| may_run_as_owners(pilot, keyed).err();
+        let text = refused(true, true).unwrap().to_string();
+        assert!(text.contains("a pilot is the job of one account"), "{text}");
+        if nix::unistd::geteuid().is_root() {
+            assert!(refused(false, true).is_none());
+            let text = refused(false, false).unwrap().to_string();
+            assert!(text.contains("`lacuna keys init`"), "{text}");
+        } else {
+            assert!(refused(false, true).is_some());
+        }
+    }
 
     #[test]
     fn idle_nodes_send_statuses_before_they_count_as_silent() {

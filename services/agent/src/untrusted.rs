@@ -3,7 +3,8 @@
 //! A program owns its folder, and may put anything there: a FIFO without a writer, a link to
 //! another place, a device, an endless file. So files of the work folder are opened only through
 //! this module: without following a last link, without blocking, and only if it is a regular file
-//! of the agent's user. At most a limited number of bytes is read.
+//! of the agent's user, or one that the agent has given to an owner's account in a folder of its
+//! own. At most a limited number of bytes is read.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::Uid;
 
+use crate::account::Account;
+
 /// Write permission of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -23,7 +26,7 @@ const UNNAMED: u32 = 65_534;
 /// Opens a file for reading.
 ///
 /// # Errors
-/// If there is none, or it is not a regular file of this user.
+/// If there is none, or it is no regular file that this user has put there.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     careful(OpenOptions::new().read(true), path)
 }
@@ -31,7 +34,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 /// Opens a file for appending, and makes it if it does not exist.
 ///
 /// # Errors
-/// If it is not a regular file of this user, or cannot be made.
+/// If it is no regular file that this user has put there, or cannot be made.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     careful(OpenOptions::new().append(true).create(true), path)
 }
@@ -49,11 +52,12 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Replaces a file as a whole: a new file is written and renamed over it.
+/// Replaces a file as a whole: a new file is written and renamed over it. It is given to an
+/// account, if one is named.
 ///
 /// # Errors
 /// If an obstacle cannot be removed.
-pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str, account: Option<&Account>) -> io::Result<()> {
     let mut beside = path.to_owned().into_os_string();
     beside.push(".new");
     let beside = PathBuf::from(beside);
@@ -61,6 +65,9 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = careful(options.write(true).create_new(true), &beside)?;
     file.write_all(text.as_bytes())?;
+    if let Some(account) = account {
+        account.give(&file)?;
+    }
     fs::rename(&beside, path)
 }
 
@@ -90,6 +97,18 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
         return Err(refused(path, "it is no folder"));
     }
     own(path, &found)
+}
+
+/// Lets other users enter a folder of this user, whose names they cannot read.
+///
+/// # Errors
+/// If its permissions cannot be changed.
+pub(crate) fn open_to_entry(path: &Path) -> io::Result<()> {
+    let mode = fs::symlink_metadata(path)?.mode() & 0o777;
+    if mode & 0o011 == 0o011 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode | 0o011))
 }
 
 /// Makes the work folder, or checks that only this user can change it: no other user may write to
@@ -139,8 +158,19 @@ fn careful(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         };
         return Err(refused(path, kind));
     }
-    own(path, &found)?;
+    placed(path, &found)?;
     Ok(file)
+}
+
+/// Refuses a file that another user may have put there.
+fn placed(path: &Path, found: &Metadata) -> io::Result<()> {
+    own(path, found).or_else(|refused| {
+        let folder = path.parent().map(fs::symlink_metadata).transpose()?;
+        let only_ours = folder.is_some_and(|folder| {
+            folder.uid() == Uid::effective().as_raw() && folder.mode() & OTHERS_WRITE == 0
+        });
+        if only_ours { Ok(()) } else { Err(refused) }
+    })
 }
 
 fn own(path: &Path, found: &Metadata) -> io::Result<()> {
@@ -185,7 +215,7 @@ mod tests {
         // Files beside and below are replaced, and the target of a link is never touched.
         symlink(path("file"), path("code.new")).unwrap();
         symlink(path("file"), path("code")).unwrap();
-        write(&path("code"), "7").unwrap();
+        write(&path("code"), "7", None).unwrap();
         assert_eq!(read(&path("code"), 9).unwrap(), "7");
         assert_eq!(fs::read_to_string(path("file")).unwrap(), "12345");
     }
@@ -228,6 +258,9 @@ mod tests {
         }
         let error = work_folder(&folder).unwrap_err();
         assert!(error.to_string().contains("another user's"), "{error}");
+        // Only the agent can have put a file into a folder of its own.
+        assert_eq!(read(&file, 9).unwrap(), "1");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         assert!(read(&file, 9).is_err());
         assert!(append(&file).is_err());
     }

@@ -52,6 +52,8 @@ fn run(node: &str, epoch: u64, trainer: &str) -> Command {
         checkpoint: None,
         store: None,
         token: None,
+        owner: None,
+        shared_account: None,
     };
     Command {
         node,

@@ -269,6 +269,8 @@ fn assignment(run: RunId, launch: Launch) -> Assignment {
         checkpoint: None,
         store: Some("host:29400".to_owned()),
         token: Some(Token::new(7)),
+        owner: None,
+        shared_account: None,
     }
 }
 

@@ -220,6 +220,8 @@ fn assignment(run: u64, nodes: usize, args: Vec<String>) -> Assignment {
         checkpoint: None,
         store: Some("host:29400".to_owned()),
         token: Some(Token::new(7)),
+        owner: None,
+        shared_account: None,
     }
 }
 

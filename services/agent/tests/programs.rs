@@ -123,6 +123,8 @@ fn shell(script: &str) -> Assignment {
         checkpoint: Some("step-9".to_owned()),
         store: None,
         token: None,
+        owner: None,
+        shared_account: None,
     }
 }
 

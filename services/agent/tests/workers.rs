@@ -26,7 +26,9 @@ fn guarded(count: u32, grace_ms: u32, script: &str) -> Guarded {
         .spawn()
         .unwrap();
     let mut input = guard.stdin.take().unwrap();
-    input.write_all(b"{\"GREETING\":\"hello\"}\n").unwrap();
+    input
+        .write_all(b"{\"environment\":{\"GREETING\":\"hello\"}}\n")
+        .unwrap();
     Guarded {
         guard,
         input: Some(input),

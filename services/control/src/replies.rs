@@ -32,6 +32,7 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
                 RefusalKind::Duplicate => "L0008",
                 RefusalKind::Unknown => "L0009",
                 RefusalKind::Quota => "L0022",
+                RefusalKind::Account => "L0028",
             }
             .to_owned(),
             reason: refusal.reason,

@@ -31,7 +31,7 @@ use crate::rate::Rates;
 use crate::start::totals;
 use crate::store::Store;
 use crate::times::Arrivals;
-use crate::{executor, start, store};
+use crate::{executor, settings, start, store};
 
 /// The longest time between two inputs of the timer, whatever the configuration says.
 const TIMER: Span = Span::from_ms(500);
@@ -62,6 +62,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // The controls come before any use of a node: some nodes are drained.
     let controls = ControlsStore::open(&ctx).await?;
     let proven = ctx.bus.proven();
+    settings::check_owners(&ctx.config, proven)?;
     let access = Access::new(&ctx.config.control.access, proven);
     let trail = Trail::start(&ctx, AuditMetrics::new(&ctx.registry)?, proven);
     let executor = executor::start(&ctx, (access.clone(), trail.clone())).await?;

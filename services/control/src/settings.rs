@@ -1,9 +1,10 @@
 //! From the configuration to the settings of the controller.
 
 use lacuna_model::Span;
-use lacuna_runtime::Config;
+use lacuna_pilots::settings::Mode;
+use lacuna_runtime::{Config, Misconfigured};
 use lacuna_trainer::controller::ControllerConfig;
-use lacuna_trainer::settings::Control;
+use lacuna_trainer::settings::{Control, RunAs};
 
 /// A write to the bus and the way to an agent, at worst.
 const SLACK: Span = Span::from_secs(5);
@@ -23,6 +24,67 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         // A program may take its whole grace to stop.
         lease_margin: agent.grace + SLACK,
         report_grace: agent.grace + SLACK,
+        one_account: one_account(config),
         ..ControllerConfig::default()
+    }
+}
+
+/// Whether programs of all owners run under one account. Where plans are only observed no program
+/// runs.
+fn one_account(config: &Config) -> bool {
+    let pilots = config.control.pilots.as_ref().map(|pilots| pilots.mode);
+    match pilots {
+        Some(Mode::On) => true,
+        Some(Mode::Observe) => false,
+        Some(Mode::Off) | None => config.agent.run_as == RunAs::Agent,
+    }
+}
+
+/// Checks that owners are proven where programs run under their accounts: else any user of the
+/// network could name any owner. `proven`: the bus proves the user of each request.
+///
+/// # Errors
+/// [`Misconfigured`] with the remedy.
+pub(crate) fn check_owners(config: &Config, proven: bool) -> Result<(), Misconfigured> {
+    let enforced = config.control.access.enforce != Some(false);
+    if config.agent.run_as == RunAs::Agent || (proven && enforced) {
+        return Ok(());
+    }
+    let text = "agent.run_as = \"owner\" needs owners that are proven: run the bus with keys \
+                (`lacuna keys init`), and leave control.access.enforce out";
+    Err(Misconfigured(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_pilots::settings::Pilots;
+
+    use super::*;
+
+    #[test]
+    fn programs_share_an_account_in_pilots_and_under_the_agents_user() {
+        let mut config = Config::default();
+        assert!(one_account(&config));
+        config.agent.run_as = RunAs::Owner;
+        assert!(!one_account(&config));
+        for (mode, shared) in [(Mode::On, true), (Mode::Observe, false), (Mode::Off, false)] {
+            config.control.pilots = Some(Pilots {
+                mode,
+                ..Pilots::default()
+            });
+            assert_eq!(one_account(&config), shared, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn owners_are_proven_where_programs_run_under_their_accounts() {
+        let mut config = Config::default();
+        assert!(check_owners(&config, false).is_ok());
+        config.agent.run_as = RunAs::Owner;
+        assert!(check_owners(&config, false).is_err());
+        assert!(check_owners(&config, true).is_ok());
+        config.control.access.enforce = Some(false);
+        let error = check_owners(&config, true).unwrap_err();
+        assert!(error.to_string().contains("lacuna keys init"), "{error}");
     }
 }

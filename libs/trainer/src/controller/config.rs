@@ -31,6 +31,8 @@ pub struct ControllerConfig {
     /// After the end of an incarnation, the last report of a real program counts for this long,
     /// in cluster time.
     pub report_grace: Span,
+    /// Whether programs of all owners run under one account.
+    pub one_account: bool,
 }
 
 impl Default for ControllerConfig {
@@ -45,6 +47,7 @@ impl Default for ControllerConfig {
             healthy_after: Span::from_secs(60),
             node_failures: 3,
             report_grace: Span::from_secs(60),
+            one_account: false,
         }
     }
 }

@@ -44,6 +44,8 @@ pub enum RefusalKind {
     Final,
     /// Its owner's quota is used up.
     Quota,
+    /// Its program would run under the account of another owner's.
+    Account,
 }
 
 /// Why a request was refused.

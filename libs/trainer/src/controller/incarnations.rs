@@ -84,7 +84,7 @@ impl Controller {
         let seq = trainer.record().run.0;
         let part = Assignment {
             nodes: nodes.len() as u32,
-            ..trainer.assignment(self.config.control.store.as_deref())
+            ..trainer.assignment(&self.config.control)
         };
         for (rank, node) in (0..).zip(nodes) {
             let part = part.clone();

@@ -118,8 +118,7 @@ impl Controller {
         };
         let seq = trainer.record().run.0;
         let action = if trainer.regroups() {
-            let store = self.config.control.store.as_deref();
-            Action::Prepare(Box::new(trainer.assignment(store)))
+            Action::Prepare(Box::new(trainer.assignment(&self.config.control)))
         } else {
             Action::Release {
                 reason: "its trainer tries fewer nodes".to_owned(),

@@ -44,6 +44,7 @@ mod leases;
 mod lock_step;
 mod measuring;
 mod nodes;
+mod one_account;
 mod out;
 mod plan_gate;
 mod pool;

@@ -55,7 +55,7 @@ impl Controller {
             is_ready || !is_late
         });
         let seq = trainer.record().run.0;
-        let part = trainer.assignment(self.config.control.store.as_deref());
+        let part = trainer.assignment(&self.config.control);
         for node in to_start {
             let action = Action::Prepare(Box::new(part.clone()));
             self.send(&node, seq, action, now, out);

@@ -6,6 +6,19 @@ use lacuna_model::{NodeId, SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The account under which programs run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunAs {
+    /// The agent's own account, for trainers of all owners.
+    #[default]
+    #[serde(rename = "self")]
+    Agent,
+    /// The node's account with the name of the trainer's owner. The agent runs as root, the bus
+    /// with keys.
+    Owner,
+}
+
 /// How nodes run training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -33,10 +46,14 @@ pub struct Agent {
     /// most this long for the names of the nodes that train with it.
     #[serde(with = "SpanText")]
     pub start_limit: Span,
+    /// The account under which programs run. Control reads this setting too.
+    pub run_as: RunAs,
+    /// The least user id of an account under which a program runs, if `run_as` is `owner`.
+    pub min_uid: u32,
     /// The command of launcher `torchrun`: a program and its first arguments.
     pub torchrun: Vec<String>,
     /// Folder of output and progress files. It belongs to the agent's user, and no other user may
-    /// change it.
+    /// change it. Owners, if programs run as they, must be able to enter the folders above it.
     pub work_dir: PathBuf,
     /// Variables of the agent's environment that programs get, beside `PATH`, `HOME`, `LANG`,
     /// `CUDA_*` and such. A `*` at the end matches any text.
@@ -45,7 +62,7 @@ pub struct Agent {
     /// matches any text.
     pub devices: Vec<String>,
     /// Longest time after a program's end for which its node is not reported free, while processes
-    /// of the agent's user that started after it keep a device of `devices` open.
+    /// of its user that started after it keep a device of `devices` open.
     #[serde(with = "SpanText")]
     pub device_wait: Span,
     /// Whether each program gets its own cgroup, where cgroups of version 2 are delegated. Programs
@@ -63,6 +80,8 @@ impl Default for Agent {
             grace: Span::from_secs(20),
             hang_after: Span::from_secs(5),
             start_limit: Span::from_secs(300),
+            run_as: RunAs::default(),
+            min_uid: 1000,
             torchrun: vec!["torchrun".to_owned()],
             work_dir: PathBuf::from("lacuna-work"),
             pass_env: Vec::new(),
@@ -84,6 +103,12 @@ impl Agent {
         SettingError::unless_positive([
             ("agent.dead_man", self.dead_man),
             ("agent.report_every", self.report_every),
-        ])
+        ])?;
+        SettingError::unless(
+            self.min_uid > 0,
+            "agent.min_uid",
+            self.min_uid,
+            "1 or more: no program runs as root",
+        )
     }
 }

@@ -5,7 +5,7 @@ mod agent;
 mod profile;
 
 pub use access::{Access, Quota, Rate};
-pub use agent::Agent;
+pub use agent::{Agent, RunAs};
 pub use profile::{Profile, ProfileOrder};
 
 use lacuna_model::{SettingError, Span, SpanText};
@@ -65,6 +65,10 @@ pub struct Control {
     /// keeps it: on that address, or for a name on all addresses of its machine. Trainers with
     /// `torchrun` or `regroup` need it. `lacuna up` opens one by itself.
     pub store: Option<String>,
+    /// The name of the account under which programs of several owners may run, where all programs
+    /// run under one: in pilots, and with `agent.run_as = "self"`. Without it control takes programs
+    /// of one owner only. An agent of another account starts no program.
+    pub shared_account: Option<String>,
     /// How trainers without a scaling curve are measured.
     pub profile: Profile,
     /// Rights and quotas of users.
@@ -89,6 +93,7 @@ impl Default for Control {
             keep_finished: Span::from_secs(7 * 86_400),
             require_agents: false,
             store: None,
+            shared_account: None,
             profile: Profile::default(),
             access: Access::default(),
             pilots: None,

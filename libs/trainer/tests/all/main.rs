@@ -32,6 +32,8 @@ mod figures;
 mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod one_account;
 mod plans;
 #[expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 mod probes;

@@ -258,6 +258,8 @@ pub(crate) fn commands() -> Vec<Command> {
         checkpoint: Some("step-9".to_owned()),
         store: None,
         token: None,
+        owner: None,
+        shared_account: None,
     }));
     let release = Action::Release {
         reason: "plan 12".to_owned(),
@@ -301,6 +303,8 @@ pub(crate) fn commands() -> Vec<Command> {
         checkpoint: None,
         store: Some("ctl:29400".to_owned()),
         token: None,
+        owner: Some("ann".to_owned()),
+        shared_account: Some("lacuna".to_owned()),
     }));
     let mut meeting = run.clone();
     if let Action::Run(run) = &mut meeting {

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::{NOT_STARTED, code};
+use super::{NOT_STARTED, Task, become_owner, code};
 use crate::descendants::{complain, kill_below};
 
 /// The variables that tell a worker its place on its node.
@@ -59,9 +59,8 @@ impl Workers {
     /// # Errors
     /// If one cannot be started. Those that were started run on.
     pub(crate) fn start(
-        program: &OsStr,
-        arguments: &[OsString],
-        environment: &BTreeMap<String, String>,
+        (program, arguments): (&OsStr, &[OsString]),
+        task: &Task,
         count: u32,
         grace: Duration,
     ) -> io::Result<Self> {
@@ -76,11 +75,8 @@ impl Workers {
             stopping: false,
         };
         for rank in 0..count {
-            let mut command = Command::new(program);
-            command
-                .args(arguments)
-                .envs(environment)
-                .stdin(Stdio::null());
+            let mut command = command(program, task)?;
+            command.args(arguments);
             if count > 1 {
                 let (from, into) = io::pipe()?;
                 command
@@ -176,6 +172,16 @@ impl Workers {
             ));
         }
     }
+}
+
+/// The command of a worker, without its arguments.
+fn command(program: &OsStr, task: &Task) -> io::Result<Command> {
+    if task.account.is_some() {
+        return become_owner::command(program, task).map(Command::from);
+    }
+    let mut command = Command::new(program);
+    command.envs(&task.environment).stdin(Stdio::null());
+    Ok(command)
 }
 
 /// The thread that prints what one worker prints. The output may hang, the guard may not.

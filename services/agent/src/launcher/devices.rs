@@ -1,6 +1,6 @@
 //! Processes that keep a device open after the end of a program.
 //!
-//! A process counts if it belongs to the agent's user, started after the program's guard, and
+//! A process counts if it belongs to the program's user, started after the program's guard, and
 //! belongs to no other run. An older process (a monitor of the centre, for example) is no remnant.
 //! The open files of a process (proc(5), `/proc/pid/fd`) are checked. A device is known by its
 //! path.
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid, getpid};
+use nix::unistd::{Pid, getpid};
 
 use super::orphans::{processes, progress_file};
 use crate::descendants::kill_below;
@@ -23,6 +23,8 @@ pub(super) struct Devices {
     mark: PathBuf,
     /// When its guard started, in ticks since the machine's start.
     since: u64,
+    /// The user of its processes.
+    uid: u32,
 }
 
 /// A process that keeps a device open.
@@ -35,7 +37,7 @@ pub(super) struct Holder {
 impl Devices {
     /// The devices of a program whose guard runs. `None` if the machine has no such device, or the
     /// guard has ended.
-    pub(super) fn of(patterns: &[String], mark: &Path, guard: Pid) -> Option<Self> {
+    pub(super) fn of(patterns: &[String], mark: &Path, guard: Pid, uid: u32) -> Option<Self> {
         let here = patterns.iter().filter(|pattern| exists(pattern));
         let patterns: Vec<String> = here.cloned().collect();
         if patterns.is_empty() {
@@ -45,16 +47,17 @@ impl Devices {
             patterns,
             mark: mark.to_owned(),
             since: started(guard)?,
+            uid,
         })
     }
 
     /// The processes that keep a device open. Processes of the run, by their environment, are
     /// killed first.
     pub(super) fn holders(&self) -> Vec<Holder> {
-        let own = geteuid().as_raw();
         let mut found = Vec::new();
         for pid in processes().filter(|pid| *pid != getpid()) {
-            let theirs = fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| meta.uid() == own);
+            let theirs =
+                fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| meta.uid() == self.uid);
             if !theirs || started(pid).is_none_or(|at| at < self.since) {
                 continue;
             }

@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
 
 use super::files::Files;
-
-/// The variable by which the processes of a run are recognised.
-pub(super) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
+use crate::account::Account;
+use crate::guard::PROGRESS_FILE;
 
 /// The id of a rendezvous, as torchrun reads it from the environment. The token of the incarnation
 /// is the id, so the store knows torchrun's keys by it. Everyone may read arguments of a process.
@@ -46,6 +45,33 @@ const PASSED: [&str; 24] = [
     "SLURM_JOB_ID",
     "SLURMD_NODENAME",
 ];
+
+/// Variables of [`PASSED`] that are of the agent's own account.
+const PERSONAL: [&str; 6] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Whether a variable of the agent's environment is of its account alone.
+pub(super) fn is_personal(name: &OsString) -> bool {
+    PERSONAL.iter().any(|personal| name == personal)
+}
+
+/// The variables of an account with its private temporary folder. The submitter may set others.
+pub(super) fn of_account(account: &Account, folder: &Path) -> [(&'static str, String); 5] {
+    let path = |path: &Path| path.display().to_string();
+    [
+        ("HOME", path(&account.home)),
+        ("USER", account.name.clone()),
+        ("LOGNAME", account.name.clone()),
+        ("SHELL", path(&account.shell)),
+        ("TMPDIR", path(folder)),
+    ]
+}
 
 /// The variables of an environment that guards and programs get.
 pub(super) fn passed(
@@ -271,6 +297,8 @@ mod tests {
             checkpoint: None,
             store: Some("host:29400".to_owned()),
             token: Some(Token::new(7)),
+            owner: None,
+            shared_account: None,
         };
         let node = NodeId::new("n").unwrap();
         let files = Files::new(Path::new("/work"), "t", &node, part.run);

@@ -1,12 +1,15 @@
 //! The files of one trainer on one node.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{NodeId, RunId, Token};
 use lacuna_wire::token::escape;
+use tempfile::TempDir;
 
+use crate::account::Account;
 use crate::untrusted;
 
 /// Most bytes that are read at the end of a file for its last lines.
@@ -48,8 +51,9 @@ impl Files {
         }
     }
 
-    /// Makes the folder, removes files of this run from an earlier agent, and opens the output.
-    pub(crate) fn prepare(&self) -> io::Result<File> {
+    /// Makes the folder, removes files of this run from an earlier agent, and opens the output. An
+    /// account, if one is named, may enter the folder, and gets the files that its program writes.
+    pub(crate) fn prepare(&self, account: Option<&Account>) -> io::Result<File> {
         untrusted::work_folder(&self.work_dir)?;
         let below = self.dir.strip_prefix(&self.work_dir).unwrap_or(&self.dir);
         let mut folder = self.work_dir.clone();
@@ -57,18 +61,30 @@ impl Files {
             folder.push(name);
             untrusted::folder(&folder)?;
         }
+        if account.is_some() {
+            let within = folder.ancestors().take(below.iter().count() + 1);
+            within.into_iter().try_for_each(untrusted::open_to_entry)?;
+        }
         untrusted::remove(&self.progress)?;
         untrusted::remove(&self.deadline)?;
         // Anything but a regular file is removed and replaced.
-        untrusted::append(&self.output).or_else(|_| {
+        let output = untrusted::append(&self.output).or_else(|_| {
             untrusted::remove(&self.output)?;
             untrusted::append(&self.output)
-        })
+        })?;
+        if let Some(account) = account {
+            account.give(&output)?;
+            account.give(&untrusted::append(&self.progress)?)?;
+            let _ = fs::remove_dir_all(&self.workers);
+            untrusted::folder(&self.workers)?;
+            account.give_path(&self.workers)?;
+        }
+        Ok(output)
     }
 
     /// Records that a run has begun.
     pub(crate) fn begin(&self, run: RunId) -> io::Result<()> {
-        untrusted::write(&self.begun, &format!("{}\n", run.0))
+        untrusted::write(&self.begun, &format!("{}\n", run.0), None)
     }
 
     /// The last run that was begun here. Older agents wrote its process group behind the number.
@@ -84,6 +100,19 @@ impl Files {
         }
         let _ = fs::remove_dir_all(&self.workers);
     }
+}
+
+/// Makes a temporary folder that only the account, or without one the agent, may enter. Its path is
+/// short, since the name of a Unix socket in it has at most 107 bytes.
+pub(super) fn private_folder(account: Option<&Account>) -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("lacuna-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()?;
+    if let Some(account) = account {
+        account.give_path(folder.path())?;
+    }
+    Ok(folder)
 }
 
 /// The output file of a trainer's program on a node.

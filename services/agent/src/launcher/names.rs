@@ -149,6 +149,8 @@ mod tests {
             checkpoint: None,
             store: None,
             token: None,
+            owner: None,
+            shared_account: None,
         }
     }
 

@@ -14,8 +14,8 @@ use lacuna_wire::token::escape;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid};
 
-use super::environment::PROGRESS_FILE;
 use crate::descendants::kill_below;
+use crate::guard::PROGRESS_FILE;
 
 /// Kills all running programs that were begun on these nodes (on all if `None`) with this work
 /// folder, with all their descendants. Returns the number of their runs.

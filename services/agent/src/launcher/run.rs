@@ -10,7 +10,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
+use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
@@ -19,12 +20,13 @@ use tokio::time::Instant;
 
 use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
-use super::environment::{PROGRESS_FILE, command_line, environment, passed, threads};
-use super::files::{Files, last_lines};
+use super::environment::{command_line, environment, is_personal, of_account, passed, threads};
+use super::files::{Files, last_lines, private_folder};
 use super::names::Names;
 use super::talk::{FromProgram, Message, Talk};
 use super::{LauncherEvent, Settings};
-use crate::guard::{GUARD, code};
+use crate::account::Account;
+use crate::guard::{GUARD, PROGRESS_FILE, Task, code};
 use crate::metrics::Metrics;
 use crate::safety::Ward;
 use crate::tail::{Line, Tail};
@@ -46,6 +48,8 @@ const DEVICES: Duration = Duration::from_millis(100);
 const HANDOVER: Duration = Duration::from_secs(5);
 /// Without this variable Python keeps back what it prints to files, as workers of torchrun do.
 const UNBUFFERED: &str = "PYTHONUNBUFFERED";
+/// Longest wait for the account of an owner.
+const LOOKUP: Duration = Duration::from_secs(5);
 /// Time between two checks whether a program that has not started is still wanted.
 const WANTED: Duration = Duration::from_millis(20);
 /// The last line of a program that was stopped before its start.
@@ -148,6 +152,20 @@ impl ReportPace {
     }
 }
 
+/// The account of a program that does not run under the agent's.
+struct Owned {
+    account: Account,
+    /// Its temporary folder.
+    folder: TempDir,
+}
+
+/// A program that was started.
+struct Started {
+    talk: Option<Talk>,
+    guard: Child,
+    owned: Option<Owned>,
+}
+
 /// One program on one node.
 pub(super) struct Run {
     pub(super) node: NodeId,
@@ -176,14 +194,21 @@ impl Run {
             Ok(members) => self.start(&members).await.map(|made| (members, made)),
             Err(reason) => Err(reason),
         };
-        let (members, (mut talk, mut child)) = match started {
+        let (members, started) = match started {
             Ok(started) => started,
             Err(reason) => {
                 let stopped = self.finish().await;
                 return self.ended(stopped, 127, reason);
             }
         };
-        let devices = child.id().and_then(|guard| self.devices(guard));
+        let Started {
+            mut talk,
+            guard: mut child,
+            owned,
+        } = started;
+        let devices = child
+            .id()
+            .and_then(|guard| self.devices(guard, owned.as_ref()));
         let mut seen = Seen::new(Tail::new(self.files.progress.clone()));
         let mut pace = ReportPace::default();
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
@@ -255,6 +280,8 @@ impl Run {
         };
         let stopped = self.finish().await;
         let held = self.devices_closed(devices).await;
+        // Its folder may be large.
+        drop(spawn_blocking(move || drop(owned)));
         // Messages that the program had sent before its end. A program that never sent one has
         // none.
         let spoke = heard.as_ref().is_some_and(LastMessages::any);
@@ -364,10 +391,11 @@ impl Run {
     }
 
     /// The devices to check when its guard has ended.
-    fn devices(&self, guard: u32) -> Option<Devices> {
+    fn devices(&self, guard: u32, owned: Option<&Owned>) -> Option<Devices> {
         let guard = Pid::from_raw(i32::try_from(guard).ok()?);
         let mark = std::path::absolute(&self.files.progress).ok()?;
-        Devices::of(&self.settings.agent.devices, &mark, guard)
+        let uid = owned.map_or_else(|| geteuid().as_raw(), |owned| owned.account.uid);
+        Devices::of(&self.settings.agent.devices, &mark, guard, uid)
     }
 
     /// Waits until no device is open any more, for `device_wait` at most. Returns the processes
@@ -417,28 +445,50 @@ impl Run {
         });
     }
 
-    fn listen(&self) -> Result<Option<Talk>, String> {
+    /// The account of the program, if it is not the agent's.
+    async fn owned(&self) -> Result<Option<Owned>, String> {
+        let (part, agent) = (self.assignment.clone(), self.settings.agent.clone());
+        let found = spawn_blocking(move || Account::of_program(&part, &agent));
+        let found = tokio::time::timeout(LOOKUP, found).await;
+        let found = found.map_err(|_| "the directory of users does not answer".to_owned())?;
+        let account = found.map_err(|error| error.to_string())?;
+        let Some(account) = account.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let folder = private_folder(Some(&account));
+        let folder = folder.map_err(|e| format!("no temporary folder for the program: {e}"))?;
+        Ok(Some(Owned { account, folder }))
+    }
+
+    fn listen(&self, owned: Option<&Owned>) -> Result<Option<Talk>, String> {
         if !self.assignment.launch.regroups() {
             return Ok(None);
         }
-        Talk::listen(self.heard.clone())
+        Talk::listen(self.heard.clone(), owned.map(|owned| &owned.account))
             .map(Some)
             .map_err(|e| format!("no socket for the program: {e}"))
     }
 
-    async fn start(&self, members: &[NodeId]) -> Result<(Option<Talk>, Child), String> {
-        let talk = self.listen()?;
-        let child = self.spawn(members, talk.as_ref()).await?;
-        Ok((talk, child))
+    async fn start(&self, members: &[NodeId]) -> Result<Started, String> {
+        let owned = self.owned().await?;
+        let talk = self.listen(owned.as_ref())?;
+        let guard = self.spawn(members, talk.as_ref(), owned.as_ref()).await?;
+        Ok(Started { talk, guard, owned })
     }
 
-    async fn spawn(&self, members: &[NodeId], talk: Option<&Talk>) -> Result<Child, String> {
+    async fn spawn(
+        &self,
+        members: &[NodeId],
+        talk: Option<&Talk>,
+        owned: Option<&Owned>,
+    ) -> Result<Child, String> {
         let line = command_line(&self.assignment, &self.settings.agent.torchrun, &self.files)?;
         let Launch::Command { env, program, .. } = &*self.assignment.launch else {
             return Err("not a trainer with a program".to_owned());
         };
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
-        let output = self.files.prepare().map_err(in_dir)?;
+        let account = owned.map(|owned| &owned.account);
+        let output = self.files.prepare(account).map_err(in_dir)?;
         let run = self.assignment.run;
         self.files.begin(run).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;
@@ -451,7 +501,13 @@ impl Run {
         );
         // torchrun starts its workers itself.
         let mut workers = 1;
-        let passed = passed(std::env::vars_os(), &self.settings.agent.pass_env);
+        let mut passed = passed(std::env::vars_os(), &self.settings.agent.pass_env);
+        if let Some(Owned { account, folder }) = owned {
+            passed.retain(|(name, _)| !is_personal(name));
+            for (name, value) in of_account(account, folder.path()) {
+                theirs.entry(name.to_owned()).or_insert(value);
+            }
+        }
         if let Some(talk) = talk {
             let socket = talk.path().display().to_string();
             theirs.insert("LACUNA_SOCKET".to_owned(), socket);
@@ -487,7 +543,11 @@ impl Run {
             })
             .map_err(|e| format!("cannot start {}: {e}", self.settings.guard.display()))?;
         let input = child.stdin.take().ok_or("no way to stop the program")?;
-        let handed = tokio::time::timeout(HANDOVER, hand_over(input, &theirs)).await;
+        let task = Task {
+            environment: theirs,
+            account: account.cloned(),
+        };
+        let handed = tokio::time::timeout(HANDOVER, hand_over(input, &task)).await;
         match handed {
             Ok(Ok(input)) => self.ward.hold(input),
             // The guard's input has ended and nothing was started, so the guard ends.
@@ -590,12 +650,9 @@ impl Run {
     }
 }
 
-/// Writes the program's environment to its guard, which then starts the program. Returns the input.
-async fn hand_over(
-    mut input: ChildStdin,
-    environment: &BTreeMap<String, String>,
-) -> std::io::Result<OwnedFd> {
-    let mut line = serde_json::to_vec(environment)?;
+/// Writes the task to the program's guard, which then starts the program. Returns the input.
+async fn hand_over(mut input: ChildStdin, task: &Task) -> std::io::Result<OwnedFd> {
+    let mut line = serde_json::to_vec(task)?;
     line.push(b'\n');
     input.write_all(&line).await?;
     input.into_owned_fd()

@@ -19,8 +19,8 @@
 //!
 //! The agent reads at a limited rate. A program that sends faster waits.
 //!
-//! The socket is in a folder that only its owner may enter, under a short path: the name of a Unix
-//! socket has at most 107 bytes.
+//! The socket is in a folder that only the program's user may enter, under a short path: the name of
+//! a Unix socket has at most 107 bytes.
 //!
 //! A program is killed if a worker is silent for `agent.hang_after`, or for `agent.start_limit` after
 //! its start.
@@ -38,6 +38,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::crew::LastMessages;
+use super::files::private_folder;
+use crate::account::Account;
 
 /// Longest line.
 const LINE: u64 = 64 << 10;
@@ -157,14 +159,19 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Opens a socket. `heard` takes the time of each message.
+    /// Opens a socket, for an account if one is named. `heard` takes the time of each message.
     ///
     /// # Errors
     /// If the socket cannot be made.
-    pub(super) fn listen(heard: LastMessages) -> io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
+    pub(super) fn listen(heard: LastMessages, account: Option<&Account>) -> io::Result<Self> {
+        let dir = private_folder(None)?;
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path)?;
+        if let Some(account) = account {
+            // The account may replace the socket once it has the folder.
+            account.give_path(&path)?;
+            account.give_path(dir.path())?;
+        }
         let (state, states) = watch::channel(State::default());
         let (into, messages) = mpsc::channel(MESSAGES);
         let server = tokio::spawn(serve(listener, states, into, heard));

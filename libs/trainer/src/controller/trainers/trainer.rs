@@ -22,6 +22,7 @@ use crate::controller::trainers::parked::{drop_parked, or_all, parked};
 use crate::controller::trainers::probes::Probes;
 use crate::controller::trainers::rates::{OfRelatives, Rates};
 use crate::controller::trainers::stalls::StallTimes;
+use crate::settings::Control;
 
 /// One trainer.
 #[derive(Debug, Clone, PartialEq)]
@@ -180,7 +181,7 @@ impl Trainer {
     }
 
     /// The present incarnation for agents: the part of an agent that is no member.
-    pub(crate) fn assignment(&self, store: Option<&str>) -> Assignment {
+    pub(crate) fn assignment(&self, control: &Control) -> Assignment {
         let record = &self.record;
         Assignment {
             trainer: record.spec.id.clone(),
@@ -195,8 +196,10 @@ impl Trainer {
             owed: record.run_owed,
             since: record.run_since,
             checkpoint: record.checkpoint.clone(),
-            store: store.map(str::to_owned),
+            store: control.store.clone(),
             token: None,
+            owner: Some(self.owner().to_owned()).filter(|owner| !owner.is_empty()),
+            shared_account: control.shared_account.clone(),
         }
     }
 
