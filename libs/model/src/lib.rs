@@ -22,6 +22,7 @@ mod reason;
 mod settings;
 mod time;
 mod token;
+mod topology;
 mod trainer;
 mod verdict;
 
@@ -48,5 +49,6 @@ pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, Tra
 pub use settings::{SettingError, SpanText};
 pub use time::{Span, SpanError, Timestamp};
 pub use token::Token;
+pub use topology::{Tier, Topology, TopologyError};
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};
 pub use verdict::{HoleVerdict, OwnerShare, TrainerVerdict, Verdict};
