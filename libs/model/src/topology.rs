@@ -1,6 +1,7 @@
 //! Where nodes are: the switches above each node.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +118,57 @@ impl Topology {
             .map(|(node, path)| (node, path.as_slice()))
     }
 
+    /// The leaves by name, each with its nodes.
+    #[must_use]
+    pub fn leaves(&self) -> BTreeMap<&str, Vec<&NodeId>> {
+        let mut leaves: BTreeMap<&str, Vec<&NodeId>> = BTreeMap::new();
+        for (node, path) in &self.paths {
+            leaves.entry(&path[0]).or_default().push(node);
+        }
+        leaves
+    }
+
+    /// Nodes that another source puts on another leaf; `leaves` is its leaf of each node. Nodes
+    /// that one of the two does not know are not compared.
+    ///
+    /// A leaf of the other source is the one of the same name. If there is none, both may have
+    /// their own names: then it is the leaf here with which it shares most nodes.
+    #[must_use]
+    pub fn differences<'a>(
+        &self,
+        leaves: impl IntoIterator<Item = (&'a NodeId, &'a str)>,
+    ) -> Vec<&'a NodeId> {
+        let known = leaves
+            .into_iter()
+            .filter_map(|(node, theirs)| Some((node, theirs, self.leaf(node)?)));
+        let known: Vec<(&NodeId, &str, &str)> = known.collect();
+        let mut shared: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (_, theirs, ours) in &known {
+            *shared.entry((theirs, ours)).or_default() += 1;
+        }
+        let names: BTreeSet<&str> = self.paths.values().map(|path| path[0].as_str()).collect();
+        let theirs: BTreeSet<&str> = known.iter().map(|(_, theirs, _)| *theirs).collect();
+        let is_named = |(a, b): (&str, &str)| a == b;
+        let mut pairs: Vec<((&str, &str), usize)> = shared
+            .into_iter()
+            .filter(|(pair, _)| {
+                is_named(*pair) || !(names.contains(pair.0) || theirs.contains(pair.1))
+            })
+            .collect();
+        pairs.sort_by_key(|(pair, nodes)| (Reverse(*nodes), *pair));
+        let mut same: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut taken: BTreeSet<&str> = BTreeSet::new();
+        for ((theirs, ours), _) in pairs {
+            if !same.contains_key(theirs) && taken.insert(ours) {
+                same.insert(theirs, ours);
+            }
+        }
+        let moved = known
+            .into_iter()
+            .filter(|(_, theirs, ours)| same.get(theirs) != Some(ours));
+        moved.map(|(node, ..)| node).collect()
+    }
+
     /// How far apart nodes are. No node and one node are at tier 0.
     #[must_use]
     pub fn tier<'a>(&self, nodes: impl IntoIterator<Item = &'a NodeId>) -> Tier {
@@ -199,6 +251,49 @@ mod tests {
         assert_eq!(tier(&["a", "x"]), 2);
         assert_eq!(tier(&["x", "y"]), 2);
         assert_eq!(Topology::default().tier(&[node("a"), node("x")]), Tier(0));
+    }
+
+    #[test]
+    fn leaves_are_compared_by_name_or_else_by_their_nodes() {
+        let known = topology(&[
+            ("a", &["l1"]),
+            ("b", &["l1"]),
+            ("c", &["l2"]),
+            ("d", &["l2"]),
+            ("e", &["l3"]),
+        ])
+        .expect("a topology");
+        let differ = |leaves: &[(&str, &str)]| -> Vec<String> {
+            let leaves: Vec<(NodeId, &str)> = leaves
+                .iter()
+                .map(|(name, leaf)| (node(name), *leaf))
+                .collect();
+            let found = known.differences(leaves.iter().map(|(node, leaf)| (node, *leaf)));
+            found.into_iter().map(ToString::to_string).collect()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(differ(&[("a", "l1"), ("c", "l2"), ("x", "l9")]), none);
+        // Other names for the same leaves.
+        assert_eq!(
+            differ(&[("a", "s7"), ("b", "s7"), ("c", "s8"), ("d", "s8")]),
+            none
+        );
+        // One node elsewhere, by name, even alone.
+        assert_eq!(differ(&[("a", "l2")]), ["a"]);
+        // One node elsewhere, by the company that it keeps.
+        assert_eq!(
+            differ(&[
+                ("a", "s7"),
+                ("b", "s7"),
+                ("c", "s8"),
+                ("d", "s7"),
+                ("e", "s9")
+            ]),
+            ["d"]
+        );
+        // Two leaves there are one here.
+        assert_eq!(differ(&[("a", "s7"), ("b", "s8")]), ["b"]);
+        assert_eq!(known.leaves()["l2"].len(), 2);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod rows;
 mod source;
 pub mod tail;
 pub mod times;
+pub mod topology;
 mod trainers;
 mod write;
 

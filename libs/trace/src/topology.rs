@@ -1,0 +1,181 @@
+//! Files that say where nodes are, as a [`Topology`].
+//!
+//! [`read`] knows a format by its first lines. Each format is a file of its own below:
+//!
+//! | Format | Source | What becomes of it |
+//! |---|---|---|
+//! | `topology.conf`, `scontrol` | `slurm.rs` | a tree of switches, or blocks and their aggregates |
+//! | `topology.yaml` | `yaml.rs` | the same, of the cluster's default topology |
+//! | `pbsnodes` | `pbs.rs` | the resources of `node_group_key`, the leaf first |
+//! | `lsf` | `lsf.rs` | compute units; tried on samples of the manual only |
+//! | `ibnetdiscover` | `infiniband.rs` | the switch of each host; tried on samples of the manual only |
+//! | `csv` | `csv.rs` | columns `node,leaf[,pod[,...]]` |
+//!
+//! Trees may be of unequal depth. Short paths are padded with their root, so a leaf directly below
+//! the root is as far from others as a leaf at the bottom. A file that contradicts itself is
+//! refused with its line.
+
+mod csv;
+mod error;
+mod infiniband;
+mod lsf;
+mod pbs;
+mod rows;
+mod slurm;
+mod tree;
+mod yaml;
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::Path;
+
+use lacuna_model::Topology;
+
+use crate::error::{excerpt, failed};
+use crate::{ReadError, open};
+
+pub use error::{Contradiction, Fault, TopologyError};
+
+/// A format of topologies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TopologyFormat {
+    /// Slurm: `topology.conf`, of a tree or of blocks.
+    Conf,
+    /// Slurm: `topology.yaml`.
+    Yaml,
+    /// Slurm: the output of `scontrol show topology`.
+    Scontrol,
+    /// PBS: the output of `pbsnodes -a -F json`.
+    Pbsnodes,
+    /// LSF: the section `ComputeUnit` of `lsb.hosts`, or the output of `bmgroup -cu`.
+    Lsf,
+    /// InfiniBand: the output of `ibnetdiscover`.
+    Ibnetdiscover,
+    /// Lacuna: `node,leaf[,pod[,...]]`.
+    Csv,
+}
+
+/// How a format is recognised and read.
+struct Entry {
+    name: &'static str,
+    /// Whether a first line (trimmed, neither blank nor a comment) is of this format.
+    knows: fn(&str) -> bool,
+    read: fn(&str, &[String]) -> Result<Topology, TopologyError>,
+}
+
+impl TopologyFormat {
+    /// All formats, in the order of recognition.
+    pub const ALL: [Self; 7] = [
+        Self::Scontrol,
+        Self::Conf,
+        Self::Yaml,
+        Self::Pbsnodes,
+        Self::Lsf,
+        Self::Ibnetdiscover,
+        Self::Csv,
+    ];
+
+    const fn entry(self) -> Entry {
+        match self {
+            Self::Scontrol => Entry {
+                name: "scontrol",
+                knows: slurm::knows_answer,
+                read: |text, _| slurm::read(text),
+            },
+            Self::Conf => Entry {
+                name: "topology.conf",
+                knows: slurm::knows_file,
+                read: |text, _| slurm::read(text),
+            },
+            Self::Yaml => Entry {
+                name: "topology.yaml",
+                knows: yaml::knows,
+                read: |text, _| yaml::read(text),
+            },
+            Self::Pbsnodes => Entry {
+                name: "pbsnodes",
+                knows: pbs::knows,
+                read: pbs::read,
+            },
+            Self::Lsf => Entry {
+                name: "lsf",
+                knows: lsf::knows,
+                read: |text, _| lsf::read(text),
+            },
+            Self::Ibnetdiscover => Entry {
+                name: "ibnetdiscover",
+                knows: infiniband::knows,
+                read: |text, _| infiniband::read(text),
+            },
+            Self::Csv => Entry {
+                name: "csv",
+                knows: csv::knows,
+                read: |text, _| csv::read(text),
+            },
+        }
+    }
+
+    /// Name of the format in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// Recognises the format by the first line that is neither blank nor a comment.
+    #[must_use]
+    pub fn detect(text: &str) -> Option<Self> {
+        let first = first_line(text)?.1;
+        Self::ALL
+            .into_iter()
+            .find(|format| (format.entry().knows)(first))
+    }
+}
+
+impl fmt::Display for TopologyFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Number and text of the first line that is neither blank nor a comment.
+fn first_line(text: &str) -> Option<(u64, &str)> {
+    lines(text).find(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// Lines with their numbers from 1, trimmed.
+fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    (1..).zip(text.lines().map(str::trim))
+}
+
+/// Reads a topology of any format. `keys` are the resources of PBS that name the switches above a
+/// node, the leaf first, as in `node_group_key`; other formats ignore them.
+///
+/// # Errors
+/// [`TopologyError`] with the line: the format is unknown, a line is damaged, or the file
+/// contradicts itself.
+pub fn read(text: &str, keys: &[String]) -> Result<(TopologyFormat, Topology), TopologyError> {
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(format) = TopologyFormat::detect(text) else {
+        let (line, found) = first_line(text).unwrap_or((1, ""));
+        return Err(TopologyError::new(line, Fault::Format(excerpt(found))));
+    };
+    let topology = (format.entry().read)(text, keys)?;
+    Ok((format, topology))
+}
+
+/// Reads a file, plain, gzip or zstd; see [`read`].
+///
+/// # Errors
+/// [`ReadError`] if the file cannot be read, with the line of what is wrong in it.
+pub fn load(path: &Path, keys: &[String]) -> Result<(TopologyFormat, Topology), ReadError> {
+    let mut bytes = Vec::new();
+    open(path)?
+        .read_to_end(&mut bytes)
+        .map_err(|source| failed(path, 0, source))?;
+    let text = String::from_utf8_lossy(&bytes);
+    read(&text, keys).map_err(|error| ReadError::Unreadable {
+        path: path.to_owned(),
+        format: TopologyFormat::detect(&text).map_or("a topology", TopologyFormat::name),
+        reason: error.to_string(),
+    })
+}

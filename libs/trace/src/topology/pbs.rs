@@ -1,0 +1,113 @@
+//! PBS: placement sets in the output of `pbsnodes -a -F json`.
+//!
+//! Source: PBS Professional administrator's guide, "Placement Sets". The server's `node_group_key`
+//! names resources, and nodes with one value of such a resource are near each other. A node that
+//! lacks one of them is left out, so it has a leaf of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::Topology;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::{Fault, TopologyError};
+use super::rows::Rows;
+use super::tree::node_id;
+use crate::FieldError;
+
+/// Resources that PBS itself sets; they group nothing.
+const BUILT_IN: [&str; 12] = [
+    "accelerator_memory",
+    "arch",
+    "host",
+    "hpmem",
+    "mem",
+    "mpiprocs",
+    "naccelerators",
+    "ncpus",
+    "netwins",
+    "ngpus",
+    "vmem",
+    "vnode",
+];
+
+/// Whether a first line is of `pbsnodes -F json`.
+pub(super) fn knows(line: &str) -> bool {
+    line.starts_with('{')
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    nodes: BTreeMap<String, Node>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    #[serde(default)]
+    resources_available: BTreeMap<String, Value>,
+}
+
+/// Reads the nodes with the resources `keys`, the leaf first.
+pub(super) fn read(text: &str, keys: &[String]) -> Result<Topology, TopologyError> {
+    let answer: Answer = serde_json::from_str(text).map_err(|error| {
+        let line = u64::try_from(error.line()).unwrap_or(1).max(1);
+        TopologyError::new(line, Fault::Syntax(error.to_string()))
+    })?;
+    if keys.is_empty() {
+        return Err(TopologyError::new(1, unnamed(&answer)));
+    }
+    let mut rows = Rows::default();
+    for (name, node) in &answer.nodes {
+        let of = &node.resources_available;
+        let path: Option<Vec<String>> = keys.iter().map(|key| value(of.get(key)?)).collect();
+        let Some(path) = path else { continue };
+        let at = || line_of(text, name);
+        // A part of a host, as in `n1[0]`, is at its host.
+        let host = name.contains('[').then(|| value(of.get("host")?)).flatten();
+        let node = node_id(host.as_deref().unwrap_or(name), at())?;
+        if let Some(several) = path.iter().find(|value| value.contains(',')) {
+            let expected = format!("one value of each of {}", keys.join(", "));
+            let found = format!("{several:?} of node {node}");
+            let fault = FieldError::new("placement set", expected, found);
+            return Err(TopologyError::new(at(), fault));
+        }
+        rows.add(node, path, at())?;
+    }
+    rows.finish()
+}
+
+/// The text of a resource; none if it is not set.
+fn value(resource: &Value) -> Option<String> {
+    let text = match resource {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// The fault of a missing choice of resources, with the resources that could be meant.
+fn unnamed(answer: &Answer) -> Fault {
+    let candidates: BTreeSet<&str> = answer
+        .nodes
+        .values()
+        .flat_map(|node| &node.resources_available)
+        .filter(|(key, value)| !BUILT_IN.contains(&key.as_str()) && value.is_string())
+        .map(|(key, _)| key.as_str())
+        .collect();
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let found = match candidates.as_slice() {
+        [] => "no resource that a site has set".to_owned(),
+        some => format!("the nodes have {}", some.join(", ")),
+    };
+    let expected = "the resources that name the switches, the leaf first (ingest.topology_keys, \
+                    --keys), as in the server's node_group_key";
+    FieldError::new("placement set", expected, found).into()
+}
+
+/// The line that names a node; `pbsnodes` prints each in a line of its own.
+fn line_of(text: &str, name: &str) -> u64 {
+    let key = format!("\"{name}\":");
+    let found = super::lines(text).find(|(_, line)| line.replace(" :", ":").starts_with(&key));
+    found.map_or(1, |(line, _)| line)
+}
