@@ -190,6 +190,7 @@ impl Page {
                 gave_back_in: Some(Span::from_ms(ms)),
                 broken: None,
                 terms: None,
+                place: None,
             };
             let subject = address::agent(id, &node(name));
             bus.publish(&subject, &status, "").await.unwrap();

@@ -395,6 +395,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         gave_back_in: None,
         broken: None,
         terms: None,
+        place: None,
     };
     let own = NodeId::new("n1").unwrap();
     let subject = address::agent(&agent.server.id, &own);

@@ -166,6 +166,10 @@ pub struct AgentStatus {
     /// The agent's limits for giving the node back by itself, if it reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<AgentTerms>,
+    /// The place of the node as Slurm tells its jobs (`SLURM_TOPOLOGY_ADDR`): switches from the top
+    /// down to the leaf, then the node, with dots between. None outside of Slurm's jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 /// The limits within which an agent gives its node back by itself, from its own configuration.

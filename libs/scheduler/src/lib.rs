@@ -6,6 +6,7 @@
 //!   [`RunningJobs`] knows the nodes of running jobs, [`Tracker`] compares one answer with the
 //!   answers before it, and [`MissingNodes`] counts absences.
 //! - Pilots: [`submit`] submits, cancels and lists them, and [`job`] describes them.
+//! - [`topology`]: where nodes are, as Slurm, PBS and Slurm's jobs say.
 //! - [`check`]: whether the Slurm of a site runs pilots without harm to batch jobs.
 //! - [`settings`]: the sections `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]`.
 //!
@@ -26,6 +27,7 @@ pub mod settings;
 pub mod sinfo;
 pub mod squeue;
 pub mod submit;
+pub mod topology;
 mod tracker;
 
 pub use answer::{AnswerError, RECORD_END, SEPARATOR};

@@ -105,6 +105,9 @@ pub struct Slurm {
     pub sinfo: Vec<String>,
     /// `squeue`: a program and its first arguments.
     pub squeue: Vec<String>,
+    /// `scontrol`: a program and its first arguments. It is asked only if `ingest.topology` is
+    /// `slurm`.
+    pub scontrol: Vec<String>,
     /// Form of the answers.
     pub answers: Answers,
     /// Time zone of local times in answers, as in `Europe/Warsaw`; the zone of this machine if
@@ -132,6 +135,7 @@ impl Default for Slurm {
         Self {
             sinfo: vec!["sinfo".to_owned()],
             squeue: vec!["squeue".to_owned()],
+            scontrol: vec!["scontrol".to_owned()],
             answers: Answers::Text,
             time_zone: None,
             planned_are_holes: false,
@@ -281,6 +285,7 @@ impl Slurm {
     pub fn check(&self) -> Result<(), SettingError> {
         command("ingest.slurm.sinfo", &self.sinfo)?;
         command("ingest.slurm.squeue", &self.squeue)?;
+        command("ingest.slurm.scontrol", &self.scontrol)?;
         at_least_one("ingest.slurm.absent_after", self.absent_after)?;
         at_least_one("ingest.slurm.silent_after", self.silent_after)?;
         self.pilots.check()?;

@@ -102,6 +102,8 @@ pub struct Agent {
     renewed: Timestamp,
     /// A command from before the agent's start that control has not confirmed yet.
     held: Option<Then>,
+    /// The place of the node, as Slurm says.
+    place: Option<String>,
 }
 
 impl Agent {
@@ -119,6 +121,7 @@ impl Agent {
             released: None,
             renewed: Timestamp::default(),
             held: None,
+            place: None,
         }
     }
 
@@ -127,6 +130,13 @@ impl Agent {
     #[must_use]
     pub const fn with_grace(mut self, grace: Span) -> Self {
         self.grace = Some(grace);
+        self
+    }
+
+    /// The same agent, whose statuses name the place of its node ([`AgentStatus::place`]).
+    #[must_use]
+    pub fn with_place(mut self, place: Option<String>) -> Self {
+        self.place = place;
         self
     }
 
@@ -183,6 +193,7 @@ impl Agent {
                 dead_man: self.lease_timeout,
                 grace,
             }),
+            place: self.place.clone(),
         }
     }
 

@@ -263,6 +263,7 @@ pub fn account_exports(c: &ClusterId) -> Vec<Export> {
         address::totals(c).to_string(),
         address::plan(c).to_string(),
         address::use_state(c).to_string(),
+        address::topology(c).to_string(),
         address::progress_all(c).to_string(),
         address::controls(c).to_string(),
         address::leaders(c).to_string(),
@@ -372,6 +373,8 @@ fn ingest(to: &mut Access, c: &ClusterId) {
         .publishes(&address::snapshot(c));
     to.consumes(&address::clock(c))
         .publishes(&address::clock(c));
+    to.gets(&address::topology(c))
+        .publishes(&address::topology(c));
     to.subscribes(&address::settled(c));
 }
 
@@ -387,7 +390,8 @@ fn planner(to: &mut Access, c: &ClusterId) {
     to.service(c, "planner");
     to.consumes(&address::pool(c))
         .consumes(&address::trainers(c));
-    to.consumes(&address::clock(c));
+    to.consumes(&address::clock(c))
+        .consumes(&address::topology(c));
     to.gets(&address::plan(c)).publishes(&address::plan(c));
 }
 
@@ -406,6 +410,7 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.consumes(&address::clock(c)).consumes(&address::plan(c));
     to.consumes(&address::pool(c))
         .consumes(&address::progress_all(c));
+    to.consumes(&address::topology(c));
     to.consumes(&address::trainers(c))
         .publishes(&address::trainers(c));
     to.gets(&address::totals(c)).publishes(&address::totals(c));
@@ -459,7 +464,8 @@ fn gateway(to: &mut Access, c: &ClusterId) {
         .follows_direct(&address::progress_all(c));
     to.reads(&address::event(c))
         .follows_direct(&address::controls(c));
-    to.follows_direct(&address::use_state(c));
+    to.follows_direct(&address::use_state(c))
+        .follows_direct(&address::topology(c));
     to.follows_direct(&address::leaders(c))
         .subscribes(&address::agents(c));
     to.publishes(&address::dead(c, "gateway"));
@@ -481,7 +487,8 @@ fn researcher(to: &mut Access, c: &ClusterId, user: &str) {
         .follows_direct(&address::totals(c));
     to.follows_direct(&address::plan(c))
         .follows_direct(&address::controls(c));
-    to.follows_direct(&address::use_state(c));
+    to.follows_direct(&address::use_state(c))
+        .follows_direct(&address::topology(c));
     to.subscribes(&address::event(c));
 }
 
@@ -496,7 +503,8 @@ fn observer(to: &mut Access, c: &ClusterId) {
     to.reads(&address::trainers(c)).reads(&address::totals(c));
     to.reads(&address::plan(c)).reads(&address::progress_all(c));
     to.reads(&address::controls(c)).reads(&address::leaders(c));
-    to.reads(&address::use_state(c));
+    to.reads(&address::use_state(c))
+        .reads(&address::topology(c));
     to.reads(&address::audit_all(c))
         .reads(&address::dead_all(c));
     to.reads(&address::observed_bucket(c).all());
@@ -668,6 +676,7 @@ mod tests {
             ("lacuna.v1.c.event", "ingest"),
             ("lacuna.v1.c.state.snapshot", "ingest"),
             ("lacuna.v1.c.state.clock", "ingest"),
+            ("lacuna.v1.c.state.topology", "ingest"),
             ("lacuna.v1.c.state.pool", "forecast"),
             ("lacuna.v1.c.state.plan", "planner"),
             ("lacuna.v1.c.state.trainers", "control"),

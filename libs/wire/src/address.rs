@@ -11,7 +11,7 @@ use lacuna_model::{ClusterId, NodeEvent, NodeId, Past, Span, TrainerId, TrainerR
 use crate::msg::{
     AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord, Members,
     ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Request, Settled,
-    StoreSecret, Totals, TrainersState, UseState,
+    StoreSecret, TopologyState, Totals, TrainersState, UseState,
 };
 use crate::token::escape;
 
@@ -116,6 +116,8 @@ subjects! {
     use_state: UseState = "state.use" in "state";
     /// The secret of the store of members, from control, for itself after a restart.
     store_secret: StoreSecret = "state.secret" in "secret";
+    /// Where nodes are, from ingest.
+    topology: TopologyState = "state.topology" in "state";
     /// The newest plan, from planner.
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.
@@ -395,6 +397,7 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
             trainers(cluster).text,
             totals(cluster).text,
             use_state(cluster).text,
+            topology(cluster).text,
         ],
         ..limits("state", "", Span::ZERO, 48, 1, Durability::Buffered)
     };

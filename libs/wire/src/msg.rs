@@ -22,8 +22,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Stalls, Timestamp, TrainerId,
-    TrainerRecord, TrainerSpec, is_default,
+    Efficiency, Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Stalls, Timestamp, Topology,
+    TrainerId, TrainerRecord, TrainerSpec, is_default,
 };
 
 pub use lacuna_model::{
@@ -99,6 +99,7 @@ message!(UseState, "lacuna.use", 1);
 message!(AuditRecord, "lacuna.audit", 1);
 message!(Leader, "lacuna.leader", 1);
 message!(StoreSecret, "lacuna.secret", 1);
+message!(TopologyState, "lacuna.topology", 1);
 
 /// The pace of the cluster's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -149,6 +150,16 @@ pub struct PoolState {
     pub pool: Pool,
     /// The predictor that made the forecasts.
     pub predictor: String,
+}
+
+/// Where nodes are, sent by ingest when it differs from the one before. Without this message
+/// nothing is known about distance, as with an empty topology.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyState {
+    /// The switches above each node.
+    pub topology: Topology,
+    /// Its source: the path of a file, `slurm` or `pbs`; empty without one.
+    pub source: String,
 }
 
 /// The admitted trainers and their nodes, sent by control at every change.

@@ -254,6 +254,7 @@ mod tests {
             gave_back_in: None,
             broken: None,
             terms: None,
+            place: None,
         })
     }
 

@@ -61,7 +61,11 @@ impl Shell {
             Serves::Nodes(nodes) => nodes
                 .iter()
                 .map(|node| {
-                    let agent = Agent::new(node.clone(), dead_man).with_grace(grace);
+                    // The environment of a job names the place of one node.
+                    let place = place().filter(|_| nodes.len() == 1);
+                    let agent = Agent::new(node.clone(), dead_man)
+                        .with_grace(grace)
+                        .with_place(place);
                     (node.clone(), agent)
                 })
                 .collect(),
@@ -421,4 +425,9 @@ impl Shell {
         }
         Some((text, upto))
     }
+}
+/// The place of the node that Slurm tells its jobs. A longer text is none of Slurm's.
+fn place() -> Option<String> {
+    let place = std::env::var("SLURM_TOPOLOGY_ADDR").ok()?;
+    (!place.is_empty() && place.len() <= 1024).then_some(place)
 }

@@ -115,6 +115,7 @@ mod tests {
             gave_back_in: took.map(Span::from_ms),
             broken: None,
             terms: None,
+            place: None,
         }
     }
 

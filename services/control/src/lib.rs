@@ -14,6 +14,7 @@ mod executor;
 mod feed;
 mod handover;
 mod metrics;
+mod places;
 mod rate;
 mod replies;
 mod room;

@@ -68,6 +68,7 @@ pub struct Metrics {
     withheld: prometheus::GaugeVec,
     use_limit: prometheus::Gauge,
     given_back: IntCounterVec,
+    contradictions: IntGauge,
 }
 
 impl Metrics {
@@ -305,10 +306,19 @@ impl Metrics {
                 "cause",
                 &WithheldBy::ALL.map(WithheldBy::name),
             )?,
+            contradictions: gauge(
+                "lacuna_control_topology_contradictions",
+                "nodes whose agents report another leaf than the topology",
+            )?,
         };
         made.tally(before);
         made.node_use(&UseState::default());
         Ok(made)
+    }
+
+    pub(crate) fn contradictions(&self, nodes: usize) {
+        self.contradictions
+            .set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn write_failed(&self) {

@@ -27,6 +27,7 @@ use crate::executor::ControlsRequest;
 use crate::feed::{Feed, tick};
 use crate::handover::Handovers;
 use crate::metrics::Metrics;
+use crate::places::Places;
 use crate::rate::Rates;
 use crate::start::totals;
 use crate::store::Store;
@@ -83,6 +84,7 @@ struct Control {
     feed: Feed,
     arrivals: Arrivals,
     handovers: Handovers,
+    places: Places,
     controls: ControlsStore,
     access: Access,
     rates: Rates,
@@ -132,6 +134,7 @@ impl Control {
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
+            places: Places::default(),
             controls,
             rates,
             access,
@@ -214,6 +217,9 @@ impl Control {
         let mut progress = bus
             .follow(&address::progress_all(&cluster), Start::LastOn)
             .await?;
+        let mut topologies = bus
+            .follow(&address::topology(&cluster), Start::Last)
+            .await?;
         let mut link = bus.link();
         let settings = &self.ctx.config.control;
         let every = settings.reconcile_every.min(TIMER);
@@ -236,6 +242,7 @@ impl Control {
                     self.input(input, "").await?;
                     self.controls.check_stored(up).await;
                 }
+                topology = topologies.next() => self.places.take(topology?.message.topology),
                 clock = clocks.next() => {
                     let clock = clock?;
                     self.ctx.clock.update(&clock.message);
@@ -407,6 +414,7 @@ impl Control {
         }
         for status in &statuses {
             self.handovers.status(status, now);
+            self.places.hear(status);
         }
         let (commands, _) = self.input(Input::Agents(statuses), correlation).await?;
         // A node that changes hands: the command goes out once its agent has confirmed.
@@ -439,6 +447,9 @@ impl Control {
         self.archive().await?;
         let tally = self.controller.tally();
         self.effects.metrics.tally(&tally);
+        if let Some(contradictions) = self.places.contradictions() {
+            self.effects.metrics.contradictions(contradictions);
+        }
         for waited in self.handovers.complete(self.ctx.clock.now()) {
             self.effects.metrics.handover.observe(waited.as_secs_f64());
         }

@@ -169,6 +169,7 @@ async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>
         gave_back_in,
         broken: None,
         terms: None,
+        place: None,
     };
     let subject = address::agent(&cluster(), &status.node);
     bus.publish(&subject, &status, "").await.unwrap();

@@ -1,8 +1,8 @@
 //! The trainer of each node over time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
+use lacuna_model::{NodeId, Span, Timestamp, Topology, TrainerId};
 use serde::Serialize;
 
 /// The state of a node as a number: one of the constants of [`code`], or the code of a trainer.
@@ -32,6 +32,9 @@ struct Turn {
     code: Code,
 }
 
+/// The place of a node in the list: nodes of one leaf are neighbours, unknown ones are last.
+type Place = (u32, NodeId);
+
 /// The trainer of each node over time.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
@@ -39,7 +42,9 @@ pub(crate) struct History {
     /// The start of the history.
     since: Option<Timestamp>,
     until: Timestamp,
-    nodes: BTreeMap<NodeId, Vec<Turn>>,
+    nodes: BTreeMap<Place, Vec<Turn>>,
+    /// The rank of the leaf of each node, in the order of the switches above.
+    ranks: HashMap<NodeId, u32>,
     codes: BTreeMap<TrainerId, Code>,
     next_code: Code,
     turns: usize,
@@ -74,6 +79,7 @@ impl History {
             since: None,
             until: Timestamp::default(),
             nodes: BTreeMap::new(),
+            ranks: HashMap::new(),
             codes: BTreeMap::new(),
             next_code: code::FIRST,
             turns: 0,
@@ -92,12 +98,35 @@ impl History {
         code
     }
 
+    /// Orders the nodes by leaf, and the leaves by the switches above them.
+    pub(crate) fn order_by(&mut self, topology: &Topology) {
+        let above = |path: &[String]| path.iter().rev().cloned().collect::<Vec<String>>();
+        let leaves: BTreeSet<Vec<String>> = topology.nodes().map(|(_, path)| above(path)).collect();
+        let ranks: BTreeMap<Vec<String>, u32> = leaves.into_iter().zip(0..).collect();
+        self.ranks = topology
+            .nodes()
+            .filter_map(|(node, path)| Some((node.clone(), *ranks.get(&above(path))?)))
+            .collect();
+        let nodes = std::mem::take(&mut self.nodes);
+        self.nodes = nodes
+            .into_iter()
+            .map(|((_, node), turns)| (self.place(&node), turns))
+            .collect();
+        self.version += 1;
+    }
+
+    fn place(&self, node: &NodeId) -> Place {
+        let rank = self.ranks.get(node).copied();
+        (rank.unwrap_or(u32::MAX), node.clone())
+    }
+
     /// Takes the states of all nodes from `now` on. Nodes that are not named are away. A clock that
     /// goes back starts the history again, since times of two clocks cannot be compared.
     pub(crate) fn take(&mut self, now: Timestamp, uses: &BTreeMap<&NodeId, Code>) {
         if now < self.until {
             *self = Self {
                 codes: std::mem::take(&mut self.codes),
+                ranks: std::mem::take(&mut self.ranks),
                 next_code: self.next_code,
                 version: self.version + 1,
                 ..Self::new(self.length)
@@ -105,7 +134,7 @@ impl History {
         }
         self.since.get_or_insert(now);
         self.until = now;
-        for (node, turns) in &mut self.nodes {
+        for ((_, node), turns) in &mut self.nodes {
             let code = uses.get(node).copied().unwrap_or(code::AWAY);
             if turns.last().is_none_or(|turn| turn.code != code) {
                 turns.push(Turn { from: now, code });
@@ -113,9 +142,9 @@ impl History {
             }
         }
         for (node, &code) in uses {
-            if !self.nodes.contains_key(*node) {
-                self.nodes
-                    .insert((*node).clone(), vec![Turn { from: now, code }]);
+            let place = self.place(node);
+            if !self.nodes.contains_key(&place) {
+                self.nodes.insert(place, vec![Turn { from: now, code }]);
                 self.turns += 1;
                 self.version += 1;
             }
@@ -174,9 +203,9 @@ impl History {
         &self.codes
     }
 
-    /// All nodes of the history, sorted, and the version of that list.
+    /// All nodes of the history, sorted by leaf and name, and the version of that list.
     pub(crate) fn nodes(&self) -> (u64, impl Iterator<Item = &NodeId>) {
-        (self.version, self.nodes.keys())
+        (self.version, self.nodes.keys().map(|(_, node)| node))
     }
 
     /// The present state of each node, in the order of [`Self::nodes`].
@@ -187,10 +216,10 @@ impl History {
 
     /// The whole history.
     pub(crate) fn past(&self) -> Past<'_> {
-        let row = |(node, turns): (_, &Vec<Turn>)| Row {
+        let rows = self.nodes.iter().map(|((_, node), turns)| Row {
             node,
             turns: turns.iter().map(|t| (t.from.unix_ms(), t.code)).collect(),
-        };
+        });
         Past {
             since: self.since.unwrap_or(self.until).unix_ms(),
             until: self.until.unix_ms(),
@@ -199,7 +228,7 @@ impl History {
                 .iter()
                 .map(|(name, &code)| (code, name))
                 .collect(),
-            rows: self.nodes.iter().map(row).collect(),
+            rows: rows.collect(),
         }
     }
 }
@@ -244,6 +273,27 @@ mod tests {
             history.present().collect::<Vec<_>>(),
             [code::AWAY, code::IDLE]
         );
+    }
+
+    #[test]
+    fn nodes_of_one_leaf_are_neighbours() {
+        let mut history = History::new(Span::from_secs(100));
+        let names = ["a", "b", "c", "d"].map(node);
+        let uses = names.iter().map(|name| (name, code::IDLE)).collect();
+        history.take(at(10), &uses);
+        let path = |path: &[&str]| path.iter().map(ToString::to_string).collect();
+        let topology = Topology::new(BTreeMap::from([
+            (node("a"), path(&["l2", "p1"])),
+            (node("b"), path(&["l1", "p2"])),
+            (node("d"), path(&["l2", "p1"])),
+        ]));
+        let version = history.nodes().0;
+        history.order_by(&topology.unwrap());
+        history.take(at(20), &uses);
+        let listed: Vec<&str> = history.nodes().1.map(NodeId::as_str).collect();
+        assert_eq!(listed, ["a", "d", "b", "c"]);
+        assert!(history.nodes().0 > version);
+        assert_eq!(turns(&history, "d"), [(10, code::IDLE)]);
     }
 
     #[test]

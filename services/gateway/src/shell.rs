@@ -146,6 +146,9 @@ async fn listen(
     let mut controls = bus
         .follow_direct(&address::controls(cluster), Start::Last)
         .await?;
+    let mut topologies = bus
+        .follow_direct(&address::topology(cluster), Start::Last)
+        .await?;
     let mut leaders = bus
         .follow_direct(&address::leaders(cluster), Start::Last)
         .await?;
@@ -166,6 +169,7 @@ async fn listen(
             state = totals.next() => lock().take_totals(state?.message),
             state = plans.next() => lock().take_plan(state?.message),
             report = progress.next() => lock().take_progress(report?.message),
+            state = topologies.next() => lock().take_topology(state?.message.topology),
             wanted = controls.next() => lock().take_controls(wanted?.message),
             leader = leaders.next() => {
                 let leader = leader?;

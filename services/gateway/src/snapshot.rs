@@ -423,6 +423,7 @@ mod tests {
                 gave_back_in: Some(Span::from_ms(ms)),
                 broken: None,
                 terms: None,
+                place: None,
             };
             view.take_agent(status, Timestamp::from_unix(11));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use lacuna_model::{AgentStatus, NodeEvent, NodeId, Span, Timestamp, TrainerId};
+use lacuna_model::{AgentStatus, NodeEvent, NodeId, Span, Timestamp, Topology, TrainerId};
 use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{Controls, Leader, PlanState, PoolState, Progress, Totals, TrainersState};
 
@@ -64,6 +64,8 @@ pub(crate) struct View {
     pub(crate) totals: Option<Arrived<Totals>>,
     /// The operator's controls.
     pub(crate) controls: Option<Controls>,
+    /// Where nodes are.
+    pub(crate) topology: Topology,
     /// The active instance of each service, from its newest message.
     pub(crate) leaders: BTreeMap<String, Arrived<Leader>>,
     pub(crate) progress: HashMap<TrainerId, Progress>,
@@ -87,6 +89,7 @@ impl View {
             plan: None,
             totals: None,
             controls: None,
+            topology: Topology::default(),
             leaders: BTreeMap::new(),
             progress: HashMap::new(),
             events: VecDeque::new(),
@@ -123,6 +126,12 @@ impl View {
 
     pub(crate) fn take_controls(&mut self, controls: Controls) {
         self.controls = Some(controls);
+        self.changed = true;
+    }
+
+    pub(crate) fn take_topology(&mut self, topology: Topology) {
+        self.history.order_by(&topology);
+        self.topology = topology;
         self.changed = true;
     }
 
@@ -339,6 +348,7 @@ mod tests {
             gave_back_in: None,
             broken: None,
             terms: None,
+            place: None,
         };
         view.take_agent(status.clone(), Timestamp::from_unix(1));
         assert!(view.given_back.is_empty());

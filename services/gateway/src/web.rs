@@ -388,7 +388,8 @@ async fn node(State(site): State<Site>, Path(name): Path<String>) -> Response {
             "likely_s": [quantile(0.9), quantile(0.5), quantile(0.1)],
         }))
     });
-    json(&serde_json::json!({ "node": node, "why": why, "hole": hole }))
+    let above = view.topology.path(&node);
+    json(&serde_json::json!({ "node": node, "above": above, "why": why, "hole": hole }))
 }
 
 #[cfg(test)]

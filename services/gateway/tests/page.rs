@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_gateway_service::{GatewayArgs, Metrics, run_at};
-use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp};
+use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp, Topology};
 use lacuna_runtime::config::Gateway;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, ClusterClock, Config, Context, Health, Tasks, bus};
 use lacuna_testkit::{TestNats, connect, events, golden, node, pool, record, spec};
 use lacuna_wire::address;
-use lacuna_wire::msg::{Controls, Leader, PoolState, TrainersState};
+use lacuna_wire::msg::{Controls, Leader, PoolState, TopologyState, TrainersState};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -215,6 +215,38 @@ async fn publish_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
 }
 
 #[tokio::test]
+async fn nodes_are_shown_by_leaf() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "other").await;
+    publish_pool(&bus, 1, &["a", "b", "c"]).await;
+    let page = Running::start(&nats, None).await;
+    let mut live = Live::open(&page).await;
+    while live.names != serde_json::json!(["a", "b", "c"]) {
+        live.snapshot().await.unwrap();
+    }
+    assert_eq!(page.json("/node/a").await["above"], Value::Null);
+    let path = |leaf: &str| vec![leaf.to_owned(), "top".to_owned()];
+    let paths = [
+        (node("a"), path("l2")),
+        (node("b"), path("l1")),
+        (node("c"), path("l2")),
+    ];
+    let state = TopologyState {
+        topology: Topology::new(paths.into()).unwrap(),
+        source: "slurm".to_owned(),
+    };
+    bus.store(&address::topology(&cluster()), &state, "")
+        .await
+        .unwrap();
+    while live.names != serde_json::json!(["b", "a", "c"]) {
+        live.snapshot().await.unwrap();
+    }
+    let shown = page.json("/node/a").await;
+    assert_eq!(shown["above"], serde_json::json!(["l2", "top"]));
+    page.stop().await;
+}
+
+#[tokio::test]
 async fn states_of_the_services_are_shown_as_they_change() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "other").await;
@@ -249,6 +281,7 @@ async fn states_of_the_services_are_shown_as_they_change() {
         gave_back_in: Some(Span::from_ms(7)),
         broken: None,
         terms: None,
+        place: None,
     };
     bus.publish(&address::agent(&cluster(), &node("a")), &status, "")
         .await

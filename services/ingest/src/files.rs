@@ -1,28 +1,33 @@
-//! The files that the configuration names: the list of nodes and the trace.
+//! The files that the configuration names: the list of nodes, the trace and the topology.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use lacuna_pool::UnknownNodes;
-use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
+use lacuna_runtime::config::{Ingest, Recording, RecordingPace, TopologySource};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
 use lacuna_trace::Window;
-use lacuna_wire::msg::Pace;
+use lacuna_wire::msg::{Pace, TopologyState};
 use lacuna_wire::time_text;
 
 use crate::trace_source::Trace;
 
-/// Reads the list of nodes and the trace.
+/// The content of the files.
+pub(crate) struct Files {
+    pub(crate) nodes: UnknownNodes,
+    pub(crate) recorded: Option<Trace>,
+    pub(crate) topology: Option<TopologyState>,
+}
+
+/// Reads the files.
 ///
 /// # Errors
 /// [`Misconfigured`] with file, line and column.
-pub(crate) fn read_files(
-    settings: &Ingest,
-) -> Result<(UnknownNodes, Option<Trace>), Misconfigured> {
+pub(crate) fn read_files(settings: &Ingest) -> Result<Files, Misconfigured> {
     read(settings).map_err(|e| Misconfigured(e.to_string()))
 }
 
-fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Trace>), ServiceError> {
+fn read(settings: &Ingest) -> Result<Files, ServiceError> {
     let nodes = match &settings.nodes_file {
         Some(path) => {
             let nodes = lacuna_trace::read_nodes(path)?;
@@ -35,7 +40,19 @@ fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Trace>), ServiceError
         .as_ref()
         .map(read_recording)
         .transpose()?;
-    Ok((nodes, recorded))
+    let topology = match settings.topology_source() {
+        Some(TopologySource::File(path)) => {
+            let (_, topology) = lacuna_trace::topology::load(path, &settings.topology_keys)?;
+            let source = path.display().to_string();
+            Some(TopologyState { topology, source })
+        }
+        _ => None,
+    };
+    Ok(Files {
+        nodes,
+        recorded,
+        topology,
+    })
 }
 
 /// Identity of a trace: name and size of its files, and the chosen part.

@@ -17,6 +17,7 @@ mod reconcile;
 mod recover;
 pub mod shell;
 mod takeover;
+mod topology;
 pub mod trace_source;
 mod writer;
 

@@ -26,6 +26,14 @@ pub struct Metrics {
     pub step: IntGauge,
     /// Seconds from the arrival of an event until a stream keeps it.
     pub latency: Histogram,
+    /// Nodes of the topology; 0 without one.
+    pub topology_nodes: IntGauge,
+    /// Leaves of the topology.
+    pub topology_leaves: IntGauge,
+    /// Idle nodes that the topology does not know.
+    pub topology_unknown: IntGauge,
+    /// Readings of the topology that failed.
+    pub topology_failures: IntCounter,
 }
 
 /// Event types as labels.
@@ -97,6 +105,26 @@ impl Metrics {
                 "lacuna_ingest_latency_seconds",
                 "seconds from the arrival of an event until a stream keeps it",
                 &LATENCY_BOUNDS,
+            )?,
+            topology_nodes: metrics::gauge(
+                registry,
+                "lacuna_ingest_topology_nodes",
+                "nodes of the topology, 0 without one",
+            )?,
+            topology_leaves: metrics::gauge(
+                registry,
+                "lacuna_ingest_topology_leaves",
+                "leaves of the topology",
+            )?,
+            topology_unknown: metrics::gauge(
+                registry,
+                "lacuna_ingest_topology_unknown_nodes",
+                "idle nodes that the topology does not know, each with a leaf of its own",
+            )?,
+            topology_failures: metrics::counter(
+                registry,
+                "lacuna_ingest_topology_failures_total",
+                "readings of the topology that failed and left it as it was",
             )?,
         };
         for kind in TYPES {

@@ -2,23 +2,24 @@
 
 use std::time::Duration;
 
-use lacuna_model::{NodeEvent, Span, Timestamp};
+use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::UnknownNodes;
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
     Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Queue, Running, ServiceError, Start,
     Stopwatch, Subscription, Superseded, clock,
 };
-use lacuna_wire::msg::{Clock, Pace, Settled};
+use lacuna_wire::msg::{Clock, Pace, Settled, TopologyState};
 use lacuna_wire::{address, external};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::adapters::{self, Observation, Receipt};
-use crate::files::read_files;
+use crate::files::{Files, read_files};
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
 use crate::takeover::{Begun, PAUSE, cause_of, take_over};
+use crate::topology::{Places, Source};
 use crate::trace_source::{Message, TraceSource};
 use crate::writer::Writer;
 
@@ -37,7 +38,7 @@ const ATTEMPTS: u32 = 3;
 /// Runs until shutdown.
 ///
 /// # Errors
-/// If the trace or the list of nodes cannot be read, if another ingest starts for this cluster
+/// If a file of the configuration cannot be read, if another ingest starts for this cluster
 /// ([`Superseded`]), or if the bus is closed for good.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
@@ -47,7 +48,11 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.ingest.clone();
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
-    let (nodes, recorded) = {
+    let Files {
+        nodes,
+        recorded,
+        topology,
+    } = {
         let settings = settings.clone();
         let read = lacuna_runtime::task::blocking(move || read_files(&settings)).await?;
         read?
@@ -67,16 +72,33 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         return Ok(());
     };
     drop(recorded);
-    let mut shell = Shell::new(&ctx, begun, metrics).await?;
+    // Before the first event, so that plans know it.
+    let places = Places::start(&ctx, topology, &metrics).await?;
+    let mut source = Source::start(&ctx, &metrics);
+    let mut shell = Shell::new(&ctx, begun, metrics, places).await?;
     let first = match &mut shell.source {
         Some(source) => source.start(&mut shell.ledger),
         None => vec![Message::Tick(real_time(&shell.ledger))],
     };
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
-    let mut queue = ctx.bus.queue(&incoming).await?;
-    let mut observations = adapters::start(&ctx, &listed)?;
-    go_on(&ctx, &alive, &mut shell, &mut queue, &mut observations).await
+    let queue = ctx.bus.queue(&incoming).await?;
+    let observations = adapters::start(&ctx, &listed, source.asking.take())?;
+    let mut inputs = Inputs {
+        queue,
+        observations,
+        topologies: source.news,
+    };
+    go_on(&ctx, &alive, &mut shell, &mut inputs).await
+}
+
+/// What comes to ingest, beside the trace.
+struct Inputs {
+    /// External events.
+    queue: Queue,
+    /// Of the adapter.
+    observations: Option<mpsc::Receiver<Observation>>,
+    topologies: Option<mpsc::Receiver<TopologyState>>,
 }
 
 /// The loop.
@@ -84,9 +106,13 @@ async fn go_on(
     ctx: &Context,
     alive: &HealthCheck,
     shell: &mut Shell,
-    queue: &mut Queue,
-    observations: &mut Option<mpsc::Receiver<Observation>>,
+    inputs: &mut Inputs,
 ) -> Result<(), ServiceError> {
+    let Inputs {
+        queue,
+        observations,
+        topologies,
+    } = inputs;
     let snapshot = address::snapshot(&ctx.cluster);
     let mut others = ctx.bus.follow(&snapshot, Start::Last).await?;
     let every = ctx.config.ingest.snapshot_every;
@@ -110,6 +136,7 @@ async fn go_on(
                     generation = now.generation;
                     // The server may have lost the newest events; a snapshot repairs that.
                     shell.snapshot(queue, &mut done).await?;
+                    shell.places.repeat().await;
                     shell.repeat_tick().await;
                 }
             }
@@ -118,9 +145,10 @@ async fn go_on(
                 let answer = answer?.message;
                 shell.settle(&answer).await;
             }
+            Some(state) = next_of(topologies) => shell.places.take(state).await,
             _ = snapshots.tick() => shell.snapshot(queue, &mut done).await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
-            Some(observation) = observed(observations) => shell.observe(observation).await,
+            Some(observation) = next_of(observations) => shell.observe(observation).await,
             () = due => shell.play().await,
             delivery = queue.next() => {
                 let mut batch = vec![delivery?];
@@ -135,10 +163,10 @@ async fn go_on(
     }
 }
 
-/// The next observation of the adapter; pending forever without an adapter.
-async fn observed(observations: &mut Option<mpsc::Receiver<Observation>>) -> Option<Observation> {
-    match observations {
-        Some(observations) => observations.recv().await,
+/// The next message of a source; pending forever without one.
+async fn next_of<T>(source: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match source {
+        Some(source) => source.recv().await,
         None => std::future::pending().await,
     }
 }
@@ -150,6 +178,7 @@ pub(crate) struct Shell {
     ledger: Ledger,
     source: Option<TraceSource>,
     metrics: Metrics,
+    places: Places,
     settled: Subscription<Settled>,
     /// The newest published tick.
     clock: Option<Clock>,
@@ -160,7 +189,12 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    async fn new(ctx: &Context, begun: Begun, metrics: Metrics) -> Result<Self, BusError> {
+    async fn new(
+        ctx: &Context,
+        begun: Begun,
+        metrics: Metrics,
+        places: Places,
+    ) -> Result<Self, BusError> {
         Ok(Self {
             settled: ctx.bus.subscribe(&address::settled(&ctx.cluster)).await?,
             bus: ctx.bus.clone(),
@@ -169,6 +203,7 @@ impl Shell {
             ledger: begun.ledger,
             source: begun.source,
             metrics,
+            places,
             clock: None,
             newest: String::new(),
             backlog: false,
@@ -436,6 +471,10 @@ impl Shell {
             now
         };
         let snapshot = self.ledger.snapshot(at);
+        if let EventKind::Snapshot { idle } = &snapshot.kind {
+            self.places.check(idle);
+        }
+        self.places.store().await;
         let cause = cause_of(&snapshot, &self.newest);
         for _ in 0..ATTEMPTS {
             match self.writer.keep(&snapshot, &cause).await {

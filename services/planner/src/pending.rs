@@ -1,7 +1,9 @@
-//! The pending inputs: the newest pool and the newest trainers. They decide when a plan is due, and
-//! whether a plan is published.
+//! The pending inputs: the newest pool, the newest trainers and the topology. They decide when a
+//! plan is due, and whether a plan is published.
 
-use lacuna_model::{Allocation, Generation, Plan, Pool, Span};
+use std::sync::Arc;
+
+use lacuna_model::{Allocation, Generation, Plan, Pool, Span, Topology};
 use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{PoolState, TrainersState};
 
@@ -22,6 +24,8 @@ pub struct Task {
     pub pool: Pool,
     /// The trainers.
     pub trainers: TrainersState,
+    /// Where nodes are; empty if nothing is known of it.
+    pub topology: Arc<Topology>,
     /// The generation of the plan.
     pub generation: Generation,
     /// Id of the newest event behind the task.
@@ -52,6 +56,7 @@ struct Published {
 pub struct Pending {
     pool: Option<Input<PoolState>>,
     trainers: Option<Input<TrainersState>>,
+    topology: Arc<Topology>,
     /// Runs since the first change that has no plan yet.
     changed: Option<Stopwatch>,
     generation: Generation,
@@ -121,6 +126,14 @@ impl Pending {
         }
     }
 
+    /// Takes where nodes are. Another topology needs a new plan.
+    pub fn take_topology(&mut self, topology: Topology) {
+        if *self.topology != topology {
+            self.topology = Arc::new(topology);
+            self.again();
+        }
+    }
+
     /// Takes the trainers. An older state than the present one is ignored.
     pub fn take_trainers(&mut self, state: TrainersState, correlation: &str, arrived: Stopwatch) {
         let present = self
@@ -186,6 +199,7 @@ impl Pending {
         Some(Task {
             pool: pool.value.pool.clone(),
             trainers: trainers.value.clone(),
+            topology: Arc::clone(&self.topology),
             generation: self.generation,
             correlation: correlation.clone(),
             newest,
@@ -310,6 +324,22 @@ mod tests {
         assert!(pending.worth_publishing(&plan, 2));
         pending.set_mode(Mode::LockStep);
         assert!(pending.worth_publishing(&plan, 1));
+    }
+
+    #[test]
+    fn another_topology_needs_a_plan() {
+        let mut pending = pending(0);
+        pending.take_pool(pools(5, 50, &["a"]), "", now());
+        pending.take_trainers(trainers(3, 50), "", now());
+        assert!(pending.next_task().unwrap().topology.is_empty());
+        pending.take_topology(Topology::default());
+        assert!(pending.waiting().is_none());
+        let paths = [(lacuna_testkit::node("a"), vec!["leaf".to_owned()])];
+        let topology = Topology::new(paths.into()).unwrap();
+        pending.take_topology(topology.clone());
+        assert_eq!(*pending.next_task().unwrap().topology, topology);
+        pending.take_topology(topology);
+        assert!(pending.waiting().is_none());
     }
 
     #[test]

@@ -52,6 +52,10 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         .bus
         .follow(&address::clock(&ctx.cluster), Start::Last)
         .await?;
+    let mut topologies = ctx
+        .bus
+        .follow(&address::topology(&ctx.cluster), Start::Last)
+        .await?;
     let mut link = ctx.bus.link();
     let mut connection = link.seen().generation;
     let mut timer = tokio::time::interval(TICK);
@@ -73,6 +77,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 ctx.clock.update(&tick?.message);
                 pending.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
             }
+            state = topologies.next() => pending.take_topology(state?.message.topology),
             _ = timer.tick() => {}
             solved = solver.next(), if solver.busy() => {
                 let solved = solved?;

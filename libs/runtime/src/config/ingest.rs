@@ -1,6 +1,7 @@
 //! The section `[ingest]`: the sources of events.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use lacuna_model::{SettingError, Span, SpanText, Timestamp};
 use lacuna_scheduler::settings::{Lsf, Pbs, Slurm};
@@ -28,6 +29,17 @@ pub struct Ingest {
     /// Whether external events may name any node where keys are in use without a `nodes_file`.
     /// If not, they may name only nodes that the scheduler's adapter has seen.
     pub any_node: bool,
+    /// Where nodes are: a file, or `slurm` or `pbs` to ask the scheduler. A file may be Slurm's
+    /// `topology.conf` or `topology.yaml`, the output of `scontrol show topology`, `pbsnodes -a -F
+    /// json`, `bmgroup -cu` or `ibnetdiscover`, LSF's `lsb.hosts`, or CSV `node,leaf[,pod[,...]]`.
+    /// Without it all nodes are equally near.
+    pub topology: Option<PathBuf>,
+    /// Time between two readings of the topology.
+    #[serde(with = "SpanText")]
+    pub topology_every: Span,
+    /// PBS: the resources that name the switches above a node, the leaf first, as in the server's
+    /// `node_group_key`.
+    pub topology_keys: Vec<String>,
     /// A recording of a machine to replay.
     pub recording: Option<Recording>,
     /// A live Slurm.
@@ -46,10 +58,34 @@ impl Default for Ingest {
             max_ahead: Span::from_secs(5),
             nodes_file: None,
             any_node: false,
+            topology: None,
+            topology_every: Span::from_secs(600),
+            topology_keys: Vec::new(),
             recording: None,
             slurm: None,
             pbs: None,
             lsf: None,
+        }
+    }
+}
+
+/// The source of the topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopologySource<'a> {
+    /// A file of any known format.
+    File(&'a Path),
+    /// The live Slurm, by `scontrol show topology`.
+    Slurm,
+    /// The live PBS, by `pbsnodes`.
+    Pbs,
+}
+
+impl fmt::Display for TopologySource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Slurm => f.write_str("slurm"),
+            Self::Pbs => f.write_str("pbs"),
         }
     }
 }
@@ -99,6 +135,40 @@ fn one() -> f64 {
 }
 
 impl Ingest {
+    /// The source of the topology, if there is one.
+    #[must_use]
+    pub fn topology_source(&self) -> Option<TopologySource<'_>> {
+        let path = self.topology.as_deref()?;
+        Some(match path.to_str() {
+            Some("slurm") => TopologySource::Slurm,
+            Some("pbs") => TopologySource::Pbs,
+            _ => TopologySource::File(path),
+        })
+    }
+
+    fn check_topology(&self) -> Result<(), SettingError> {
+        SettingError::unless_positive([("ingest.topology_every", self.topology_every)])?;
+        let source = self.topology_source();
+        SettingError::unless(
+            source != Some(TopologySource::Slurm) || self.slurm.is_some(),
+            "ingest.topology",
+            "slurm",
+            "a section [ingest.slurm], or a file",
+        )?;
+        SettingError::unless(
+            source != Some(TopologySource::Pbs) || self.pbs.is_some(),
+            "ingest.topology",
+            "pbs",
+            "a section [ingest.pbs], or a file",
+        )?;
+        SettingError::unless(
+            source != Some(TopologySource::Pbs) || !self.topology_keys.is_empty(),
+            "ingest.topology_keys",
+            "empty",
+            "the resources of the server's node_group_key, as in [\"switch\"]",
+        )
+    }
+
     /// Checks the values, and that at most one recording or live scheduler is configured.
     ///
     /// # Errors
@@ -123,6 +193,7 @@ impl Ingest {
             "configured with several sources",
             "one scheduler or one recording: recording, slurm, pbs or lsf",
         )?;
+        self.check_topology()?;
         self.recording.as_ref().map_or(Ok(()), Recording::check)?;
         self.slurm.as_ref().map_or(Ok(()), Slurm::check)?;
         self.pbs.as_ref().map_or(Ok(()), Pbs::check)?;

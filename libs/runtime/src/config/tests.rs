@@ -66,6 +66,7 @@ fn an_adapter_prints_and_reads_back() {
 fn an_adapter_that_cannot_work_is_refused() {
     for (text, part) in [
         ("[ingest.slurm]\nsqueue = []\n", "ingest.slurm.squeue"),
+        ("[ingest.slurm]\nscontrol = []\n", "ingest.slurm.scontrol"),
         ("[ingest.slurm]\nabsent_after = 0\n", "absent_after"),
         ("[ingest.slurm.polling]\njitter = 0.9\n", "polling.jitter"),
         ("[ingest.slurm.polling]\nevery = \"0s\"\n", "polling.every"),
@@ -80,6 +81,15 @@ fn an_adapter_that_cannot_work_is_refused() {
         ("[ingest.pbs]\npbsnodes = [\"\"]\n", "ingest.pbs.pbsnodes"),
         ("[ingest.lsf]\nevents = \"e\"\n", "ingest.nodes_file"),
         ("[ingest.slurm]\n[ingest.pbs]\n", "one scheduler"),
+        ("[ingest]\ntopology = \"slurm\"\n", "ingest.topology"),
+        (
+            "[ingest]\ntopology = \"pbs\"\n[ingest.slurm]\n",
+            "ingest.topology",
+        ),
+        (
+            "[ingest]\ntopology = \"pbs\"\n[ingest.pbs]\n",
+            "ingest.topology_keys",
+        ),
         (
             "[ingest.slurm]\n[ingest.recording]\npath = \"x\"\n",
             "recording",

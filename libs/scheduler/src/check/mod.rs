@@ -10,10 +10,12 @@ mod record;
 mod residue;
 mod snippet;
 mod submission;
+mod topology;
 
 pub use facts::Facts;
 pub use record::Record;
 pub use snippet::snippet;
+pub use topology::compare;
 
 use serde::{Deserialize, Serialize};
 

@@ -15,14 +15,14 @@ use lacuna_model::{
     Allocation, Attained, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint, Generation,
     Held, Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome, PastKind, Pause,
     Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall,
-    Stalls, Timestamp, Token, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, UseLimit,
-    UseState, UseWindow, Verdict, WithheldBy, Work,
+    Stalls, Timestamp, Token, Topology, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict,
+    UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
     ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, NodeView, ObservedHour,
     Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    StoreSecret, Totals, TrainersState,
+    StoreSecret, TopologyState, Totals, TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, Message, codec};
 use proptest::prelude::*;
@@ -176,6 +176,13 @@ fn every_message_keeps_its_bytes() {
     check(&[StoreSecret {
         secret: "0123".to_owned(),
     }]);
+    check(&[
+        TopologyState::default(),
+        TopologyState {
+            topology: topology(),
+            source: "/etc/slurm/topology.conf".to_owned(),
+        },
+    ]);
     check(&[PilotsRequest::Stop, PilotsRequest::Resume]);
     check(&[DeadLetter {
         subject: "lacuna.v1.c.event".to_owned(),

@@ -353,6 +353,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         gave_back_in: None,
         broken: None,
         terms: None,
+        place: None,
     };
     let gone = AgentStatus {
         gave_back_in: Some(lacuna_model::Span::from_ms(34)),
@@ -362,7 +363,23 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         broken: Some(RunId(3)),
         ..status((running, false))
     };
-    last.map(status).into_iter().chain([gone, broken]).collect()
+    let placed = AgentStatus {
+        place: Some("top.leaf1.b".to_owned()),
+        ..status((Activity::Free, false))
+    };
+    last.map(status)
+        .into_iter()
+        .chain([gone, broken, placed])
+        .collect()
+}
+
+pub(crate) fn topology() -> Topology {
+    let path = |path: [&str; 2]| path.map(str::to_owned).into();
+    let paths = [
+        (node("a.1"), path(["leaf1", "top"])),
+        (node("b"), path(["leaf2", "top"])),
+    ];
+    Topology::new(paths.into()).unwrap()
 }
 
 pub(crate) fn clocks() -> Vec<Clock> {

@@ -331,6 +331,7 @@ async function explain(name) {
   const lines = [`${name}: ${doing(cells[at] ?? AWAY)}`];
   try {
     const node = await ask(`node/${encodeURIComponent(name)}`);
+    if (node.above) lines[0] += `; on ${node.above.join(", below ")}`;
     if (node.hole) {
       lines[0] += `; idle since ${moment(node.hole.since)} UTC`;
       const [early, middle, late] = node.hole.likely_s.map((s) => s === null ? "later" : length(s));

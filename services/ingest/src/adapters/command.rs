@@ -2,7 +2,7 @@
 
 use lacuna_model::Span;
 use lacuna_runtime::command::{self, Bounds, CommandError, Ended};
-use lacuna_scheduler::AnswerError;
+use lacuna_scheduler::{AnswerError, topology};
 use tokio::process::Command;
 
 /// Longest answer, bytes. A hundred thousand jobs take about 20 MB.
@@ -87,7 +87,8 @@ pub(crate) async fn run(
         .args(first)
         .args(more)
         // Unix seconds have no time zone that would have to be guessed.
-        .env("SLURM_TIME_FORMAT", "%s");
+        .env("SLURM_TIME_FORMAT", "%s")
+        .env(topology::LENGTH.0, topology::LENGTH.1);
     for (key, _) in std::env::vars_os() {
         // An administrator's preferences must not change the form of the answer.
         let name = key.to_string_lossy();

@@ -24,6 +24,8 @@ pub use metrics::{FollowMetrics, SchedulerMetrics};
 
 use source::Source;
 
+use crate::topology::Asking;
+
 /// An observation of an adapter.
 #[derive(Debug)]
 pub struct Observation {
@@ -49,13 +51,15 @@ pub struct Receipt {
 /// Capacity of the channel of observations; an adapter waits while it is full.
 const WAITING: usize = 4;
 
-/// Starts the configured adapter, if there is one.
+/// Starts the configured adapter, if there is one. `topology` is what it asks the scheduler for
+/// besides.
 ///
 /// # Errors
 /// [`Misconfigured`] if the settings of the adapter cannot work.
 pub(crate) fn start(
     ctx: &Context,
     nodes: &UnknownNodes,
+    topology: Option<Asking>,
 ) -> Result<Option<mpsc::Receiver<Observation>>, ServiceError> {
     let settings = &ctx.config.ingest;
     let (to, observations) = mpsc::channel(WAITING);
@@ -68,9 +72,14 @@ pub(crate) fn start(
     };
     if let Some(slurm) = settings.slurm.clone() {
         let zone = zone(slurm.time_zone.as_deref())?;
-        let source = make("slurm", &["sinfo", "squeue"], silence(&slurm.polling))?;
+        let commands = match topology {
+            Some(_) => &["sinfo", "squeue", "scontrol"][..],
+            None => &["sinfo", "squeue"],
+        };
+        let source = make("slurm", commands, silence(&slurm.polling))?;
         ctx.tasks.spawn("slurm", OnError::Restart, move |stop| {
-            slurm::Poller::new(slurm.clone(), zone.clone(), source()).run(stop)
+            let topology = topology.clone();
+            slurm::Poller::new(slurm.clone(), zone.clone(), source(), topology).run(stop)
         });
     } else if let Some(pbs) = settings.pbs.clone() {
         let zone = zone(pbs.time_zone.as_deref())?;
@@ -79,7 +88,9 @@ pub(crate) fn start(
         let source = make("pbs", &["pbsnodes"], silence(&pbs.polling))?;
         let follow = FollowMetrics::new(&ctx.registry)?;
         ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
-            let made = pbs::Adapter::new(pbs.clone(), zone.clone(), source(), follow.clone());
+            let (source, topology) = (source(), topology.clone());
+            let made =
+                pbs::Adapter::new(pbs.clone(), zone.clone(), source, follow.clone(), topology);
             async move { made?.run(stop).await }
         });
     } else if let Some(lsf) = settings.lsf.clone() {

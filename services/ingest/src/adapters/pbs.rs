@@ -12,7 +12,7 @@ use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
 use lacuna_scheduler::settings::{Marks, Pbs};
 use lacuna_scheduler::{
-    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs, pbs_node_status,
+    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs, pbs_node_status, topology,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,7 @@ use super::follow::{Batch, Follower, load, save};
 use super::metrics::FollowMetrics;
 use super::pacer::{Cycle, Pacer};
 use super::source::Source;
+use crate::topology::Asking;
 
 /// A record has the second in which it was written; its events are before the end of that second.
 const SECOND: Span = Span::from_ms(999);
@@ -49,6 +50,7 @@ pub(crate) struct Adapter {
     /// Nodes of the newest answer of `pbsnodes`.
     nodes: BTreeMap<NodeId, PbsNode>,
     missing: MissingNodes,
+    topology: Option<Asking>,
 }
 
 impl Adapter {
@@ -59,6 +61,7 @@ impl Adapter {
         zone: TimeZone,
         source: Source,
         follow: FollowMetrics,
+        topology: Option<Asking>,
     ) -> Result<Self, ServiceError> {
         let marks = settings.pilots.clone();
         let (position, running): (_, RunningJobs) = load(settings.following.state_file.as_deref())?;
@@ -75,6 +78,7 @@ impl Adapter {
             follower,
             nodes: BTreeMap::new(),
             settings,
+            topology,
         })
     }
 
@@ -95,7 +99,7 @@ impl Adapter {
                 match pacer.ask(1, since.seconds()) {
                     Ok(()) => {
                         self.source.metrics.show(pacer.breaker());
-                        let cycle = self.poll().await?;
+                        let cycle = self.poll(since.seconds()).await?;
                         let wait = pacer.done(cycle, rand::random());
                         self.source.metrics.show(pacer.breaker());
                         due = since.seconds() + wait.as_secs_f64();
@@ -118,8 +122,8 @@ impl Adapter {
         }
     }
 
-    /// One polling cycle.
-    async fn poll(&mut self) -> Result<Cycle, ServiceError> {
+    /// One polling cycle, at `now_s` seconds.
+    async fn poll(&mut self, now_s: f64) -> Result<Cycle, ServiceError> {
         let at = clock::wall();
         let since = Stopwatch::start();
         let limit = self.settings.polling.limit;
@@ -131,6 +135,12 @@ impl Adapter {
             .seconds
             .with_label_values(&["pbsnodes"])
             .observe(took.as_secs_f64());
+        if let (Ok(ended), Some(asking)) = (&ended, &mut self.topology)
+            && asking.is_due(now_s)
+        {
+            let read = topology::read_pbs(&ended.stdout, &asking.keys);
+            asking.take(read, now_s).await;
+        }
         let answer = ended.and_then(|ended| command::read(&ended, "pbsnodes", pbs::read));
         let cycle = Cycle {
             failed: answer.is_err(),

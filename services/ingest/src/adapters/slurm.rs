@@ -7,26 +7,36 @@ use jiff::tz::TimeZone;
 use lacuna_model::Span;
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
 use lacuna_scheduler::settings::{Answers, Slurm};
-use lacuna_scheduler::{AnswerError, JobReport, NodeReport, Tracker, json, sinfo, squeue};
+use lacuna_scheduler::{
+    AnswerError, JobReport, NodeReport, Tracker, json, sinfo, squeue, topology,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
-use super::pacer::{Cycle, Pacer};
+use super::pacer::{Breaker, Cycle, Pacer};
 use super::source::Source;
+use crate::topology::Asking;
 
 /// The adapter of Slurm.
 pub(crate) struct Poller {
     settings: Slurm,
     zone: TimeZone,
     source: Source,
+    topology: Option<Asking>,
 }
 
 impl Poller {
-    pub(crate) fn new(settings: Slurm, zone: TimeZone, source: Source) -> Self {
+    pub(crate) fn new(
+        settings: Slurm,
+        zone: TimeZone,
+        source: Source,
+        topology: Option<Asking>,
+    ) -> Self {
         Self {
             settings,
             zone,
             source,
+            topology,
         }
     }
 
@@ -44,6 +54,7 @@ impl Poller {
         let mut pacer = Pacer::new(settings.polling.clone());
         let since = Stopwatch::start();
         loop {
+            self.ask_topology(&mut pacer, &since).await;
             while let Err(wait) = pacer.ask(2, since.seconds()) {
                 self.source.metrics.delayed.inc();
                 tokio::time::sleep(wait.to_std()).await;
@@ -83,6 +94,35 @@ impl Poller {
             self.source.metrics.show(pacer.breaker());
             tokio::time::sleep(wait.to_std()).await;
         }
+    }
+
+    /// Asks where nodes are, if that is due, the budget has room, and Slurm is not slow.
+    async fn ask_topology(&mut self, pacer: &mut Pacer, since: &Stopwatch) {
+        let Some(mut asking) = self.topology.take() else {
+            return;
+        };
+        if asking.is_due(since.seconds())
+            && pacer.breaker() == Breaker::Closed
+            && pacer.ask(1, since.seconds()).is_ok()
+        {
+            let mut took = Span::ZERO;
+            let answer = self
+                .request(
+                    "scontrol",
+                    &self.settings.scontrol,
+                    &topology::arguments(),
+                    &mut took,
+                    topology::read_slurm,
+                )
+                .await;
+            if let Err(failure) = &answer {
+                let labels = ["scontrol", failure.label()];
+                let failures = &self.source.metrics.failures;
+                failures.with_label_values(&labels).inc();
+            }
+            asking.take(answer, since.seconds()).await;
+        }
+        self.topology = Some(asking);
     }
 
     /// One polling cycle of two requests.

@@ -15,3 +15,4 @@ mod metrics;
 mod pacer;
 mod reconcile;
 mod slurm;
+mod topology;

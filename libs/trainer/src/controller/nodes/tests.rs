@@ -29,6 +29,7 @@ fn status(node: &NodeId, epoch: Epoch, seq: u64) -> AgentStatus {
         gave_back_in: None,
         broken: None,
         terms: None,
+        place: None,
     }
 }
 
