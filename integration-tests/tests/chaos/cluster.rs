@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_model::{
-    Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
+    Work,
 };
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Bus, Config, Stopwatch};
@@ -48,6 +49,7 @@ pub(super) fn trainer(n: usize) -> TrainerSpec {
         submit: Timestamp::default(),
         min_nodes: 1,
         max_nodes: 16,
+        distance: Distance::default(),
         throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use lacuna_model::{HoleRecord, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId};
+use lacuna_model::{
+    Distance, HoleRecord, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+};
 use lacuna_model::{Launch, TrainerSpec, Work};
 use lacuna_runtime::Config;
 use lacuna_runtime::config::{Recording, RecordingPace};
@@ -48,6 +50,7 @@ fn trainer(n: u32) -> TrainerSpec {
         submit: Timestamp::from_unix(1_700_000_000),
         min_nodes: 1,
         max_nodes: 16,
+        distance: Distance::default(),
         throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lacuna_model::{
-    Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
-    TrainerRecord, TrainerSpec, Work,
+    Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve, Span, Timestamp,
+    TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
@@ -59,6 +59,7 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
         submit: Timestamp::default(),
         min_nodes: nodes.0,
         max_nodes: nodes.1,
+        distance: Distance::default(),
         throughput: ScalingCurve::linear(1.0, nodes.1).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::{Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId};
+use lacuna_model::{
+    Distance, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+};
 use lacuna_model::{TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
 use lacuna_wire::address;
@@ -54,6 +56,7 @@ fn trainer(dir: &Path) -> TrainerSpec {
         submit: Timestamp::default(),
         min_nodes: 1,
         max_nodes: 2,
+        distance: Distance::default(),
         throughput: ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

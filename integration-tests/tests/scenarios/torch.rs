@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lacuna_model::{Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
+use lacuna_model::{Distance, Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
@@ -198,6 +198,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
         submit: Timestamp::default(),
         min_nodes: 1,
         max_nodes: 3,
+        distance: Distance::default(),
         throughput: ScalingCurve::new([(1, 100.0), (3, 280.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -10,8 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use lacuna_model::{
-    ClusterId, Launch, Phase, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec, Work,
+    ClusterId, Distance, Launch, Phase, RescaleCost, ScalingCurve, Timestamp, TrainerId,
+    TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
@@ -40,6 +40,7 @@ pub(crate) fn trainer(name: &str) -> TrainerSpec {
         submit: Timestamp::default(),
         min_nodes: 1,
         max_nodes: 2,
+        distance: Distance::default(),
         throughput: ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

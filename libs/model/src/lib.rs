@@ -7,6 +7,7 @@ mod attained;
 mod command;
 mod controls;
 mod curve;
+mod distance;
 mod event;
 mod hole;
 mod id;
@@ -34,6 +35,7 @@ pub use controls::{
     Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,
 };
 pub use curve::{CurveError, CurvePoint, ScalingCurve};
+pub use distance::{Distance, DistanceError, Fitted};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord, PlannedStart};
 pub use id::{ClusterId, IdError, NodeId, TrainerId};

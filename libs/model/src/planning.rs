@@ -26,6 +26,10 @@ pub struct ForesightSettings {
     pub repool: bool,
     /// Whether a hole may stay idle when its expected gain is below its cost.
     pub refuse: bool,
+    /// The most trainers whose nodes are on several leaf switches that may use the uplink of one;
+    /// no limit if absent. A leaf of p nodes with oversubscription o carries p / o at full speed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<u32>,
 }
 
 impl Default for ForesightSettings {
@@ -36,6 +40,7 @@ impl Default for ForesightSettings {
             scenarios: 32,
             repool: true,
             refuse: true,
+            crossing: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CurveError, ScalingCurve, Timestamp, TrainerId};
+use crate::{CurveError, Distance, DistanceError, ScalingCurve, Timestamp, TrainerId};
 
 /// Seconds of lost training when the nodes of a trainer change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -217,6 +217,9 @@ pub struct TrainerSpec {
     pub max_nodes: u32,
     /// Throughput in samples/s by node count.
     pub throughput: ScalingCurve,
+    /// What distance between its nodes costs it; nothing if absent.
+    #[serde(default, skip_serializing_if = "Distance::is_free")]
+    pub distance: Distance,
     /// The curve that the planner maximises, by node count; throughput if absent.
     #[serde(default)]
     pub objective: Option<ScalingCurve>,
@@ -292,6 +295,14 @@ pub enum SpecError {
         /// The reason.
         source: CurveError,
     },
+    /// The cost of distance is refused.
+    #[error("trainer {id}: distance: {source}")]
+    Distance {
+        /// The trainer.
+        id: TrainerId,
+        /// The reason.
+        source: DistanceError,
+    },
 }
 
 impl TrainerSpec {
@@ -327,6 +338,9 @@ impl TrainerSpec {
         if bytes > Self::MOST_BYTES {
             return Err(SpecError::TooLong { id: id(), bytes });
         }
+        self.distance
+            .check()
+            .map_err(|source| SpecError::Distance { id: id(), source })?;
         let objective_end = self
             .objective
             .as_ref()
@@ -383,7 +397,7 @@ impl TrainerSpec {
         let curves = std::iter::once(&self.throughput).chain(&self.objective);
         let curves: usize = curves.map(|curve| size_of_val(curve.points())).sum();
         let owner = self.owner.as_ref().map_or(0, String::len);
-        curves + owner + self.id.as_str().len() + self.launch.bytes()
+        curves + self.distance.bytes() + owner + self.id.as_str().len() + self.launch.bytes()
     }
 
     /// The curve that the planner maximises.
@@ -456,6 +470,7 @@ mod tests {
             submit: Timestamp::default(),
             min_nodes: 2,
             max_nodes: 4,
+            distance: Distance::default(),
             throughput: ScalingCurve::linear(10.0, 4).unwrap(),
             objective: None,
             rescale: RescaleCost {

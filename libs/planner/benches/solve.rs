@@ -5,8 +5,9 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use lacuna_model::{
-    Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Policy, Pool, PooledHole,
-    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Distance, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Policy, Pool,
+    PooledHole, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Work,
 };
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::choose::assign;
@@ -135,7 +136,7 @@ fn choose(c: &mut Criterion) {
         c.bench_function(&format!("choose-1000-{name}"), |b| {
             b.iter_batched(
                 || ChaCha8Rng::seed_from_u64(3),
-                |mut rng| assign(choice, black_box(&slots), &counts, || &mut rng),
+                |mut rng| assign(choice, black_box(&slots), None, &counts, || &mut rng),
                 BatchSize::SmallInput,
             );
         });
@@ -175,6 +176,7 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
                     submit: Timestamp::default(),
                     min_nodes: 1,
                     max_nodes: 128,
+                    distance: Distance::default(),
                     throughput: ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)])
                         .ok()?,
                     objective: None,

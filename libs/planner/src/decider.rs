@@ -35,6 +35,7 @@ use lacuna_model::{Outcome, Policy, Solve};
 
 use crate::decision::{Decision, Share, shares, together};
 use crate::fair::Claim;
+use crate::placement::attainable;
 use crate::placement::blocks::BlockPlacer;
 use crate::placement::forecast;
 use crate::problem::{Candidate, Problem, Situation, Sizes, Slot};
@@ -118,8 +119,9 @@ impl Decider {
             self.solve_by_owner(&problem, owners)
         };
         self.problem = problem;
+        let (owners, sizes) = self.place_near(situation, sizes);
         Decision {
-            owners: self.place(situation.slots, &sizes.counts),
+            owners,
             sizes,
             solve,
             evaluation: None,
@@ -173,14 +175,37 @@ impl Decider {
         self.problem.trainers.clear();
         let items = situation.candidates.iter().map(Candidate::sized);
         self.problem.trainers.extend(items);
+        if let Some(switches) = situation.apart() {
+            let owners: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
+            attainable::lower(&mut self.problem.trainers, &owners, switches);
+        }
         &self.problem
     }
 
     /// The owners of slots for sizes that are known.
     #[must_use]
-    pub fn place(&self, slots: &[Slot], counts: &[u32]) -> Vec<Option<u32>> {
+    pub fn place(&self, situation: &Situation<'_>, counts: &[u32]) -> Vec<Option<u32>> {
+        let slots = situation.slots;
         let seeded = || ChaCha8Rng::seed_from_u64(seed(self.settings.seed, slots));
-        choose::assign(self.settings.node_choice, slots, counts, seeded)
+        let choice = self.settings.node_choice;
+        choose::assign(choice, slots, situation.apart(), counts, seeded)
+    }
+
+    /// The owners of slots for sizes that are known, and the sizes without nodes that only put a
+    /// trainer's nodes farther apart.
+    fn place_near(&self, situation: &Situation<'_>, sizes: Sizes) -> (Vec<Option<u32>>, Sizes) {
+        let mut owners = self.place(situation, &sizes.counts);
+        let Some(switches) = situation.apart() else {
+            return (owners, sizes);
+        };
+        attainable::trim(&mut owners, situation, switches, self.problem.horizon_s);
+        let mut counts = vec![0; sizes.counts.len()];
+        for &j in owners.iter().flatten() {
+            if let Some(count) = counts.get_mut(j as usize) {
+                *count += 1;
+            }
+        }
+        (owners, self.problem.sizes(counts))
     }
 
     fn solve(&mut self, problem: &Problem) -> (Sizes, Solve) {

@@ -26,7 +26,9 @@ pub use decider::Decider;
 pub use decision::{Decision, Share};
 pub use placement::choose;
 pub use plan::{Input, Planner, check, explain, translate};
-pub use problem::{Candidate, Item, PoolForecast, Problem, Situation, Sizes, Slot, Users};
+pub use problem::{
+    Candidate, Far, Item, PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users,
+};
 pub use problem::{file, instance, kind, objective};
 pub use settings::{ForecastSettings, Settings};
 pub use solve::{dp, equal_share, fair, milp, node_binary};

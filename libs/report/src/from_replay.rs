@@ -3,7 +3,7 @@
 use lacuna_model::TrainerSpec;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
-use lacuna_sim::{History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples};
+use lacuna_sim::{Apart, History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples};
 use lacuna_trainer::measure;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
@@ -166,7 +166,38 @@ fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
     if let Some(fraction) = summary.zero_cost_fraction {
         figures.insert(3, row("of the zero-cost bound", percent(fraction, 2)));
     }
+    figures.extend(summary.apart.iter().flat_map(distance));
     figures
+}
+
+/// What distance did.
+fn distance(apart: &Apart) -> Vec<(String, String)> {
+    let all: f64 = apart.node_hours.iter().sum();
+    let mut rows = vec![("leaves".to_owned(), count(f64::from(apart.leaves)))];
+    for (tier, hours) in apart.node_hours.iter().enumerate() {
+        let label = match tier {
+            0 => "node-time of trainers on one leaf".to_owned(),
+            tier => format!("node-time of trainers at tier {tier}"),
+        };
+        rows.push((label, percent(measure::share(*hours, all), 2)));
+    }
+    rows.push((
+        "trainers that cross leaves (mean)".to_owned(),
+        format!("{:.2}", apart.crossing),
+    ));
+    rows.push((
+        "trainers that cross one leaf (most)".to_owned(),
+        count(f64::from(apart.most_crossing)),
+    ));
+    let quarters = apart.quarters.iter().filter(|quarter| quarter.bound > 0.0);
+    rows.extend(quarters.map(|quarter| {
+        let (from, until) = quarter.pool;
+        (
+            format!("of the bound of each moment, pool of {from} to {until} nodes"),
+            percent(quarter.samples / quarter.bound, 2),
+        )
+    }));
+    rows
 }
 
 /// The split of dedicated samples, with labels.

@@ -2,7 +2,8 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_model::{
-    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId,
+    TrainerSpec, Work,
 };
 use lacuna_sim::{HoleTrace, Hooks, Settings, replay};
 use rand::{RngExt, SeedableRng};
@@ -43,6 +44,7 @@ fn bench(c: &mut Criterion) {
             submit: Timestamp::from_unix(0),
             min_nodes: 1,
             max_nodes: 64,
+            distance: Distance::default(),
             throughput: ScalingCurve::new(points).ok()?,
             objective: None,
             rescale: RescaleCost {

@@ -119,7 +119,7 @@ fn between(
 
 #[cfg(test)]
 mod tests {
-    use lacuna_planner::{Item, Problem, dp};
+    use lacuna_planner::{Far, Item, Problem, dp};
 
     use super::*;
 
@@ -136,6 +136,7 @@ mod tests {
             value: rate.into(),
             rate_now: 0.0,
             up_s: 0.0,
+            far: Far::default(),
             down_s: 0.0,
         };
         let problem = Problem {

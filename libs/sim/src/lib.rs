@@ -11,7 +11,9 @@ mod error;
 mod history;
 mod hole_trace;
 mod hooks;
+mod instant;
 mod limits;
+mod located;
 mod loss;
 mod oracle;
 pub mod pool_stats;
@@ -31,11 +33,14 @@ pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POIN
 pub use hole_trace::HoleTrace;
 pub use hooks::{Decision, Hooks, Progress};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
+pub use located::{Located, leaves_by_name};
 pub use loss::Loss;
 pub use oracle::OracleWalk;
 pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};
 pub use replay::{Replayed, replay};
-pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Quirks, Settings, TrainerEnd};
+pub use settings::{
+    Dedicated, Forecasting, GanttWindow, Lookahead, Place, Quirks, Settings, TrainerEnd,
+};
 pub use simulated::{JobCounts, SimulatedTrace, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
-pub use summary::{OrderEvidence, OrderFound, SolveSeconds, Summary, Verified};
+pub use summary::{Apart, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary, Verified};

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{Timestamp, Topology};
 
 use crate::SimError;
 
@@ -48,6 +48,11 @@ pub trait PoolTrace: Sync {
     /// Upper bound of node numbers, with the nodes that occur only before the start.
     fn known_nodes(&self) -> u32 {
         self.nodes()
+    }
+
+    /// Where its nodes are, if that is known.
+    fn topology(&self) -> Option<&Topology> {
+        None
     }
 
     /// Length of the trace, seconds.

@@ -17,7 +17,7 @@ pub(crate) fn equal_share(problem: &Problem) -> Sizes {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_planner::Item;
+    use lacuna_planner::{Far, Item};
 
     use super::*;
 
@@ -30,6 +30,7 @@ mod tests {
             value: (0..=3).map(f64::from).collect(),
             rate_now: 0.0,
             up_s: 0.0,
+            far: Far::default(),
             down_s: 0.0,
         };
         let problem = Problem {

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::Fits;
-use lacuna_model::{Policy, Span, Stall, TrainerSpec};
+use lacuna_model::{Distance, Policy, Span, Stall, TrainerSpec};
 use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
@@ -46,14 +46,15 @@ pub fn replay(
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
     let is_over = AtomicBool::new(false);
-    let (tally, order, oddities, mut history) =
+    let (tally, order, oddities, apart, mut history) =
         std::thread::scope(|scope| -> Result<_, SimError> {
             let mut live = |fits| {
                 let remembers = history.is_some();
                 let mut world = World::new(trace, trainers, &kinds, settings, remembers, fits)?;
                 world.run(&mut decisions, &mut watch("replay", trace, hooks.progress))?;
                 let (order, oddities) = (world.order(), world.oddities());
-                Ok((world.tally, order, oddities, world.take_history()))
+                let apart = world.apart();
+                Ok((world.tally, order, oddities, apart, world.take_history()))
             };
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             if cores < 2 || !settings.policy.forecasts() || settings.lookahead == Lookahead::All {
@@ -131,6 +132,7 @@ pub fn replay(
         peak_rss_bytes: 0,
         order,
         oddities,
+        apart,
         settings: settings.clone(),
     };
     Ok(Replayed {
@@ -156,6 +158,12 @@ fn zero_cost(
         verify: false,
         ..settings.clone()
     };
+    // Without distance, so that it stays a bound.
+    let near = |spec: &TrainerSpec| TrainerSpec {
+        distance: Distance::Free,
+        ..spec.clone()
+    };
+    let trainers: &[TrainerSpec] = &trainers.iter().map(near).collect::<Vec<_>>();
     let kinds = Kinds::new(trainers, &free)?;
     let mut world = World::new(trace, trainers, &kinds, &free, false, Fits::Inside)?;
     let mut watch = watch("zero-cost bound", trace, hooks.progress);

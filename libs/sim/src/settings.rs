@@ -47,6 +47,29 @@ pub enum Dedicated {
     StaticReplay,
 }
 
+/// How a replay places trainers where distance costs them something. Their work is always counted at
+/// the distance of their nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The planner knows where nodes are.
+    #[default]
+    Aware,
+    /// The planner does not know where nodes are.
+    Unaware,
+    /// The policy chooses sizes only. A growing trainer gets the first free nodes by name, and a
+    /// shrinking one gives up its last.
+    FirstFit,
+}
+
+impl Place {
+    /// Whether this is the default.
+    #[must_use]
+    pub fn is_aware(&self) -> bool {
+        *self == Self::Aware
+    }
+}
+
 /// The window of a replay whose history is kept node by node.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GanttWindow {
@@ -168,6 +191,9 @@ pub struct Settings {
     pub forecast: Forecasting,
     /// Choice between equal nodes when a trainer grows or shrinks.
     pub node_choice: NodeChoice,
+    /// How trainers are placed where distance matters.
+    #[serde(default, skip_serializing_if = "Place::is_aware")]
+    pub place: Place,
     /// Whether the list of trainers begins again at its end, and the replay runs to the end of the
     /// trace. A trainer whose work is done trains on until it leaves, and that work counts.
     pub endless: bool,
@@ -196,6 +222,7 @@ impl Default for Settings {
             lookahead: Lookahead::default(),
             forecast: Forecasting::default(),
             node_choice: planner.node_choice,
+            place: Place::default(),
             endless: false,
             seed: planner.seed,
             verify: false,

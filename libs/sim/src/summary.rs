@@ -108,6 +108,37 @@ impl OrderFound {
     }
 }
 
+/// What distance did in a replay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Apart {
+    /// Number of leaves.
+    pub leaves: u32,
+    /// Node-hours of trainers by tier, from tier 0 on, stalls included.
+    pub node_hours: Vec<f64>,
+    /// Trainers whose nodes were apart: the mean over time.
+    pub crossing: f64,
+    /// The most trainers that crossed the uplink of one leaf at a time.
+    pub most_crossing: u32,
+    /// Whether quarters have a bound: for an endless list of equal trainers.
+    pub bounded: bool,
+    /// The time by size of the pool: the quarter with the fewest nodes first.
+    pub quarters: [Quarter; 4],
+}
+
+/// A quarter of the time of a replay, by size of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Quarter {
+    /// Nodes of the pool: the fewest and the most.
+    pub pool: (u32, u32),
+    /// Length, hours.
+    pub hours: f64,
+    /// Samples done.
+    pub samples: f64,
+    /// Samples that no allocation can exceed, changes being free: an upper bound of the optimum of
+    /// each moment. 0 without a bound.
+    pub bound: f64,
+}
+
 /// The figures of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -181,6 +212,9 @@ pub struct Summary {
     /// Impossible changes in the trace, by kind; only if the policy forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oddities: Option<Anomalies>,
+    /// What distance did; only where nodes are on several leaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
     /// The settings of the replay.
     pub settings: Settings,
 }

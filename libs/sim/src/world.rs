@@ -12,6 +12,7 @@ mod recorder;
 mod replan;
 mod run;
 mod series;
+mod sites;
 mod tally;
 mod valuation;
 

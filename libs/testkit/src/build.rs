@@ -1,8 +1,9 @@
 //! Builders of data that many tests need.
 
 use lacuna_model::{
-    EventKind, Forecast, ForecastPoint, Hole, Launch, NodeEvent, NodeId, Phase, Pool, PooledHole,
-    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Distance, EventKind, Forecast, ForecastPoint, Hole, Launch, NodeEvent, NodeId, Phase, Pool,
+    PooledHole, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Work,
 };
 
 /// A node by name.
@@ -81,6 +82,7 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
         submit: Timestamp::from_unix(0),
         min_nodes: 1,
         max_nodes,
+        distance: Distance::default(),
         throughput,
         objective: None,
         rescale: RescaleCost {

@@ -4,20 +4,25 @@
 //! `rescale_down_s`, `samples` (work), `nodes` and `samples_per_s` (the scaling curve as lists
 //! of one length), and, if the objective is not throughput, `objective` over the same `nodes`.
 //! `rescale_start_s` is optional: the cost of a start from no nodes. Objectives may use `owner`
-//! (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). Further fields are
-//! ignored.
+//! (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). `distance` is what
+//! nodes on several leaves cost ([`Distance`]): `{"shares": [0.8]}` leaves 80 % of the rate at
+//! tier 1. Further fields are ignored.
 
 use std::collections::HashSet;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{
-    Launch, RescaleCost, ScalingCurve, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, Launch, RescaleCost, ScalingCurve, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
 };
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::error::failed;
 use crate::{FieldError, ReadError, open};
+
+/// What an object in the field `distance` may be.
+const DISTANCE: &str = "an object with shares, measured or fitted";
 
 /// Streams the trainers of a list in the order of the file. The stream ends after an error.
 pub struct TrainerReader<R> {
@@ -162,6 +167,10 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
         min_nodes: whole(object, "min_nodes")?,
         max_nodes: whole(object, "max_nodes")?,
         objective: objective.filter(|objective| *objective != throughput),
+        distance: optional(object, "distance", DISTANCE, |value| {
+            Distance::deserialize(value).ok()
+        })?
+        .unwrap_or_default(),
         throughput,
         rescale: RescaleCost {
             up_s: number(object, "rescale_up_s")?,

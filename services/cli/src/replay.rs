@@ -7,6 +7,7 @@ mod order;
 mod output;
 mod problem;
 mod report;
+mod topology;
 mod window;
 
 use std::path::{Path, PathBuf};
@@ -53,8 +54,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         summary: mut log_summary,
         recording,
     } = load(&log, submitted, &mut bar)?;
-    let recording = recording.as_ref();
-    let trainers = match given {
+    let located = args.located.locate(recording.as_ref())?;
+    let recording: &dyn PoolTrace = match &located {
+        Some(located) => located,
+        None => recording.as_ref(),
+    };
+    let mut trainers = match given {
         Some(trainers) => trainers,
         None => {
             settings.endless = true;
@@ -69,6 +74,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             builtin::trainers(recording.start())?
         }
     };
+    args.located.charge(&mut trainers)?;
+    log_summary.notes.extend(args.located.note());
     check_names(args, &settings, &trainers)?;
     let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
     if !settings.policy.maximises() && !own {

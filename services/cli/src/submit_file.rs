@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{
-    Elastic, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, Elastic, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
+    Work,
 };
 use lacuna_planner::objective::{Expression, Objective, ValueTable};
 use serde::Deserialize;
@@ -79,6 +80,8 @@ struct Raw {
     min_nodes: Spanned<u32>,
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
+    /// What nodes on several leaves cost: `{ shares = [0.8] }` leaves 80 % of the rate.
+    distance: Option<Distance>,
     profile: Option<Spanned<bool>>,
     /// The group of trainers that share measurements; by default those with the same command line.
     family: Option<Spanned<String>>,
@@ -195,6 +198,7 @@ impl Context<'_> {
             submit,
             min_nodes: *raw.min_nodes.get_ref(),
             max_nodes,
+            distance: raw.distance.clone().unwrap_or_default(),
             throughput,
             objective,
             rescale: self.rescale(&raw)?,

@@ -124,7 +124,7 @@ pub(crate) fn bytes(record: &TrainerRecord) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Launch, RescaleCost, ScalingCurve, Timestamp, Work};
+    use lacuna_model::{Distance, Launch, RescaleCost, ScalingCurve, Timestamp, Work};
 
     use super::*;
 
@@ -138,6 +138,7 @@ mod tests {
             submit: Timestamp::default(),
             min_nodes: 1,
             max_nodes: 4,
+            distance: Distance::default(),
             throughput: ScalingCurve::linear(10.0, 4).unwrap(),
             objective: None,
             rescale: RescaleCost {

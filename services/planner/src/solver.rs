@@ -106,6 +106,7 @@ fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> 
         unusable: &state.unusable,
         generation: task.generation,
         stale: task.stale,
+        topology: Some(&task.topology),
     });
     let seconds = watch.seconds();
     let context = Context {

@@ -13,17 +13,21 @@ use rand::seq::SliceRandom;
 
 use lacuna_model::NodeChoice;
 
-use crate::problem::Slot;
+use crate::problem::{Slot, Switches};
+
+use super::nearest;
 
 /// The new owner of each slot. `counts[j]` is the new size of trainer j. A trainer that should grow
 /// beyond the free slots gets all of them. An owner without a count loses its slots.
 ///
 /// `Random` picks uniformly among the possible nodes, since the published model leaves the choice
 /// open; `rng` is made only if a size changes. `Together` keeps release groups whole where it can,
-/// so that the departure of one group hits few trainers. It uses no randomness.
+/// so that the departure of one group hits few trainers. It uses no randomness. Where distance
+/// matters (`apart`), it takes the nearest nodes instead: the fewest leaves, the tightest fit.
 pub fn assign<R: Rng>(
     choice: NodeChoice,
     slots: &[Slot],
+    apart: Option<&Switches>,
     counts: &[u32],
     rng: impl FnOnce() -> R,
 ) -> Vec<Option<u32>> {
@@ -56,7 +60,11 @@ pub fn assign<R: Rng>(
                 chosen.iter().for_each(|&at| owners[at as usize] = None);
             }
             NodeChoice::Together => {
-                for at in give_up(slots, nodes, surplus) {
+                let given = match apart {
+                    Some(switches) => give_up_far(switches, nodes, surplus),
+                    None => give_up(slots, nodes, surplus),
+                };
+                for at in given {
                     owners[at as usize] = None;
                 }
             }
@@ -86,7 +94,10 @@ pub fn assign<R: Rng>(
         NodeChoice::Together => {
             // The largest growth first: it has the best use for the largest groups.
             growers.sort_by_key(|&(j, more)| (std::cmp::Reverse(more), j));
-            hand_out(slots, &mut owners, &growers);
+            match apart {
+                Some(switches) => hand_out_near(slots, switches, &mut owners, &growers),
+                None => hand_out(slots, &mut owners, &growers),
+            }
         }
     }
     owners
@@ -127,6 +138,38 @@ fn give_up(slots: &[Slot], nodes: &[u32], surplus: usize) -> Vec<u32> {
         given.extend(group.slots.iter().take(more));
     }
     given
+}
+
+/// The `surplus` of `nodes` that a shrinking trainer gives up: all but the nearest.
+fn give_up_far(switches: &Switches, nodes: &[u32], surplus: usize) -> Vec<u32> {
+    let held: Vec<usize> = nodes.iter().map(|&at| at as usize).collect();
+    let kept = nearest(switches, &held, &[], held.len() - surplus);
+    let given = nodes.iter().copied();
+    given
+        .filter(|&at| kept.binary_search(&(at as usize)).is_err())
+        .collect()
+}
+
+/// Gives the nearest free slots to growing trainers `(trainer, count)`, the newest where several are
+/// as near.
+fn hand_out_near(
+    slots: &[Slot],
+    switches: &Switches,
+    owners: &mut [Option<u32>],
+    growers: &[(usize, u32)],
+) {
+    let mut free: Vec<usize> = (0..slots.len())
+        .filter(|&at| owners[at].is_none())
+        .collect();
+    free.sort_by_key(|&at| (slots[at].since_ms, at));
+    for &(j, more) in growers {
+        let owner = Some(j as u32);
+        let own: Vec<usize> = (0..slots.len()).filter(|&at| owners[at] == owner).collect();
+        for at in nearest(switches, &free, &own, more as usize) {
+            owners[at] = owner;
+        }
+        free.retain(|&at| owners[at].is_none());
+    }
 }
 
 /// Gives free slots to growing trainers `(trainer, count)`. Slots of the trainer's own release
@@ -192,7 +235,7 @@ mod tests {
         let since = [1, 1, 2, 2, 2, 3];
         let slots: Vec<Slot> = since.iter().map(|&s| slot(s, None)).collect();
         let rng = || ChaCha8Rng::seed_from_u64(1);
-        let owners = assign(NodeChoice::Together, &slots, &[2, 3], rng);
+        let owners = assign(NodeChoice::Together, &slots, None, &[2, 3], rng);
         assert_eq!(owners, [Some(0), Some(0), Some(1), Some(1), Some(1), None]);
     }
 
@@ -205,7 +248,7 @@ mod tests {
             slot(3, Some(1)),
         ];
         let rng = || ChaCha8Rng::seed_from_u64(1);
-        let owners = assign(NodeChoice::Together, &slots, &[2, 2], rng);
+        let owners = assign(NodeChoice::Together, &slots, None, &[2, 2], rng);
         assert_eq!(owners, [Some(0), Some(0), Some(1), Some(1)]);
     }
 
@@ -215,7 +258,7 @@ mod tests {
         let mut hits = [0_u32; 5];
         for seed in 0..5_000 {
             let rng = || ChaCha8Rng::seed_from_u64(seed);
-            let owners = assign(NodeChoice::Random, &slots, &[2], rng);
+            let owners = assign(NodeChoice::Random, &slots, None, &[2], rng);
             for (at, owner) in owners.iter().enumerate() {
                 hits[at] += u32::from(owner.is_some());
             }
@@ -245,7 +288,7 @@ mod tests {
                 .collect();
             let choice = if together { NodeChoice::Together } else { NodeChoice::Random };
             let rng = || ChaCha8Rng::seed_from_u64(seed);
-            let owners = assign(choice, &slots, &counts, rng);
+            let owners = assign(choice, &slots, None, &counts, rng);
             prop_assert_eq!(owners.len(), slots.len());
             for (j, &count) in counts.iter().enumerate() {
                 let owner = Some(j as u32);

@@ -41,12 +41,14 @@
 //! in one event, so it needs their departures together. One algorithm serves all states of
 //! information: no look-ahead, some, or clairvoyance, which is one scenario, the true one.
 
+pub(crate) mod attainable;
 pub mod blocks;
 pub mod choose;
 pub mod columns;
 mod departure_order;
 mod departures;
 pub mod forecast;
+mod near;
 mod request;
 mod scenarios;
 mod settings;
@@ -54,8 +56,9 @@ mod value;
 
 pub use departure_order::{DepartureOrder, ListedNodes};
 pub use departures::{AnnouncedEnd, Curves, DepartureModel};
+pub(crate) use near::{LeafByLeaf, below, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
 pub use settings::Settings;
-pub(crate) use value::{FirstHits, Means};
+pub(crate) use value::{FirstHits, Means, net_value};
 pub use value::{Member, set_value};

@@ -45,13 +45,15 @@ pub enum Proposal {
     Short,
     /// The optimum without forecasts over half of the horizon.
     Long,
+    /// As present, but trainers whose nodes are apart shrink to near ones where that pays.
+    Near,
     /// Every trainer keeps exactly its nodes: the floor.
     #[default]
     Keep,
 }
 
 impl Proposal {
-    pub(super) const ALL: [Self; 3] = [Self::Present, Self::Short, Self::Long];
+    pub(super) const ALL: [Self; 4] = [Self::Present, Self::Short, Self::Long, Self::Near];
 
     /// The name in reports.
     #[must_use]
@@ -60,6 +62,7 @@ impl Proposal {
             Self::Present => "present",
             Self::Short => "short",
             Self::Long => "long",
+            Self::Near => "near",
             Self::Keep => "keep",
         }
     }
@@ -67,7 +70,7 @@ impl Proposal {
     /// The part of the horizon over which its sizes are optimal.
     pub(super) const fn share(self) -> Option<f64> {
         match self {
-            Self::Present | Self::Keep => None,
+            Self::Present | Self::Near | Self::Keep => None,
             Self::Short => Some(0.2),
             Self::Long => Some(0.5),
         }

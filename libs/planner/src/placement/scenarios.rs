@@ -1,4 +1,6 @@
-//! Scenarios: departures of all nodes in several equally likely futures.
+//! Scenarios: departures of all nodes in several equally likely futures, and where the nodes are.
+
+use crate::problem::Switches;
 
 /// Leave times in seconds from now, for each scenario and node; nodes in the order in which they
 /// are expected to leave.
@@ -8,6 +10,8 @@ pub struct Scenarios {
     count: usize,
     /// By node, then scenario, since the value of a node set reads whole nodes.
     leave: Vec<f64>,
+    /// Where the nodes are.
+    switches: Switches,
 }
 
 /// The leave times of one scenario.
@@ -47,7 +51,20 @@ impl Scenarios {
             nodes,
             count: leave.len().checked_div(nodes).unwrap_or(0),
             leave,
+            switches: Switches::default(),
         }
+    }
+
+    /// The scenarios of nodes that lie below these switches.
+    #[must_use]
+    pub fn below(self, switches: Switches) -> Self {
+        Self { switches, ..self }
+    }
+
+    /// Where the nodes are.
+    #[must_use]
+    pub const fn switches(&self) -> &Switches {
+        &self.switches
     }
 
     /// The one scenario of clairvoyance: the true leave times, seconds.
@@ -64,6 +81,9 @@ impl Scenarios {
             nodes: places.len(),
             count: self.count,
             leave: leave.copied().collect(),
+            switches: self
+                .switches
+                .only(places.iter().map(|&place| place as usize)),
         }
     }
 

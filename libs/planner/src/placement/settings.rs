@@ -17,6 +17,9 @@ pub struct Settings {
     /// Whether nodes that do not pay may stay idle. If not, trainers with room get them, the
     /// largest first.
     pub refuse: bool,
+    /// The most trainers that may cross the uplink of a leaf; no limit if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<u32>,
 }
 
 impl From<&ForesightSettings> for Settings {
@@ -26,6 +29,7 @@ impl From<&ForesightSettings> for Settings {
             hysteresis: settings.hysteresis,
             repool: settings.repool,
             refuse: settings.refuse,
+            crossing: settings.crossing,
         }
     }
 }

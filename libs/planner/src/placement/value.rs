@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Item;
 
-use super::Scenarios;
+use super::{Scenarios, Settings};
 
 /// A trainer in a request of placement.
 #[derive(Debug, Clone, Copy)]
@@ -30,21 +30,22 @@ impl Member<'_> {
         (self.hit, a.min, a.max) == (other.hit, b.min, b.max)
             && (a.down_s, self.start_s) == (b.down_s, other.start_s)
             && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
+            && a.far == b.far
     }
 
-    /// Rate on `nodes` nodes, objective units per second; see [`Item::value_at`].
-    pub(crate) fn rate(&self, nodes: u32) -> f64 {
-        self.item.value_at(nodes)
+    /// Rate on `nodes` nodes at a tier, objective units per second; see [`Item::value_on`].
+    pub(crate) fn rate(&self, nodes: u32, tier: usize) -> f64 {
+        self.item.value_on(nodes, tier)
     }
 
-    /// Switching cost of holding `nodes` nodes from now on, objective units. A change must gain
-    /// `hysteresis` times its cost.
-    pub(crate) fn switching_cost(&self, nodes: u32, hysteresis: f64) -> f64 {
+    /// Switching cost of holding `nodes` nodes at a tier from now on, objective units. A change
+    /// must gain `hysteresis` times its cost.
+    pub(crate) fn switching_cost(&self, nodes: u32, tier: usize, hysteresis: f64) -> f64 {
         if self.is_flexible() {
             // The stall of a hit is already paid, that of a start is not.
             let starts = !self.hit && nodes > 0;
             return if starts {
-                self.start_s * self.rate(nodes)
+                self.start_s * self.rate(nodes, tier)
             } else {
                 0.0
             };
@@ -53,8 +54,8 @@ impl Member<'_> {
     }
 }
 
-/// Three means of a node set over the scenarios, which determine V of [`crate::placement`] without
-/// the switching cost.
+/// Three means of a node set over the scenarios, and its tier. They determine V of
+/// [`crate::placement`] without the switching cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Means {
     /// Seconds until the first hit, within the horizon.
@@ -63,11 +64,13 @@ pub(crate) struct Means {
     pub(crate) hit: f64,
     /// Sum of the nodes' stays within the horizon, seconds.
     pub(crate) stay: f64,
+    /// How far apart the nodes are.
+    pub(crate) tier: usize,
 }
 
 impl Means {
     pub(crate) fn value(&self, member: &Member<'_>, nodes: u32, shadow_price: f64) -> f64 {
-        let rate = member.rate(nodes);
+        let rate = member.rate(nodes, self.tier);
         rate * (self.until - member.item.down_s * self.hit)
             + shadow_price * (self.stay - f64::from(nodes) * self.until)
     }
@@ -79,6 +82,9 @@ pub(crate) struct FirstHits {
     until: Vec<f64>,
     stay: f64,
     horizon_s: f64,
+    tier: usize,
+    /// The node that was added last.
+    last: Option<usize>,
 }
 
 impl FirstHits {
@@ -87,6 +93,8 @@ impl FirstHits {
             until: vec![horizon_s; scenarios],
             stay: 0.0,
             horizon_s,
+            tier: 0,
+            last: None,
         }
     }
 
@@ -99,6 +107,23 @@ impl FirstHits {
             *until = until.min(leave);
         }
         self.stay += scenarios.stay_s(node, self.horizon_s);
+        let last = self.last.replace(node).unwrap_or(node);
+        self.tier = self.tier.max(scenarios.switches().between(last, node));
+    }
+
+    /// How far apart the nodes are.
+    pub(crate) const fn tier(&self) -> usize {
+        self.tier
+    }
+
+    /// The node that was added last.
+    pub(crate) const fn last(&self) -> Option<usize> {
+        self.last
+    }
+
+    /// Seconds until the first hit within the horizon, by scenario.
+    pub(crate) fn until(&self) -> &[f64] {
+        &self.until
     }
 
     pub(crate) fn means(&self) -> Means {
@@ -108,8 +133,24 @@ impl FirstHits {
             until: self.until.iter().sum::<f64>() / count,
             hit: hits as f64 / count,
             stay: self.stay,
+            tier: self.tier,
         }
     }
+}
+
+/// V of [`crate::placement`] of a node set less its switching cost, objective units. `nodes` are
+/// places in the scenarios.
+pub(crate) fn net_value(
+    member: &Member<'_>,
+    scenarios: &Scenarios,
+    nodes: &[usize],
+    settings: &Settings,
+    shadow_price: f64,
+) -> f64 {
+    let (places, horizon_s) = (nodes.iter().copied(), settings.horizon_s);
+    let tier = scenarios.switches().tier(places.clone());
+    set_value(member, scenarios, places, horizon_s, shadow_price)
+        - member.switching_cost(nodes.len() as u32, tier, settings.hysteresis)
 }
 
 /// V of [`crate::placement`] of a node set by its definition, without the switching cost, objective

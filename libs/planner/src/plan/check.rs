@@ -1,7 +1,7 @@
 //! The independent checker of decisions and plans: numbered invariants. It shares no code with the
 //! makers of plans.
 //!
-//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I15.
+//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I16.
 //! [`check`] judges names: it translates a plan into ordinals for the same code, and adds the
 //! invariants of names.
 //!
@@ -174,6 +174,20 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// Candidates of the situation.
         candidates: usize,
     },
+    /// I16: no trainer newly crosses the uplink of a leaf that more trainers cross than it carries.
+    #[error(
+        "I16: {trainer} newly crosses the leaf of node {node}, which {crossing} cross: at most {most} may"
+    )]
+    Crossing {
+        /// The trainer.
+        trainer: T,
+        /// A node of the leaf.
+        node: N,
+        /// Trainers that cross it.
+        crossing: u32,
+        /// The most that may.
+        most: u32,
+    },
 }
 
 impl<T, N> Violation<T, N> {
@@ -196,6 +210,7 @@ impl<T, N> Violation<T, N> {
             Self::Limit { .. } => 13,
             Self::UnknownCandidate { .. } => 14,
             Self::Shape { .. } => 15,
+            Self::Crossing { .. } => 16,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The planner: from a pool and trainers to a plan with its reasons.
 
 use lacuna_model::{
-    Allocation, Doubt, Generation, NodeId, Plan, PlanReport, Pool, TrainerId, TrainerRecord,
+    Allocation, Doubt, Generation, NodeId, Plan, PlanReport, Pool, Topology, TrainerId,
+    TrainerRecord,
 };
 
 use super::reasons::{self, ReportInput};
@@ -28,6 +29,8 @@ pub struct Input<'a> {
     pub generation: Generation,
     /// Whether the pool is stale, so that no trainer may grow.
     pub stale: bool,
+    /// Where nodes are; without a topology distance costs nothing.
+    pub topology: Option<&'a Topology>,
 }
 
 /// A maker of plans. Two planners with equal settings make equal plans of equal inputs, whatever
@@ -100,6 +103,7 @@ impl Planner {
             unusable,
             generation,
             stale: false,
+            topology: None,
         })
     }
 
@@ -108,7 +112,11 @@ impl Planner {
     #[must_use]
     pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
         let Input { pool, trainers, .. } = *input;
-        let case = translate(pool, trainers, input.unusable);
+        let nowhere = Topology::default();
+        let topology = input.topology.unwrap_or(&nowhere);
+        let mut case = translate(pool, trainers, input.unusable, topology);
+        let crossing = self.settings().foresight.joint.crossing;
+        case.switches = case.switches.carrying(crossing);
         let candidates = self.roster.candidates(&case, trainers, pool);
         let users = match self.roster.objective() {
             Objective::Fair => Some(users(&case, trainers)),
@@ -117,6 +125,7 @@ impl Planner {
         let situation = Situation {
             candidates: &candidates,
             slots: &case.slots,
+            switches: &case.switches,
             users: users.as_ref(),
             max_change: None,
             pool_forecast: Some(PoolForecast {

@@ -66,7 +66,9 @@ impl Roster {
         self.known
             .retain(|id, _| trainers.iter().any(|record| record.spec.id == *id));
         let mut candidates = Vec::with_capacity(case.trainers.len());
-        for (record, &held) in records.zip(&case.held) {
+        let owners = case.slots.iter().map(|slot| slot.owner).enumerate();
+        let tiers = case.switches.tiers(owners, case.held.len());
+        for (record, (&held, &tier)) in records.zip(case.held.iter().zip(&tiers)) {
             let state = State {
                 now: pool.as_of,
                 samples_left: match record.spec.work {
@@ -76,7 +78,8 @@ impl Roster {
                 attained: record.attained.by(pool.as_of),
                 least_attained,
             };
-            candidates.extend(self.candidate(record, held, is_hit(record, held, pool), &state));
+            let held = (held, tier);
+            candidates.extend(self.candidate(record, held, is_hit(record, held.0, pool), &state));
         }
         candidates
     }
@@ -84,7 +87,7 @@ impl Roster {
     fn candidate(
         &mut self,
         record: &TrainerRecord,
-        held: u32,
+        (held, tier): (u32, usize),
         hit: bool,
         state: &State,
     ) -> Option<Candidate> {
@@ -104,7 +107,7 @@ impl Roster {
             known.refused = Some(error);
         }
         self.refused.extend(known.refused.clone());
-        Some(known.kind.candidate(held, hit, known.own.as_ref()))
+        Some(known.kind.candidate(held, tier, hit, known.own.as_ref()))
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lacuna_model::{NodeId, Phase, Pool, TrainerRecord};
+use lacuna_model::{NodeId, Phase, Pool, Topology, TrainerRecord};
 
-use crate::problem::Slot;
+use crate::problem::{Slot, Switches};
 
 /// Trainers and nodes as ordinals, with the way back to names.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,12 +19,19 @@ pub struct Translated {
     pub holes: Vec<u32>,
     /// The usable nodes as slots: the start of their idle time and their trainer.
     pub slots: Vec<Slot>,
+    /// Where the usable nodes are.
+    pub switches: Switches,
 }
 
 /// Translates the pool and the active ones of `trainers` (in order of admission). Nodes outside the
 /// pool, unusable nodes, and nodes that an earlier trainer holds too count as lost.
 #[must_use]
-pub fn translate(pool: &Pool, trainers: &[TrainerRecord], unusable: &[NodeId]) -> Translated {
+pub fn translate(
+    pool: &Pool,
+    trainers: &[TrainerRecord],
+    unusable: &[NodeId],
+    topology: &Topology,
+) -> Translated {
     let unusable: HashSet<&NodeId> = unusable.iter().collect();
     let active = trainers
         .iter()
@@ -61,6 +68,7 @@ pub fn translate(pool: &Pool, trainers: &[TrainerRecord], unusable: &[NodeId]) -
     Translated {
         trainers: places,
         held,
+        switches: Switches::new(topology, &nodes),
         nodes,
         holes,
         slots,

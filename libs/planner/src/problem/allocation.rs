@@ -37,6 +37,45 @@ pub struct Item {
     pub up_s: f64,
     /// Cost of shrinking, seconds at `rate_now`.
     pub down_s: f64,
+    /// What is left of `value` where the nodes are apart.
+    #[serde(default, skip_serializing_if = "Far::is_free")]
+    pub far: Far,
+}
+
+/// The shares of a rate that are left at each tier from 1 on, by node count. A tier beyond the last
+/// has the shares of the last; without any, distance costs nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Far(Arc<[Arc<[f64]>]>);
+
+impl Default for Far {
+    fn default() -> Self {
+        Self(Arc::new([]))
+    }
+}
+
+impl Far {
+    /// The shares on 0, 1, 2, ... nodes, by tier from 1 on.
+    #[must_use]
+    pub fn new(tiers: impl IntoIterator<Item = Vec<f64>>) -> Self {
+        Self(tiers.into_iter().map(Arc::from).collect())
+    }
+
+    /// Whether distance costs nothing.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The share that is left on `nodes` nodes at a tier; beyond the last count, that of the last.
+    #[must_use]
+    pub fn share(&self, nodes: u32, tier: usize) -> f64 {
+        let Some(at) = tier.min(self.0.len()).checked_sub(1) else {
+            return 1.0;
+        };
+        let shares = self.0.get(at).map_or(&[][..], AsRef::as_ref);
+        let share = shares.get(nodes as usize).or(shares.last());
+        share.copied().unwrap_or(1.0)
+    }
 }
 
 /// An answer to a [`Problem`].
@@ -59,12 +98,18 @@ impl Item {
             .unwrap_or(f64::NEG_INFINITY)
     }
 
-    /// The trainer with the rate that a change stalls: the rate of its present size, or 0 with too
-    /// few nodes to run.
+    /// Objective rate on `n` nodes at a tier, objective units per second: O(n, tier).
     #[must_use]
-    pub fn at_its_rate(mut self) -> Self {
+    pub fn value_on(&self, n: u32, tier: usize) -> f64 {
+        self.value_at(n) * self.far.share(n, tier)
+    }
+
+    /// The trainer with the rate that a change stalls: the rate of its present size at a tier, or 0
+    /// with too few nodes to run.
+    #[must_use]
+    pub fn at_its_rate(mut self, tier: usize) -> Self {
         self.rate_now = if self.current >= self.min {
-            self.value_at(self.current.min(self.max))
+            self.value_on(self.current.min(self.max), tier)
         } else {
             0.0
         };

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Item, Problem, Sizes};
+use crate::{Far, Item, Problem, Sizes};
 
 /// The kind that a file must name.
 pub const KIND: &str = "allocation-problem";
@@ -248,6 +248,7 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
             value: value.clone(),
             rate_now: item.rate_now,
             up_s: item.up_s,
+            far: Far::default(),
             down_s: item.down_s,
         });
     }

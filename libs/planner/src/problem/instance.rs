@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use lacuna_model::ScalingCurve;
 
-use crate::{Item, Problem};
+use crate::{Far, Item, Problem};
 
 /// A network that trainers train.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,9 +173,10 @@ pub fn scarce(size: Size, networks: &[Network], seed: u64) -> Problem {
                 value: value.clone(),
                 rate_now: 0.0,
                 up_s: network.up_s,
+                far: Far::default(),
                 down_s: network.down_s,
             };
-            item.at_its_rate()
+            item.at_its_rate(0)
         })
         .collect();
     Problem {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lacuna_model::{RescaleCost, TrainerSpec};
 
-use super::allocation::Item;
+use super::allocation::{Far, Item};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;
 
@@ -50,6 +50,8 @@ pub struct Kind {
     max: u32,
     /// Samples/s at 0..=max nodes.
     rate: Arc<[f64]>,
+    /// What is left of them where the nodes are apart.
+    far: Far,
     /// Objective values at 0..=max nodes.
     table: ValueTable,
     values: Values,
@@ -107,6 +109,7 @@ impl Kind {
             min: spec.min_nodes,
             max: spec.max_nodes,
             rate: spec.throughput.table(spec.max_nodes).into(),
+            far: Far::new(spec.distance.table(&spec.throughput, spec.max_nodes)),
             values: Values::new(0, table.initial().clone(), start),
             table,
             costs,
@@ -128,6 +131,7 @@ impl Kind {
             && self.max == other.max
             && self.costs == other.costs
             && self.rate == other.rate
+            && self.far == other.far
     }
 
     /// Samples/s on `nodes` nodes; beyond the maximum, those of the maximum.
@@ -137,7 +141,19 @@ impl Kind {
         self.rate.get(nodes as usize).copied().unwrap_or(most)
     }
 
-    /// Samples/s on 0, 1, 2, ... nodes.
+    /// Samples/s on `nodes` nodes at a tier.
+    #[must_use]
+    pub fn rate_on(&self, nodes: u32, tier: usize) -> f64 {
+        self.rate(nodes) * self.far.share(nodes, tier)
+    }
+
+    /// What is left of the rates where the nodes are apart.
+    #[must_use]
+    pub const fn far(&self) -> &Far {
+        &self.far
+    }
+
+    /// Samples/s on 0, 1, 2, ... nodes of one leaf.
     #[must_use]
     pub fn rates(&self) -> &[f64] {
         &self.rate
@@ -173,10 +189,16 @@ impl Kind {
         Ok(())
     }
 
-    /// The candidate for a trainer of this kind on `current` nodes, with its own values if it has
-    /// any. `hit` says whether a departure has hit it at this event.
+    /// The candidate for a trainer of this kind on `current` nodes at a tier, with its own values
+    /// if it has any. `hit` says whether a departure has hit it at this event.
     #[must_use]
-    pub fn candidate(&self, current: u32, hit: bool, own: Option<&Values>) -> Candidate {
+    pub fn candidate(
+        &self,
+        current: u32,
+        tier: usize,
+        hit: bool,
+        own: Option<&Values>,
+    ) -> Candidate {
         let values = own.unwrap_or(&self.values);
         let item = Item {
             current,
@@ -185,10 +207,11 @@ impl Kind {
             value: values.running.clone(),
             rate_now: 0.0,
             up_s: self.costs.rescale.up_s,
+            far: self.far.clone(),
             down_s: self.costs.rescale.down_s,
         };
         Candidate {
-            item: item.at_its_rate(),
+            item: item.at_its_rate(tier),
             starting: values.starting.clone(),
             start_s: self.costs.start_s,
             hit,

@@ -7,6 +7,8 @@ pub mod kind;
 pub mod objective;
 pub(crate) mod ordinal;
 mod situation;
+mod switches;
 
-pub use allocation::{Item, Problem, Sizes};
+pub use allocation::{Far, Item, Problem, Sizes};
 pub use situation::{Candidate, PoolForecast, Situation, Slot, Users};
+pub use switches::Switches;

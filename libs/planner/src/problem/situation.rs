@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lacuna_model::{Doubt, Pool};
 
 use super::allocation::Item;
+use super::switches::Switches;
 
 /// One usable hole of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,8 @@ pub struct Situation<'a> {
     pub candidates: &'a [Candidate],
     /// The usable nodes of the pool.
     pub slots: &'a [Slot],
+    /// Where the slots are.
+    pub switches: &'a Switches,
     /// The users, if nodes are shared out fairly between them.
     pub users: Option<&'a Users>,
     /// Largest change of one trainer in one decision over sizes; see
@@ -83,7 +86,24 @@ pub struct Situation<'a> {
     pub doubt: Option<Doubt>,
 }
 
-impl Situation<'_> {
+impl<'a> Situation<'a> {
+    /// Where the slots are, if distance costs a candidate anything.
+    pub(crate) fn apart(&self) -> Option<&'a Switches> {
+        let costs = || self.candidates.iter().any(|c| !c.item.far.is_free());
+        (!self.switches.is_flat() && costs()).then_some(self.switches)
+    }
+
+    /// The slots that each candidate holds.
+    pub(crate) fn held(&self) -> Vec<Vec<u32>> {
+        let mut held = vec![Vec::new(); self.candidates.len()];
+        for (at, slot) in (0..).zip(self.slots) {
+            if let Some(held) = slot.owner.and_then(|j| held.get_mut(j as usize)) {
+                held.push(at);
+            }
+        }
+        held
+    }
+
     /// The candidates of each owner with its weight, if nodes are shared out over several owners.
     pub(crate) fn owners(&self) -> Vec<(f64, Vec<u32>)> {
         let Some(users) = self.users else {

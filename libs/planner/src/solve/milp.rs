@@ -469,6 +469,7 @@ mod tests {
             value: (0..=8).map(f64::from).collect(),
             rate_now: 0.0,
             up_s: 0.0,
+            far: crate::Far::default(),
             down_s: 0.0,
         };
         let problem = Problem {

@@ -6,7 +6,7 @@ use lacuna_model::{
 use lacuna_planner::check::{Context, check, check_decision};
 use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
-use lacuna_planner::{Candidate, Decider, Decision, Situation, Slot};
+use lacuna_planner::{Candidate, Decider, Decision, Situation, Slot, Switches};
 
 use crate::language::{Case, case, node};
 
@@ -186,7 +186,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
     let candidate = |(record, held): (&lacuna_model::TrainerRecord, u32)| {
         let spec = &record.spec;
         let kind = Kind::new(spec, Costs::of(spec), &Objective::Throughput, 120.0).unwrap();
-        kind.candidate(held, false, None)
+        kind.candidate(held, 0, false, None)
     };
     let candidates: Vec<_> = case.trainers.iter().zip([2, 1]).map(candidate).collect();
     let owners = [Some(0), Some(0), Some(1), None, None, None];
@@ -194,6 +194,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
     let posed = Situation {
         candidates: &candidates,
         slots: &slots,
+        switches: &Switches::default(),
         users: None,
         max_change: None,
         pool_forecast: None,

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use lacuna_model::Outcome;
-use lacuna_planner::Item;
 use lacuna_planner::instance::Size;
 use lacuna_planner::placement::blocks::BlockPlacer;
 use lacuna_planner::placement::columns::{
@@ -13,8 +12,11 @@ use lacuna_planner::placement::columns::{
     solve,
 };
 use lacuna_planner::placement::{Assignment, Member, Request, Scenarios, Settings, set_value};
+use lacuna_planner::{Far, Item};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use crate::common::{far, on_leaves};
 
 /// A clock that never advances, so that limits on time have no effect.
 const STILL: &dyn Fn() -> f64 = &|| 0.0;
@@ -24,6 +26,7 @@ const SETTINGS: Settings = Settings {
     hysteresis: 2.0,
     repool: true,
     refuse: true,
+    crossing: None,
 };
 
 type Owners = Vec<Option<u32>>;
@@ -67,7 +70,8 @@ fn judged(request: &Request<'_>, shadow_price: f64, plan: &[Option<u32>]) -> Opt
         let charge = if hit {
             0.0
         } else if item.current < item.min {
-            start_s * item.value[n as usize]
+            let tier = request.scenarios.switches().tier(new.iter().copied());
+            start_s * item.value_on(n, tier)
         } else {
             if !within(&old, &new) && !within(&new, &old) {
                 return None;
@@ -112,6 +116,7 @@ fn small(seed: u64) -> Instance {
             rate_now: value[current as usize],
             value: value.into(),
             up_s: rng.random_range(0.0..20.0),
+            far: Far::default(),
             down_s: rng.random_range(0.0..30.0),
         });
     }
@@ -121,6 +126,45 @@ fn small(seed: u64) -> Instance {
         scenarios: Scenarios::new(nodes, leave),
         owners,
     }
+}
+
+/// The same with its nodes on leaves, and trainers that lose by distance. The nodes lie leaf by leaf,
+/// the leaf whose nodes stay shortest first, since intervals are those of this line.
+fn small_apart(seed: u64) -> Instance {
+    let mut instance = small(seed);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let leaves: Vec<u32> = instance
+        .owners
+        .iter()
+        .map(|_| rng.random_range(0..3))
+        .collect();
+    let stay = |leaf: u32| {
+        let on = (0..leaves.len()).filter(|&place| leaves[place] == leaf);
+        let stays: Vec<f64> = on
+            .map(|place| instance.scenarios.stay_s(place, 200.0))
+            .collect();
+        stays.iter().sum::<f64>() / stays.len() as f64
+    };
+    let mut line: Vec<u32> = (0..leaves.len() as u32).collect();
+    let leaf = |place: &u32| leaves[*place as usize];
+    line.sort_by(|a, b| {
+        let (a, b) = (leaf(a), leaf(b));
+        stay(a).total_cmp(&stay(b)).then(a.cmp(&b))
+    });
+    instance.owners = line
+        .iter()
+        .map(|&place| instance.owners[place as usize])
+        .collect();
+    let on: Vec<u32> = line.iter().map(leaf).collect();
+    let switches = on_leaves(&on);
+    instance.scenarios = instance.scenarios.only(&line);
+    for (j, item) in (0..).zip(&mut instance.trainers) {
+        item.far = far(&mut rng, item.max);
+        let tier = switches.tier(set(&instance.owners, j));
+        *item = item.clone().at_its_rate(tier);
+    }
+    instance.scenarios = instance.scenarios.below(switches);
+    instance
 }
 
 /// Every plan that gives each node to a trainer or leaves it idle.
@@ -172,9 +216,18 @@ fn assert_sound(request: &Request<'_>, shadow_price: f64, owners: &[Option<u32>]
 
 #[test]
 fn small_pools_agree_with_trying_everything() {
+    agree_with_trying_everything(small);
+}
+
+#[test]
+fn small_pools_on_several_leaves_agree_with_trying_everything() {
+    agree_with_trying_everything(small_apart);
+}
+
+fn agree_with_trying_everything(instance: impl Fn(u64) -> Instance) {
     let (mut missed, mut beyond, mut dp_missed) = (0, 0, 0);
     for seed in 0..150 {
-        let instance = small(seed);
+        let instance = instance(seed);
         let request = instance.request();
         let dp = BlockPlacer::new(SETTINGS).decide(&request);
         let shadow_price = dp.shadow_price;

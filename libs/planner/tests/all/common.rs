@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use lacuna_planner::{Item, Problem};
+use lacuna_planner::{Far, Item, Problem, Switches};
 use proptest::prelude::*;
+use rand::{Rng, RngExt};
 
 /// A trainer with an arbitrary (not concave, not even monotone) curve, a minimum that may
 /// exceed one, and rescale costs that make a notch at its present size.
@@ -39,6 +40,7 @@ pub(crate) fn item(most: u32) -> impl Strategy<Value = Item> {
                         value: value.into(),
                         rate_now,
                         up_s: up_s * scale,
+                        far: Far::default(),
                         down_s: down_s * scale,
                     }
                 },
@@ -111,6 +113,7 @@ pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
         value: value.clone(),
         rate_now: value[current as usize],
         up_s: 18.0,
+        far: Far::default(),
         down_s: 12.0,
     }
 }
@@ -118,4 +121,21 @@ pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
 /// Whether two objectives agree to `relative` of the larger.
 pub(crate) fn agree(a: f64, b: f64, relative: f64) -> bool {
     (a - b).abs() <= relative * a.abs().max(b.abs()).max(1e-6)
+}
+
+/// Switches above nodes on these leaves; three leaves share a pod.
+pub(crate) fn on_leaves(leaves: &[u32]) -> Switches {
+    let path = |leaf: &u32| vec![format!("leaf{leaf}"), format!("pod{}", leaf / 3)];
+    let paths: Vec<Vec<String>> = leaves.iter().map(path).collect();
+    Switches::below(2, paths.iter().map(|path| Some(path.as_slice())))
+}
+
+/// A random loss by distance at two tiers, on up to `max` nodes.
+pub(crate) fn far(rng: &mut impl Rng, max: u32) -> Far {
+    let mut share = 1.0;
+    let mut tier = || {
+        share *= rng.random_range(0.3..1.0);
+        (0..=max).map(|n| if n < 2 { 1.0 } else { share }).collect()
+    };
+    Far::new([tier(), tier()])
 }

@@ -3,7 +3,7 @@
 use lacuna_model::{NodeChoice, Plan, Policy, ScalingCurve};
 use lacuna_planner::fair::{Claim, max_min, share};
 use lacuna_planner::{
-    Candidate, Decider, Decision, Item, Settings, Situation, Slot, Users, explain,
+    Candidate, Decider, Decision, Far, Item, Settings, Situation, Slot, Switches, Users, explain,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -20,6 +20,7 @@ fn item(current: u32, min: u32, max: u32, worth: f64) -> Item {
         value: (0..=max).map(|n| worth * f64::from(n)).collect(),
         rate_now: 0.0,
         up_s: 0.0,
+        far: Far::default(),
         down_s: 0.0,
     }
 }
@@ -244,7 +245,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         .iter()
         .map(|item| Candidate {
             starting: item.value.clone(),
-            item: item.clone().at_its_rate(),
+            item: item.clone().at_its_rate(0),
             start_s: 0.0,
             hit: false,
         })
@@ -268,6 +269,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
     let situation = Situation {
         candidates: &candidates,
         slots: &slots,
+        switches: &Switches::default(),
         users: users.as_ref(),
         max_change: None,
         pool_forecast: None,

@@ -68,6 +68,7 @@ pub(crate) fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
         unusable: &case.unusable,
         generation: Generation(1),
         stale,
+        topology: None,
     });
     assert_eq!(check(&plan, &case.context()), [], "{plan:#?}");
     plan

@@ -1,12 +1,12 @@
 //! Plans by forecasts where something is in doubt, constant, or very large.
 
 use lacuna_model::{
-    Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy, TrainerRecord,
+    Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy, Topology, TrainerRecord,
 };
 use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
 use lacuna_planner::translate::{Translated, translate};
-use lacuna_planner::{Decider, PoolForecast, Settings, Situation, explain};
+use lacuna_planner::{Decider, PoolForecast, Settings, Situation, Switches, explain};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -213,17 +213,18 @@ fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
     let case = short_and_long();
     let Translated {
         held, slots, holes, ..
-    } = translate(&case.pool, &case.trainers, &[]);
+    } = translate(&case.pool, &case.trainers, &[], &Topology::default());
     let candidate = |(record, &held): (&TrainerRecord, &u32)| {
         let spec = &record.spec;
         let kind = Kind::new(spec, Costs::of(spec), &Objective::default(), 120.0).unwrap();
-        kind.candidate(held, false, None)
+        kind.candidate(held, 0, false, None)
     };
     let candidates: Vec<_> = case.trainers.iter().zip(&held).map(candidate).collect();
     let decide = |holes: &[u32]| {
         let situation = Situation {
             candidates: &candidates,
             slots: &slots,
+            switches: &Switches::default(),
             users: None,
             max_change: None,
             pool_forecast: Some(PoolForecast {

@@ -36,7 +36,7 @@ fn trainers_hit(choice: NodeChoice, seed: u64) -> f64 {
         if total as usize > slots.len() {
             continue;
         }
-        let owners = assign(choice, &slots, &counts, || &mut rng);
+        let owners = assign(choice, &slots, None, &counts, || &mut rng);
         for (slot, owner) in slots.iter_mut().zip(owners) {
             slot.owner = owner;
         }

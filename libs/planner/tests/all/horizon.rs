@@ -1,8 +1,8 @@
 //! How far plans look ahead where starts are charged.
 
-use lacuna_planner::Item;
 use lacuna_planner::placement::blocks::BlockPlacer;
 use lacuna_planner::placement::{Request, Scenarios, Settings};
+use lacuna_planner::{Far, Item};
 
 /// Ten units a second for each of two nodes.
 fn waiting(up_s: f64) -> Item {
@@ -13,6 +13,7 @@ fn waiting(up_s: f64) -> Item {
         value: vec![0.0, 10.0, 20.0].into(),
         rate_now: 0.0,
         up_s,
+        far: Far::default(),
         down_s: 100.0,
     }
 }

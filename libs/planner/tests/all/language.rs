@@ -7,8 +7,9 @@
 use std::ops::RangeInclusive;
 
 use lacuna_model::{
-    Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy, Pool, PooledHole,
-    RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Distance, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy, Pool,
+    PooledHole, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec, Work,
 };
 use lacuna_planner::check::{self, Context};
 use lacuna_planner::{Planner, Settings};
@@ -82,6 +83,7 @@ impl Case {
                     submit: NOW,
                     min_nodes: 1,
                     max_nodes: 8,
+                    distance: Distance::default(),
                     throughput: ScalingCurve::linear(10.0, 8).unwrap(),
                     objective: None,
                     rescale: RescaleCost {

@@ -7,6 +7,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod apart;
 mod blocks;
 mod check;
 mod columns;

@@ -6,7 +6,7 @@ use crate::common::{agree, hpo, problem, shufflenet};
 use lacuna_model::Outcome;
 use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::node_binary::{self, BigM};
-use lacuna_planner::{Item, Problem, dp};
+use lacuna_planner::{Far, Item, Problem, dp};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
@@ -165,6 +165,7 @@ fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
                     value,
                     rate_now: 0.1,
                     up_s: 20.0,
+                    far: Far::default(),
                     down_s: 10.0,
                 }
             })

@@ -5,7 +5,7 @@ use std::io::Read;
 use lacuna_model::ScalingCurve;
 use lacuna_planner::dp::{self, reference};
 use lacuna_planner::milp::{self, MilpOptions};
-use lacuna_planner::{Item, Problem};
+use lacuna_planner::{Far, Item, Problem};
 use lacuna_skip::{Missing, data, or_skip};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -72,6 +72,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
                         },
                         value: value.into(),
                         up_s: row.rescale_up_s,
+                        far: Far::default(),
                         down_s: row.rescale_down_s,
                     }
                 })

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{
-    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId,
+    TrainerSpec, Work,
 };
 use lacuna_sim::HoleTrace;
 use lacuna_skip::{Missing, data};
@@ -31,6 +32,7 @@ pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
         submit: Timestamp::from_unix(0),
         min_nodes: 1,
         max_nodes: max,
+        distance: Distance::default(),
         throughput: ScalingCurve::linear(10.0, max).unwrap(),
         objective: None,
         rescale: RescaleCost {

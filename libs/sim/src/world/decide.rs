@@ -7,15 +7,16 @@ use lacuna_model::{Doubt, Outcome, Policy};
 use lacuna_planner::ForecastSettings;
 use lacuna_planner::check::check_decision;
 use lacuna_planner::milp::MilpOptions;
-use lacuna_planner::{Decider, Decision as Decided, Settings as DeciderSettings, Situation};
+use lacuna_planner::{Decider, Decision as Decided, Settings as DeciderSettings, Situation, Slot};
 
 use super::valuation::Valuation;
-use crate::{Decision, Quirks, Settings, SimError, SolveTimes, Verified, published};
+use crate::{Decision, Place, Quirks, Settings, SimError, SolveTimes, Verified, published};
 
 /// Makes decisions and counts them.
 pub(crate) struct Decisions<'a, 's> {
     decider: Decider,
     quirks: Quirks,
+    place: Place,
     /// Verification, if it is asked for.
     valuation: Option<Valuation>,
     stopwatch: &'a dyn Fn() -> f64,
@@ -47,7 +48,11 @@ pub(crate) struct Event<'a> {
 /// The planner's decider with the settings of a replay.
 fn decider(settings: &Settings) -> Decider {
     Decider::new(DeciderSettings {
-        policy: settings.policy,
+        policy: match (settings.place, settings.policy.forecasts()) {
+            // First fit chooses the nodes, so the policy chooses sizes alone.
+            (Place::FirstFit, true) => Policy::Dp,
+            _ => settings.policy,
+        },
         node_choice: settings.node_choice,
         horizon: settings.horizon,
         seed: settings.seed,
@@ -65,6 +70,7 @@ impl<'a, 's> Decisions<'a, 's> {
         Self {
             decider: decider(settings),
             quirks: settings.quirks,
+            place: settings.place,
             valuation: settings.verify.then(Valuation::default),
             stopwatch,
             save: None,
@@ -103,10 +109,13 @@ impl<'a, 's> Decisions<'a, 's> {
         situation: &Situation<'_>,
     ) -> Result<Decided, SimError> {
         let before = (self.stopwatch)();
-        let decided = match (self.quirks, self.decider.settings().policy) {
+        let mut decided = match (self.quirks, self.decider.settings().policy) {
             (Quirks::Published, Policy::EqualShare) => self.equal_share(situation),
             _ => self.decider.decide(situation, self.stopwatch),
         };
+        if self.place == Place::FirstFit {
+            decided.owners = first_fit(situation.slots, &decided.sizes.counts);
+        }
         let seconds = (self.stopwatch)() - before;
         self.times.add(seconds);
         sound(event, situation, &decided)?;
@@ -136,7 +145,7 @@ impl<'a, 's> Decisions<'a, 's> {
     fn equal_share(&mut self, situation: &Situation<'_>) -> Decided {
         let sizes = published::equal_share(self.decider.pose(situation));
         Decided {
-            owners: self.decider.place(situation.slots, &sizes.counts),
+            owners: self.decider.place(situation, &sizes.counts),
             solve: lacuna_model::Solve {
                 outcome: Outcome::Found,
                 objective: sizes.objective,
@@ -172,6 +181,24 @@ impl<'a, 's> Decisions<'a, 's> {
     }
 }
 
+/// Owners for sizes that are known: a trainer gives up its last slots, and then takes the first free
+/// ones.
+fn first_fit(slots: &[Slot], counts: &[u32]) -> Vec<Option<u32>> {
+    let mut left = counts.to_vec();
+    let mut take = |owner: Option<u32>| {
+        let left = owner.and_then(|j| left.get_mut(j as usize))?;
+        *left = left.checked_sub(1)?;
+        owner
+    };
+    let mut owners: Vec<Option<u32>> = slots.iter().map(|slot| take(slot.owner)).collect();
+    let missing = (0_u32..).zip(left);
+    let mut missing = missing.flat_map(|(j, left)| std::iter::repeat_n(j, left as usize));
+    for owner in owners.iter_mut().filter(|owner| owner.is_none()) {
+        *owner = missing.next();
+    }
+    owners
+}
+
 /// Fails without a decision, and at the first invariant that the decision breaks.
 fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Result<(), SimError> {
     let (event, at_s) = (event.number, event.at_s);
@@ -191,7 +218,7 @@ fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Res
 
 #[cfg(test)]
 mod tests {
-    use lacuna_planner::Slot;
+    use lacuna_planner::Switches;
 
     use super::*;
 
@@ -204,6 +231,7 @@ mod tests {
         let situation = Situation {
             candidates: &[],
             slots: &slots,
+            switches: &Switches::default(),
             users: None,
             max_change: None,
             pool_forecast: None,

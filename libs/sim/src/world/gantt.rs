@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use lacuna_model::NodeId;
 use lacuna_planner::Slot;
 
 use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, PoolTrace};
@@ -116,7 +117,13 @@ impl Watcher {
                 segments,
             });
         }
-        rows.sort_by_key(|row| row.node);
+        // Leaf by leaf, where nodes have one.
+        let path = |row: &GanttRow| {
+            let id = NodeId::new(&row.name).ok()?;
+            let path = trace.topology()?.path(&id)?.iter().rev();
+            Some(path.cloned().collect::<Vec<_>>())
+        };
+        rows.sort_by_cached_key(|row| (path(row), row.node));
         Gantt {
             from_s,
             until_s,

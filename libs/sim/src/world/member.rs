@@ -12,6 +12,8 @@ use lacuna_trainer::account::{Change, Rates, stall_debt};
 pub(super) struct Member {
     pub(super) kind: Arc<Kind>,
     pub(super) nodes: u32,
+    /// How far apart its nodes are.
+    pub(super) tier: usize,
     /// Its rate at its nodes, samples/s.
     pub(super) rate: f64,
     pub(super) work: f64,
@@ -45,7 +47,13 @@ pub(super) fn spec_of(trainers: &[TrainerSpec], life: u32) -> Option<&TrainerSpe
 impl Member {
     pub(super) fn resize(&mut self, nodes: u32) {
         self.nodes = nodes;
-        self.rate = self.kind.rate(nodes);
+        self.rate = self.kind.rate_on(nodes, self.tier);
+    }
+
+    /// Sets how far apart its nodes are.
+    pub(super) fn set_tier(&mut self, tier: usize) {
+        self.tier = tier;
+        self.resize(self.nodes);
     }
 
     /// Charges a change of its nodes. Gives the stall debt, samples.

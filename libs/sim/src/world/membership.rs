@@ -184,6 +184,7 @@ impl<'a> World<'a> {
         self.active.push(Member {
             kind: kind.clone(),
             nodes: 0,
+            tier: 0,
             rate: 0.0,
             work: work(spec),
             ledger: Ledger::default(),

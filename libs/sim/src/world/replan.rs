@@ -47,10 +47,18 @@ impl World<'_> {
     ) -> Result<(), SimError> {
         self.weigh()?;
         self.pool.sort();
+        let knows = self.settings.place.is_aware();
         let members = self.active.iter();
         self.candidates.clear();
-        self.candidates
-            .extend(members.map(|m| m.kind.candidate(m.nodes, m.was_hit, m.values.as_ref())));
+        self.candidates.extend(members.map(|m| {
+            let tier = if knows { m.tier } else { 0 };
+            m.kind
+                .candidate(m.nodes, tier, m.was_hit, m.values.as_ref())
+        }));
+        let sites = self.sites.as_ref().filter(|_| knows);
+        let switches = sites.map(|sites| sites.of(self.pool.nodes()));
+        let switches = switches.unwrap_or_default();
+        let switches = switches.carrying(self.settings.forecast.joint.crossing);
         let users = (self.settings.objective == Objective::Fair).then(|| self.users());
         let now_s = self.tally.now_s;
         let seen = self
@@ -72,6 +80,7 @@ impl World<'_> {
         let situation = Situation {
             candidates: &self.candidates,
             slots: self.pool.slots(),
+            switches: &switches,
             users: users.as_ref(),
             max_change: match (self.settings.quirks, self.settings.policy) {
                 // The limit is the published program's; its equal-share baseline has none.
@@ -107,24 +116,30 @@ impl World<'_> {
             .evaluation
             .as_ref()
             .map_or(&[][..], |f| &f.repooled);
+        let (nodes, slots) = (self.pool.nodes(), self.pool.slots());
+        let sites = self.sites.as_ref();
+        let tiers = sites.map(|sites| sites.tiers(nodes, slots, self.active.len()));
+        let tiers = tiers.into_iter().flatten().chain(std::iter::repeat(0));
         let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
-        for ((j, member), &nodes) in members {
+        for (((j, member), &nodes), tier) in members.zip(tiers) {
             let was_hit = std::mem::take(&mut member.was_hit);
             if nodes == member.nodes {
+                member.set_tier(tier);
                 continue;
             }
             let restarts = was_hit && repooled.contains(&j);
             let change = Change::planned(member.nodes, nodes, restarts);
             let rates = Rates {
                 before: member.rate,
-                after: member.kind.rate(nodes),
+                after: member.kind.rate_on(nodes, tier),
             };
             let cost = member.charge(change, rates);
             self.tally.rescale_cost += cost;
             self.days.charge(self.tally.now_s, cost, 0.0);
             self.tally.rescales += u64::from(member.nodes > 0);
             self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
-            member.resize(nodes);
+            member.nodes = nodes;
+            member.set_tier(tier);
         }
     }
 

@@ -13,9 +13,10 @@ use super::member::{Member, spec_of};
 use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
+use super::sites::Sites;
 use super::tally::{Days, Interval, Offer, Tally};
 use crate::{
-    History, OracleWalk, OrderFound, PoolSteps, PoolTrace, Settings, SimError, TrainerEnd,
+    Apart, History, OracleWalk, OrderFound, PoolSteps, PoolTrace, Settings, SimError, TrainerEnd,
 };
 
 /// An end less than this after an event counts as an end at the event, seconds.
@@ -45,6 +46,8 @@ pub(crate) struct World<'a> {
     pub(super) holes: Vec<u32>,
     /// Forecasts, if the policy uses them.
     pub(super) observer: Option<Observer<'a>>,
+    /// Where the nodes are, if distance matters.
+    pub(super) sites: Option<Sites>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
     pub(super) days: Days,
@@ -82,6 +85,7 @@ impl<'a> World<'a> {
             },
             candidates: Vec::new(),
             holes: Vec::new(),
+            sites: Sites::new(trace, kinds, settings),
             service: Service::default(),
             tally: Tally::default(),
             days: Days::new(remembers),
@@ -159,6 +163,7 @@ impl<'a> World<'a> {
                 for &node in step.closed {
                     self.lose(node);
                 }
+                self.measure();
                 for &(node, since_ms) in step.opened {
                     self.pool.open(node, since_ms);
                 }
@@ -170,6 +175,7 @@ impl<'a> World<'a> {
             }
             self.admit();
             self.replan(decisions, walk.ends())?;
+            self.look();
             self.tally.events += 1;
             self.remember();
             watch(&self.tally);
@@ -265,6 +271,9 @@ impl<'a> World<'a> {
             }
             let gained = member.ledger.done() - done;
             interval.used += trained * nodes;
+            if let Some(sites) = &mut self.sites {
+                sites.trained(member.tier, nodes, trained);
+            }
             interval.samples += gained;
             if !endless {
                 interval.offer.idling += would - gained;
@@ -275,6 +284,9 @@ impl<'a> World<'a> {
             {
                 self.service.add(member.owner, spec.service_s(gained), at);
             }
+        }
+        if let Some(sites) = &mut self.sites {
+            sites.passed(self.pool.len(), dt, interval.samples);
         }
         interval.offer.node_s = dt * pool;
         interval.offer.waiting_node_s = dt * (pool - held);
@@ -297,6 +309,28 @@ impl<'a> World<'a> {
         tally.samples += interval.samples;
         tally.now_s = now;
         self.days.add(before, now, &interval);
+    }
+
+    /// What distance did, where it matters.
+    pub(crate) fn apart(&self) -> Option<Apart> {
+        self.sites.as_ref().map(Sites::figures)
+    }
+
+    /// Measures how far apart the nodes of each trainer are.
+    pub(super) fn measure(&mut self) {
+        let Some(sites) = &self.sites else { return };
+        let tiers = sites.tiers(self.pool.nodes(), self.pool.slots(), self.active.len());
+        for (member, tier) in self.active.iter_mut().zip(tiers) {
+            member.set_tier(tier);
+        }
+    }
+
+    /// Takes in the pool after an event.
+    fn look(&mut self) {
+        if let Some(sites) = &mut self.sites {
+            let tiers: Vec<usize> = self.active.iter().map(|member| member.tier).collect();
+            sites.look(self.pool.nodes(), self.pool.slots(), &tiers);
+        }
     }
 
     /// Records the state at the start of the node window, if it began since the last event.

@@ -182,7 +182,8 @@ fn value(
     for (j, member) in request.members(true).enumerate() {
         let (item, new) = (member.item, set(owners, j));
         let nodes = new.len() as u32;
-        let rate = item.value_at(nodes);
+        let tier = scenarios.switches().tier(new.iter().copied());
+        let rate = item.value_on(nodes, tier);
         let switching_cost = match (settings.repool && member.hit, item.current < item.min) {
             (true, _) => 0.0,
             (false, true) => member.start_s * rate,

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use lacuna_model::{
-    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId,
+    TrainerSpec, Work,
 };
 use lacuna_sim::{History, HoleTrace, Hooks, Replayed, Settings, SimError, replay};
 use lacuna_skip::{Missing, data};
@@ -38,6 +39,7 @@ pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
         submit: Timestamp::from_unix(0),
         min_nodes: 1,
         max_nodes: max,
+        distance: Distance::default(),
         throughput: ScalingCurve::linear(10.0, max).unwrap(),
         objective: None,
         rescale: RescaleCost {

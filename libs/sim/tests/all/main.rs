@@ -7,6 +7,7 @@
 )]
 
 mod announced;
+mod apart;
 mod common;
 mod figures;
 mod forecast_policy;

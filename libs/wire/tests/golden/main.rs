@@ -12,11 +12,11 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use lacuna_model::{
-    Allocation, Attained, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint, Generation,
-    Held, Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome, PastKind, Pause,
-    Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall,
-    Stalls, Timestamp, Token, Topology, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict,
-    UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
+    Allocation, Attained, Distance, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint,
+    Generation, Held, Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome,
+    PastKind, Pause, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve,
+    Solve, Stall, Stalls, Timestamp, Token, Topology, TrainerId, TrainerRecord, TrainerSpec,
+    TrainerVerdict, UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,

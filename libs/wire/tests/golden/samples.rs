@@ -39,6 +39,7 @@ pub(crate) fn spec() -> TrainerSpec {
         submit: at(1_613_347_732),
         min_nodes: 1,
         max_nodes: 2,
+        distance: Distance::default(),
         throughput: curve(),
         objective: Some(curve().speedup()),
         rescale: RescaleCost {

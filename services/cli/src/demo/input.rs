@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_batchsim::workload::generated_machine;
 use lacuna_model::{
-    Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 
 use crate::error::{CliError, Exit, Result, file_error};
@@ -82,6 +82,7 @@ pub fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
         submit,
         min_nodes: 1,
         max_nodes: 64,
+        distance: Distance::default(),
         throughput: ScalingCurve::from_lists(&counts, &rates).ok()?,
         objective: None,
         rescale: RescaleCost {

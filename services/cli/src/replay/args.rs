@@ -11,6 +11,7 @@ use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Quirks, Settings, TrainerEnd
 use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
+use super::topology::LocatedArgs;
 use super::window::{Part, SavedProblem};
 use crate::error::{CliError, Result, file_error};
 use crate::log::LogArgs;
@@ -54,6 +55,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
+  lacuna replay holes.csv.gz --topology leaves.csv --crossing-cost 0.2 --report out.html
   lacuna replay holes.csv.gz --svg day.svg --gantt 24h..48h --gantt-nodes 32
   lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
@@ -108,6 +110,8 @@ pub(crate) struct ReplayArgs {
     lookahead: Lookahead,
     #[command(flatten)]
     forecast: ForecastArgs,
+    #[command(flatten)]
+    pub(super) located: LocatedArgs,
     /// Objective: fair (what the list of trainers asks for, within fair shares of their owners),
     /// as-given (the same without shares), throughput, scaling-efficiency, weighted, deadline,
     /// least-attained, or an expression
@@ -265,6 +269,7 @@ impl ReplayArgs {
                 NodesArg::Random => NodeChoice::Random,
                 NodesArg::Together => NodeChoice::Together,
             },
+            place: self.located.place(),
             endless: self.endless,
             seed: self.seed,
             verify: self.verify,

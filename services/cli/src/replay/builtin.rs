@@ -1,6 +1,8 @@
 //! The built-in trainers of a replay without `--trainers`.
 
-use lacuna_model::{Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_model::{
+    Distance, Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+};
 
 use crate::error::{CliError, Result};
 
@@ -53,6 +55,7 @@ pub(super) fn trainers(start: Timestamp) -> Result<Vec<TrainerSpec>> {
         submit: start,
         min_nodes: 1,
         max_nodes: MOST,
+        distance: Distance::default(),
         throughput: ScalingCurve::new(CURVE).map_err(|e| failed(e.to_string()))?,
         objective: None,
         rescale: RESCALE,

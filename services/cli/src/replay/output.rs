@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use lacuna_planner::objective::Objective;
 use lacuna_sim::pool_stats::PoolStats;
-use lacuna_sim::{Dedicated, Summary, Verified};
+use lacuna_sim::{Apart, Dedicated, Summary, Verified};
 
 use crate::error::Result;
 use crate::log::LogSummary;
@@ -86,6 +86,9 @@ pub(super) fn table(
         ("events", summary.events.to_string()),
         ("trainers done", summary.trainers_done.to_string()),
     ]);
+    if let Some(apart) = &summary.apart {
+        rows.extend(distance(apart));
+    }
     if summary.unfinished {
         rows.push((
             "unfinished",
@@ -179,6 +182,49 @@ pub(super) fn table(
         rows.extend(path.iter().map(|path| (*what, path.display().to_string())));
     }
     print(&key_values(&rows))
+}
+
+/// What distance did, in words.
+fn distance(apart: &Apart) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("leaves", apart.leaves.to_string()),
+        ("node-time by tier", by_tier(apart)),
+        (
+            "crossing trainers",
+            format!(
+                "{:.2} on average, at most {} on one leaf",
+                apart.crossing, apart.most_crossing
+            ),
+        ),
+    ];
+    for quarter in apart.quarters.iter().filter(|quarter| quarter.hours > 0.0) {
+        let (from, until) = quarter.pool;
+        let bound = if apart.bounded {
+            let share = quarter.samples / quarter.bound * 100.0;
+            format!(", {share:.2} % of the bound")
+        } else {
+            String::new()
+        };
+        let samples = short(quarter.samples);
+        rows.push((
+            "quarter of time",
+            format!("pool of {from} to {until} nodes: {samples} samples{bound}"),
+        ));
+    }
+    rows
+}
+
+/// The shares of trainers' node-time by tier, in words.
+fn by_tier(apart: &Apart) -> String {
+    let all: f64 = apart.node_hours.iter().sum();
+    let shares = apart.node_hours.iter().enumerate().map(|(tier, hours)| {
+        let share = hours / all.max(f64::MIN_POSITIVE) * 100.0;
+        match tier {
+            0 => format!("{share:.2} % on one leaf"),
+            tier => format!("{share:.2} % at tier {tier}"),
+        }
+    });
+    shares.collect::<Vec<_>>().join(", ")
 }
 
 /// The result of the verification in words.

@@ -20,10 +20,10 @@ pub(crate) use trainers::{
 #[cfg(test)]
 pub(crate) mod tests {
     use lacuna_model::{
-        Allocation, ForecastReport, Generation, HoleClass, HoleVerdict, Launch, More, NodeId,
-        Offer, OrderSource, Outcome, Phase, Plan, PlanReport, RescaleCost, RunId, ScalingCurve,
-        Solve, Timestamp, TrainerId, TrainerReason, TrainerRecord, TrainerSpec, TrainerVerdict,
-        Verdict, Work,
+        Allocation, Distance, ForecastReport, Generation, HoleClass, HoleVerdict, Launch, More,
+        NodeId, Offer, OrderSource, Outcome, Phase, Plan, PlanReport, RescaleCost, RunId,
+        ScalingCurve, Solve, Timestamp, TrainerId, TrainerReason, TrainerRecord, TrainerSpec,
+        TrainerVerdict, Verdict, Work,
     };
     use lacuna_wire::msg::PlanState;
 
@@ -44,6 +44,7 @@ pub(crate) mod tests {
                     submit: Timestamp::from_unix(1_612_980_000),
                     min_nodes: 1,
                     max_nodes: 16,
+                    distance: Distance::default(),
                     throughput: ScalingCurve::linear(100.0, 16).unwrap(),
                     objective: None,
                     rescale: RescaleCost {

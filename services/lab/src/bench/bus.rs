@@ -23,7 +23,8 @@ use lacuna_cli::output::{self, JsonArg, progress_bar};
 use lacuna_cli::submit_all;
 use lacuna_cli::up::{Settings, Supervisor, stop_token};
 use lacuna_model::{
-    Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
+    Work,
 };
 use lacuna_runtime::Config;
 use lacuna_runtime::clock::Stopwatch;
@@ -138,6 +139,7 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
         submit: Timestamp::default(),
         min_nodes: 1,
         max_nodes,
+        distance: Distance::default(),
         throughput: ScalingCurve::linear(1000.0, max_nodes).map_err(|e| bad(e.to_string()))?,
         objective: None,
         rescale: RescaleCost {

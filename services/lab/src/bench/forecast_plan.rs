@@ -16,8 +16,9 @@ use lacuna_planner::instance::Size;
 use lacuna_planner::placement::Settings;
 use lacuna_planner::placement::blocks::BlockPlacer;
 use lacuna_planner::placement::columns::{
-    Answer, Options, Shape, Situation, Source, decide, instance,
+    Answer, Instance, Options, Shape, Situation, Source, decide, instance,
 };
+use lacuna_planner::{Far, Switches};
 use lacuna_runtime::clock::Stopwatch;
 
 /// Arguments of `bench forecast-plan`.
@@ -27,13 +28,16 @@ Examples:
   lacuna-lab bench forecast-plan
   lacuna-lab bench forecast-plan --instances 35x4734,100x10000 --solves 200 --json
   lacuna-lab bench forecast-plan --classes 64 --situations event,storm,start
+  lacuna-lab bench forecast-plan --instances 100x10000 --leaf-nodes 17 --solves 20
 
 Instances are made from seeds. Nodes are in classes of like nodes; classes in front leave first,
 and neighbours often leave together. At an event the front has left and hit trainers, and 2 to 8 %
 of the pool is new; at a storm a quarter has left and 20 to 40 % is new; at a start nothing runs.
 forecast is the dynamic program. milp-patterns is solved by HiGHS from its plan, whose time is not
 counted. Times are processor times where the system reports them, so that other processes do not
-count. The gap is the distance to the bound that the program over patterns proves.")]
+count. The gap is the distance to the bound that the program over patterns proves. With --leaf-nodes
+each instance is decided again with its nodes shuffled over leaves, where trainers that cross leaves
+lose 40 % of their rate.")]
 pub(crate) struct ForecastPlanArgs {
     /// Sizes, TRAINERSxNODES
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [Size::of(10, 1_024), Size::of(35, 4_734), Size::of(100, 10_000)])]
@@ -53,6 +57,9 @@ pub(crate) struct ForecastPlanArgs {
     /// First seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Decide each instance also with leaves of this number of nodes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    leaf_nodes: Option<u32>,
     /// Time limit of a solve over patterns
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     time_limit: Span,
@@ -85,7 +92,7 @@ impl From<SituationArg> for Situation {
 struct Row {
     /// The kind of instance.
     instance: String,
-    /// `forecast` or `milp-patterns`.
+    /// `forecast` or `milp-patterns`, and whether nodes are on leaves.
     policy: &'static str,
     /// Number of instances solved.
     solves: usize,
@@ -154,8 +161,43 @@ fn gap(answer: &Answer, worth: f64) -> f64 {
     }
 }
 
-/// Solves all instances of a shape in both ways.
+/// The instance with its nodes shuffled over leaves, and trainers that lose by crossing them.
+fn on_leaves(instance: &Instance, leaf_nodes: u32) -> Instance {
+    let nodes = instance.owners.len();
+    // A prime step visits all nodes.
+    let leaf = |node: usize| vec![format!("{}", node * 7_919 % nodes / leaf_nodes as usize)];
+    let paths: Vec<Vec<String>> = (0..nodes).map(leaf).collect();
+    let switches = Switches::below(1, paths.iter().map(|path| Some(path.as_slice())));
+    let mut instance = instance.clone();
+    let owned = instance.owners.iter().copied().enumerate();
+    let tiers = switches.tiers(owned, instance.trainers.len());
+    for (item, tier) in instance.trainers.iter_mut().zip(tiers) {
+        let shares = (0..item.value.len()).map(|n| if n < 2 { 1.0 } else { 0.6 });
+        item.far = Far::new([shares.collect()]);
+        *item = item.clone().at_its_rate(tier);
+    }
+    instance.scenarios = instance.scenarios.below(switches);
+    instance
+}
+
+/// Solves all instances of a shape in both ways, and again on leaves if that is asked for.
 fn measure(args: &ForecastPlanArgs, shape: Shape, bar: &ProgressBar) -> Vec<Row> {
+    let mut rows = measure_as(args, shape, bar, ("forecast", "milp-patterns"), &|i| i);
+    if let Some(leaf_nodes) = args.leaf_nodes {
+        let names = ("forecast, leaves", "milp-patterns, leaves");
+        let change = |instance: Instance| on_leaves(&instance, leaf_nodes);
+        rows.extend(measure_as(args, shape, bar, names, &change));
+    }
+    rows
+}
+
+fn measure_as(
+    args: &ForecastPlanArgs,
+    shape: Shape,
+    bar: &ProgressBar,
+    names: (&'static str, &'static str),
+    change: &dyn Fn(Instance) -> Instance,
+) -> Vec<Row> {
     let watch = Stopwatch::start();
     let stopwatch = || processor_s().unwrap_or_else(|| watch.seconds());
     let settings = Settings::default();
@@ -170,6 +212,7 @@ fn measure(args: &ForecastPlanArgs, shape: Shape, bar: &ProgressBar) -> Vec<Row>
         let Some(instance) = instance(shape, args.seed.saturating_add(more)) else {
             continue;
         };
+        let instance = change(instance);
         let request = instance.request();
         let before = stopwatch();
         let plan = BlockPlacer::new(settings).decide(&request);
@@ -183,8 +226,8 @@ fn measure(args: &ForecastPlanArgs, shape: Shape, bar: &ProgressBar) -> Vec<Row>
         by_highs += usize::from(answer.source == Source::Highs);
     }
     vec![
-        dynamic.row(shape, "forecast", None),
-        patterns.row(shape, "milp-patterns", Some(by_highs)),
+        dynamic.row(shape, names.0, None),
+        patterns.row(shape, names.1, Some(by_highs)),
     ]
 }
 
@@ -281,6 +324,7 @@ mod tests {
             situations: vec![SituationArg::Event],
             solves: 6,
             seed: 3,
+            leaf_nodes: Some(5),
             time_limit: Span::from_secs(5),
             json: JsonArg { json: false },
         };
@@ -291,7 +335,7 @@ mod tests {
             situation: Situation::Event,
         };
         let rows = measure(&args, shape, &ProgressBar::hidden());
-        let [dynamic, patterns] = rows.as_slice() else {
+        let [dynamic, patterns, apart, _] = rows.as_slice() else {
             panic!("{rows:?}")
         };
         assert_eq!((dynamic.solves, patterns.solves), (6, 6));
@@ -299,6 +343,7 @@ mod tests {
             (dynamic.policy, patterns.policy),
             ("forecast", "milp-patterns")
         );
+        assert_eq!((apart.solves, apart.policy), (6, "forecast, leaves"));
         for row in &rows {
             assert!(row.p50_s <= row.p99_s && row.p99_s <= row.max_s, "{row:?}");
             assert!(row.gap_p50 <= row.gap_p99, "{row:?}");

@@ -8,6 +8,7 @@ use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, print, print_json};
 
 use super::data::folder;
+use super::distance::{self, DistanceArgs};
 use super::forecast::{self, ForecastTableArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
@@ -22,6 +23,8 @@ pub(crate) enum ReproduceCommand {
     Bftrainer(BftrainerArgs),
     /// The value of forecasts of holes, beside BFTrainer's policy and an oracle
     Forecast(ForecastTableArgs),
+    /// The value of knowing where nodes are, beside first fit by name and a bound
+    Distance(DistanceArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -78,6 +81,7 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
     match command {
         ReproduceCommand::Bftrainer(args) => bftrainer(args),
         ReproduceCommand::Forecast(args) => forecast::run(args),
+        ReproduceCommand::Distance(args) => distance::run(args),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod args;
 mod data;
+mod distance;
 mod forecast;
 mod page;
 mod published;

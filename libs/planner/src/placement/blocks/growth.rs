@@ -1,22 +1,32 @@
 //! Growth of pinned trainers into idle nodes, as long as that pays.
 
-use crate::placement::{FirstHits, Member, Scenarios, Settings};
+use crate::placement::{FirstHits, Member, Scenarios, Settings, places};
 
 /// A trainer that may grow, with its present node set.
 struct Candidate<'a> {
     j: u32,
     member: &'a Member<'a>,
     nodes: u32,
+    /// One of its nodes.
+    node: usize,
     set: FirstHits,
     /// Value of the present node set.
     value: f64,
-    /// The best growth into the free nodes: gain and number of nodes.
-    best: (f64, usize),
+    best: Growth,
+}
+
+/// A growth into the first free nodes below the trainer's switch of a level.
+#[derive(Clone, Copy, Default)]
+struct Growth {
+    gain: f64,
+    level: usize,
+    nodes: usize,
 }
 
 /// Lets pinned members of unchanged size grow into the free nodes, longest-lasting nodes first. The
-/// growth with the largest gain is applied, then the next, until none pays. `owners` has the owner
-/// of each place and is changed in place.
+/// growth with the largest gain is applied, then the next, until none pays. Nodes below each switch
+/// of a trainer are tried, from the nearest on. `owners` has the owner of each place and is changed
+/// in place.
 pub(super) fn grow(
     members: &[Member<'_>],
     owners: &mut [Option<u32>],
@@ -32,10 +42,11 @@ pub(super) fn grow(
     let mut candidates: Vec<Candidate<'_>> = pinned
         .filter_map(|(j, member)| {
             let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
-            let mut nodes = 0;
+            let (mut nodes, mut last) = (0, 0);
             for node in places(owners, Some(j)) {
                 set.add(scenarios, node);
                 nodes += 1;
+                last = node;
             }
             let room = nodes == member.item.current && nodes < member.item.max;
             let value = set.means().value(member, nodes, shadow_price);
@@ -43,9 +54,10 @@ pub(super) fn grow(
                 j,
                 member,
                 nodes,
+                node: last,
                 set,
                 value,
-                best: (0.0, 0),
+                best: Growth::default(),
             })
         })
         .collect();
@@ -56,51 +68,62 @@ pub(super) fn grow(
             best.is_some()
         });
         let ranked = candidates.iter().enumerate();
-        let first = ranked.max_by(|(_, a), (_, b)| a.best.0.total_cmp(&b.best.0));
+        let first = ranked.max_by(|(_, a), (_, b)| a.best.gain.total_cmp(&b.best.gain));
         let Some(first) = first.map(|(at, _)| at) else {
             return;
         };
         let winner = candidates.swap_remove(first);
-        for node in free.drain(..winner.best.1) {
+        let Growth { level, nodes, .. } = winner.best;
+        let taken = reachable(&free, scenarios, winner.node, level).take(nodes);
+        for node in taken {
             if let Some(owner) = owners.get_mut(node) {
                 *owner = Some(winner.j);
             }
         }
+        free.retain(|&node| owners.get(node).is_some_and(Option::is_none));
     }
 }
 
-/// The best number of free nodes to take, in their order; nothing if none gains.
+/// Free nodes below the switch of a node at a level, in their order.
+fn reachable<'a>(
+    free: &'a [usize],
+    scenarios: &'a Scenarios,
+    node: usize,
+    level: usize,
+) -> impl Iterator<Item = usize> + 'a {
+    let switches = scenarios.switches();
+    let own = switches.switch(node, level);
+    let free = free.iter().copied();
+    free.filter(move |&other| switches.switch(other, level) == own)
+}
+
+/// The best growth; nothing if none gains.
 fn best(
     candidate: &Candidate<'_>,
     free: &[usize],
     scenarios: &Scenarios,
     settings: &Settings,
     shadow_price: f64,
-) -> Option<(f64, usize)> {
+) -> Option<Growth> {
     let member = candidate.member;
-    let cost = member.switching_cost(candidate.nodes + 1, settings.hysteresis);
+    let cost = member.switching_cost(candidate.nodes + 1, 0, settings.hysteresis);
     let room = (member.item.max - candidate.nodes) as usize;
-    let mut set = candidate.set.clone();
-    let mut best: Option<(f64, usize)> = None;
-    for (taken, &node) in (1..=room).zip(free) {
-        set.add(scenarios, node);
-        let nodes = candidate.nodes + taken as u32;
-        let gain = set.means().value(member, nodes, shadow_price) - candidate.value - cost;
-        if gain > 0.0 && best.is_none_or(|(most, _)| gain > most) {
-            best = Some((gain, taken));
+    let mut best: Option<Growth> = None;
+    for level in candidate.set.tier()..=scenarios.switches().levels() {
+        let mut set = candidate.set.clone();
+        let free = reachable(free, scenarios, candidate.node, level);
+        for (taken, node) in (1..=room).zip(free) {
+            set.add(scenarios, node);
+            let nodes = candidate.nodes + taken as u32;
+            let gain = set.means().value(member, nodes, shadow_price) - candidate.value - cost;
+            if gain > 0.0 && best.is_none_or(|best| gain > best.gain) {
+                best = Some(Growth {
+                    gain,
+                    level,
+                    nodes: taken,
+                });
+            }
         }
     }
     best
-}
-
-/// Places of the nodes of one owner, or of the idle nodes, in order.
-pub(super) fn places(
-    owners: &[Option<u32>],
-    owner: Option<u32>,
-) -> impl Iterator<Item = usize> + '_ {
-    owners
-        .iter()
-        .enumerate()
-        .filter(move |(_, of)| **of == owner)
-        .map(|(place, _)| place)
 }

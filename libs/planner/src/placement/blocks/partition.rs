@@ -20,6 +20,7 @@
 )]
 
 use crate::placement::{Means, Member, Scenarios, Settings};
+use crate::problem::Switches;
 
 /// Steps of the program that are always affordable: some ten milliseconds. Larger problems merge
 /// neighbours into cells.
@@ -41,6 +42,8 @@ pub(super) struct Partition {
     /// By first cell and cells: seconds until the first hit, and its probability.
     until: Vec<f32>,
     hit: Vec<f32>,
+    /// By tier and first cell: the cells from there on that are no farther apart.
+    reach: Vec<Vec<usize>>,
     /// By first cell and cells: value of the block to the present trainer, less its switching cost.
     values: Vec<f64>,
     best: Vec<f64>,
@@ -59,18 +62,18 @@ struct Grid {
 }
 
 /// A block: a member and its free nodes.
-pub(super) type Block<'a> = (usize, &'a [usize]);
+pub(super) type Block = (usize, Vec<usize>);
 
 impl Partition {
     /// The best blocks of `free` (places in the scenarios, in order) for the flexible members.
-    pub(super) fn cut<'a>(
+    pub(super) fn cut(
         &mut self,
         members: &[Member<'_>],
-        free: &'a [usize],
+        free: &[usize],
         scenarios: &Scenarios,
         settings: &Settings,
         shadow_price: f64,
-    ) -> Vec<Block<'a>> {
+    ) -> Vec<Block> {
         let flexible = (0..members.len()).filter(|&j| members[j].is_flexible());
         let mut order: Vec<usize> = flexible.collect();
         let most = |j: &usize| members[*j].item.max as usize;
@@ -84,6 +87,8 @@ impl Partition {
         }
         let steps = free.len() as u64 * largest as u64 * (order.len() + 8) as u64;
         let unit = ((steps as f64 / STEPS as f64).sqrt().ceil() as usize).max(1);
+        let whole = whole_cells(free, unit, scenarios.switches());
+        let free = whole.as_deref().unwrap_or(free);
         let cells = free.len().div_ceil(unit);
         let grid = Grid {
             nodes: free.len(),
@@ -95,7 +100,7 @@ impl Partition {
         let typical = (free.len() / order.len()).clamp(1, largest) as u32;
         let stall = |j: usize| {
             let item = members[j].item;
-            item.down_s * members[j].rate(typical.clamp(item.min, item.max.max(item.min)))
+            item.down_s * members[j].rate(typical.clamp(item.min, item.max.max(item.min)), 0)
         };
         order.sort_by(|&a, &b| stall(a).total_cmp(&stall(b)).then(a.cmp(&b)));
         let width = cells + 1;
@@ -121,7 +126,7 @@ impl Partition {
                 wide => {
                     let end = cell + wide as usize;
                     let nodes = cell * unit..(end * unit).min(free.len());
-                    blocks.push((order[layer], &free[nodes]));
+                    blocks.push((order[layer], free[nodes].to_vec()));
                     (layer, cell) = (layer + 1, end);
                 }
             }
@@ -156,6 +161,7 @@ impl Partition {
             }
             self.stay.push(stay / count as f64 + self.stay[cell]);
         }
+        self.reach = reach(free, grid, scenarios);
         self.until.clear();
         self.until.resize(cells * widest, 0.0);
         self.hit.clear();
@@ -197,22 +203,27 @@ impl Partition {
         let by_size = |of: &dyn Fn(u32) -> f64| -> Vec<f64> {
             (least..=most).map(|n| of((n * unit) as u32)).collect()
         };
-        let rate = by_size(&|n| member.rate(n));
-        let stall = by_size(&|n| member.rate(n) * member.item.down_s);
-        let cost = by_size(&|n| member.switching_cost(n, hysteresis));
         let count = by_size(&f64::from);
-        for cell in 0..cells {
-            let before = self.stay[cell];
-            // The last cell may have fewer nodes than the others.
-            let whole = most.min(nodes / unit - cell);
-            if least <= whole {
-                let sizes = whole + 1 - least;
-                let from = cell * widest + least - 1;
+        for (tier, reach) in self.reach.iter().enumerate() {
+            let rate = by_size(&|n| member.rate(n, tier));
+            let stall = by_size(&|n| member.rate(n, tier) * member.item.down_s);
+            let cost = by_size(&|n| member.switching_cost(n, tier, hysteresis));
+            let nearer = tier.checked_sub(1).map(|nearer| &self.reach[nearer]);
+            for cell in 0..cells {
+                let before = self.stay[cell];
+                // The last cell may have fewer nodes than the others.
+                let whole = most.min(nodes / unit - cell).min(reach[cell]);
+                let least_here = nearer.map_or(least, |nearer| least.max(nearer[cell] + 1));
+                if least_here > whole {
+                    continue;
+                }
+                let sizes = whole + 1 - least_here;
+                let (from, skip) = (cell * widest + least_here - 1, least_here - least);
                 let values = &mut self.values[from..][..sizes];
                 let (until, hit) = (&self.until[from..][..sizes], &self.hit[from..][..sizes]);
-                let stay = &self.stay[cell + least..][..sizes];
-                let (rate, stall) = (&rate[..sizes], &stall[..sizes]);
-                let (count, cost) = (&count[..sizes], &cost[..sizes]);
+                let stay = &self.stay[cell + least_here..][..sizes];
+                let (rate, stall) = (&rate[skip..][..sizes], &stall[skip..][..sizes]);
+                let (count, cost) = (&count[skip..][..sizes], &cost[skip..][..sizes]);
                 for at in 0..sizes {
                     let (until, hit) = (f64::from(until[at]), f64::from(hit[at]));
                     let left = stay[at] - before - count[at] * until;
@@ -220,6 +231,14 @@ impl Partition {
                         rate[at] * until - stall[at] * hit + shadow_price * left - cost[at];
                 }
             }
+        }
+        let farthest = |cell: usize, wide: usize| {
+            let within = |reach: &Vec<usize>| reach[cell] >= wide;
+            self.reach.iter().position(within).unwrap_or(0)
+        };
+        // Only blocks to the end have a last cell with fewer nodes than the others.
+        for cell in 0..cells {
+            let before = self.stay[cell];
             let (n, left) = (cells - cell, (nodes - cell * unit) as u32);
             if !nodes.is_multiple_of(unit) && (least..=most).contains(&n) && left >= member.item.min
             {
@@ -228,9 +247,10 @@ impl Partition {
                     until: f64::from(self.until[place]),
                     hit: f64::from(self.hit[place]),
                     stay: self.stay[cells] - before,
+                    tier: farthest(cell, n),
                 };
                 self.values[place] = means.value(member, left, shadow_price)
-                    - member.switching_cost(left, hysteresis);
+                    - member.switching_cost(left, means.tier, hysteresis);
             }
         }
     }
@@ -273,6 +293,43 @@ impl Grid {
             (member.item.max as usize / self.unit).min(self.widest),
         )
     }
+}
+
+/// The nodes of cells of `unit` nodes that lie on one leaf each, the last of each leaf; nothing if
+/// cells need not or cannot be so. Growth finds the others.
+fn whole_cells(free: &[usize], unit: usize, switches: &Switches) -> Option<Vec<usize>> {
+    if unit == 1 || switches.is_flat() {
+        return None;
+    }
+    let leaves = free.chunk_by(|&a, &b| switches.between(a, b) == 0);
+    let whole = leaves.flat_map(|leaf| &leaf[leaf.len() % unit..]);
+    let whole: Vec<usize> = whole.copied().collect();
+    (2 * whole.len() >= free.len()).then_some(whole)
+}
+
+/// By tier and first cell: the cells from there on that are no farther apart. Nodes in any order are
+/// as far apart as the farthest two neighbours.
+fn reach(free: &[usize], grid: Grid, scenarios: &Scenarios) -> Vec<Vec<usize>> {
+    let switches = scenarios.switches();
+    let levels = 0..=switches.levels();
+    let cells: Vec<&[usize]> = free.chunks(grid.unit).collect();
+    let inner = |nodes: &[usize]| switches.tier(nodes.iter().copied());
+    let outer = |nodes: &[usize], next: &[usize]| match (nodes.last(), next.first()) {
+        (Some(&a), Some(&b)) => switches.between(a, b),
+        _ => 0,
+    };
+    let of = |tier: usize| {
+        let mut reach = vec![0; cells.len() + 1];
+        for (cell, nodes) in cells.iter().enumerate().rev() {
+            let goes_on = cells
+                .get(cell + 1)
+                .is_some_and(|next| outer(nodes, next) <= tier);
+            let further = if goes_on { reach[cell + 1] } else { 0 };
+            reach[cell] = if inner(nodes) <= tier { 1 + further } else { 0 };
+        }
+        reach
+    };
+    levels.map(of).collect()
 }
 
 /// The largest sum of two entries at the same place.

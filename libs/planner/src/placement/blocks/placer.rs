@@ -1,9 +1,13 @@
 //! The placement by blocks: several proposals of sizes are applied, and the best answer is taken.
 
-use crate::placement::{Assignment, Member, Proposal, Request, Settings, set_value};
+use crate::placement::{
+    Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, nearest,
+    net_value, places, uncross,
+};
+use crate::problem::Switches;
 use crate::{Item, Problem, dp};
 
-use super::growth::{grow, places};
+use super::growth::grow;
 use super::partition::Partition;
 
 /// Allocates nodes to trainers by scenarios. Its memory between decisions is room only; the answer
@@ -54,11 +58,23 @@ impl BlockPlacer {
 
     /// Decides twice: at the highest shadow price, and at the price that this decision implies.
     /// Owners outside the request count as none, and so do the owners of nodes beyond the
-    /// scenarios.
+    /// scenarios. Where distance matters, blocks are cut from the departure order and from the line
+    /// leaf by leaf, and the better answer counts.
     pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
-        let first = self.decide_at(request, Self::highest_price(request.trainers));
+        let line = LeafByLeaf::new(request, self.settings.horizon_s);
+        let decide = |placer: &mut Self, price| {
+            let answer = placer.decide_at(request, price);
+            let Some(line) = &line else { return answer };
+            let near = placer.decide_at(&line.request(request), price);
+            if near.value > answer.value {
+                line.back(near)
+            } else {
+                answer
+            }
+        };
+        let first = decide(self, Self::highest_price(request.trainers));
         let price = self.price(request, &first);
-        self.decide_at(request, price)
+        decide(self, price)
     }
 
     fn decide_at(&mut self, request: &Request<'_>, shadow_price: f64) -> Assignment {
@@ -72,7 +88,13 @@ impl BlockPlacer {
         best.value = self.judge(&members, request, &best.owners, shadow_price);
         let mut tried: Vec<Vec<u32>> = Vec::new();
         for proposal in Proposal::ALL {
-            let mut sizes = self.guide(proposal, &members, request.owners.len());
+            if proposal == Proposal::Near && request.scenarios.switches().is_flat() {
+                continue;
+            }
+            let mut sizes = self.guide(proposal, &members, request);
+            if proposal == Proposal::Near {
+                self.shrink_near(&members, request, &mut sizes, shadow_price);
+            }
             // The sizes of flexible trainers come from their blocks, whatever the proposal.
             let flexible = sizes
                 .iter_mut()
@@ -99,7 +121,12 @@ impl BlockPlacer {
 
     /// The guiding sizes of pinned trainers: the present ones, or the best ones if no node left for
     /// a time.
-    fn guide(&mut self, proposal: Proposal, members: &[Member<'_>], nodes: usize) -> Vec<u32> {
+    fn guide(
+        &mut self,
+        proposal: Proposal,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+    ) -> Vec<u32> {
         let Some(share) = proposal.share() else {
             return members.iter().map(|member| member.item.current).collect();
         };
@@ -110,11 +137,16 @@ impl BlockPlacer {
             }
             item
         });
+        let mut trainers: Vec<Item> = trainers.collect();
+        let switches = request.scenarios.switches();
+        if !switches.is_flat() {
+            attainable::lower(&mut trainers, request.owners, switches);
+        }
         self.sizes
             .solve(&Problem {
-                nodes: nodes as u32,
+                nodes: request.owners.len() as u32,
                 horizon_s: self.settings.horizon_s * share,
-                trainers: trainers.collect(),
+                trainers,
                 max_change: None,
             })
             .counts
@@ -138,6 +170,9 @@ impl BlockPlacer {
             }
         }
         let mut owners: Vec<Option<u32>> = request.owners.to_vec();
+        if !request.scenarios.switches().is_flat() {
+            self.give_up_far(members, request, &mut given_up, &mut owners, shadow_price);
+        }
         for owner in &mut owners {
             let Some(j) = owner.map(|j| j as usize) else {
                 continue;
@@ -154,19 +189,24 @@ impl BlockPlacer {
             }
         }
         growing.sort_by_key(|&(j, size, _)| (std::cmp::Reverse(size), j));
-        let mut back = owners.iter_mut().rev().filter(|owner| owner.is_none());
+        let switches = request.scenarios.switches();
+        let mut free: Vec<usize> = places(&owners, None).collect();
         for (j, _, more) in growing {
-            for owner in back.by_ref().take(more) {
-                *owner = Some(j);
+            let own = places(&owners, Some(j)).filter(|_| !switches.is_flat());
+            let own: Vec<usize> = own.collect();
+            for place in nearest(switches, &free, &own, more) {
+                if let Some(owner) = owners.get_mut(place) {
+                    *owner = Some(j);
+                }
             }
+            free.retain(|&place| owners.get(place).is_some_and(Option::is_none));
         }
-        let free: Vec<usize> = places(&owners, None).collect();
         let (scenarios, settings) = (request.scenarios, &self.settings);
         let blocks = self
             .partition
             .cut(members, &free, scenarios, settings, shadow_price);
         for (j, nodes) in blocks {
-            for &node in nodes {
+            for node in nodes {
                 if let Some(owner) = owners.get_mut(node) {
                     *owner = u32::try_from(j).ok();
                 }
@@ -174,8 +214,13 @@ impl BlockPlacer {
         }
         grow(members, &mut owners, scenarios, settings, shadow_price);
         if !self.settings.refuse {
-            use_all(members, &mut owners);
+            use_all(members, &mut owners, scenarios.switches());
         }
+        let least = members
+            .iter()
+            .map(|m| m.is_flexible().then_some(m.item.min));
+        let least: Vec<Option<u32>> = least.collect();
+        uncross(scenarios.switches(), request.owners, &mut owners, &least);
         owners
     }
 
@@ -197,16 +242,78 @@ impl BlockPlacer {
             .iter()
             .zip(&nodes)
             .map(|(member, nodes)| {
-                let Settings {
-                    horizon_s,
-                    hysteresis,
-                    ..
-                } = self.settings;
-                let places = nodes.iter().copied();
-                let gained = set_value(member, request.scenarios, places, horizon_s, shadow_price);
-                gained - member.switching_cost(nodes.len() as u32, hysteresis)
+                net_value(
+                    member,
+                    request.scenarios,
+                    nodes,
+                    &self.settings,
+                    shadow_price,
+                )
             })
             .sum()
+    }
+
+    /// For pinned trainers whose nodes are apart: the size at which all are below one switch, where
+    /// that is worth more than keeping all.
+    fn shrink_near(
+        &self,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+        sizes: &mut [u32],
+        shadow_price: f64,
+    ) {
+        let (scenarios, switches) = (request.scenarios, request.scenarios.switches());
+        let worth =
+            |member, set: &[usize]| net_value(member, scenarios, set, &self.settings, shadow_price);
+        for (j, (member, size)) in (0_u32..).zip(members.iter().zip(sizes)) {
+            if member.is_flexible() {
+                continue;
+            }
+            let held: Vec<usize> = places(request.owners, Some(j)).collect();
+            let mut best = worth(member, &held);
+            for level in 0..switches.tier(held.iter().copied()) {
+                for set in below(switches, held.iter().copied(), level).values() {
+                    let nodes = set.len() as u32;
+                    let worth = worth(member, set);
+                    if nodes >= member.item.min && worth > best {
+                        (best, *size) = (worth, nodes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets shrinking trainers keep their nearest nodes, where those are worth more than the last
+    /// ones. What is given up here is taken off `given_up`.
+    fn give_up_far(
+        &self,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+        given_up: &mut [u32],
+        owners: &mut [Option<u32>],
+        shadow_price: f64,
+    ) {
+        let scenarios = request.scenarios;
+        for (j, (member, given)) in (0_u32..).zip(members.iter().zip(given_up)) {
+            if member.is_flexible() || *given == 0 {
+                continue;
+            }
+            let held: Vec<usize> = places(request.owners, Some(j)).collect();
+            let last = held.get(*given as usize..).unwrap_or(&[]);
+            let near = nearest(scenarios.switches(), &held, &[], last.len());
+            let worth = |set| net_value(member, scenarios, set, &self.settings, shadow_price);
+            if worth(&near) <= worth(last) {
+                continue;
+            }
+            *given = 0;
+            for place in held {
+                if near.binary_search(&place).is_err()
+                    && let Some(owner) = owners.get_mut(place)
+                {
+                    *owner = None;
+                }
+            }
+        }
     }
 }
 
@@ -230,8 +337,9 @@ fn kept(members: &[Member<'_>], owners: &[Option<u32>]) -> Vec<Option<u32>> {
         .collect()
 }
 
-/// Gives idle nodes to running trainers with room, the largest first.
-pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>]) {
+/// Gives idle nodes to running trainers with room, the largest first; none that puts its nodes
+/// farther apart.
+pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>], switches: &Switches) {
     let mut room = Vec::new();
     for (j, member) in (0_u32..).zip(members) {
         let nodes = places(owners, Some(j)).count();
@@ -243,7 +351,11 @@ pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>]) {
     }
     room.sort_by_key(|&(nodes, j, _)| (std::cmp::Reverse(nodes), j));
     for (_, j, more) in room {
-        let free = owners.iter_mut().rev().filter(|owner| owner.is_none());
-        free.take(more).for_each(|owner| *owner = Some(j));
+        let own = places(owners, Some(j)).next().unwrap_or(0);
+        let level = switches.tier(places(owners, Some(j)));
+        let near = |place| switches.switch(place, level) == switches.switch(own, level);
+        let free = owners.iter_mut().enumerate().rev();
+        let free = free.filter(|(place, owner)| owner.is_none() && near(*place));
+        free.take(more).for_each(|(_, owner)| *owner = Some(j));
     }
 }

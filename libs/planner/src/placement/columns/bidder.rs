@@ -11,9 +11,10 @@
     reason = "hot path; classes and sizes stay within the tables made in this file"
 )]
 
-use crate::placement::{Member, Settings};
+use crate::placement::{FirstHits, Member, Scenarios, Settings};
 
 use super::classes::Classes;
+use super::uplinks::Uplinks;
 
 /// An interval of free nodes: at least one of each class from the first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,19 +25,38 @@ pub(crate) struct Interval {
     pub(crate) nodes: usize,
 }
 
-/// Seconds until the first hit and its probability, by first class and classes.
+/// The parts of the value of intervals that follow from their ends: by first class and classes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hits {
-    rows: Vec<Vec<(f64, f64)>>,
+    rows: Vec<Vec<Hit>>,
+}
+
+/// The first hit of intervals with the same ends.
+#[derive(Debug, Clone, Copy)]
+struct Hit {
+    /// Seconds until it.
+    until: f64,
+    /// Its probability.
+    ends: f64,
+    /// How far apart the nodes are.
+    tier: usize,
 }
 
 impl Hits {
-    /// The table for intervals of up to `most` nodes beside nodes that leave at `held` (by
-    /// scenario).
-    pub(crate) fn new(classes: &Classes, held: &[f64], horizon_s: f64, most: usize) -> Self {
+    /// The table for intervals of up to `most` nodes beside a set of nodes.
+    pub(crate) fn new(
+        classes: &Classes,
+        held: &FirstHits,
+        scenarios: &Scenarios,
+        horizon_s: f64,
+        most: usize,
+    ) -> Self {
         let count = classes.scenarios as f64;
+        let switches = scenarios.switches();
         let rows = (0..classes.count()).map(|first| {
-            let mut until = held.to_vec();
+            let mut until = held.until().to_vec();
+            let mut tier = held.tier();
+            let mut before = held.last();
             let mut row = Vec::new();
             for last in first..classes.count().min(first + most) {
                 let (mut sum, mut hits) = (0.0, 0.0);
@@ -45,7 +65,14 @@ impl Hits {
                     sum += *until;
                     hits += if *until < horizon_s { 1.0 } else { 0.0 };
                 }
-                row.push((sum / count, hits / count));
+                let node = classes.node(last);
+                let apart = switches.between(before.replace(node).unwrap_or(node), node);
+                tier = tier.max(apart);
+                row.push(Hit {
+                    until: sum / count,
+                    ends: hits / count,
+                    tier,
+                });
             }
             row
         });
@@ -61,16 +88,63 @@ pub(crate) struct Bidder {
     /// Fewest and most nodes of an interval; no interval is possible if the first is larger.
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// By nodes taken: value of a second until the first hit, cost of a hit, and a fixed part.
-    second: Vec<f64>,
-    hit: Vec<f64>,
-    fixed: Vec<f64>,
-    /// Sizes, ascending, at which any of these three bends. Between two of them all are linear, and
+    /// By tier.
+    parts: Vec<Parts>,
+    /// Sizes, ascending, at which any of these parts bends. Between two of them all are linear, and
     /// so is the value along a line of intervals. The best interval has one of these sizes, or the
     /// least or largest of its line.
     bends: Vec<usize>,
     /// Shadow price of a node-second.
     shadow_price: f64,
+    tolls: Tolls,
+}
+
+/// The uplinks that a bidder takes as soon as its nodes are apart.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tolls {
+    /// Uplink of each class of free nodes; empty without a limit.
+    of_class: Vec<u32>,
+    /// Of the leaf of its present nodes, if they are on one.
+    own: Option<u32>,
+    /// Those that it crosses at present.
+    paid: Vec<u32>,
+}
+
+impl Tolls {
+    /// Of a bidder beside these nodes.
+    pub(crate) fn new(
+        uplinks: &Uplinks,
+        classes: &Classes,
+        scenarios: &Scenarios,
+        held: &[usize],
+    ) -> Self {
+        let switches = scenarios.switches();
+        let rows = (0..classes.count()).map_while(|k| uplinks.row(switches, classes.node(k)));
+        let paid = uplinks.crossed(switches, held);
+        let near = held.first().filter(|_| paid.is_empty());
+        Self {
+            of_class: rows.collect(),
+            own: near.and_then(|&node| uplinks.row(switches, node)),
+            paid,
+        }
+    }
+
+    /// The uplink that an interval takes newly when it comes to a class.
+    fn at(&self, class: usize, first: usize) -> Option<u32> {
+        let row = *self.of_class.get(class)?;
+        let known = class > first && self.of_class.get(class - 1) == Some(&row);
+        (!known && self.own != Some(row) && !self.paid.contains(&row)).then_some(row)
+    }
+}
+
+/// The parts of the value of intervals by nodes taken.
+#[derive(Debug, Clone)]
+struct Parts {
+    /// Value of a second until the first hit.
+    second: Vec<f64>,
+    /// Cost of a hit.
+    hit: Vec<f64>,
+    fixed: Vec<f64>,
 }
 
 /// Largest distance of a value from the line through its neighbours, relative to the largest value,
@@ -87,11 +161,13 @@ fn bends(values: &[f64]) -> impl Iterator<Item = usize> + '_ {
 }
 
 impl Bidder {
-    /// A bidder that holds `held` nodes already, which stay `stay_s` node-seconds together.
+    /// A bidder that holds `held` nodes already, which stay `stay_s` node-seconds together. Nodes
+    /// are up to `tiers` tiers apart.
     pub(crate) fn new(
         member: &Member<'_>,
-        held: u32,
-        stay_s: f64,
+        (held, stay_s): (u32, f64),
+        tiers: usize,
+        tolls: Tolls,
         settings: &Settings,
         shadow_price: f64,
     ) -> Self {
@@ -99,35 +175,37 @@ impl Bidder {
         let curve = (item.value.len() as u32).saturating_sub(1);
         let most = item.max.min(curve).saturating_sub(held) as usize;
         let sizes = || (0..=most as u32).map(|taken| held + taken);
-        let rate = |n: u32| member.rate(n);
-        let second: Vec<f64> = sizes()
-            .map(|n| rate(n) - shadow_price * f64::from(n))
-            .collect();
-        let hit: Vec<f64> = sizes().map(|n| rate(n) * item.down_s).collect();
-        let fixed = |n| shadow_price * stay_s - member.switching_cost(n, settings.hysteresis);
-        let fixed: Vec<f64> = sizes().map(fixed).collect();
-        let mut all: Vec<usize> = bends(&second)
-            .chain(bends(&hit))
-            .chain(bends(&fixed))
-            .collect();
+        let at_tier = |tier| {
+            let rate = |n: u32| member.rate(n, tier);
+            let second = |n| rate(n) - shadow_price * f64::from(n);
+            let cost = |n| member.switching_cost(n, tier, settings.hysteresis);
+            Parts {
+                second: sizes().map(second).collect(),
+                hit: sizes().map(|n| rate(n) * item.down_s).collect(),
+                fixed: sizes().map(|n| shadow_price * stay_s - cost(n)).collect(),
+            }
+        };
+        let parts: Vec<Parts> = (0..=tiers).map(at_tier).collect();
+        let lists = parts.iter().flat_map(|p| [&p.second, &p.hit, &p.fixed]);
+        let mut all: Vec<usize> = lists.flat_map(|list| bends(list)).collect();
         all.sort_unstable();
         all.dedup();
         Self {
             least: item.min.max(1).saturating_sub(held).max(1) as usize,
             most,
-            second,
-            hit,
-            fixed,
+            parts,
             bends: all,
             shadow_price,
+            tolls,
         }
     }
 
     /// The value of `taken` nodes with these hits and node-seconds.
-    fn value(&self, taken: usize, hits: (f64, f64), stay_s: f64) -> f64 {
-        self.second[taken] * hits.0 - self.hit[taken] * hits.1
+    fn value(&self, taken: usize, hit: Hit, stay_s: f64) -> f64 {
+        let parts = &self.parts[hit.tier];
+        parts.second[taken] * hit.until - parts.hit[taken] * hit.ends
             + self.shadow_price * stay_s
-            + self.fixed[taken]
+            + parts.fixed[taken]
     }
 
     /// The nodes of each class that an interval takes at these prices, and its value.
@@ -150,6 +228,13 @@ impl Bidder {
         let stay = |&(k, n): &(u32, i32)| f64::from(n) * classes.stay[k as usize];
         let stay_s: f64 = take.iter().map(stay).sum();
         let hits = hits.rows[interval.first][interval.last - interval.first];
+        if hits.tier > 0 {
+            let span = interval.first..=interval.last;
+            let new = span.filter_map(|k| self.tolls.at(k, interval.first));
+            let mut rows: Vec<u32> = new.chain(self.tolls.own).collect();
+            rows.sort_unstable();
+            take.extend(rows.into_iter().map(|row| (row, 1)));
+        }
         (take, self.value(interval.nodes, hits, stay_s))
     }
 
@@ -237,6 +322,8 @@ impl Bidder {
         for (first, row) in hits.rows.iter().enumerate() {
             order.clear();
             let mut base = 0.0;
+            let toll = |row: u32| (price[row as usize], available[row as usize] > 0);
+            let (mut tolls, mut passes) = self.tolls.own.map_or((0.0, true), toll);
             for (step, &hits) in row.iter().enumerate().take(self.most) {
                 let last = first + step;
                 if available[last] <= 0 {
@@ -244,6 +331,13 @@ impl Bidder {
                 }
                 let each = self.node(last, price, classes);
                 base += each;
+                if let Some(row) = self.tolls.at(last, first) {
+                    let (more, free) = toll(row);
+                    (tolls, passes) = (tolls + more, passes && free);
+                }
+                if hits.tier > 0 && !passes {
+                    break;
+                }
                 // As in `order`: the larger value first, of equals the first class.
                 let at = order.partition_point(|other| other.0 >= each);
                 order.insert(at, (each, last));
@@ -252,7 +346,7 @@ impl Bidder {
                     before: step + 1,
                     from: 0,
                     further: 0,
-                    base,
+                    base: if hits.tier > 0 { base - tolls } else { base },
                     each: 0.0,
                     first,
                     last,
@@ -300,7 +394,7 @@ impl Bidder {
 /// Intervals with the same ends that differ in the number of nodes of one class.
 #[derive(Debug, Clone, Copy)]
 struct Line {
-    hits: (f64, f64),
+    hits: Hit,
     /// Number of nodes of the other classes.
     before: usize,
     /// Fewest and most further nodes of the one class.

@@ -1,6 +1,7 @@
-//! Equivalence classes of free nodes: neighbours that leave together, or nearly.
+//! Equivalence classes of free nodes: neighbours on one leaf that leave together, or nearly.
 
 use crate::placement::Scenarios;
+use crate::problem::Switches;
 
 /// The free nodes of an order, cut into equivalence classes.
 #[derive(Debug, Clone)]
@@ -32,6 +33,8 @@ struct Group {
     leave: Vec<f64>,
     /// Sum of stays over nodes and scenarios, seconds.
     stay: f64,
+    /// Place of its first node.
+    first: usize,
 }
 
 impl Group {
@@ -56,8 +59,9 @@ impl Group {
 
 impl Classes {
     /// Cuts the nodes at the places `free` (ascending) of an order of `nodes` into no more than
-    /// `most` classes. Neighbours with equal departures in every scenario share a class. Then the
-    /// neighbours with the least loss are merged, until there are few enough.
+    /// `most` classes, but at least one for each leaf. Neighbours on one leaf with equal departures
+    /// in every scenario share a class. Then the neighbours on one leaf with the least loss are
+    /// merged, until there are few enough.
     pub(crate) fn cut(
         nodes: usize,
         free: Vec<usize>,
@@ -67,7 +71,7 @@ impl Classes {
     ) -> Self {
         let count = scenarios.count().max(1);
         let mut groups = alike(&free, scenarios, horizon_s);
-        merge(&mut groups, most.max(1));
+        merge(&mut groups, most.max(1), scenarios.switches());
         let mut classes = Self {
             begin: vec![0],
             of: vec![0; nodes],
@@ -116,6 +120,10 @@ impl Classes {
                 let (leave, of) = (self.leave(class as usize), scenarios.of(place));
                 class < classes
                     && leave.len() == of.len()
+                    && scenarios
+                        .switches()
+                        .between(self.node(class as usize), place)
+                        == 0
                     && leave.iter().zip(of).all(|(&a, &b)| a == b.min(horizon_s))
             };
             *of = match class.checked_sub(1) {
@@ -126,6 +134,12 @@ impl Classes {
             };
         }
         self.of = of;
+    }
+
+    /// A node of a class.
+    pub(crate) fn node(&self, class: usize) -> usize {
+        let first = self.begin.get(class).and_then(|&at| self.free.get(at));
+        first.copied().unwrap_or(0)
     }
 
     /// Number of classes of free nodes.
@@ -173,6 +187,7 @@ fn alike(free: &[usize], scenarios: &Scenarios, horizon_s: f64) -> Vec<Group> {
         let within = || scenarios.of(place).iter().map(|leave| leave.min(horizon_s));
         if let Some(group) = groups.last_mut()
             && within().zip(&group.leave).all(|(a, &b)| a == b)
+            && scenarios.switches().between(group.first, place) == 0
         {
             group.nodes += 1;
             group.stay += group.leave.iter().sum::<f64>();
@@ -186,21 +201,28 @@ fn alike(free: &[usize], scenarios: &Scenarios, horizon_s: f64) -> Vec<Group> {
             nodes: 1,
             stay: leave.iter().sum(),
             leave,
+            first: place,
         });
     }
     groups
 }
 
-/// Merges neighbours until no more than `most` groups are left.
-fn merge(groups: &mut Vec<Group>, most: usize) {
+/// Merges neighbours on one leaf until no more than `most` groups are left.
+fn merge(groups: &mut Vec<Group>, most: usize, switches: &Switches) {
+    let loss = |a: &Group, b: &Group| match switches.between(a.first, b.first) {
+        0 => a.loss(b),
+        _ => f64::INFINITY,
+    };
     let mut losses: Vec<f64> = groups
         .iter()
         .zip(groups.iter().skip(1))
-        .map(|(a, b)| a.loss(b))
+        .map(|(a, b)| loss(a, b))
         .collect();
     while groups.len() > most {
         let least = losses.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-        let Some((at, _)) = least else { return };
+        let Some((at, _)) = least.filter(|(_, loss)| loss.is_finite()) else {
+            return;
+        };
         losses.remove(at);
         let gone = groups.remove(at + 1);
         if let Some(group) = groups.get_mut(at) {
@@ -208,8 +230,8 @@ fn merge(groups: &mut Vec<Group>, most: usize) {
         }
         for edge in [at.checked_sub(1), Some(at)].into_iter().flatten() {
             let pair = groups.get(edge).zip(groups.get(edge + 1));
-            if let (Some((a, b)), Some(loss)) = (pair, losses.get_mut(edge)) {
-                *loss = a.loss(b);
+            if let (Some((a, b)), Some(old)) = (pair, losses.get_mut(edge)) {
+                *old = loss(a, b);
             }
         }
     }

@@ -3,12 +3,13 @@
 use lacuna_model::Outcome;
 
 use crate::placement::blocks::use_all;
-use crate::placement::{Assignment, Member, Proposal, Request, Settings, set_value};
+use crate::placement::{Assignment, LeafByLeaf, Member, Proposal, Request, Settings, net_value};
 
 use super::answer::gap;
 use super::classes::Classes;
 use super::generator::{ColumnGenerator, ColumnKind};
 use super::place::place;
+use super::uplinks::{Uplinks, change};
 use super::{Answer, Column, Options, Source, solve};
 
 /// Allocates nodes to trainers, as [`crate::placement::blocks::BlockPlacer::decide`] does, by the
@@ -22,7 +23,27 @@ use super::{Answer, Column, Options, Source, solve};
 /// no patterns. Where nodes may not be refused, trainers with room get the remaining nodes of each
 /// plan before it is valued, as by blocks; the bound is that of all plans. The solve ends by its
 /// work, or shortly after the time limit in an emergency.
+///
+/// Where distance matters, intervals are those of the line leaf by leaf, and so is the bound.
 pub fn decide(
+    request: &Request<'_>,
+    settings: &Settings,
+    shadow_price: f64,
+    warm: &[&[Option<u32>]],
+    options: &Options<'_>,
+) -> (Assignment, Answer) {
+    let Some(line) = LeafByLeaf::new(request, settings.horizon_s) else {
+        return decide_in_order(request, settings, shadow_price, warm, options);
+    };
+    let plans: Vec<Vec<Option<u32>>> = warm.iter().map(|plan| line.of(plan)).collect();
+    let plans: Vec<&[Option<u32>]> = plans.iter().map(Vec::as_slice).collect();
+    let request = line.request(request);
+    let (near, answer) = decide_in_order(&request, settings, shadow_price, &plans, options);
+    (line.back(near), answer)
+}
+
+/// [`decide`] by intervals of the order of the request.
+fn decide_in_order(
     request: &Request<'_>,
     settings: &Settings,
     shadow_price: f64,
@@ -41,8 +62,14 @@ pub fn decide(
         settings.horizon_s,
         options.classes,
     );
+    let switches = request.scenarios.switches();
+    let pinned = case.held.iter().zip(&case.flexible);
+    let pinned = pinned.filter(|(_, flexible)| !**flexible);
+    let kept = pinned.map(|(held, _)| held.as_slice());
+    let uplinks = Uplinks::new(switches, nodes, classes.count_with_gaps(), kept);
     let mut generator = ColumnGenerator::new(
         &classes,
+        &uplinks,
         &case.members,
         &case.held,
         request,
@@ -60,13 +87,14 @@ pub fn decide(
             continue;
         }
         let value = case.judge(&plan);
-        starts.push(case.columns(&plan, plans.len() as u32, &classes));
+        starts.push(case.columns(&plan, plans.len() as u32, &classes, &uplinks));
         if value > best.0 {
             best = (value, plan.clone(), Source::Warm);
         }
         plans.push(plan);
     }
-    let capacity = classes.capacity();
+    let mut capacity = classes.capacity();
+    capacity.extend(&uplinks.free);
     let solved = solve(&mut generator, &capacity, &starts, options);
     let mut answer = solved.unwrap_or_else(|_| Answer::failed());
     if answer.chosen.len() == case.members.len() {
@@ -165,7 +193,7 @@ impl<'a> Case<'a> {
     /// A plan, with its idle nodes given out if nodes may not be refused.
     fn filled(&self, mut plan: Vec<Option<u32>>) -> Vec<Option<u32>> {
         if !self.settings.refuse {
-            use_all(&self.members, &mut plan);
+            use_all(&self.members, &mut plan, self.request.scenarios.switches());
         }
         plan
     }
@@ -191,7 +219,13 @@ impl<'a> Case<'a> {
     }
 
     /// The columns of a plan.
-    fn columns(&self, plan: &[Option<u32>], number: u32, classes: &Classes) -> Vec<Column> {
+    fn columns(
+        &self,
+        plan: &[Option<u32>],
+        number: u32,
+        classes: &Classes,
+        uplinks: &Uplinks,
+    ) -> Vec<Column> {
         let sets = self.sets(plan);
         let mut columns = Vec::with_capacity(sets.len());
         for (j, (set, held)) in sets.iter().zip(&self.held).enumerate() {
@@ -213,6 +247,9 @@ impl<'a> Case<'a> {
             if take.is_empty() {
                 take = classes.counts(set.iter().filter(more).copied());
             }
+            let switches = self.request.scenarios.switches();
+            let crossed = |set: &[usize]| uplinks.crossed(switches, set);
+            take.extend(change(&crossed(held), &crossed(set)));
             let is_shrunk = set.len() < held.len() && held.ends_with(set);
             let kind = if is_shrunk {
                 ColumnKind::Shrink(set.len() as u32)
@@ -231,16 +268,8 @@ impl<'a> Case<'a> {
 
     /// V of a set less its switching cost.
     fn value(&self, member: &Member<'_>, set: &[usize]) -> f64 {
-        let horizon = self.settings.horizon_s;
-        let places = set.iter().copied();
-        let gained = set_value(
-            member,
-            self.request.scenarios,
-            places,
-            horizon,
-            self.shadow_price,
-        );
-        gained - member.switching_cost(set.len() as u32, self.settings.hysteresis)
+        let scenarios = self.request.scenarios;
+        net_value(member, scenarios, set, self.settings, self.shadow_price)
     }
 
     fn judge(&self, plan: &[Option<u32>]) -> f64 {

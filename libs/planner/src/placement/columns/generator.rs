@@ -1,11 +1,12 @@
 //! The column generator of placement: patterns of all trainers with their values, V of
 //! [`crate::placement`].
 
-use crate::placement::{Member, Request, Settings};
+use crate::placement::{FirstHits, Member, Request, Settings, net_value};
 
-use super::bidder::{Bidder, Hits, Interval};
+use super::bidder::{Bidder, Hits, Interval, Tolls};
 use super::classes::Classes;
 use super::column::{Column, Pricing};
+use super::uplinks::{Uplinks, change};
 
 /// Number of intervals that a pricing offers for a trainer: the best of as many first classes.
 const OFFERS: usize = 6;
@@ -88,18 +89,22 @@ impl<'a> ColumnGenerator<'a> {
     /// The patterns of these members; `held` are the places of their nodes.
     pub(crate) fn new(
         classes: &'a Classes,
+        uplinks: &Uplinks,
         members: &[Member<'_>],
         held: &[Vec<usize>],
         request: &Request<'_>,
         settings: &Settings,
         shadow_price: f64,
     ) -> Self {
+        let tiers = request.scenarios.switches().levels();
         let mut kinds: Vec<Kind> = Vec::new();
         let mut own = Vec::with_capacity(members.len());
-        let all: Vec<i64> = classes.capacity().into_iter().map(i64::from).collect();
+        let all = classes.capacity().into_iter().chain(uplinks.free.clone());
+        let all: Vec<i64> = all.map(i64::from).collect();
         for (j, (member, held)) in members.iter().zip(held).enumerate() {
             let maker = Maker {
                 classes,
+                uplinks,
                 member,
                 trainer: j as u32,
                 held,
@@ -111,7 +116,14 @@ impl<'a> ColumnGenerator<'a> {
                 let like = |kind: &Kind| members.get(kind.like).is_some_and(|m| m.is_like(member));
                 let kind = kinds.iter().position(like).unwrap_or_else(|| {
                     kinds.push(Kind {
-                        bidder: Bidder::new(member, 0, 0.0, settings, shadow_price),
+                        bidder: Bidder::new(
+                            member,
+                            (0, 0.0),
+                            tiers,
+                            maker.tolls(&[]),
+                            settings,
+                            shadow_price,
+                        ),
                         like: j,
                         price: Vec::new(),
                         offers: Vec::new(),
@@ -124,10 +136,11 @@ impl<'a> ColumnGenerator<'a> {
             });
         }
         let most = kinds.iter().map(|kind| kind.bidder.most).max();
-        let without = vec![settings.horizon_s; classes.scenarios];
+        let (scenarios, horizon_s) = (request.scenarios, settings.horizon_s);
+        let without = FirstHits::empty(classes.scenarios, horizon_s);
         Self {
             classes,
-            hits: Hits::new(classes, &without, settings.horizon_s, most.unwrap_or(0)),
+            hits: Hits::new(classes, &without, scenarios, horizon_s, most.unwrap_or(0)),
             own,
             kinds,
             all,
@@ -174,6 +187,7 @@ impl<'a> ColumnGenerator<'a> {
 /// A builder of one trainer's patterns.
 struct Maker<'a, 'b> {
     classes: &'a Classes,
+    uplinks: &'a Uplinks,
     member: &'a Member<'b>,
     trainer: u32,
     held: &'a [usize],
@@ -183,25 +197,38 @@ struct Maker<'a, 'b> {
 }
 
 impl Maker<'_, '_> {
-    fn set_value(&self, places: &[usize]) -> f64 {
-        let places = places.iter().copied();
-        let (scenarios, horizon) = (self.request.scenarios, self.settings.horizon_s);
-        crate::placement::set_value(self.member, scenarios, places, horizon, self.shadow_price)
+    /// V of a set less its switching cost.
+    fn value(&self, places: &[usize]) -> f64 {
+        let scenarios = self.request.scenarios;
+        net_value(
+            self.member,
+            scenarios,
+            places,
+            self.settings,
+            self.shadow_price,
+        )
     }
 
-    fn switching_cost(&self, nodes: usize) -> f64 {
-        self.member
-            .switching_cost(nodes as u32, self.settings.hysteresis)
+    fn tolls(&self, held: &[usize]) -> Tolls {
+        Tolls::new(self.uplinks, self.classes, self.request.scenarios, held)
+    }
+
+    /// The uplinks that a node set crosses.
+    fn crossed(&self, set: &[usize]) -> Vec<u32> {
+        let switches = self.request.scenarios.switches();
+        self.uplinks.crossed(switches, set)
     }
 
     fn flexible(&self, kind: usize) -> TrainerColumns {
         let mut fixed = Vec::new();
         // The nodes that a departure has left to it are a possible set.
         if self.member.item.is_size(self.held.len() as u32) && !self.held.is_empty() {
+            let mut take = self.classes.counts(self.held.iter().copied());
+            take.extend(change(&[], &self.crossed(self.held)));
             fixed.push(Column {
                 trainer: self.trainer,
-                take: self.classes.counts(self.held.iter().copied()),
-                value: self.set_value(self.held) - self.switching_cost(self.held.len()),
+                take,
+                value: self.value(self.held),
                 tag: ColumnKind::Set(0).tag(),
             });
         }
@@ -214,39 +241,35 @@ impl Maker<'_, '_> {
 
     fn pinned(&self, all: &[i64]) -> TrainerColumns {
         let (scenarios, horizon) = (self.request.scenarios, self.settings.horizon_s);
-        let count = self.classes.scenarios;
-        let mut until = vec![horizon; count];
-        let (mut stay, mut fixed) = (0.0, Vec::new());
+        let mut set = FirstHits::empty(self.classes.scenarios, horizon);
+        let mut fixed = Vec::new();
         let item = self.member.item;
         // From the back: a shrinking trainer keeps these nodes.
         for (nodes, &place) in (1_u32..).zip(self.held.iter().rev()) {
-            for (until, leave) in until.iter_mut().zip(scenarios.of(place)) {
-                *until = until.min(*leave);
-            }
-            stay += scenarios.stay_s(place, horizon);
+            set.add(scenarios, place);
             if nodes as usize == self.held.len() || !item.is_size(nodes) {
                 continue;
             }
-            let hits = until.iter().filter(|&&t| t < horizon).count() as f64 / count as f64;
-            let first = until.iter().sum::<f64>() / count as f64;
-            let value = self.member.rate(nodes) * (first - item.down_s * hits)
-                + self.shadow_price * (stay - f64::from(nodes) * first);
-            fixed.push(self.shrink(nodes, value));
+            let means = set.means();
+            let cost = self.switching_cost(nodes, means.tier);
+            let value = means.value(self.member, nodes, self.shadow_price);
+            fixed.push(self.shrink(nodes, value - cost));
         }
         if !self.held.is_empty() {
-            fixed.push(self.shrink(0, 0.0));
+            fixed.push(self.shrink(0, -self.switching_cost(0, 0)));
         }
-        let keep = self.set_value(self.held) - self.switching_cost(self.held.len());
+        let keep = self.value(self.held);
         let bidder = Bidder::new(
             self.member,
-            self.held.len() as u32,
-            stay,
+            (self.held.len() as u32, set.means().stay),
+            scenarios.switches().levels(),
+            self.tolls(self.held),
             self.settings,
             self.shadow_price,
         );
         let mut takes = Takes::Never;
         if bidder.least <= bidder.most {
-            let hits = Hits::new(self.classes, &until, horizon, bidder.most);
+            let hits = Hits::new(self.classes, &set, scenarios, horizon, bidder.most);
             let free = vec![0.0; all.len()];
             let mut pays = false;
             bidder.best(all, &free, self.classes, &hits, |value, _| {
@@ -260,6 +283,11 @@ impl Maker<'_, '_> {
         TrainerColumns { keep, fixed, takes }
     }
 
+    fn switching_cost(&self, nodes: u32, tier: usize) -> f64 {
+        self.member
+            .switching_cost(nodes, tier, self.settings.hysteresis)
+    }
+
     fn shrink(&self, to: u32, value: f64) -> Column {
         let given = self.held.len() - to as usize;
         let back = self.held.iter().copied().take(given);
@@ -267,10 +295,12 @@ impl Maker<'_, '_> {
         for (_, nodes) in &mut take {
             *nodes = -*nodes;
         }
+        let kept = self.held.get(given..).unwrap_or(&[]);
+        take.extend(change(&self.crossed(self.held), &self.crossed(kept)));
         Column {
             trainer: self.trainer,
             take,
-            value: value - self.switching_cost(to as usize),
+            value,
             tag: ColumnKind::Shrink(to).tag(),
         }
     }

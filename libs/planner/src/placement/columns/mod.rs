@@ -27,7 +27,10 @@
 //! **Maximise** `sum_jp v_jp x_jp` subject to
 //!
 //! - C1 (one pattern): `sum_p x_jp = 1` for each j;
-//! - C2 (classes): `sum_jp a_jpk x_jp <= cap_k` for each k.
+//! - C2 (classes): `sum_jp a_jpk x_jp <= cap_k` for each k;
+//! - C3 (uplinks): where the trainers that cross a leaf are limited, `sum_jp c_jpl x_jp <= free_l`
+//!   for each leaf l. `c_jpl` is 1 if j newly crosses l by p, and -1 if it does not any more. These
+//!   are further classes, with a price for the pricing of crossing intervals.
 //!
 //! "Keep" takes no nodes, so keeping for all is always an answer, and the floor. Equal flexible
 //! trainers have the same patterns. They form a group g with one row `sum_p x_gp = |g|` and whole
@@ -76,6 +79,7 @@ mod master;
 mod place;
 mod program;
 mod solve;
+mod uplinks;
 mod work;
 
 pub use answer::{Answer, Error, Options, Seconds, Source};

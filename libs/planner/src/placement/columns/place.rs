@@ -20,19 +20,29 @@ pub(crate) fn place(
         }
     };
     for ((column, held), flexible) in chosen.iter().zip(held).zip(flexible) {
-        let given = match ColumnKind::of(column.tag) {
+        let kind = ColumnKind::of(column.tag);
+        let given = match kind {
             _ if *flexible => held.len(),
             ColumnKind::Shrink(to) => held.len().saturating_sub(to as usize),
             ColumnKind::Keep | ColumnKind::Interval | ColumnKind::Set(_) => 0,
         };
+        // A plan may give back other nodes than the first.
+        let shrinks = column.take.iter().any(|&(_, nodes)| nodes < 0);
+        let plan = match kind {
+            ColumnKind::Set(plan) if shrinks => plans.get(plan as usize),
+            _ => None,
+        };
         for &place in held.iter().skip(given) {
-            set(&mut owners, place, Some(column.trainer));
+            let named = |plan: &Vec<Option<u32>>| plan.get(place) == Some(&Some(column.trainer));
+            if plan.is_none_or(named) {
+                set(&mut owners, place, Some(column.trainer));
+            }
         }
     }
     let mut wanted: Vec<(&Column, Vec<(u32, i32)>)> = Vec::new();
     for column in chosen {
         let mut left = column.take.clone();
-        left.retain(|&(_, nodes)| nodes > 0);
+        left.retain(|&(class, nodes)| nodes > 0 && (class as usize) < classes.count_with_gaps());
         if let ColumnKind::Set(plan) = ColumnKind::of(column.tag)
             && let Some(plan) = plans.get(plan as usize)
         {
@@ -55,7 +65,12 @@ pub(crate) fn place(
     // next class take nodes at the back.
     let rank = |column: &Column, class: u32| {
         let first = column.take.first().map_or(class, |&(k, _)| k);
-        let last = column.take.last().map_or(class, |&(k, _)| k);
+        let of_nodes = |&&(k, _): &&(u32, i32)| (k as usize) < classes.count_with_gaps();
+        let last = column
+            .take
+            .iter()
+            .rfind(of_nodes)
+            .map_or(class, |&(k, _)| k);
         (first >= class, last > class, first, column.trainer)
     };
     let mut vacant: Vec<Vec<usize>> = vec![Vec::new(); classes.count_with_gaps()];

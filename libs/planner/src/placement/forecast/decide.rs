@@ -4,7 +4,7 @@ use lacuna_model::{Doubt, Outcome, Policy, Solve};
 
 use crate::decision::Decision;
 use crate::placement::blocks::BlockPlacer;
-use crate::placement::{self, Assignment, Request, columns};
+use crate::placement::{self, Assignment, Request, Scenarios, columns};
 use crate::problem::ordinal::{At, Candidate, Participant, Per, Slot};
 use crate::problem::{Item, PoolForecast, Situation, Sizes};
 use crate::settings::Settings;
@@ -68,11 +68,7 @@ fn allocate(
             .collect(),
         start_s: candidates.map(|c| c.start_s).collect(),
         before: Vec::new(),
-        scenarios: view.line.draw(
-            &query.pool_forecast,
-            query.settings.foresight.scenarios,
-            query.seed,
-        ),
+        scenarios: scenarios(query, &view),
         doubts: view.doubts.clone(),
         parts: Vec::new(),
         assignment: Assignment::default(),
@@ -94,6 +90,9 @@ fn allocate(
         evaluation.by_owner(situation, owners, find)?
     };
     let solve = evaluation.take(found);
+    if !evaluation.parts.is_empty() {
+        evaluation.uncross();
+    }
     let mut owners: Per<Slot, _> = Per::new(kept_owners(situation));
     let assigned = evaluation
         .view
@@ -122,6 +121,19 @@ fn allocate(
     })
 }
 
+/// Scenarios of the holes in view; they lie below switches where distance costs anything.
+fn scenarios(query: &Query<'_>, view: &View) -> Scenarios {
+    let count = query.settings.foresight.scenarios;
+    let drawn = view.line.draw(&query.pool_forecast, count, query.seed);
+    match query.situation.apart() {
+        Some(switches) => {
+            let slots = view.slots.0.iter().map(|slot| slot.number() as usize);
+            drawn.below(switches.only(slots))
+        }
+        None => drawn,
+    }
+}
+
 impl Evaluation {
     /// Present owner of each place. A trainer with too many nodes gives up those that are expected
     /// to leave first.
@@ -143,6 +155,16 @@ impl Evaluation {
             }
         }
         Ok(before)
+    }
+
+    /// Keeps to the limit on uplinks where owners were decided one by one.
+    fn uncross(&mut self) {
+        let request = self.request();
+        let members = request.members(self.settings.repool);
+        let least = members.map(|m| m.is_flexible().then_some(m.item.min));
+        let least: Vec<Option<u32>> = least.collect();
+        let (switches, owners) = (self.scenarios.switches(), &mut self.assignment.owners);
+        placement::uncross(switches, &self.before, owners, &least);
     }
 
     /// Stores an answer.
@@ -245,7 +267,6 @@ fn within_maximum(item: &Item) -> Item {
     let mut item = item.clone();
     if item.current > item.max {
         item.current = item.max;
-        item = item.at_its_rate();
     }
     item
 }

@@ -160,7 +160,7 @@ impl Evaluation {
                 continue;
             };
             part.trainers.push(at);
-            part.items.push(left.at_its_rate());
+            part.items.push(left);
             part.hit.push(hit);
             let start_s = self.start_s.get(at as usize).copied();
             part.start_s.push(start_s.unwrap_or_default());
@@ -172,6 +172,12 @@ impl Evaluation {
                 *left -= 1;
                 part.places.push(place as u32);
             }
+        }
+        let switches = self.scenarios.switches();
+        for (at, item) in part.trainers.iter().zip(&mut part.items) {
+            let own = part.places.iter().map(|&place| place as usize);
+            let own = own.filter(|&place| self.before.get(place) == Some(&Some(*at)));
+            *item = item.clone().at_its_rate(switches.tier(own));
         }
         (part, keeps.iter().sum())
     }

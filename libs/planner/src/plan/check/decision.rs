@@ -1,5 +1,7 @@
 //! Soundness in ordinals: candidates and slots.
 
+use std::collections::BTreeMap;
+
 use crate::decision::Decision;
 use crate::problem::Situation;
 
@@ -44,7 +46,46 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
         after: *owner,
     });
     sound(&reported, slots, situation.max_change, &mut found);
+    uplinks(situation, decision, &mut found);
     found
+}
+
+/// I16.
+fn uplinks(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Violation<u32, u32>>) {
+    let switches = situation.switches;
+    let costs = || situation.candidates.iter().any(|c| !c.item.far.is_free());
+    let Some(most) = switches.crossing().filter(|_| costs()) else {
+        return;
+    };
+    // A node on each leaf that a trainer crosses, by leaf and trainer.
+    let crossed = |owners: &mut dyn Iterator<Item = Option<u32>>| {
+        let mut of: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
+        for (at, owner) in (0_u32..).zip(owners) {
+            if let Some(j) = owner {
+                let leaf = switches.switch(at as usize, 0);
+                of.entry(j).or_default().insert(leaf, at);
+            }
+        }
+        of.retain(|_, leaves| leaves.len() > 1);
+        of
+    };
+    let before = crossed(&mut situation.slots.iter().map(|slot| slot.owner));
+    let after = crossed(&mut decision.owners.iter().copied());
+    for (&trainer, leaves) in &after {
+        for (leaf, &node) in leaves {
+            let crosses = |of: &&BTreeMap<u32, u32>| of.contains_key(leaf);
+            let crossing = after.values().filter(crosses).count() as u32;
+            let is_new = before.get(&trainer).is_none_or(|of| !of.contains_key(leaf));
+            if crossing > most && is_new {
+                found.push(Violation::Crossing {
+                    trainer,
+                    node,
+                    crossing,
+                    most,
+                });
+            }
+        }
+    }
 }
 
 /// A candidate with its reported sizes.

@@ -62,7 +62,10 @@ impl Bids {
         if !member.is_flexible() && before < item.current {
             return None;
         }
-        let (value, paid) = (node_set.value(member, shadow_price), cost(member, before));
+        let (value, paid) = (
+            node_set.value(member, shadow_price),
+            cost(member, &node_set),
+        );
         let mut taken = Vec::new();
         let mut best: Option<(f64, f64, f64, usize)> = None;
         for place in places.take(item.max.saturating_sub(before) as usize) {
@@ -73,7 +76,7 @@ impl Bids {
                 continue;
             }
             let gain = node_set.value(member, shadow_price) - value;
-            let cost = cost(member, nodes) - paid;
+            let cost = cost(member, &node_set) - paid;
             let net = gain - weighed.input.settings.hysteresis * cost;
             if best.is_none_or(|(most, ..)| net > most) {
                 best = Some((net, gain, cost, taken.len()));

@@ -59,17 +59,17 @@ impl NodeSet {
     }
 }
 
-/// Cost of a change to `nodes` nodes, objective units.
-pub(super) fn cost(member: &Member<'_>, nodes: u32) -> f64 {
+/// Cost of a change to a node set, objective units.
+pub(super) fn cost(member: &Member<'_>, node_set: &NodeSet) -> f64 {
     // A hysteresis of 1: the plain cost.
-    member.switching_cost(nodes, 1.0)
+    member.switching_cost(node_set.nodes, node_set.hits.tier(), 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Item;
     use crate::placement::set_value;
+    use crate::{Far, Item};
 
     #[test]
     fn the_value_is_that_of_the_decision() {
@@ -81,6 +81,7 @@ mod tests {
             value: value.into(),
             rate_now: 0.0,
             up_s: 10.0,
+            far: Far::default(),
             down_s: 5.0,
         };
         let member = Member {

@@ -48,7 +48,7 @@ impl Reasons {
             reason.until_s = node_set.until_s();
             reason.ends = if new.is_empty() { 0.0 } else { node_set.ends() };
             reason.worth = node_set.value(member, shadow_price);
-            reason.cost = cost(member, node_set.nodes());
+            reason.cost = cost(member, &node_set);
             reason.more = bids.more(weighed, at, member);
             *old_value = weighed
                 .node_set(old.iter().copied())
@@ -203,7 +203,7 @@ fn own(
     let (within_s, cost) = if same {
         (member.item.down_s, 0.0)
     } else {
-        (member.item.up_s, cost(member, whole.nodes()))
+        (member.item.up_s, cost(member, &whole))
     };
     Some(Offer {
         trainer: weighed.name(at)?,

@@ -1,6 +1,8 @@
 //! Objectives with values worked out by hand.
 
-use lacuna_model::{Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_model::{
+    Distance, Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,6 +18,7 @@ fn spec(name: &str) -> TrainerSpec {
         submit: Timestamp::from_unix(0),
         min_nodes: 1,
         max_nodes: 3,
+        distance: Distance::default(),
         throughput: ScalingCurve::new([(1, 10.0), (2, 16.0), (3, 18.0)]).unwrap(),
         objective: Some(ScalingCurve::new([(1, 1.0), (3, 2.0)]).unwrap()),
         rescale: RescaleCost {

@@ -1,8 +1,8 @@
 //! The invariants of trainers, by their public functions.
 
 use lacuna_model::{
-    Launch, NodeId, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec, Work,
+    Distance, Launch, NodeId, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+    TrainerRecord, TrainerSpec, Work,
 };
 
 use super::*;
@@ -35,6 +35,7 @@ fn record(name: &str, priority: i32, order: u64, phase: Phase) -> TrainerRecord 
         submit: Timestamp::from_unix(1000),
         min_nodes: 2,
         max_nodes: 8,
+        distance: Distance::default(),
         throughput: ScalingCurve::linear(10.0, 8).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -1,8 +1,8 @@
 //! Names, trainers and plans in a line each.
 
 use lacuna_model::{
-    Allocation, Generation, Launch, NodeId, Outcome, Plan, PlanReport, RescaleCost, ScalingCurve,
-    Solve, Timestamp, TrainerId, TrainerSpec, Work,
+    Allocation, Distance, Generation, Launch, NodeId, Outcome, Plan, PlanReport, RescaleCost,
+    ScalingCurve, Solve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 
 pub(crate) fn node(n: usize) -> NodeId {
@@ -24,6 +24,7 @@ pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
         submit: Timestamp::from_unix(1000),
         min_nodes: min,
         max_nodes: max,
+        distance: Distance::default(),
         throughput: ScalingCurve::linear(10.0, max).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use lacuna_model::{
-    Allocation, Assignment, Command, Elastic, Epoch, Generation, Hole, Launch, NodeId, Outcome,
-    Plan, PlanReport, Progress, RescaleCost, RunId, ScalingCurve, Solve, Span, Timestamp,
+    Allocation, Assignment, Command, Distance, Elastic, Epoch, Generation, Hole, Launch, NodeId,
+    Outcome, Plan, PlanReport, Progress, RescaleCost, RunId, ScalingCurve, Solve, Span, Timestamp,
     TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_trainer::Now;
@@ -108,6 +108,7 @@ impl VirtualCluster {
             submit: cluster.now().cluster,
             min_nodes: 1,
             max_nodes: all,
+            distance: Distance::default(),
             throughput: ScalingCurve::linear(1.0, all).ok()?,
             objective: None,
             rescale: cluster.truth.rescale,

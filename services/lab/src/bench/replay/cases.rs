@@ -5,7 +5,7 @@ use std::path::Path;
 use lacuna_batchsim::workload::generated_machine;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, LogArgs, load};
-use lacuna_model::{Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_model::{Distance, Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
 use lacuna_sim::{HoleTrace, PoolTrace};
 use lacuna_trace::{first_nodes, read_holes, read_nodes, read_trainers};
@@ -171,6 +171,7 @@ fn synthetic(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
                 submit: start,
                 min_nodes: 1,
                 max_nodes: network.curve.last_nodes(),
+                distance: Distance::default(),
                 throughput: network.curve.clone(),
                 objective: None,
                 rescale: RescaleCost {

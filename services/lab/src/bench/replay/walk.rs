@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lacuna_cli::error::{CliError, Exit, Result};
 use lacuna_model::TrainerSpec;
 use lacuna_planner::dp::{Memory, Solver};
-use lacuna_planner::{Item, Problem, Sizes};
+use lacuna_planner::{Far, Item, Problem, Sizes};
 
 use super::cases::Case;
 
@@ -97,6 +97,7 @@ fn items(trainers: &[TrainerSpec]) -> Vec<Item> {
                 value,
                 rate_now: 0.0,
                 up_s: spec.rescale.up_s,
+                far: Far::default(),
                 down_s: spec.rescale.down_s,
             }
         })

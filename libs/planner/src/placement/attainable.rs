@@ -1,0 +1,102 @@
+//! Sizes first, where distance matters: the rate that a size can attain, and sizes without nodes
+//! that only put a trainer's nodes farther apart.
+//!
+//! A policy over sizes does not choose nodes. So each size is valued at the nearest tier at which
+//! the trainer could have it if it were alone. [`super::choose`] then takes near nodes, and the
+//! trainers that came off worse give up the nodes that do not pay.
+
+use crate::Item;
+use crate::problem::{Candidate, Situation, Switches};
+
+use super::{below, places, uncross};
+
+/// Lowers the values of sizes to those at the nearest tier that each trainer can attain alone.
+/// `owners` has the present owner of each node.
+pub(crate) fn lower(items: &mut [Item], owners: &[Option<u32>], switches: &Switches) {
+    let free: Vec<usize> = places(owners, None).collect();
+    let most = |nodes: &[usize], level| {
+        let below = below(switches, nodes.iter().copied(), level);
+        below.values().map(Vec::len).max().unwrap_or(0)
+    };
+    let levels = 0..=switches.levels();
+    let most_free: Vec<usize> = levels.clone().map(|level| most(&free, level)).collect();
+    for (j, item) in (0..).zip(items) {
+        if item.far.is_free() {
+            continue;
+        }
+        let held: Vec<usize> = places(owners, Some(j)).collect();
+        let tier = switches.tier(held.iter().copied());
+        // By level: the most nodes below one switch, of its own alone and with free ones.
+        let (mut own, mut with_free) = (Vec::new(), Vec::new());
+        for (level, &most_free) in levels.clone().zip(&most_free) {
+            own.push(most(&held, level));
+            with_free.push(match held.first() {
+                None => most_free,
+                Some(_) if level < tier => 0,
+                Some(&first) => {
+                    let near =
+                        |&&at: &&usize| switches.switch(at, level) == switches.switch(first, level);
+                    held.len() + free.iter().filter(near).count()
+                }
+            });
+        }
+        let values = (0_u32..).zip(item.value.iter()).map(|(n, value)| {
+            let nodes = n as usize;
+            let most = if nodes <= held.len() {
+                &own
+            } else {
+                &with_free
+            };
+            let near = most.iter().position(|&most| most >= nodes);
+            value * item.far.share(n, near.unwrap_or(switches.levels()))
+        });
+        item.value = values.collect();
+    }
+}
+
+/// Takes from each trainer the nodes that put it farther apart than they are worth over the horizon.
+pub(crate) fn trim(
+    owners: &mut [Option<u32>],
+    situation: &Situation<'_>,
+    switches: &Switches,
+    horizon_s: f64,
+) {
+    let mut sets: Vec<Vec<usize>> = vec![Vec::new(); situation.candidates.len()];
+    for (at, owner) in owners.iter().enumerate() {
+        if let Some(set) = owner.and_then(|j| sets.get_mut(j as usize)) {
+            set.push(at);
+        }
+    }
+    let before: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
+    let items = situation.candidates.iter().map(|candidate| &candidate.item);
+    let least = items.map(|item| (item.current < item.min).then_some(item.min));
+    let least: Vec<Option<u32>> = least.collect();
+    let candidates = situation.candidates.iter().map(Candidate::sized);
+    let trainers = candidates.zip(situation.held()).zip(&sets);
+    for ((item, held), set) in trainers {
+        let worth = |set: &[usize]| {
+            let (nodes, tier) = (set.len() as u32, switches.tier(set.iter().copied()));
+            horizon_s * item.value_on(nodes, tier) - item.change_cost(nodes)
+        };
+        let nested = |near: &[usize]| {
+            let is_held = |at: &usize| held.binary_search(&(*at as u32)).is_ok();
+            let kept = near.iter().filter(|at| is_held(at)).count();
+            kept == held.len() || kept == near.len()
+        };
+        let mut best = (worth(set), set.clone());
+        for level in 0..switches.tier(set.iter().copied()) {
+            for near in below(switches, set.iter().copied(), level).into_values() {
+                let fits = item.may_become(near.len() as u32, situation.max_change);
+                if fits && nested(&near) && worth(&near) > best.0 {
+                    best = (worth(&near), near);
+                }
+            }
+        }
+        for at in set.iter().filter(|at| best.1.binary_search(at).is_err()) {
+            if let Some(owner) = owners.get_mut(*at) {
+                *owner = None;
+            }
+        }
+    }
+    uncross(switches, &before, owners, &least);
+}

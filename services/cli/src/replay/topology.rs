@@ -1,0 +1,99 @@
+//! Where the nodes of a replay are, and what distance costs its trainers.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lacuna_model::{Distance, TrainerSpec};
+use lacuna_sim::{Located, Place, PoolTrace, leaves_by_name};
+
+use crate::error::{CliError, Result};
+
+/// The heading of the help.
+const NETWORK: &str = "The network";
+
+/// Arguments on where nodes are.
+#[derive(Debug, Args)]
+pub(crate) struct LocatedArgs {
+    /// Where nodes are: a file as for `lacuna check topology`, or CSV (node,leaf[,pod...])
+    #[arg(long, help_heading = NETWORK, value_name = "FILE", conflicts_with = "leaves")]
+    topology: Option<PathBuf>,
+    /// Assume leaf switches of N nodes with neighbouring names
+    #[arg(long, help_heading = NETWORK, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    leaves: Option<u32>,
+    /// Shuffle the nodes over those leaves with this seed
+    #[arg(long, help_heading = NETWORK, value_name = "SEED", requires = "leaves")]
+    shuffle_leaves: Option<u64>,
+    /// The share of its rate that a trainer loses when its nodes are on several leaves, unless it
+    /// says so itself
+    #[arg(long, help_heading = NETWORK, value_name = "SHARE", default_value_t = 0.0)]
+    crossing_cost: f64,
+    /// How trainers are placed
+    #[arg(long, help_heading = NETWORK, value_enum, default_value_t = PlaceArg::Aware)]
+    place: PlaceArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlaceArg {
+    /// The planner knows where nodes are
+    Aware,
+    /// It does not know it; work is counted at the true distance
+    Unaware,
+    /// Sizes by the policy, nodes by the first free names
+    FirstFit,
+}
+
+impl LocatedArgs {
+    /// How trainers are placed.
+    pub(super) fn place(&self) -> Place {
+        match self.place {
+            PlaceArg::Aware => Place::Aware,
+            PlaceArg::Unaware => Place::Unaware,
+            PlaceArg::FirstFit => Place::FirstFit,
+        }
+    }
+
+    /// The trace with its topology, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or contradicts itself.
+    pub(super) fn locate<'a>(&self, trace: &'a dyn PoolTrace) -> Result<Option<Located<'a>>> {
+        let topology = match (&self.topology, self.leaves) {
+            (Some(path), _) => {
+                let read = lacuna_trace::topology::load(path, &[]);
+                read.map_err(|e| CliError::failed(e.to_string()))?.1
+            }
+            (None, Some(size)) => leaves_by_name(trace, size, self.shuffle_leaves)
+                .map_err(|e| CliError::failed(format!("--leaves: {e}")))?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Located::new(trace, topology)))
+    }
+
+    /// Charges trainers that do not say what distance costs them.
+    ///
+    /// # Errors
+    /// The cost is no share.
+    pub(super) fn charge(&self, trainers: &mut [TrainerSpec]) -> Result<()> {
+        let cost = self.crossing_cost;
+        if !(0.0..1.0).contains(&cost) {
+            return Err(CliError::failed(format!(
+                "--crossing-cost: {cost} is no share of a rate: expected 0 or more, below 1"
+            )));
+        }
+        if cost > 0.0 {
+            let silent = trainers.iter_mut().filter(|spec| spec.distance.is_free());
+            silent.for_each(|spec| spec.distance = Distance::Shares(vec![1.0 - cost]));
+        }
+        Ok(())
+    }
+
+    /// A caveat of an assumed topology.
+    pub(super) fn note(&self) -> Option<String> {
+        let size = self.leaves?;
+        let how = match self.shuffle_leaves {
+            Some(seed) => format!("nodes shuffled with seed {seed}"),
+            None => "neighbouring names".to_owned(),
+        };
+        Some(format!("leaves of {size} nodes are assumed: {how}"))
+    }
+}
