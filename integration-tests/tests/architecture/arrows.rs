@@ -7,6 +7,7 @@ use super::metadata::Graph;
 /// The crates of the workspace that each library may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-model", &[]),
+    ("lacuna-gangs", &[]),
     ("lacuna-milp", &["lacuna-model"]),
     ("lacuna-wire", &["lacuna-model"]),
     ("lacuna-trace", &["lacuna-model"]),

@@ -1,0 +1,201 @@
+//! Malleable gangs: a job may have fewer GPUs than it asks for.
+//!
+//! Each job gets one GPU, the least work left first. Then gangs grow by the best gain per GPU and
+//! work left, along the sizes 1, 2, 3, 4, 8, 16, 24, ... A running gang keeps its size unless the
+//! gain of an hour is worth twice the restart. The quality of a sample is taken to be the same at
+//! each size of the global batch.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::job::JobState;
+
+use super::board::Board;
+use super::rank::sorted;
+use super::view::{Plan, Policy, View};
+
+/// A plan is renewed after this time without events, seconds.
+const RENEWED_S: f64 = 3600.0;
+
+/// The smallest gain for which a gang grows, in GPUs at full speed.
+const LEAST_GAIN: f64 = 0.02;
+
+/// A change of size must bring this many times what the restart loses.
+const RESTARTS: f64 = 2.0;
+
+/// Shares of the consolidated speed, as in re-planning.
+const POOR: f64 = 0.5;
+const GOOD: f64 = 0.98;
+
+/// The policy.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Malleable {
+    wake_s: Option<f64>,
+}
+
+/// A growth of one job.
+struct Growth {
+    value: f64,
+    /// Place of the job in the order of work.
+    at: usize,
+    /// Its size before and after.
+    from: u32,
+    to: u32,
+}
+
+impl Ord for Growth {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.value
+            .total_cmp(&other.value)
+            .then(other.at.cmp(&self.at))
+    }
+}
+
+impl PartialOrd for Growth {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Growth {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Growth {}
+
+/// The sizes that a job of so many GPUs may have.
+fn sizes(gpus: u32, machine_gpus: u32) -> impl Iterator<Item = u32> {
+    let small = [1, 2, 3, 4]
+        .into_iter()
+        .filter(move |size| *size < machine_gpus);
+    let large = (1..).map(move |machines| machines * machine_gpus);
+    let all = small.chain(large).take_while(move |size| *size < gpus);
+    all.chain([gpus])
+}
+
+/// Progress with so many GPUs, in GPUs at full speed.
+fn rate(view: &View<'_>, job: &JobState, gpus: u32) -> f64 {
+    f64::from(gpus) * view.speeds.consolidated(&job.job, gpus)
+}
+
+/// The best growth of a job from a size.
+fn growth(view: &View<'_>, (at, job): (usize, &JobState), from: u32, left: u32) -> Option<Growth> {
+    let now = rate(view, job, from);
+    let machine_gpus = view.cluster.layout().machine_gpus();
+    let larger = sizes(job.job.gpus, machine_gpus).filter(|to| *to > from && *to - from <= left);
+    let grown = larger.filter_map(|to| {
+        let gain = rate(view, job, to) - now;
+        let value = gain / f64::from(to - from) / job.left_gpu_s().max(f64::MIN_POSITIVE);
+        (gain >= LEAST_GAIN).then_some(Growth {
+            value,
+            at,
+            from,
+            to,
+        })
+    });
+    grown.max()
+}
+
+impl Malleable {
+    /// Jobs with their sizes, in the order of work left.
+    fn sized<'a>(view: &View<'a>) -> Vec<(&'a JobState, u32)> {
+        let all = view.waiting.iter().chain(view.running).copied();
+        let ordered = sorted(all, JobState::left_gpu_s);
+        let mut left = view.cluster.layout().gpus();
+        let mut sized: Vec<(&JobState, u32)> = Vec::new();
+        for job in ordered {
+            let gpus = u32::from(left > 0);
+            left -= gpus;
+            sized.push((job, gpus));
+        }
+        let begun = sized.iter().enumerate().filter(|(_, (_, gpus))| *gpus > 0);
+        let mut heap: BinaryHeap<Growth> = begun
+            .filter_map(|(at, (job, gpus))| growth(view, (at, job), *gpus, left))
+            .collect();
+        while let Some(next) = heap.pop() {
+            let Some((job, gpus)) = sized.get_mut(next.at).filter(|(_, g)| *g == next.from) else {
+                continue;
+            };
+            if next.to - next.from <= left {
+                left -= next.to - next.from;
+                *gpus = next.to;
+            }
+            heap.extend(growth(view, (next.at, job), *gpus, left));
+        }
+        Self::settled(view, &mut sized);
+        sized
+    }
+
+    /// Lets gangs keep their sizes where a change is not worth its restart.
+    fn settled(view: &View<'_>, sized: &mut [(&JobState, u32)]) {
+        let all = view.cluster.layout().gpus();
+        let mut used: u32 = sized.iter().map(|(_, gpus)| gpus).sum();
+        // Shrinking gangs last: they keep their size only where GPUs are left.
+        let mut order: Vec<&mut (&JobState, u32)> = sized.iter_mut().collect();
+        order.sort_by_key(|(job, gpus)| job.run.as_ref().is_some_and(|run| run.gpus > *gpus));
+        for (job, gpus) in order {
+            let Some(run) = job
+                .run
+                .as_ref()
+                .filter(|run| run.gpus != *gpus && *gpus > 0)
+            else {
+                continue;
+            };
+            let (now, then) = (rate(view, job, run.gpus), rate(view, job, *gpus));
+            let stall_s = view.terms.restart_s * f64::from(*gpus);
+            let worth = (then - now) * RENEWED_S >= RESTARTS * stall_s * then;
+            let kept = used - *gpus + run.gpus;
+            if !worth && kept <= all {
+                *gpus = run.gpus;
+                used = kept;
+            }
+        }
+    }
+}
+
+impl Policy for Malleable {
+    fn plan(&mut self, view: &View<'_>) -> Plan {
+        self.wake_s = Some(view.now_s + RENEWED_S);
+        let mut sized = Self::sized(view);
+        sized.retain(|(_, gpus)| *gpus > 0);
+        sized.sort_by_key(|(_, gpus)| std::cmp::Reverse(*gpus));
+        let mut board = Board::new(view);
+        for (job, gpus) in &sized {
+            board.keep(job, *gpus, POOR);
+        }
+        let fits = sized
+            .iter()
+            .all(|(job, gpus)| board.has(job) || board.whole(job, *gpus));
+        if !fits {
+            board = Board::new(view);
+            for (job, gpus) in &sized {
+                let _ = board.keep(job, *gpus, GOOD) || board.whole(job, *gpus);
+            }
+            for (job, gpus) in &sized {
+                let _ = board.has(job) || board.scattered(job, *gpus, POOR);
+            }
+        }
+        board.plan()
+    }
+
+    fn wake_s(&self) -> Option<f64> {
+        self.wake_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_small_ones_and_whole_machines() {
+        assert_eq!(
+            sizes(40, 8).collect::<Vec<_>>(),
+            [1, 2, 3, 4, 8, 16, 24, 32, 40]
+        );
+        assert_eq!(sizes(6, 8).collect::<Vec<_>>(), [1, 2, 3, 4, 6]);
+        assert_eq!(sizes(1, 8).collect::<Vec<_>>(), [1]);
+    }
+}
