@@ -12,6 +12,7 @@ mod catalogue;
 mod dally;
 mod gandiva;
 mod malleable;
+mod path;
 mod rank;
 mod replan;
 mod round;

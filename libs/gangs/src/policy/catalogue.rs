@@ -14,8 +14,10 @@ use super::wait::Wait;
 /// Leases of history from which Dally tunes its timers.
 const HISTORY: f64 = 24.0;
 
-/// Shares of the bound on the makespan from which a job is urgent.
-const PATH: f64 = 0.9;
+/// Shares of the busy time from which a job is urgent: the mean stays the least, or the makespan is
+/// short.
+const PATH: f64 = 1.2;
+const MAKESPAN: f64 = 1.0;
 
 /// Where a policy is from, and what it knows and may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +159,15 @@ pub fn catalogue() -> &'static [Entry] {
             |_| Box::new(Replan::new(Rank::Attained)),
         ),
         entry(
+            (
+                "replan-levels",
+                "re-planned, levels of service times the price of progress",
+            ),
+            Unknown,
+            PLANNED,
+            |_| Box::new(Replan::new(Rank::Levels)),
+        ),
+        entry(
             ("replan-shortest", "re-planned, shortest remaining service"),
             Known,
             PLANNED,
@@ -181,13 +192,19 @@ pub fn catalogue() -> &'static [Entry] {
             ),
             Known,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Shortest).urgent_from(PATH)),
+            |_| Box::new(Replan::new(Rank::Shortest).with_path(PATH)),
+        ),
+        entry(
+            ("replan-makespan", "the same, jobs are urgent earlier"),
+            Known,
+            PLANNED,
+            |_| Box::new(Replan::new(Rank::Shortest).with_path(MAKESPAN)),
         ),
         entry(
             ("malleable", "gangs that shrink and grow"),
             Sizes,
             PLANNED,
-            |_| Box::new(Malleable::default()),
+            |_| Box::new(Malleable::new(PATH)),
         ),
     ];
     ALL

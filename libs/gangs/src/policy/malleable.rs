@@ -1,9 +1,10 @@
 //! Malleable gangs: a job may have fewer GPUs than it asks for.
 //!
-//! Each job gets one GPU, the least work left first. Then gangs grow by the best gain per GPU and
-//! work left, along the sizes 1, 2, 3, 4, 8, 16, 24, ... A running gang keeps its size unless the
-//! gain of an hour is worth twice the restart. The quality of a sample is taken to be the same at
-//! each size of the global batch.
+//! Gangs grow from no GPU by the largest gain per GPU and work left, along the sizes 1, 2, 3, 4, 8,
+//! 16, 24, ...; those on the critical path before the others. Where the network costs nothing, that
+//! is shortest remaining service. A running gang keeps its size unless the gain of an hour is worth
+//! twice the restart. The quality of a sample is taken to be the same at each size of the global
+//! batch, so combine this with the statistical efficiency of a job before it is relied upon.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,6 +12,7 @@ use std::collections::BinaryHeap;
 use crate::job::JobState;
 
 use super::board::Board;
+use super::path::Path;
 use super::rank::sorted;
 use super::view::{Plan, Policy, View};
 
@@ -23,14 +25,29 @@ const LEAST_GAIN: f64 = 0.02;
 /// A change of size must bring this many times what the restart loses.
 const RESTARTS: f64 = 2.0;
 
+/// The weight of jobs on the critical path; that of others is at most 1.
+const URGENT: f64 = 1e9;
+
 /// Shares of the consolidated speed, as in re-planning.
 const POOR: f64 = 0.5;
 const GOOD: f64 = 0.98;
 
 /// The policy.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Malleable {
+    /// Finds the jobs that grow before all others.
+    path: Path,
     wake_s: Option<f64>,
+}
+
+impl Malleable {
+    /// Jobs on the critical path grow first, from this share of the busy time on.
+    pub(super) const fn new(share: f64) -> Self {
+        Self {
+            path: Path::new(share),
+            wake_s: None,
+        }
+    }
 }
 
 /// A growth of one job.
@@ -38,8 +55,7 @@ struct Growth {
     value: f64,
     /// Place of the job in the order of work.
     at: usize,
-    /// Its size before and after.
-    from: u32,
+    /// Its size afterwards.
     to: u32,
 }
 
@@ -80,49 +96,68 @@ fn rate(view: &View<'_>, job: &JobState, gpus: u32) -> f64 {
     f64::from(gpus) * view.speeds.consolidated(&job.job, gpus)
 }
 
-/// The best growth of a job from a size.
-fn growth(view: &View<'_>, (at, job): (usize, &JobState), from: u32, left: u32) -> Option<Growth> {
+/// The best growth of a job from a size: the largest gain per GPU, times a weight.
+fn growth(
+    view: &View<'_>,
+    (at, job): (usize, &JobState),
+    weight: f64,
+    from: u32,
+    left: u32,
+) -> Option<Growth> {
     let now = rate(view, job, from);
     let machine_gpus = view.cluster.layout().machine_gpus();
     let larger = sizes(job.job.gpus, machine_gpus).filter(|to| *to > from && *to - from <= left);
     let grown = larger.filter_map(|to| {
         let gain = rate(view, job, to) - now;
-        let value = gain / f64::from(to - from) / job.left_gpu_s().max(f64::MIN_POSITIVE);
-        (gain >= LEAST_GAIN).then_some(Growth {
-            value,
-            at,
-            from,
-            to,
-        })
+        let value = gain / f64::from(to - from) * weight;
+        (gain >= LEAST_GAIN).then_some(Growth { value, at, to })
     });
     grown.max()
 }
 
 impl Malleable {
     /// Jobs with their sizes, in the order of work left.
-    fn sized<'a>(view: &View<'a>) -> Vec<(&'a JobState, u32)> {
+    fn sized<'a>(&mut self, view: &View<'a>) -> Vec<(&'a JobState, u32)> {
         let all = view.waiting.iter().chain(view.running).copied();
         let ordered = sorted(all, JobState::left_gpu_s);
+        let machine_gpus = view.cluster.layout().machine_gpus();
+        let needs = |job: &&'a JobState| {
+            let rates = sizes(job.job.gpus, machine_gpus).map(|size| rate(view, job, size));
+            (
+                *job,
+                job.left_gpu_s(),
+                job.left_gpu_s() / rates.fold(1.0, f64::max),
+            )
+        };
+        let needs: Vec<(&JobState, f64, f64)> = ordered.iter().map(needs).collect();
+        let urgent = self.path.urgent(view, &needs);
+        let weight = |at: usize, job: &JobState| match urgent.get(at) {
+            Some(true) => URGENT,
+            _ => 1.0 / job.left_gpu_s().max(1.0),
+        };
         let mut left = view.cluster.layout().gpus();
-        let mut sized: Vec<(&JobState, u32)> = Vec::new();
-        for job in ordered {
-            let gpus = u32::from(left > 0);
-            left -= gpus;
-            sized.push((job, gpus));
-        }
-        let begun = sized.iter().enumerate().filter(|(_, (_, gpus))| *gpus > 0);
-        let mut heap: BinaryHeap<Growth> = begun
-            .filter_map(|(at, (job, gpus))| growth(view, (at, job), *gpus, left))
-            .collect();
+        let mut sized: Vec<(&JobState, u32)> = ordered.into_iter().map(|job| (job, 0)).collect();
+        let begun = sized.iter().enumerate();
+        let begun =
+            begun.filter_map(|(at, (job, _))| growth(view, (at, job), weight(at, job), 0, left));
+        let mut heap: BinaryHeap<Growth> = begun.collect();
         while let Some(next) = heap.pop() {
-            let Some((job, gpus)) = sized.get_mut(next.at).filter(|(_, g)| *g == next.from) else {
+            let Some((job, gpus)) = sized.get_mut(next.at) else {
                 continue;
             };
-            if next.to - next.from <= left {
-                left -= next.to - next.from;
+            if next.to - *gpus <= left {
+                left -= next.to - *gpus;
                 *gpus = next.to;
             }
-            heap.extend(growth(view, (next.at, job), *gpus, left));
+            if left > 0 {
+                heap.extend(growth(
+                    view,
+                    (next.at, job),
+                    weight(next.at, job),
+                    *gpus,
+                    left,
+                ));
+            }
         }
         Self::settled(view, &mut sized);
         sized
@@ -158,7 +193,7 @@ impl Malleable {
 impl Policy for Malleable {
     fn plan(&mut self, view: &View<'_>) -> Plan {
         self.wake_s = Some(view.now_s + RENEWED_S);
-        let mut sized = Self::sized(view);
+        let mut sized = self.sized(view);
         sized.retain(|(_, gpus)| *gpus > 0);
         sized.sort_by_key(|(_, gpus)| std::cmp::Reverse(*gpus));
         let mut board = Board::new(view);

@@ -7,6 +7,9 @@ use super::view::View;
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
 
+/// Service of the lowest level, GPU-seconds.
+const LEVEL_GPU_S: f64 = 3600.0;
+
 /// The key of a job: the smallest goes first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rank {
@@ -16,6 +19,9 @@ pub(super) enum Rank {
     Score,
     /// The least service so far, GPU-seconds.
     Attained,
+    /// The lowest level of service so far, times the GPUs that the gang takes for the progress of
+    /// one. A level holds twice the service of the one below, so few jobs change places.
+    Levels,
     /// The fewest GPU-seconds left, at the consolidated speed.
     Shortest,
     /// The longest time left, at the consolidated speed.
@@ -32,6 +38,12 @@ impl Rank {
             Self::Score => job.score(),
             Self::Attained => job.served_gpu_s,
             Self::Shortest => left(),
+            Self::Levels => {
+                let price = f64::from(job.job.gpus) / view.consolidated(job);
+                (price * (1.0 + job.served_gpu_s / LEVEL_GPU_S))
+                    .log2()
+                    .floor()
+            }
             Self::Longest => -view.left_s(job),
             Self::Aged => {
                 let days = (view.now_s - job.job.arrival_s) / DAY_S;
@@ -41,7 +53,8 @@ impl Rank {
     }
 }
 
-/// Jobs in the order of their keys; equal ones by how long they wait, then by id.
+/// Jobs in the order of their keys; equal ones by the time since which they have no GPUs or had none,
+/// then by id.
 pub(super) fn sorted<'a>(
     jobs: impl Iterator<Item = &'a JobState>,
     key: impl Fn(&JobState) -> f64,

@@ -7,16 +7,11 @@
 //! if one does not fit: all chosen again, largest first, on their old GPUs where these are free
 //! all others by rank: own GPUs, whole machines, or spread at half the consolidated speed or more
 //! ```
-//!
-//! **The critical path.** Shortest work first delays the longest jobs, which then end last and
-//! alone. A job is urgent when its time left is at least a share of the bound on the makespan that
-//! the other jobs set: their GPU-time over all GPUs, or the chain of jobs of which a rack holds one
-//! at a time. Urgent jobs go first, the longest before the others. The share trades the mean
-//! completion time (large) for the makespan (small).
 
 use crate::job::JobState;
 
 use super::board::Board;
+use super::path::Path;
 use super::rank::{Rank, sorted};
 use super::view::{Plan, Policy, View};
 
@@ -33,8 +28,8 @@ const GOOD: f64 = 0.98;
 #[derive(Debug, Clone)]
 pub(super) struct Replan {
     rank: Rank,
-    /// A job is urgent from this share of the bound on; infinite for none.
-    urgent_from: f64,
+    /// Finds the jobs that go before all others, if there are such.
+    path: Option<Path>,
     wake_s: Option<f64>,
 }
 
@@ -42,36 +37,38 @@ impl Replan {
     pub(super) const fn new(rank: Rank) -> Self {
         Self {
             rank,
-            urgent_from: f64::INFINITY,
+            path: None,
             wake_s: None,
         }
     }
 
-    /// The same with urgent jobs first.
-    pub(super) const fn urgent_from(mut self, share: f64) -> Self {
-        self.urgent_from = share;
+    /// The same with jobs on the critical path first, from this share of the busy time on.
+    pub(super) fn with_path(mut self, share: f64) -> Self {
+        self.path = Some(Path::new(share));
         self
     }
 
     /// All jobs in the order in which they are chosen.
-    fn ranked<'a>(&self, view: &View<'a>) -> Vec<&'a JobState> {
+    fn ranked<'a>(&mut self, view: &View<'a>) -> Vec<&'a JobState> {
         let all = || view.waiting.iter().chain(view.running).copied();
-        if self.urgent_from.is_infinite() {
-            return sorted(all(), |job| self.rank.key(view, job));
-        }
-        let layout = view.cluster.layout();
-        let alone = |job: &JobState| job.job.gpus > layout.rack_gpus() / 2;
-        let gpu_s = |job: &JobState| job.left_gpu_s() / view.consolidated(job);
-        let area_s = all().map(gpu_s).sum::<f64>() / f64::from(layout.gpus());
-        let chain = all().filter(|job| alone(job)).map(|job| view.left_s(job));
-        let chain_s = chain.sum::<f64>() / f64::from(layout.racks());
-        let bound_s = self.urgent_from * area_s.max(chain_s);
-        let chain_is_urgent = chain_s >= self.urgent_from * area_s;
-        let is_urgent =
-            |job: &JobState| view.left_s(job) >= bound_s || (chain_is_urgent && alone(job));
-        let mut ranked = sorted(all().filter(|job| is_urgent(job)), |job| -view.left_s(job));
-        let others = all().filter(|job| !is_urgent(job));
-        ranked.extend(sorted(others, |job| self.rank.key(view, job)));
+        let rank = self.rank;
+        let Some(path) = &mut self.path else {
+            return sorted(all(), |job| rank.key(view, job));
+        };
+        let needs = |job: &'a JobState| {
+            let left_s = view.left_s(job);
+            (job, left_s * f64::from(job.job.gpus), left_s)
+        };
+        let jobs: Vec<(&JobState, f64, f64)> = all().map(needs).collect();
+        let marked: Vec<(&JobState, bool)> = all().zip(path.urgent(view, &jobs)).collect();
+        let of = |urgent: bool| {
+            marked
+                .iter()
+                .filter(move |(_, is)| *is == urgent)
+                .map(|(job, _)| *job)
+        };
+        let mut ranked = sorted(of(true), |job| -view.left_s(job));
+        ranked.extend(sorted(of(false), |job| rank.key(view, job)));
         ranked
     }
 }

@@ -234,7 +234,7 @@ fn the_critical_path_goes_first() {
     trace.push(job(99, 0.0, 1, "Wide", 400.0));
     let case = Case::small(1, 1, &trace);
     let [short, path] =
-        ["replan-shortest", "replan-path"].map(|name| case.named(name, |terms| terms));
+        ["replan-shortest", "replan-makespan"].map(|name| case.named(name, |terms| terms));
     assert_eq!(
         (end(&short, 99).round(), short.makespan_s().round()),
         (800.0, 800.0)
