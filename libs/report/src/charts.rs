@@ -3,6 +3,7 @@
 mod bars;
 mod calibration;
 pub(super) mod comparison;
+mod gangs;
 mod gantt;
 mod idle;
 mod loss;
@@ -12,6 +13,7 @@ mod trainers;
 
 pub(super) use bars::{days, holes, solves};
 pub(super) use calibration::calibration;
+pub(super) use gangs::{Strip, spreads, strips};
 pub(super) use gantt::{gantt, gantt_height};
 pub(super) use idle::{over_time, sizes, week};
 pub(super) use loss::{loss, simple};

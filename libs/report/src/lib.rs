@@ -8,6 +8,7 @@
 //! - [`Comparison`], drawn by [`render_comparison`]: several replays beside published figures.
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
 //! - [`render_skill`]: forecast skill.
+//! - [`Gangs`], drawn by [`render_gangs`]: policies of gangs beside each other.
 
 mod answer;
 mod charts;
@@ -16,6 +17,7 @@ mod comparison_page;
 mod data;
 mod from_history;
 mod from_replay;
+mod gangs_page;
 mod harm;
 mod page;
 mod pool_page;
@@ -31,6 +33,7 @@ pub use data::{
     PoolPoint, Report, SolveBin, TrainerRow, bin_solves,
 };
 pub use from_replay::{Source, from_replay};
+pub use gangs_page::{GangSegment, Gangs, GangsCase, GangsPolicy, Spread, render_gangs};
 pub use lacuna_sim::pool_stats::{HoleBin, bin_holes};
 pub use page::{drawing, render};
 pub use pool_page::{About, pool_drawing, render_pool};

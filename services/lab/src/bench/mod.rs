@@ -3,6 +3,7 @@
 mod bus;
 mod data;
 mod forecast_plan;
+mod gangs;
 mod parse;
 mod profile;
 mod replay;
@@ -21,6 +22,8 @@ pub(crate) enum BenchCommand {
     Solve(solve::SolveBenchArgs),
     /// Time of decisions by forecasts: dynamic program, and HiGHS over patterns
     ForecastPlan(forecast_plan::ForecastPlanArgs),
+    /// Time of a plan for gangs, by policy
+    Gangs(gangs::GangsArgs),
     /// Speed of replays, in events a second
     Replay(replay::ReplayBenchArgs),
     /// Speed of reading logs, in MB a second
@@ -38,6 +41,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Bus(args) => bus::run(args).await,
         BenchCommand::Solve(args) => solve::run(&args).await,
         BenchCommand::ForecastPlan(args) => forecast_plan::run(&args),
+        BenchCommand::Gangs(args) => gangs::run(&args),
         BenchCommand::Replay(args) => replay::run(&args),
         BenchCommand::Parse(args) => parse::run(&args),
         BenchCommand::Profile(args) => profile::run(&args),

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, print, print_json};
 
-use super::data::folder;
+use super::dally::{self, DallyArgs};
+use super::data::SUMMIT;
 use super::distance::{self, DistanceArgs};
 use super::forecast::{self, ForecastTableArgs};
 use super::page::page;
@@ -25,6 +26,8 @@ pub(crate) enum ReproduceCommand {
     Forecast(ForecastTableArgs),
     /// The value of knowing where nodes are, beside first fit by name and a bound
     Distance(DistanceArgs),
+    /// Dally, Tiresias and Gandiva on a cluster of one's own (arXiv 2401.16492), beside ours
+    Dally(DallyArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -82,12 +85,13 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
         ReproduceCommand::Bftrainer(args) => bftrainer(args),
         ReproduceCommand::Forecast(args) => forecast::run(args),
         ReproduceCommand::Distance(args) => distance::run(args),
+        ReproduceCommand::Dally(args) => dally::run(args),
     }
 }
 
 fn bftrainer(args: &BftrainerArgs) -> Result<()> {
     let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
-    let folder = folder(args.data.as_deref(), variable)?;
+    let folder = SUMMIT.find(args.data.as_deref(), variable)?;
     let wanted = |row: &Row| {
         (args.only.is_empty() || args.only.iter().any(|only| only == row.group))
             && (row.quick || !args.quick)

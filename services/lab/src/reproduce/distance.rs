@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, print, print_json};
 
-use super::data::folder;
+use super::data::SUMMIT;
 use super::row::{Done, Outcome, Row};
 use super::run::{Runner, default_jobs, program, seeds};
 use super::table::aligned;
@@ -196,7 +196,7 @@ fn line(label: &str, cell: &Cell) -> Vec<String> {
 /// The trace is missing, a file cannot be written, or a replay failed.
 pub(super) fn run(args: &DistanceArgs) -> Result<()> {
     let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
-    let folder = folder(args.data.as_deref(), variable)?;
+    let folder = SUMMIT.find(args.data.as_deref(), variable)?;
     let cases = args.cases();
     let runner = Runner {
         program: program()?,

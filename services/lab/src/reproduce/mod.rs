@@ -1,11 +1,12 @@
 //! `lacuna-lab reproduce`: repeats published figures on their own trace, and measures the gain of
-//! forecasts.
+//! forecasts and of policies of gangs.
 //!
 //! `published` is the table of published figures. Each of its rows is one run of `lacuna`, so that
 //! a row can be repeated by hand and rows use all cores. `table` and `page` show the results beside
 //! the published figures.
 
 mod args;
+mod dally;
 mod data;
 mod distance;
 mod forecast;

@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 11] = [
+pub(super) const TABLES: [Table; 16] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -95,12 +95,57 @@ pub(super) const TABLES: [Table; 11] = [
         seed: "the default of the command",
     },
     Table {
+        name: "gangs",
+        title: "Dally, Tiresias and Gandiva on their own traces, reproduced, and ours",
+        commands: &["reproduce dally"],
+        policy: "a row each",
+        objective: "none: each policy has its own rank of jobs",
+        seed: "1 to 10, means and deviations",
+    },
+    Table {
+        name: "gangs-honest",
+        title: "The same where an iteration computes one batch: communication hardly matters",
+        commands: &["reproduce dally --traces batch500 --fabrics hdr,slow --calibrations batch"],
+        policy: "a row each",
+        objective: "none: each policy has its own rank of jobs",
+        seed: "1 to 10, means and deviations",
+    },
+    Table {
+        name: "gangs-restarts",
+        title: "Restarts five and twenty times as dear",
+        commands: &[
+            "reproduce dally --restarts 1,5,20 --policies dally,wait-least,replan-least,replan-levels,replan-shortest,replan-path,replan-makespan,malleable",
+        ],
+        policy: "a row each",
+        objective: "none: each policy has its own rank of jobs",
+        seed: "1 to 10, means and deviations",
+    },
+    Table {
+        name: "gangs-contention",
+        title: "Gangs that share links: one at a time has their full speed",
+        commands: &[
+            "reproduce dally --traces batch500 --contention none,1/1",
+            "reproduce dally --traces batch500 --fabrics slow --calibrations batch --contention none,1/1",
+        ],
+        policy: "a row each",
+        objective: "none: each policy has its own rank of jobs",
+        seed: "1 to 10, means and deviations",
+    },
+    Table {
         name: "decisions",
         title: "How long one decision by forecasts takes",
         commands: &["bench forecast-plan --situations event,storm,start --time-limit 250ms"],
         policy: "`forecast` (dynamic program) and `milp-patterns`",
         objective: "the value of node sets (`planner::joint`)",
         seed: "100 from 0 on",
+    },
+    Table {
+        name: "gangs-plans",
+        title: "How long one plan for gangs takes",
+        commands: &["bench gangs"],
+        policy: "a row each",
+        objective: "none: each policy has its own rank of jobs",
+        seed: "1",
     },
     Table {
         name: "profile",

@@ -13,7 +13,7 @@ use super::json::json;
 use super::page::page;
 use super::results::Results;
 use super::table::markdown;
-use crate::reproduce::data::folder;
+use crate::reproduce::data::SUMMIT;
 use crate::reproduce::run::{Runner, default_jobs, program, seeds, seeds_note};
 
 /// Arguments of `reproduce forecast`.
@@ -115,7 +115,7 @@ impl ForecastTableArgs {
             choice.costs = vec![5.0];
         }
         let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
-        let folder = folder(self.data.as_deref(), variable)?;
+        let folder = SUMMIT.find(self.data.as_deref(), variable)?;
         let cases = choice.reference_machine(&folder);
         if cases.is_empty() {
             return Err(CliError::failed(

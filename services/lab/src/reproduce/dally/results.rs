@@ -1,0 +1,172 @@
+//! The results of all runs.
+
+use lacuna_gangs::{Entry, Outcome, Segment};
+
+use super::case::{CalibrationArg, Case};
+use super::figures::{Measure, Spread};
+use super::reference::{COMPARED, GOALS, Goal, prototype};
+
+/// Means of two simulators agree within this many standard errors.
+pub(super) const AGREES: f64 = 2.0;
+
+/// A policy on a case.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub(super) case: Case,
+    pub(super) policy: &'static Entry,
+    /// One run for each order of the machines.
+    pub(super) runs: Vec<Outcome>,
+    /// What gangs had in the first run.
+    pub(super) segments: Vec<Segment>,
+}
+
+impl Cell {
+    pub(super) fn new(
+        case: Case,
+        policy: &'static Entry,
+        runs: Vec<(Outcome, Vec<Segment>)>,
+    ) -> Self {
+        let (runs, mut kept): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
+        kept.truncate(1);
+        Self {
+            case,
+            policy,
+            runs,
+            segments: kept.pop().unwrap_or_default(),
+        }
+    }
+
+    /// Mean and deviation of a figure.
+    pub(super) fn spread(&self, measure: Measure) -> Spread {
+        let values: Vec<f64> = self.runs.iter().map(|run| measure.of(run)).collect();
+        Spread::of(&values)
+    }
+}
+
+/// All cells: of one case after another, each with all policies.
+#[derive(Debug, Clone)]
+pub(super) struct Results {
+    pub(super) cases: Vec<Case>,
+    pub(super) cells: Vec<Cell>,
+    pub(super) seeds: Vec<u64>,
+    pub(super) published: bool,
+    pub(super) lease_s: f64,
+}
+
+/// A cell of the prototype beside ours.
+#[derive(Debug, Clone)]
+pub(super) struct Compared<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) measure: Measure,
+    pub(super) ours: Spread,
+    pub(super) theirs: Spread,
+}
+
+impl Compared<'_> {
+    /// Whether the means agree.
+    pub(super) fn agrees(&self) -> bool {
+        self.ours.apart(self.theirs) < AGREES
+    }
+}
+
+impl Results {
+    /// The cells of a case.
+    pub(super) fn of<'a>(&'a self, case: &'a Case) -> impl Iterator<Item = &'a Cell> {
+        self.cells.iter().filter(move |cell| cell.case == *case)
+    }
+
+    /// A policy on a case.
+    pub(super) fn cell(&self, case: &Case, policy: &str) -> Option<&Cell> {
+        let mut cells = self.cells.iter();
+        cells.find(|cell| cell.case == *case && cell.policy.name == policy)
+    }
+
+    /// Whether a case is in the setting of the prototype and of the authors' corrected runs.
+    fn is_reference(&self, case: &Case) -> bool {
+        case.is_reference() && !self.published && self.lease_s == 3600.0
+    }
+
+    /// The cells of the prototype beside ours.
+    pub(super) fn compared(&self) -> Vec<Compared<'_>> {
+        let mut all = Vec::new();
+        for cell in self
+            .cells
+            .iter()
+            .filter(|cell| self.is_reference(&cell.case))
+        {
+            let Some(theirs) = prototype(&cell.case.trace, cell.policy.name) else {
+                continue;
+            };
+            all.extend(
+                COMPARED
+                    .into_iter()
+                    .zip(theirs)
+                    .map(|(measure, theirs)| Compared {
+                        cell,
+                        measure,
+                        ours: cell.spread(measure),
+                        theirs,
+                    }),
+            );
+        }
+        all
+    }
+
+    /// The goals of what was run, with what was found.
+    pub(super) fn goals(&self) -> Vec<(Goal, f64)> {
+        let found = |goal: &Goal| {
+            let wanted = |case: &&Case| {
+                let calibration = match goal.fabric {
+                    "paper" => CalibrationArg::Authors,
+                    _ => CalibrationArg::Batch,
+                };
+                let setting = Case {
+                    fabric: "paper".to_owned(),
+                    calibration: CalibrationArg::Authors,
+                    ..(*case).clone()
+                };
+                case.trace == goal.trace
+                    && case.fabric == goal.fabric
+                    && case.calibration == calibration
+                    && self.is_reference(&setting)
+            };
+            let case = self.cases.iter().find(wanted)?;
+            Some((
+                *goal,
+                self.cell(case, goal.policy)?.spread(goal.measure).mean,
+            ))
+        };
+        GOALS.iter().filter_map(found).collect()
+    }
+
+    /// How many cells of the prototype agree and how many goals are met, in a line.
+    pub(super) fn verdict(&self) -> String {
+        let compared = self.compared();
+        let agree = compared.iter().filter(|cell| cell.agrees()).count();
+        let goals = self.goals();
+        let met = goals.iter().filter(|goal| is_met(goal)).count();
+        format!(
+            "{agree} of {} cells of the prototype within {AGREES} standard errors; {met} of {} goals are met; {} runs",
+            compared.len(),
+            goals.len(),
+            self.cells.iter().map(|cell| cell.runs.len()).sum::<usize>(),
+        )
+    }
+
+    /// Whether nine tenths of the prototype's cells agree and all goals are met.
+    pub(super) fn is_good(&self) -> bool {
+        let compared = self.compared();
+        let differ = compared.iter().filter(|cell| !cell.agrees()).count();
+        differ * 10 <= compared.len() && self.goals().iter().all(is_met)
+    }
+}
+
+/// Whether a goal is met, to the digit in which goals are given.
+pub(super) fn is_met((goal, found): &(Goal, f64)) -> bool {
+    let rounded = if goal.most >= 200.0 {
+        found.round()
+    } else {
+        (found * 10.0).round() / 10.0
+    };
+    rounded <= goal.most
+}

@@ -1,0 +1,265 @@
+//! The results as Markdown.
+
+use lacuna_gangs::Family;
+
+use super::case::Case;
+use super::figures::{Measure, Spread};
+use super::reference::{AuthorsRuns, COMPARED, PUBLISHED};
+use super::results::{Cell, Results, is_met};
+
+/// A table: heading, heads of columns, rows.
+pub(super) type Table = (String, Vec<String>, Vec<Vec<String>>);
+
+/// Columns of the main table.
+const COLUMNS: [(Measure, &str, usize); 6] = [
+    (Measure::Makespan, "makespan h", 1),
+    (Measure::Mean, "mean h", 1),
+    (Measure::Median, "median h", 1),
+    (Measure::P95, "95 % h", 1),
+    (Measure::Communication, "comm h", 0),
+    (Measure::Restarts, "restarts", 0),
+];
+
+/// All tables of all cases as one document.
+pub(super) fn markdown(results: &Results, authors: &AuthorsRuns) -> String {
+    let mut out = format!("{}.\n\n", results.verdict());
+    for note in notes(results) {
+        out.push_str(&format!("{note}\n\n"));
+    }
+    for case in &results.cases {
+        for (title, head, rows) in tables(results, authors, case) {
+            out.push_str(&format!(
+                "## {}: {title}\n\n{}\n",
+                case.label(),
+                pipes(&head, &rows)
+            ));
+        }
+    }
+    for (title, head, rows) in overall(results) {
+        out.push_str(&format!("## {title}\n\n{}\n", pipes(&head, &rows)));
+    }
+    out
+}
+
+/// What holds for all tables, one paragraph each.
+pub(super) fn notes(results: &Results) -> Vec<String> {
+    let orders = match results.seeds.as_slice() {
+        [one] => format!("One order of the machines (seed {one}): a single order means little."),
+        all => format!(
+            "Mean ± deviation over {} orders in which machines and racks are searched.",
+            all.len()
+        ),
+    };
+    let mut notes = vec![
+        orders,
+        format!(
+            "Policies with leases: {:.0} s, chunks of 1,000 samples a GPU, a restart delays the next round. \
+             Ours without leases: a restart stalls its gang. comm is wall-clock time lost to the network, \
+             summed over jobs.",
+            results.lease_s
+        ),
+        "Calibration authors computes about one sample between two reductions, so the network looks \
+         worse than it is; batch computes one batch."
+            .to_owned(),
+    ];
+    if results.published {
+        notes.push(
+            "The published defect is on: running jobs of published policies bid too.".to_owned(),
+        );
+    }
+    notes
+}
+
+/// The tables of a case: all policies, and the reductions by Dally.
+pub(super) fn tables(results: &Results, authors: &AuthorsRuns, case: &Case) -> Vec<Table> {
+    let mut tables = vec![policies(results, authors, case)];
+    tables.extend(ratios(results, authors, case));
+    tables
+}
+
+fn policies(results: &Results, authors: &AuthorsRuns, case: &Case) -> Table {
+    let known = |cell: &Cell| {
+        let setting = case.is_reference();
+        let name = cell.policy.name;
+        let found = authors.of(&case.trace, case.racks, name, results.published);
+        found.filter(|_| setting)
+    };
+    let any = results.of(case).any(|cell| known(cell).is_some());
+    let mut head = vec!["policy".to_owned(), "knows work".to_owned()];
+    head.extend(COLUMNS.iter().map(|(_, name, _)| (*name).to_owned()));
+    head.extend(any.then(|| "authors' simulator, one order".to_owned()));
+    let row = |cell: &Cell| {
+        let knows = match cell.policy.family {
+            Family::Published if cell.policy.name.starts_with("dally") => "yes",
+            Family::Published | Family::Unknown => "no",
+            Family::Known | Family::Malleable => "yes",
+        };
+        let mut row = vec![cell.policy.name.to_owned(), knows.to_owned()];
+        row.extend(
+            COLUMNS
+                .iter()
+                .map(|(of, _, digits)| cell.spread(*of).words(*digits)),
+        );
+        row.extend(any.then(|| match known(cell) {
+            Some([makespan, mean, lost]) => format!("{makespan:.1} / {mean:.1} / {lost:.0}"),
+            None => "-".to_owned(),
+        }));
+        row
+    };
+    (
+        "policies".to_owned(),
+        head,
+        results.of(case).map(row).collect(),
+    )
+}
+
+/// Reductions by Dally against each published policy, beside those of the authors' simulator.
+fn ratios(results: &Results, authors: &AuthorsRuns, case: &Case) -> Option<Table> {
+    let dally = results.cell(case, "dally")?;
+    let of = |cell: &Cell| COMPARED.map(|measure| cell.spread(measure).mean);
+    let percent = |by: f64, against: f64| format!("{:.0} %", (1.0 - by / against) * 100.0);
+    let known = |name| authors.of(&case.trace, case.racks, name, results.published);
+    let names = ["makespan", "mean completion", "communication"];
+    let mut head = vec!["Dally against".to_owned()];
+    for name in names {
+        head.extend([format!("{name}, less by"), "authors' simulator".to_owned()]);
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let others = results
+        .of(case)
+        .filter(|cell| cell.policy.family == Family::Published);
+    for cell in others.filter(|cell| cell.policy.name != dally.policy.name) {
+        let theirs = known("dally")
+            .zip(known(cell.policy.name))
+            .filter(|_| case.is_reference());
+        let mut row = vec![cell.policy.name.to_owned()];
+        for (at, (by, against)) in of(dally).into_iter().zip(of(cell)).enumerate() {
+            row.push(percent(by, against));
+            row.push(
+                match theirs.and_then(|(by, of)| by.get(at).copied().zip(of.get(at).copied())) {
+                    Some((by, against)) => percent(by, against),
+                    None => "-".to_owned(),
+                },
+            );
+        }
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let mut row = vec!["published, \"up to\"".to_owned()];
+    for share in PUBLISHED {
+        row.extend([format!("{:.0} %", share * 100.0), String::new()]);
+    }
+    rows.push(row);
+    Some(("what Dally saves".to_owned(), head, rows))
+}
+
+/// Tables over all cases: the prototype's cells, and the goals.
+pub(super) fn overall(results: &Results) -> Vec<Table> {
+    let mut tables = Vec::new();
+    let compared = results.compared();
+    if !compared.is_empty() {
+        let head = [
+            "trace",
+            "policy",
+            "figure",
+            "ours",
+            "prototype",
+            "standard errors apart",
+        ];
+        let words = |spread: Spread, measure| spread.words(digits(measure));
+        let rows = compared.iter().map(|one| {
+            vec![
+                one.cell.case.trace.clone(),
+                one.cell.policy.name.to_owned(),
+                name(one.measure).to_owned(),
+                words(one.ours, one.measure),
+                words(one.theirs, one.measure),
+                format!("{:.1}", one.ours.apart(one.theirs)),
+            ]
+        });
+        let head = head.map(str::to_owned).to_vec();
+        tables.push((
+            "beside the prototype's lease engine".to_owned(),
+            head,
+            rows.collect(),
+        ));
+    }
+    let goals = results.goals();
+    if !goals.is_empty() {
+        let head = [
+            "trace", "fabric", "policy", "figure", "at most", "found", "met",
+        ];
+        let rows = goals.iter().map(|one| {
+            let (goal, found) = one;
+            vec![
+                goal.trace.to_owned(),
+                goal.fabric.to_owned(),
+                goal.policy.to_owned(),
+                name(goal.measure).to_owned(),
+                format!("{}", goal.most),
+                format!("{found:.1}"),
+                if is_met(one) { "yes" } else { "no" }.to_owned(),
+            ]
+        });
+        let head = head.map(str::to_owned).to_vec();
+        tables.push(("goals".to_owned(), head, rows.collect()));
+    }
+    tables
+}
+
+const fn digits(measure: Measure) -> usize {
+    match measure {
+        Measure::Mean => 1,
+        _ => 0,
+    }
+}
+
+/// The figure in words.
+fn name(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Makespan => "makespan, h",
+        Measure::Mean => "mean completion, h",
+        _ => "communication, h",
+    }
+}
+
+/// A table with columns of equal width: the first left, the others right.
+fn pipes(head: &[String], rows: &[Vec<String>]) -> String {
+    let width = |at: usize| {
+        let all = rows.iter().map(Vec::as_slice).chain([head]);
+        let cells = all.filter_map(|row| row.get(at));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(at, (cell, &width))| match at {
+            0 => format!(" {cell:<width$} |"),
+            _ => format!(" {cell:>width$} |"),
+        });
+        format!("|{}\n", cells.collect::<String>())
+    };
+    let rule = widths.iter().enumerate().map(|(at, width)| match at {
+        0 => format!("{}|", "-".repeat(width + 2)),
+        _ => format!("{}:|", "-".repeat(width + 1)),
+    });
+    let rows: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}|{}\n{rows}", line(head), rule.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let head = ["a", "long"].map(str::to_owned);
+        let rows = [["longer", "1"].map(str::to_owned).to_vec()];
+        assert_eq!(
+            pipes(&head, &rows),
+            "| a      | long |\n|--------|-----:|\n| longer |    1 |\n"
+        );
+    }
+}
