@@ -1,52 +1,24 @@
-//! Accounts under which programs run.
+//! The account under which a program runs.
 //!
 //! With `agent.run_as = "owner"` the agent is root's, and a program runs under the account with the
 //! name of its trainer's owner. Its guard stays root's, so the program cannot end it. Switching
 //! needs no other program: `setpriv` would run as root with the environment that the submitter
 //! wrote, or show it in its arguments, and `systemd-run` takes processes away from their guard.
 
-use std::ffi::CString;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::{chown, fchown};
-use std::path::{Path, PathBuf};
-
+use lacuna_account::{Account, NoAccount};
 use lacuna_model::Assignment;
 use lacuna_trainer::settings::{Agent, RunAs};
-use nix::sys::prctl::set_no_new_privs;
-use nix::unistd::{Gid, Uid, User, getresgid, getresuid, initgroups, setgid, setuid};
-use serde::{Deserialize, Serialize};
+use nix::unistd::{Uid, User};
 
-/// The account of files and processes that belong to no account of this machine.
-const NOBODY: u32 = 65_534;
-
-/// Why a program has no account to run under.
+/// Why a program may not run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoAccount {
+pub(crate) enum Forbidden {
     /// Control has named no owner.
     #[error("its trainer has no owner, under whose account it would run (agent.run_as)")]
     NoOwner,
-    /// The node has no account of this name.
-    #[error(
-        "the owner {0} has no account on this node, under which the program would run \
-         (agent.run_as): its users must be known there, by /etc/passwd or a directory"
-    )]
-    Unknown(String),
-    /// The account is one of the system's.
-    #[error(
-        "the program would run under {name}, an account of the system (user {uid}, group {gid}): \
-         the user id must be agent.min_uid ({least}) or more, and the group another than root's"
-    )]
-    System {
-        /// The account.
-        name: String,
-        /// Its user id.
-        uid: u32,
-        /// The id of its first group.
-        gid: u32,
-        /// The least user id.
-        least: u32,
-    },
+    /// The owner has no account here.
+    #[error(transparent)]
+    NoAccount(#[from] NoAccount),
     /// Programs of several owners may run under one account, and it is not this agent's.
     #[error(
         "control.shared_account is {shared}, and programs here run under {own}: run this agent \
@@ -58,102 +30,22 @@ pub(crate) enum NoAccount {
         /// That of this agent.
         own: String,
     },
-    /// The accounts cannot be read.
-    #[error("the account of the owner {owner} cannot be looked up: {reason}")]
-    Lookup {
-        /// The owner.
-        owner: String,
-        /// The system's message.
-        reason: String,
-    },
 }
 
-/// A local account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Account {
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    gid: u32,
-    pub(crate) home: PathBuf,
-    pub(crate) shell: PathBuf,
-}
-
-impl Account {
-    /// The account of a program; nothing if it is the agent's own. Asks the directory of users,
-    /// which may take its time.
-    ///
-    /// # Errors
-    /// [`NoAccount`], with the remedy.
-    pub(crate) fn of_program(part: &Assignment, agent: &Agent) -> Result<Option<Self>, NoAccount> {
-        if agent.run_as == RunAs::Owner {
-            return Self::of(part.owner.as_deref(), agent.min_uid).map(Some);
-        }
-        match part
-            .shared_account
-            .clone()
-            .map(|shared| (shared, own_name()))
-        {
-            Some((shared, own)) if shared != own => Err(NoAccount::Shared { shared, own }),
-            _ => Ok(None),
-        }
+/// The account of a program; nothing if it is the agent's own. Asks the directory of users, which
+/// may take its time.
+pub(crate) fn of_program(part: &Assignment, agent: &Agent) -> Result<Option<Account>, Forbidden> {
+    if agent.run_as == RunAs::Owner {
+        let owner = part.owner.as_deref().ok_or(Forbidden::NoOwner)?;
+        return Ok(Some(Account::of(owner, agent.min_uid)?));
     }
-
-    /// The account with the name of an owner, if its user id is `least` or more.
-    fn of(owner: Option<&str>, least: u32) -> Result<Self, NoAccount> {
-        let owner = owner.ok_or(NoAccount::NoOwner)?;
-        let found = User::from_name(owner).map_err(|error| NoAccount::Lookup {
-            owner: owner.to_owned(),
-            reason: error.to_string(),
-        })?;
-        // A directory that ignores case would give two owners one account.
-        let found = found.filter(|found| found.name == owner);
-        let found = found.ok_or_else(|| NoAccount::Unknown(owner.to_owned()))?;
-        let (uid, gid) = (found.uid.as_raw(), found.gid.as_raw());
-        if uid < least.max(1) || uid == NOBODY || gid == 0 {
-            return Err(NoAccount::System {
-                name: found.name,
-                uid,
-                gid,
-                least,
-            });
-        }
-        Ok(Self {
-            name: found.name,
-            uid,
-            gid,
-            home: found.dir,
-            shell: found.shell,
-        })
-    }
-
-    /// Gives a file to the account.
-    pub(crate) fn give(&self, file: &File) -> io::Result<()> {
-        fchown(file, Some(self.uid), Some(self.gid))
-    }
-
-    /// Gives a folder or a socket to the account. No other user may be able to replace it.
-    pub(crate) fn give_path(&self, path: &Path) -> io::Result<()> {
-        chown(path, Some(self.uid), Some(self.gid))
-    }
-
-    /// Makes this process the account's for good, with its groups. No program that it becomes gets
-    /// more rights (`sudo` and other set-user-id programs have no effect).
-    ///
-    /// # Errors
-    /// If the kernel refuses, or the process is not the account's alone afterwards.
-    pub(crate) fn enter(&self) -> io::Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        initgroups(&CString::new(self.name.as_str())?, gid)?;
-        setgid(gid)?;
-        setuid(uid)?;
-        set_no_new_privs()?;
-        let (users, groups) = (getresuid()?, getresgid()?);
-        let all = [users.real, users.effective, users.saved] == [uid; 3]
-            && [groups.real, groups.effective, groups.saved] == [gid; 3];
-        if all {
-            return Ok(());
-        }
-        Err(io::Error::other("the process keeps another account"))
+    match part
+        .shared_account
+        .clone()
+        .map(|shared| (shared, own_name()))
+    {
+        Some((shared, own)) if shared != own => Err(Forbidden::Shared { shared, own }),
+        _ => Ok(None),
     }
 }
 
@@ -162,31 +54,4 @@ fn own_name() -> String {
     let uid = Uid::effective();
     let known = User::from_uid(uid).ok().flatten();
     known.map_or_else(|| uid.to_string(), |user| user.name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn accounts_of_the_system_and_unknown_owners_run_nothing() {
-        assert_eq!(Account::of(None, 1000), Err(NoAccount::NoOwner));
-        for unknown in ["no-such-user", "", "0", "../root"] {
-            let error = Account::of(Some(unknown), 1000).unwrap_err();
-            assert_eq!(error, NoAccount::Unknown(unknown.to_owned()));
-        }
-        // Whatever the least is, no program runs under these two.
-        for (name, uid) in [("root", 0), ("nobody", NOBODY)] {
-            let error = Account::of(Some(name), 0).unwrap_err();
-            assert!(
-                matches!(error, NoAccount::System { uid: found, .. } if found == uid),
-                "{error}"
-            );
-        }
-        let error = Account::of(Some("daemon"), 1000).unwrap_err();
-        assert!(
-            error.to_string().contains("agent.min_uid (1000)"),
-            "{error}"
-        );
-    }
 }

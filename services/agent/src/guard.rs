@@ -34,9 +34,9 @@ use nix::unistd::getpid;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::account::Account;
 use crate::descendants::{adopt, complain, kill_below, wait_for};
 use crate::untrusted;
+use lacuna_account::Account;
 use workers::Workers;
 
 pub use become_owner::{OWNER, become_owner};

@@ -10,6 +10,7 @@ use futures::StreamExt;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{Config, Context, Misconfigured, Running, ServiceError, Start, TextRequest};
+use lacuna_ticket::{Signed, Ticket, VARIABLE};
 use lacuna_trainer::Now;
 use lacuna_trainer::settings::RunAs;
 use lacuna_wire::msg::{Clock, Pace};
@@ -100,6 +101,7 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
         Settings {
             guard: std::env::current_exe()?,
             poll_every: settings.report_every.min(POLL),
+            ticket: ticket(args.pilot)?,
             agent: settings.clone(),
         },
         Names::kept(ctx.bus.clone()),
@@ -121,6 +123,13 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
     sending.abort();
     safety.clean();
     result
+}
+
+/// The ticket of a pilot that runs under its owner's account.
+fn ticket(pilot: bool) -> Result<Option<Ticket>, Misconfigured> {
+    let word = std::env::var(VARIABLE).ok().filter(|_| pilot);
+    let ticket = word.map(|word| Signed::unpacked(&word)).transpose();
+    ticket.map_err(|error| Misconfigured(format!("{VARIABLE}: {error}")))
 }
 
 /// Whether this agent may run programs under their owners' accounts. `keyed`: only control's

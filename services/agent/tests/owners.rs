@@ -17,11 +17,12 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, Elastic, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span,
-    Timestamp, TrainerId, Work,
+    Assignment, ClusterId, Elastic, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve,
+    Span, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_testkit::{Need, or_skip};
+use lacuna_ticket::{Ticket, digest};
 use lacuna_trainer::settings::{Agent, RunAs};
 use nix::unistd::{User, geteuid};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -39,12 +40,17 @@ struct Bench {
 }
 
 fn bench(run_as: RunAs) -> Bench {
+    bench_of(run_as, None)
+}
+
+fn bench_of(run_as: RunAs, ticket: Option<Ticket>) -> Bench {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o711)).unwrap();
     let (sender, events) = mpsc::unbounded_channel();
     let settings = Settings {
         guard: PathBuf::from(env!("CARGO_BIN_EXE_lacuna-agent")),
         poll_every: Span::from_ms(20),
+        ticket,
         agent: Agent {
             work_dir: dir.path().join("work"),
             grace: Span::from_secs(10),
@@ -308,5 +314,34 @@ async fn one_account_for_several_owners_is_the_one_that_control_names() {
                 "{reason}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_pilot_of_an_owner_starts_the_signed_program_alone() {
+    let part = of(Some("ann"), "t", "exit 3");
+    let ticket = Ticket {
+        cluster: ClusterId::new("main").unwrap(),
+        trainer: part.trainer.clone(),
+        owner: "ann".to_owned(),
+        program: digest(&part.launch).unwrap(),
+        pilots: 1,
+        not_after: Timestamp::from_unix(0),
+    };
+    let mut bench = bench_of(RunAs::Agent, Some(ticket));
+    for (part, expected) in [
+        (part, 3),
+        (of(Some("ann"), "t", "touch /ran"), 127),
+        (of(Some("ann"), "u", "exit 3"), 127),
+        (of(Some("bob"), "t", "exit 3"), 127),
+    ] {
+        bench.start(part);
+        let (code, reason) = bench.end().await;
+        assert_eq!(code, expected, "{reason}");
+        assert_eq!(
+            reason.contains("by its ticket"),
+            expected == 127,
+            "{reason}"
+        );
     }
 }

@@ -59,6 +59,7 @@ fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> B
     let settings = Settings {
         guard: PathBuf::from(env!("CARGO_BIN_EXE_lacuna-agent")),
         poll_every: Span::from_ms(20),
+        ticket: None,
         agent: Agent {
             work_dir: dir.path().join("work"),
             grace: Span::from_ms(grace_ms),

@@ -84,7 +84,7 @@ enum Command {
     /// Report what pilots would have harvested, before any is started
     #[command(subcommand)]
     Observe(observe::ObserveCommand),
-    /// Stop all pilots, or let them start again
+    /// Stop all pilots, let them start again, or sign for some of your own
     #[command(subcommand)]
     Pilots(observe::PilotsCommand),
     /// Use fewer nodes, or none, until resumed

@@ -14,8 +14,8 @@ use std::process::{Command, ExitCode, Stdio};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{NOT_STARTED, PROGRESS_FILE, Task};
-use crate::account::Account;
 use crate::descendants::complain;
+use lacuna_account::Account;
 
 /// The first argument of the agent's program when it becomes an owner's program.
 pub const OWNER: &str = "become-owner";

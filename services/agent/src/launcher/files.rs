@@ -9,8 +9,8 @@ use lacuna_model::{NodeId, RunId, Token};
 use lacuna_wire::token::escape;
 use tempfile::TempDir;
 
-use crate::account::Account;
 use crate::untrusted;
+use lacuna_account::Account;
 
 /// Most bytes that are read at the end of a file for its last lines.
 const TAIL: u64 = 256 << 10;

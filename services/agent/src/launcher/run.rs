@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use lacuna_account::Account;
 use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
 use nix::unistd::{Pid, geteuid};
@@ -25,7 +26,7 @@ use super::files::{Files, last_lines, private_folder};
 use super::names::Names;
 use super::talk::{FromProgram, Message, Talk};
 use super::{LauncherEvent, Settings};
-use crate::account::Account;
+use crate::account::of_program;
 use crate::guard::{GUARD, PROGRESS_FILE, Task, code};
 use crate::metrics::Metrics;
 use crate::safety::Ward;
@@ -448,7 +449,16 @@ impl Run {
     /// The account of the program, if it is not the agent's.
     async fn owned(&self) -> Result<Option<Owned>, String> {
         let (part, agent) = (self.assignment.clone(), self.settings.agent.clone());
-        let found = spawn_blocking(move || Account::of_program(&part, &agent));
+        let owner = part.owner.as_deref();
+        if let Some(ticket) = &self.settings.ticket
+            && !ticket.permits(&part.trainer, owner, &part.launch)
+        {
+            return Err(format!(
+                "this pilot is for one program of {}'s trainer {}, by its ticket: no other starts",
+                ticket.owner, ticket.trainer
+            ));
+        }
+        let found = spawn_blocking(move || of_program(&part, &agent));
         let found = tokio::time::timeout(LOOKUP, found).await;
         let found = found.map_err(|_| "the directory of users does not answer".to_owned())?;
         let account = found.map_err(|error| error.to_string())?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_model::Span;
+use lacuna_ticket::Ticket;
 use lacuna_trainer::settings::Agent;
 
 /// Where and how programs run.
@@ -12,6 +13,8 @@ pub struct Settings {
     pub guard: PathBuf,
     /// Time between two reads of a progress file.
     pub poll_every: Span,
+    /// In a pilot of its owner's: the program that it may run.
+    pub ticket: Option<Ticket>,
     /// The section `[agent]`.
     pub agent: Agent,
 }

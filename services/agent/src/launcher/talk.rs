@@ -39,7 +39,7 @@ use tokio::time::Instant;
 
 use super::crew::LastMessages;
 use super::files::private_folder;
-use crate::account::Account;
+use lacuna_account::Account;
 
 /// Longest line.
 const LINE: u64 = 64 << 10;

@@ -13,6 +13,7 @@ use lacuna_wire::address;
 use lacuna_wire::msg::{ObservedHour, PilotsRequest, Reply};
 
 use crate::client::{Client, ConnectArgs, from_bus, unexpected};
+use crate::commands::ticket::{self, TicketArgs};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short, parse_span};
 use crate::table::{Side, key_values, render};
@@ -60,6 +61,8 @@ pub(crate) enum PilotsCommand {
     /// Submit pilots again as configured
     #[command(after_help = "Example:\n  lacuna pilots resume")]
     Resume(PilotsArgs),
+    /// Sign for pilots that run a trainer's program under your account
+    Ticket(TicketArgs),
 }
 
 /// Arguments of `pilots`.
@@ -108,6 +111,7 @@ pub(crate) async fn pilots(command: PilotsCommand) -> Result<()> {
     let (request, args, said) = match command {
         PilotsCommand::Stop(args) => (PilotsRequest::Stop, args, "pilots are being cancelled"),
         PilotsCommand::Resume(args) => (PilotsRequest::Resume, args, "as configured"),
+        PilotsCommand::Ticket(args) => return ticket::run(&args),
     };
     let client = Client::connect(&args.connect).await?;
     let subject = address::pilots_of(client.cluster(), client.bus().user());
