@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from layout import HERE, ROOT, Layout
 
-SERVICES = ["ingest", "forecast", "planner", "control", "agent"]
+PROGRAMS = ["ingest", "forecast", "planner", "control", "agent", "pilot-helper"]
 # From the start of the containers until all nodes are idle; measured: 6 s with 16 nodes, 6 s
 # with 256 in one container, on two cores.
 UP_LIMIT = 120.0
@@ -109,7 +109,7 @@ class Cluster:
         for name in ["bin", "py", "hooks", "etc", "conf"]:
             shutil.rmtree(state / name, ignore_errors=True)
             (state / name).mkdir(parents=True)
-        for name in ["lacuna", *(f"lacuna-{service}" for service in SERVICES)]:
+        for name in ["lacuna", *(f"lacuna-{program}" for program in PROGRAMS)]:
             self.copy(ROOT / "target/release" / name, state / "bin" / name)
         self.copy(ROOT / ".cache/bin/nats-server", state / "bin/nats-server")
         package = ROOT / "libs/lacuna-py/src/lacuna"

@@ -58,6 +58,7 @@ MODULES = [
     "tests.refusals",
     "tests.reservations",
     "tests.another_user",
+    "tests.owners",
     "tests.bad_programs",
 ]
 ACCOUNTING = bool(os.environ.get("LACUNA_SLURM_ACCOUNTING"))
