@@ -174,7 +174,8 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// Candidates of the situation.
         candidates: usize,
     },
-    /// I16: no trainer newly crosses the uplink of a leaf that more trainers cross than it carries.
+    /// I16: no trainer newly crosses the uplink of a leaf that then more trainers cross than it
+    /// carries, or than did before. Only decisions are judged: a plan has no topology.
     #[error(
         "I16: {trainer} newly crosses the leaf of node {node}, which {crossing} cross: at most {most} may"
     )]

@@ -16,7 +16,7 @@ use lacuna_planner::{Far, Item};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::common::{far, on_leaves};
+use crate::common::{far, on_leaves, uplinks_hold};
 
 /// A clock that never advances, so that limits on time have no effect.
 const STILL: &dyn Fn() -> f64 = &|| 0.0;
@@ -81,7 +81,7 @@ fn judged(request: &Request<'_>, shadow_price: f64, plan: &[Option<u32>]) -> Opt
         let places = new.iter().copied();
         sum += set_value(&member, request.scenarios, places, 200.0, shadow_price) - charge;
     }
-    Some(sum)
+    uplinks_hold(request.scenarios.switches(), request.owners, plan).then_some(sum)
 }
 
 /// A small pool with few scenarios and trainers, some hit, some without nodes.
@@ -167,6 +167,15 @@ fn small_apart(seed: u64) -> Instance {
     instance
 }
 
+/// The same, with one trainer or none that may cross a leaf.
+fn small_and_narrow(seed: u64) -> Instance {
+    let mut instance = small_apart(seed);
+    let switches = instance.scenarios.switches().clone();
+    let most = Some((seed % 2) as u32);
+    instance.scenarios = instance.scenarios.below(switches.carrying(most));
+    instance
+}
+
 /// Every plan that gives each node to a trainer or leaves it idle.
 fn every_plan(nodes: usize, trainers: u32) -> impl Iterator<Item = Owners> {
     let choices = u64::from(trainers) + 1;
@@ -202,7 +211,15 @@ fn is_of_patterns(request: &Request<'_>, plan: &[Option<u32>]) -> bool {
         let at: Option<Vec<usize>> = taken.iter().map(|p| free.binary_search(p).ok()).collect();
         let run = at.is_some_and(|at| at.windows(2).all(|pair| pair[1] == pair[0] + 1));
         run && (taken.len() + old.len() == new.len() || old.ends_with(&new))
-    })
+    }) && {
+        // Flexible trainers take uplinks as new ones do.
+        let pinned = request
+            .owners
+            .iter()
+            .map(|owner| owner.filter(|&j| !is_flexible(j)));
+        let pinned: Owners = pinned.collect();
+        uplinks_hold(request.scenarios.switches(), &pinned, plan)
+    }
 }
 
 fn assert_sound(request: &Request<'_>, shadow_price: f64, owners: &[Option<u32>], answer: &Answer) {
@@ -222,6 +239,11 @@ fn small_pools_agree_with_trying_everything() {
 #[test]
 fn small_pools_on_several_leaves_agree_with_trying_everything() {
     agree_with_trying_everything(small_apart);
+}
+
+#[test]
+fn small_pools_with_narrow_uplinks_agree_with_trying_everything() {
+    agree_with_trying_everything(small_and_narrow);
 }
 
 fn agree_with_trying_everything(instance: impl Fn(u64) -> Instance) {

@@ -139,3 +139,33 @@ pub(crate) fn far(rng: &mut impl Rng, max: u32) -> Far {
     };
     Far::new([tier(), tier()])
 }
+
+/// Whether no more trainers cross a leaf than may, or than did before.
+pub(crate) fn uplinks_hold(
+    switches: &Switches,
+    before: &[Option<u32>],
+    after: &[Option<u32>],
+) -> bool {
+    let Some(most) = switches.crossing() else {
+        return true;
+    };
+    let set = |owners: &[Option<u32>], j| -> Vec<usize> {
+        let places = 0..owners.len();
+        places.filter(|&place| owners[place] == Some(j)).collect()
+    };
+    let crossing = |owners: &[Option<u32>], leaf: u32| {
+        let mut trainers: Vec<u32> = owners.iter().flatten().copied().collect();
+        trainers.sort_unstable();
+        trainers.dedup();
+        let crosses = |&&j: &&u32| {
+            let set = set(owners, j);
+            let is_there = set.iter().any(|&place| switches.switch(place, 0) == leaf);
+            is_there && switches.tier(set) > 0
+        };
+        trainers.iter().filter(crosses).count()
+    };
+    (0..after.len()).all(|place| {
+        let leaf = switches.switch(place, 0);
+        crossing(after, leaf) <= crossing(before, leaf).max(most as usize)
+    })
+}

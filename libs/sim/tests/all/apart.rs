@@ -106,7 +106,7 @@ proptest! {
             let nowhere = run(&holes, |_| Topology::default(), &trainers, &settings);
             let leaves = |trace: &HoleTrace| leaves_by_name(trace, 2, Some(shuffle)).unwrap();
             let free = run(&holes, leaves, &trainers, &settings);
-            prop_assert_eq!(nowhere.history, free.history);
+            prop_assert_eq!(&nowhere.history, &free.history);
             // On one leaf a cost of distance is no cost.
             let costly = trainers.map(|spec| TrainerSpec {
                 distance: Distance::Shares(vec![0.3]),
@@ -115,7 +115,7 @@ proptest! {
             let one = |trace: &HoleTrace| leaves_by_name(trace, 100, None).unwrap();
             let near = run(&holes, one, &costly, &settings);
             prop_assert_eq!(near.summary.apart, None);
-            prop_assert_eq!(near.history, free.history);
+            prop_assert_eq!(&near.history, &free.history);
         }
     }
 }

@@ -99,7 +99,7 @@ impl<'a> ColumnGenerator<'a> {
         let tiers = request.scenarios.switches().levels();
         let mut kinds: Vec<Kind> = Vec::new();
         let mut own = Vec::with_capacity(members.len());
-        let all = classes.capacity().into_iter().chain(uplinks.free.clone());
+        let all = classes.capacity().into_iter().chain(uplinks.all.clone());
         let all: Vec<i64> = all.map(i64::from).collect();
         for (j, (member, held)) in members.iter().zip(held).enumerate() {
             let maker = Maker {

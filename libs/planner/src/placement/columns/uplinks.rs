@@ -11,6 +11,8 @@ pub(crate) struct Uplinks {
     rows: BTreeMap<u32, u32>,
     /// By row, from the first on: the trainers that may cross in addition to those that do.
     pub(crate) free: Vec<u32>,
+    /// The trainers that may cross in all.
+    pub(crate) all: Vec<u32>,
 }
 
 impl Uplinks {
@@ -31,15 +33,24 @@ impl Uplinks {
             let next = first + uplinks.rows.len() as u32;
             uplinks.rows.entry(switches.switch(node, 0)).or_insert(next);
         }
-        uplinks.free = vec![most; uplinks.rows.len()];
+        let mut crossing = vec![0; uplinks.rows.len()];
         let taken: Vec<u32> = kept
             .flat_map(|set| uplinks.crossed(switches, set))
             .collect();
         for row in taken {
-            if let Some(free) = uplinks.free.get_mut((row - first) as usize) {
-                *free = free.saturating_sub(1);
+            if let Some(crossing) = crossing.get_mut((row - first) as usize) {
+                *crossing += 1;
             }
         }
+        // More may cross already, and as many may go on.
+        uplinks.all = crossing
+            .iter()
+            .map(|&crossing| most.max(crossing))
+            .collect();
+        let free = crossing
+            .iter()
+            .map(|&crossing| most.saturating_sub(crossing));
+        uplinks.free = free.collect();
         uplinks
     }
 
@@ -50,7 +61,7 @@ impl Uplinks {
 
     /// The rows that a node set takes, ascending: none if it is on one leaf.
     pub(crate) fn crossed(&self, switches: &Switches, set: &[usize]) -> Vec<u32> {
-        if self.free.is_empty() || switches.tier(set.iter().copied()) == 0 {
+        if self.rows.is_empty() || switches.tier(set.iter().copied()) == 0 {
             return Vec::new();
         }
         let rows = set.iter().filter_map(|&node| self.row(switches, node));

@@ -75,6 +75,7 @@ fn uplinks(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Viola
         for (leaf, &node) in leaves {
             let crosses = |of: &&BTreeMap<u32, u32>| of.contains_key(leaf);
             let crossing = after.values().filter(crosses).count() as u32;
+            let most = most.max(before.values().filter(crosses).count() as u32);
             let is_new = before.get(&trainer).is_none_or(|of| !of.contains_key(leaf));
             if crossing > most && is_new {
                 found.push(Violation::Crossing {
