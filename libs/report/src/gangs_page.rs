@@ -74,7 +74,8 @@ pub struct Gangs {
 
 const COMPLETION: &str = "box: middle half; line: 5 % to 95 %; mark: median; dot: mean";
 const USE: &str = "<i class='used'></i>gangs within a machine <i class='sky'></i>over machines of a \
-                   rack <i class='pale'></i>over racks";
+                   rack <i class='pale'></i>over racks; \
+                   cut at twice the median end of policies";
 
 /// Draws policies of gangs as one self-contained HTML page.
 #[must_use]
@@ -87,6 +88,21 @@ pub fn render_gangs(gangs: &Gangs) -> String {
         draw(&mut body, case);
     }
     shell::page(&gangs.title, &gangs.subtitle, &body)
+}
+
+/// The end of a policy's last gang, seconds.
+fn end_s(policy: &GangsPolicy) -> f64 {
+    let ends = policy.segments.iter().map(|segment| segment.until_s);
+    ends.fold(0.0, f64::max)
+}
+
+/// The time that is drawn of all policies: twice the median of their ends, so that a single slow one
+/// does not hide the others.
+fn shown_s(policies: &[GangsPolicy]) -> f64 {
+    let mut ends: Vec<f64> = policies.iter().map(end_s).collect();
+    ends.sort_unstable_by(f64::total_cmp);
+    let median = ends.get(ends.len() / 2).copied().unwrap_or(0.0);
+    ends.last().copied().unwrap_or(0.0).min(2.0 * median)
 }
 
 fn draw(out: &mut String, case: &GangsCase) {
@@ -109,15 +125,11 @@ fn draw(out: &mut String, case: &GangsCase) {
     shell::section(out, &heading, COMPLETION, &spreads, "");
     let machines: usize = case.racks.iter().map(Vec::len).sum();
     let gpus = f64::from(case.machine_gpus) * machines as f64;
-    let until_s = |policies: &[GangsPolicy]| {
-        let segments = policies.iter().flat_map(|policy| &policy.segments);
-        segments.map(|segment| segment.until_s).fold(0.0, f64::max)
-    };
     let strips = case.policies.iter();
     let strips =
         strips.map(|policy| charts::Strip::new(&policy.name, gpus, policy.segments.iter()));
     let strips: Vec<_> = strips.collect();
-    let drawn = charts::strips(&strips, until_s(&case.policies), 34.0);
+    let drawn = charts::strips(&strips, shown_s(&case.policies), 34.0);
     let heading = format!("{}: GPUs in use over time", case.title);
     shell::section(out, &heading, USE, &drawn, "");
     for policy in &case.policies {
@@ -129,7 +141,7 @@ fn draw(out: &mut String, case: &GangsCase) {
                 strips.push(charts::Strip::new(&name, f64::from(case.machine_gpus), of));
             }
         }
-        let drawn = charts::strips(&strips, until_s(std::slice::from_ref(policy)), 15.0);
+        let drawn = charts::strips(&strips, end_s(policy), 15.0);
         let map = format!(
             "<details><summary>machines over time under {}</summary>{drawn}</details>",
             escape(&policy.name)

@@ -25,7 +25,7 @@ pub(super) fn page(results: &Results, authors: &AuthorsRuns) -> String {
         }
     };
     let mut cases: Vec<GangsCase> = results.cases.iter().map(of_case).collect();
-    let overall = table::overall(results);
+    let overall = table::overall(results, authors);
     if !overall.is_empty() {
         cases.push(GangsCase {
             title: "All cases".to_owned(),

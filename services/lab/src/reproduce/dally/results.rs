@@ -141,16 +141,21 @@ impl Results {
 
     /// How many cells of the prototype agree and how many goals are met, in a line.
     pub(super) fn verdict(&self) -> String {
-        let compared = self.compared();
-        let agree = compared.iter().filter(|cell| cell.agrees()).count();
-        let goals = self.goals();
-        let met = goals.iter().filter(|goal| is_met(goal)).count();
-        format!(
-            "{agree} of {} cells of the prototype within {AGREES} standard errors; {met} of {} goals are met; {} runs",
-            compared.len(),
-            goals.len(),
-            self.cells.iter().map(|cell| cell.runs.len()).sum::<usize>(),
-        )
+        let (compared, goals) = (self.compared(), self.goals());
+        let runs: usize = self.cells.iter().map(|cell| cell.runs.len()).sum();
+        let mut words = vec![format!("{runs} runs")];
+        if !compared.is_empty() {
+            let agree = compared.iter().filter(|cell| cell.agrees()).count();
+            words.push(format!(
+                "{agree} of {} cells of the prototype within {AGREES} standard errors",
+                compared.len()
+            ));
+        }
+        if !goals.is_empty() {
+            let met = goals.iter().filter(|goal| is_met(goal)).count();
+            words.push(format!("{met} of {} goals met", goals.len()));
+        }
+        words.join("; ")
     }
 
     /// Whether nine tenths of the prototype's cells agree and all goals are met.

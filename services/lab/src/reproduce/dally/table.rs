@@ -5,7 +5,7 @@ use lacuna_gangs::Family;
 use super::case::Case;
 use super::figures::{Measure, Spread};
 use super::reference::{AuthorsRuns, COMPARED, PUBLISHED};
-use super::results::{Cell, Results, is_met};
+use super::results::{Cell, Compared, Results, is_met};
 
 /// A table: heading, heads of columns, rows.
 pub(super) type Table = (String, Vec<String>, Vec<Vec<String>>);
@@ -35,7 +35,7 @@ pub(super) fn markdown(results: &Results, authors: &AuthorsRuns) -> String {
             ));
         }
     }
-    for (title, head, rows) in overall(results) {
+    for (title, head, rows) in overall(results, authors) {
         out.push_str(&format!("## {title}\n\n{}\n", pipes(&head, &rows)));
     }
     out
@@ -117,7 +117,9 @@ fn policies(results: &Results, authors: &AuthorsRuns, case: &Case) -> Table {
 fn ratios(results: &Results, authors: &AuthorsRuns, case: &Case) -> Option<Table> {
     let dally = results.cell(case, "dally")?;
     let of = |cell: &Cell| COMPARED.map(|measure| cell.spread(measure).mean);
-    let percent = |by: f64, against: f64| format!("{:.0} %", (1.0 - by / against) * 100.0);
+    // Adding zero turns a rounded minus zero into zero.
+    let percent =
+        |by: f64, against: f64| format!("{:.0} %", ((1.0 - by / against) * 100.0).round() + 0.0);
     let known = |name| authors.of(&case.trace, case.racks, name, results.published);
     let names = ["makespan", "mean completion", "communication"];
     let mut head = vec!["Dally against".to_owned()];
@@ -156,7 +158,7 @@ fn ratios(results: &Results, authors: &AuthorsRuns, case: &Case) -> Option<Table
 }
 
 /// Tables over all cases: the prototype's cells, and the goals.
-pub(super) fn overall(results: &Results) -> Vec<Table> {
+pub(super) fn overall(results: &Results, authors: &AuthorsRuns) -> Vec<Table> {
     let mut tables = Vec::new();
     let compared = results.compared();
     if !compared.is_empty() {
@@ -167,8 +169,15 @@ pub(super) fn overall(results: &Results) -> Vec<Table> {
             "ours",
             "prototype",
             "standard errors apart",
+            "authors' simulator, one order",
         ];
         let words = |spread: Spread, measure| spread.words(digits(measure));
+        let known = |one: &Compared<'_>| {
+            let case = &one.cell.case;
+            let figures = authors.of(&case.trace, case.racks, one.cell.policy.name, false)?;
+            let mut named = COMPARED.into_iter().zip(figures);
+            named.find_map(|(measure, value)| (measure == one.measure).then_some(value))
+        };
         let rows = compared.iter().map(|one| {
             vec![
                 one.cell.case.trace.clone(),
@@ -177,6 +186,7 @@ pub(super) fn overall(results: &Results) -> Vec<Table> {
                 words(one.ours, one.measure),
                 words(one.theirs, one.measure),
                 format!("{:.1}", one.ours.apart(one.theirs)),
+                known(one).map_or_else(|| "-".to_owned(), |value| format!("{value:.0}")),
             ]
         });
         let head = head.map(str::to_owned).to_vec();
