@@ -135,9 +135,10 @@ fn ticket(pilot: bool) -> Result<Option<Ticket>, Misconfigured> {
 /// Whether this agent may run programs under their owners' accounts. `keyed`: only control's
 /// commands reach it.
 fn may_run_as_owners(pilot: bool, keyed: bool) -> Result<(), Misconfigured> {
-    let why = if pilot {
-        "a pilot is the job of one account: use an agent that the site starts"
-    } else if !nix::unistd::geteuid().is_root() {
+    let root = nix::unistd::geteuid().is_root();
+    let why = if pilot && root {
+        "a pilot is the job of its owner, and this one is root's"
+    } else if !pilot && !root {
         "only root may switch to another account: start this agent as root"
     } else if !keyed {
         "without keys any user of the network could name any owner: run the bus with keys \
@@ -394,17 +395,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_agent_with_keys_that_the_site_runs_switches_accounts() {
+    fn programs_run_as_owners_under_root_or_in_their_owners_pilot_and_with_keys() {
+        let root = nix::unistd::geteuid().is_root();
         let refused = |pilot, keyed| may_run_as_owners(pilot, keyed).err();
-        let text = refused(true, true).unwrap().to_string();
-        assert!(text.contains("a pilot is the job of one account"), "{text}");
-        if nix::unistd::geteuid().is_root() {
-            assert!(refused(false, true).is_none());
-            let text = refused(false, false).unwrap().to_string();
-            assert!(text.contains("`lacuna keys init`"), "{text}");
-        } else {
-            assert!(refused(false, true).is_some());
-        }
+        // Root switches accounts, and a pilot of its owner's has none to switch to.
+        assert_eq!(refused(false, true).is_some(), !root);
+        assert_eq!(refused(true, true).is_some(), root);
+        let text = refused(!root, false).unwrap().to_string();
+        assert!(text.contains("`lacuna keys init`"), "{text}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub enum RunAs {
     #[default]
     #[serde(rename = "self")]
     Agent,
-    /// The node's account with the name of the trainer's owner. The agent runs as root, the bus
-    /// with keys.
+    /// The account with the name of the trainer's owner: the agent runs as root, or in a pilot that
+    /// is the owner's job. The bus runs with keys.
     Owner,
 }
 
