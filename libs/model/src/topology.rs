@@ -74,12 +74,13 @@ impl Topology {
                 });
             }
             for (level, pair) in path.windows(2).enumerate() {
-                let first = *above.entry((level, &pair[0])).or_insert(&pair[1]);
-                if first != pair[1] {
+                let [below, over] = pair else { continue };
+                let first = *above.entry((level, below)).or_insert(over);
+                if first != over {
                     return Err(TopologyError::TwoAbove {
-                        switch: pair[0].clone(),
+                        switch: below.clone(),
                         first: first.to_owned(),
-                        second: pair[1].clone(),
+                        second: over.clone(),
                     });
                 }
             }
@@ -108,7 +109,7 @@ impl Topology {
     /// The leaf of a node; none for a node that the topology does not know.
     #[must_use]
     pub fn leaf(&self, node: &NodeId) -> Option<&str> {
-        self.path(node).map(|path| path[0].as_str())
+        self.path(node)?.first().map(String::as_str)
     }
 
     /// The nodes that the topology knows, with the switches above each.
@@ -123,7 +124,9 @@ impl Topology {
     pub fn leaves(&self) -> BTreeMap<&str, Vec<&NodeId>> {
         let mut leaves: BTreeMap<&str, Vec<&NodeId>> = BTreeMap::new();
         for (node, path) in &self.paths {
-            leaves.entry(&path[0]).or_default().push(node);
+            if let Some(leaf) = path.first() {
+                leaves.entry(leaf).or_default().push(node);
+            }
         }
         leaves
     }
@@ -146,13 +149,13 @@ impl Topology {
         for (_, theirs, ours) in &known {
             *shared.entry((theirs, ours)).or_default() += 1;
         }
-        let names: BTreeSet<&str> = self.paths.values().map(|path| path[0].as_str()).collect();
+        let names = self.leaves();
         let theirs: BTreeSet<&str> = known.iter().map(|(_, theirs, _)| *theirs).collect();
         let is_named = |(a, b): (&str, &str)| a == b;
         let mut pairs: Vec<((&str, &str), usize)> = shared
             .into_iter()
             .filter(|(pair, _)| {
-                is_named(*pair) || !(names.contains(pair.0) || theirs.contains(pair.1))
+                is_named(*pair) || !(names.contains_key(pair.0) || theirs.contains(pair.1))
             })
             .collect();
         pairs.sort_by_key(|(pair, nodes)| (Reverse(*nodes), *pair));
@@ -185,7 +188,7 @@ impl Topology {
             let (Some(path), Some(other)) = (path, self.path(node)) else {
                 return self.top();
             };
-            while shared < self.levels && path[shared] != other[shared] {
+            while shared < self.levels && path.get(shared) != other.get(shared) {
                 shared += 1;
             }
         }

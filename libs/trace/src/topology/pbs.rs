@@ -4,7 +4,7 @@
 //! names resources, and nodes with one value of such a resource are near each other. A node that
 //! lacks one of them is left out, so it has a leaf of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::Topology;
 use serde::Deserialize;
@@ -56,22 +56,23 @@ pub(super) fn read(text: &str, keys: &[String]) -> Result<Topology, TopologyErro
     if keys.is_empty() {
         return Err(TopologyError::new(1, unnamed(&answer)));
     }
+    let objects = objects(text);
     let mut rows = Rows::default();
     for (name, node) in &answer.nodes {
         let of = &node.resources_available;
         let path: Option<Vec<String>> = keys.iter().map(|key| value(of.get(key)?)).collect();
         let Some(path) = path else { continue };
-        let at = || line_of(text, name);
+        let line = objects.get(name.as_str()).copied().unwrap_or(1);
         // A part of a host, as in `n1[0]`, is at its host.
         let host = name.contains('[').then(|| value(of.get("host")?)).flatten();
-        let node = node_id(host.as_deref().unwrap_or(name), at())?;
+        let node = node_id(host.as_deref().unwrap_or(name), line)?;
         if let Some(several) = path.iter().find(|value| value.contains(',')) {
             let expected = format!("one value of each of {}", keys.join(", "));
             let found = format!("{several:?} of node {node}");
             let fault = FieldError::new("placement set", expected, found);
-            return Err(TopologyError::new(at(), fault));
+            return Err(TopologyError::new(line, fault));
         }
-        rows.add(node, path, at())?;
+        rows.add(node, path, line)?;
     }
     rows.finish()
 }
@@ -105,9 +106,16 @@ fn unnamed(answer: &Answer) -> Fault {
     FieldError::new("placement set", expected, found).into()
 }
 
-/// The line that names a node; `pbsnodes` prints each in a line of its own.
-fn line_of(text: &str, name: &str) -> u64 {
-    let key = format!("\"{name}\":");
-    let found = super::lines(text).find(|(_, line)| line.replace(" :", ":").starts_with(&key));
-    found.map_or(1, |(line, _)| line)
+/// The line in which each object begins, by its name; `pbsnodes` begins each in a line of its own.
+fn objects(text: &str) -> HashMap<&str, u64> {
+    let mut objects = HashMap::new();
+    for (number, line) in super::lines(text) {
+        let named = line.strip_prefix('"').and_then(|line| line.split_once('"'));
+        let Some((name, after)) = named else { continue };
+        let value = after.trim_start().strip_prefix(':').map(str::trim_start);
+        if value.is_some_and(|value| value.starts_with('{')) {
+            objects.entry(name).or_insert(number);
+        }
+    }
+    objects
 }

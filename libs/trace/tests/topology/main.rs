@@ -342,9 +342,20 @@ fn ten_thousand_nodes_on_six_hundred_leaves_are_read() {
             pod * 20 + 19
         );
     }
+    let mut nodes = String::new();
+    for node in 0..10_200 {
+        let (leaf, comma) = (node / 17, if node == 0 { "" } else { "," });
+        nodes += &format!(
+            "{comma}\n\"n{node:05}\":{{\n\"resources_available\":{{\n\"switch\":\"l{leaf}\",\n\
+             \"cabinet\":\"p{}\"\n}}\n}}",
+            leaf / 20
+        );
+    }
+    let pbs = format!("{{\n\"nodes\":{{{nodes}\n}}\n}}\n");
     let (_, of_tree) = topology(&tree);
     assert_eq!(of_tree.nodes().count(), 10_200);
     assert_eq!(topology(&table).1, of_tree);
+    assert_eq!(topology(&pbs).1, of_tree);
 }
 
 #[test]
