@@ -78,7 +78,7 @@ enum Command {
     Replay(Box<replay::ReplayArgs>),
     /// Report how much idle time the nodes of a machine have
     Holes(holes::HolesArgs),
-    /// Check whether a main scheduler lets pilots run without harm
+    /// Check whether a scheduler lets pilots run without harm, or a file of where nodes are
     #[command(subcommand)]
     Check(check::CheckCommand),
     /// Report what pilots would have harvested, before any is started
@@ -203,6 +203,7 @@ mod tests {
             "lacuna help L0007",
             "lacuna watch",
             "lacuna check slurm --config slurm.conf --partition filler --json",
+            "lacuna check topology nodes.json --keys switch,cabinet --json",
             "lacuna observe report --since 24h",
             "lacuna pilots stop",
             "lacuna pause --now --for 2h",

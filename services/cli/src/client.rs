@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use lacuna_model::{ClusterId, Span};
+use lacuna_model::{ClusterId, Span, Topology};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::{
     Bus, BusError, Follow, Health, Identity, Nats, PendingAck, Start, Subscription,
@@ -313,6 +313,15 @@ impl Client {
         let subject = address::incoming_from(self.cluster(), source);
         let sent = self.bus.store_raw(subject.as_str(), headers, payload);
         sent.await.map_err(|e| from_bus(&e))
+    }
+
+    /// Where nodes are; empty if nothing is known of it.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn topology(&self) -> Result<Topology> {
+        let state = self.newest(&address::topology(self.cluster())).await?;
+        Ok(state.map(|state| state.topology).unwrap_or_default())
     }
 
     /// Flushes the send buffer and closes the connection.

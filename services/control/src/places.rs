@@ -59,7 +59,7 @@ impl Places {
                 let there = self.leaves.get(node).map_or("", String::as_str);
                 format!("{node} on {there}, not {here}")
             };
-            let nodes: Vec<String> = found.iter().take(NAMED).map(|node| text(node)).collect();
+            let nodes: Vec<String> = found.iter().take(NAMED).map(text).collect();
             tracing::warn!(
                 contradictions = found.len(),
                 nodes = nodes.join("; "),

@@ -1,5 +1,6 @@
 //! The trainer of each node over time.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::{NodeId, Span, Timestamp, Topology, TrainerId};
@@ -143,8 +144,8 @@ impl History {
         }
         for (node, &code) in uses {
             let place = self.place(node);
-            if !self.nodes.contains_key(&place) {
-                self.nodes.insert(place, vec![Turn { from: now, code }]);
+            if let Entry::Vacant(new) = self.nodes.entry(place) {
+                new.insert(vec![Turn { from: now, code }]);
                 self.turns += 1;
                 self.version += 1;
             }

@@ -1,4 +1,4 @@
-//! `lacuna check slurm`.
+//! `lacuna check`: of Slurm, and of a topology.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,18 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::process::Command;
 
-use lacuna_model::Span;
+use lacuna_model::{Span, Topology};
 use lacuna_pilots::settings::Pilots;
+use lacuna_runtime::Config;
 use lacuna_runtime::command::{self, Bounds, Ended};
+use lacuna_runtime::config::TopologySource;
 use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
 use lacuna_scheduler::submit::CommandLine;
+use lacuna_scheduler::topology as live;
+use lacuna_trace::topology::TopologyFormat;
 
-use crate::commands::config;
-use crate::error::{CliError, Result, file_error};
+use crate::commands::{config, topology};
+use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::{self, JsonArg};
 use crate::table::{Side, render};
 
@@ -28,6 +32,8 @@ const BOUNDS: Bounds = Bounds {
 pub(crate) enum CheckCommand {
     /// Check whether pilots in this Slurm can harm batch jobs
     Slurm(SlurmArgs),
+    /// Check a file that says where nodes are, and show what is read of it
+    Topology(topology::TopologyArgs),
 }
 
 /// Arguments of `check slurm`.
@@ -38,11 +44,13 @@ Examples:
   lacuna check slurm --lacuna-config /etc/lacuna/lacuna.toml --json
   lacuna check slurm --config slurm.conf --partition filler
   lacuna check slurm --config config.txt partitions.txt qos.txt --partition filler
+  lacuna check slurm --topology cabinets.csv
   lacuna check slurm --snippet >> slurm.conf.proposed
 
 Asks `scontrol show config`, `scontrol show partition`, `scontrol show node` and `sacctmgr show
 qos --parsable2`, or reads files with their output, or slurm.conf. The exit code is 1 if a
-condition is fatal: control then starts no pilot, unless control.pilots.override_check is set.")]
+condition is fatal: control then starts no pilot, unless control.pilots.override_check is set. A
+topology, of --topology or of the configuration, is compared with `scontrol show topology`.")]
 pub(crate) struct SlurmArgs {
     /// Read these files instead of asking Slurm
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -50,6 +58,9 @@ pub(crate) struct SlurmArgs {
     /// Read partition, QOS, account and commands from this configuration of Lacuna
     #[arg(long, value_name = "FILE")]
     lacuna_config: Option<PathBuf>,
+    /// Compare this topology with Slurm's [default: ingest.topology of the configuration]
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
     /// Partition of pilots [default: that of the configuration, else filler]
     #[arg(long)]
     partition: Option<String>,
@@ -71,13 +82,17 @@ pub(crate) struct SlurmArgs {
 /// # Errors
 /// Slurm does not answer, a file cannot be read, or a condition is fatal.
 pub(crate) async fn run(command: CheckCommand) -> Result<()> {
-    let CheckCommand::Slurm(args) = command;
-    let pilots = match &args.lacuna_config {
-        Some(file) => config::load(Some(file))?.control.pilots.unwrap_or_default(),
-        None => Pilots::default(),
+    let args = match command {
+        CheckCommand::Slurm(args) => args,
+        CheckCommand::Topology(args) => return topology::run(&args),
     };
+    let config = match &args.lacuna_config {
+        Some(file) => config::load(Some(file))?,
+        None => Config::default(),
+    };
+    let pilots = config.control.pilots.clone().unwrap_or_default();
     let filler = filler(&args, &pilots);
-    let facts = if args.config.is_empty() {
+    let Site { facts, topology } = if args.config.is_empty() {
         ask(&pilots, args.snippet).await?
     } else {
         read(&args.config)?
@@ -85,7 +100,15 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
     if args.snippet {
         return output::print(&check::snippet(&facts, &filler));
     }
-    let findings = check::check(&facts, &filler);
+    let mut findings = check::check(&facts, &filler);
+    if let Some(configured) = configured(&args, &config)? {
+        let slurm = match topology {
+            Some(topology) => topology,
+            None if args.config.is_empty() => ask_topology(&pilots).await?,
+            None => Topology::default(),
+        };
+        findings.push(check::compare(&configured, &slurm));
+    }
     let worst = check::worst(&findings);
     if args.json.json {
         let value = json!({
@@ -118,11 +141,38 @@ fn filler(args: &SlurmArgs, pilots: &Pilots) -> Filler {
     }
 }
 
-fn read(files: &[PathBuf]) -> Result<Facts> {
-    let mut facts = Facts::default();
+/// What is known of a site.
+#[derive(Debug, Default)]
+struct Site {
+    facts: Facts,
+    /// Slurm's own topology, if it was given.
+    topology: Option<Topology>,
+}
+
+/// The topology that Lacuna uses, unless it is Slurm's own.
+fn configured(args: &SlurmArgs, config: &Config) -> Result<Option<Topology>> {
+    let file = match (&args.topology, config.ingest.topology_source()) {
+        (Some(file), _) => file.as_path(),
+        (None, Some(TopologySource::File(file))) => file,
+        (None, _) => return Ok(None),
+    };
+    let (_, topology) = topology::load(file, &config.ingest.topology_keys)?;
+    Ok(Some(topology))
+}
+
+fn read(files: &[PathBuf]) -> Result<Site> {
+    let mut site = Site::default();
     for file in files {
         let bytes = std::fs::read(file).map_err(|e| file_error("read", file, &e))?;
-        if facts.read(&String::from_utf8_lossy(&bytes)) == 0 {
+        let text = String::from_utf8_lossy(&bytes);
+        if matches!(
+            TopologyFormat::detect(&text),
+            Some(TopologyFormat::Scontrol | TopologyFormat::Conf | TopologyFormat::Yaml)
+        ) {
+            site.topology = Some(topology::load(file, &[])?.1);
+            continue;
+        }
+        if site.facts.read(&text) == 0 {
             let file = file.display();
             return Err(CliError::failed(format!(
                 "{file} holds no output of Slurm"
@@ -130,10 +180,21 @@ fn read(files: &[PathBuf]) -> Result<Facts> {
             .remedy("give slurm.conf, or the output of scontrol show config, partition or node, or of sacctmgr show qos --parsable2"));
         }
     }
-    Ok(facts)
+    Ok(site)
 }
 
-async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
+/// Asks Slurm where nodes are.
+async fn ask_topology(pilots: &Pilots) -> Result<Topology> {
+    let line = live::question(&pilots.commands.scontrol);
+    let text = answer(&line).await.map_err(|reason| {
+        CliError::failed(reason)
+            .remedy("run it where Slurm's commands work, or give its output: --config FILE")
+    })?;
+    live::read_slurm(&text)
+        .map_err(|error| CliError::new("L0045", Exit::Failed, format!("scontrol: {error}")))
+}
+
+async fn ask(pilots: &Pilots, optional: bool) -> Result<Site> {
     let mut facts = Facts::default();
     let commands = &pilots.commands;
     let questions = check::questions(&commands.scontrol, &commands.sacctmgr);
@@ -150,12 +211,15 @@ async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
             Err(_) => {}
         }
     }
-    Ok(facts)
+    Ok(Site {
+        facts,
+        topology: None,
+    })
 }
 
 async fn answer(line: &CommandLine) -> std::result::Result<String, String> {
     let mut asked = Command::new(&line.program);
-    asked.args(&line.args);
+    asked.args(&line.args).env(live::LENGTH.0, live::LENGTH.1);
     let ended = command::run(asked, None, BOUNDS).await;
     let said = ended.and_then(Ended::good).map_err(|error| {
         let args = line.args.join(" ");
@@ -227,6 +291,26 @@ mod tests {
         std::fs::write(&file, "hello\n").unwrap();
         let error = read(&[file]).unwrap_err();
         assert!(error.to_string().contains("no output of Slurm"), "{error}");
+    }
+
+    #[test]
+    fn a_topology_among_the_files_is_compared() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let slurm = file(
+            "slurm.txt",
+            "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-2]\n",
+        );
+        let conf = file("slurm.conf", "PreemptType=preempt/none\n");
+        let site = read(&[conf, slurm]).unwrap();
+        let table = file("table.csv", "node,leaf\nn1,a\nn2,b\n");
+        let (_, configured) = topology::load(&table, &[]).unwrap();
+        let found = check::compare(&configured, &site.topology.unwrap());
+        assert_eq!(found.seen, "1 on another leaf: n2");
     }
 
     fn filler_of(partition: &str) -> Filler {

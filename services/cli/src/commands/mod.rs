@@ -18,6 +18,7 @@ pub(crate) mod plan;
 pub(crate) mod submit;
 pub(crate) mod ticket;
 pub(crate) mod top;
+pub(crate) mod topology;
 pub(crate) mod trainers;
 pub(crate) mod wait;
 

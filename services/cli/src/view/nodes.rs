@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use lacuna_model::{NodeId, Timestamp, UseState, WithheldBy};
+use lacuna_model::{NodeId, Timestamp, Topology, UseState, WithheldBy};
 use lacuna_wire::msg::{Activity, NodeView};
 
 use crate::commands::Style;
@@ -34,11 +34,20 @@ pub(crate) struct NodeRow {
     /// The control that withholds it: `drained`, `list`, `paused`, `window`, `cap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) withheld: Option<&'static str>,
+    /// The switches above it, the leaf first; none if the topology does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) above: Option<Vec<String>>,
 }
 
-/// Nodes as rows; `now` is the cluster's time, `used` the state of the operator's controls.
+/// Nodes as rows; `now` is the cluster's time, `used` the state of the operator's controls, and
+/// `topology` says where they are.
 #[must_use]
-pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp, used: &UseState) -> Vec<NodeRow> {
+pub(crate) fn node_rows(
+    nodes: &[NodeView],
+    now: Timestamp,
+    used: &UseState,
+    topology: &Topology,
+) -> Vec<NodeRow> {
     let withheld: BTreeMap<&NodeId, WithheldBy> = used
         .withheld
         .iter()
@@ -67,6 +76,7 @@ pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp, used: &UseState) -> 
             }),
             silent_s: n.silent_s,
             withheld: withheld.get(&n.node).map(|by| by.name()),
+            above: topology.path(&n.node).map(<[String]>::to_vec),
         })
         .collect()
 }
@@ -104,14 +114,20 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
             ]
         })
         .collect();
-    // People see the column only if it has a value; programs always get it.
-    let shown = style == Style::Parsable || rows.iter().any(|r| r.withheld.is_some());
+    let leaf = |row: &NodeRow| row.above.as_ref()?.first().cloned();
+    let withheld = |row: &NodeRow| row.withheld.map(str::to_owned);
+    let of = |value: &dyn Fn(&NodeRow) -> Option<String>| rows.iter().map(value).collect();
+    let more: [(&str, Vec<Option<String>>); 2] = [("WITHHELD", of(&withheld)), ("LEAF", of(&leaf))];
     let mut columns = COLUMNS.to_vec();
     let mut cells = cells;
-    if shown {
-        columns.push(("WITHHELD", Side::Left));
-        for (cells, row) in cells.iter_mut().zip(rows) {
-            cells.push(row.withheld.unwrap_or("-").to_owned());
+    for (name, values) in more {
+        // People see these columns only if they have a value; programs always get them.
+        if style == Style::Table && values.iter().all(Option::is_none) {
+            continue;
+        }
+        columns.push((name, Side::Left));
+        for (cells, value) in cells.iter_mut().zip(values) {
+            cells.push(value.unwrap_or_else(dash));
         }
     }
     match style {
@@ -161,6 +177,7 @@ mod tests {
             ],
             Timestamp::from_unix(7_200),
             &UseState::default(),
+            &Topology::default(),
         );
         insta::assert_snapshot!(format!(
             "{}{}",
@@ -168,5 +185,22 @@ mod tests {
             nodes_summary(&rows)
         ));
         assert_eq!(rows[0].idle_s, Some(7_200.0));
+        let path = vec!["leaf1".to_owned(), "top".to_owned()];
+        let topology = Topology::new([(NodeId::new("a01n02").unwrap(), path)].into()).unwrap();
+        let views = [
+            node("a01n01", Some(0), None),
+            node("a01n02", Some(7_000), None),
+        ];
+        let now = Timestamp::from_unix(7_200);
+        let rows = node_rows(&views, now, &UseState::default(), &topology);
+        let table = node_table(&rows, Style::Table);
+        let last = |line: usize| table.lines().nth(line).unwrap().split_whitespace().last();
+        assert_eq!(
+            [last(0), last(1), last(2)],
+            [Some("LEAF"), Some("-"), Some("leaf1")]
+        );
+        let json = serde_json::to_value(&rows).unwrap();
+        assert_eq!(json[1]["above"], serde_json::json!(["leaf1", "top"]));
+        assert_eq!(json[0].get("above"), None);
     }
 }
