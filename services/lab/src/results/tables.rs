@@ -156,8 +156,8 @@ pub(super) const TABLES: [Table; 16] = [
         name: "gangs-contention",
         title: "Gangs that share links: one at a time has their full speed",
         commands: &[
-            "reproduce dally --traces batch500 --contention none,1/1",
-            "reproduce dally --traces batch500 --fabrics slow --calibrations batch --contention none,1/1",
+            "reproduce dally --traces batch500 --contention none,1/1 --policies dally,dally-no-wait,tiresias,tiresias-fixed,tiresias-all,wait-least,wait-shortest,replan-levels,replan-path,malleable",
+            "reproduce dally --traces batch500 --fabrics slow --calibrations batch --contention none,1/1 --policies dally,dally-no-wait,tiresias,tiresias-fixed,tiresias-all,wait-least,wait-shortest,replan-levels,replan-path,malleable",
         ],
         policy: "a row each",
         objective: "none: each policy has its own rank of jobs",

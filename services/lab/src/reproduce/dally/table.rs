@@ -22,7 +22,10 @@ const COLUMNS: [(Measure, &str, usize); 6] = [
 
 /// All tables of all cases as one document.
 pub(super) fn markdown(results: &Results, authors: &AuthorsRuns) -> String {
-    let mut out = format!("{}.\n\n", results.verdict());
+    let mut out = format!(
+        "# Gangs on a cluster of one's own\n\n{}.\n\n",
+        results.verdict()
+    );
     for note in notes(results) {
         out.push_str(&format!("{note}\n\n"));
     }
@@ -116,44 +119,44 @@ fn policies(results: &Results, authors: &AuthorsRuns, case: &Case) -> Table {
 /// Reductions by Dally against each published policy, beside those of the authors' simulator.
 fn ratios(results: &Results, authors: &AuthorsRuns, case: &Case) -> Option<Table> {
     let dally = results.cell(case, "dally")?;
-    let of = |cell: &Cell| COMPARED.map(|measure| cell.spread(measure).mean);
-    // Adding zero turns a rounded minus zero into zero.
-    let percent =
-        |by: f64, against: f64| format!("{:.0} %", ((1.0 - by / against) * 100.0).round() + 0.0);
-    let known = |name| authors.of(&case.trace, case.racks, name, results.published);
-    let names = ["makespan", "mean completion", "communication"];
-    let mut head = vec!["Dally against".to_owned()];
-    for name in names {
-        head.extend([format!("{name}, less by"), "authors' simulator".to_owned()]);
-    }
-    let mut rows: Vec<Vec<String>> = Vec::new();
+    let saved = |(by, against): (f64, f64)| {
+        // Adding zero turns a rounded minus zero into zero.
+        format!("{:.0} %", ((1.0 - by / against) * 100.0).round() + 0.0)
+    };
+    let row = |name: &str, by: [f64; 3], against: [f64; 3]| {
+        let saved = by.into_iter().zip(against).map(saved);
+        std::iter::once(name.to_owned())
+            .chain(saved)
+            .collect::<Vec<_>>()
+    };
+    let ours = |cell: &Cell| COMPARED.map(|measure| cell.spread(measure).mean);
+    let theirs = |name| {
+        let known = authors.of(&case.trace, case.racks, name, results.published);
+        known.filter(|_| case.is_reference())
+    };
     let others = results
         .of(case)
         .filter(|cell| cell.policy.family == Family::Published);
+    let mut rows: Vec<Vec<String>> = Vec::new();
     for cell in others.filter(|cell| cell.policy.name != dally.policy.name) {
-        let theirs = known("dally")
-            .zip(known(cell.policy.name))
-            .filter(|_| case.is_reference());
-        let mut row = vec![cell.policy.name.to_owned()];
-        for (at, (by, against)) in of(dally).into_iter().zip(of(cell)).enumerate() {
-            row.push(percent(by, against));
-            row.push(
-                match theirs.and_then(|(by, of)| by.get(at).copied().zip(of.get(at).copied())) {
-                    Some((by, against)) => percent(by, against),
-                    None => "-".to_owned(),
-                },
-            );
+        let name = cell.policy.name;
+        rows.push(row(name, ours(dally), ours(cell)));
+        if let Some((by, against)) = theirs("dally").zip(theirs(name)) {
+            rows.push(row(&format!("{name}, authors' simulator"), by, against));
         }
-        rows.push(row);
     }
     if rows.is_empty() {
         return None;
     }
-    let mut row = vec!["published, \"up to\"".to_owned()];
-    for share in PUBLISHED {
-        row.extend([format!("{:.0} %", share * 100.0), String::new()]);
-    }
-    rows.push(row);
+    let published = PUBLISHED.map(|share| 1.0 - share);
+    rows.push(row("published, \"up to\"", published, [1.0; 3]));
+    let head = [
+        "Dally against",
+        "makespan, less by",
+        "mean completion, less by",
+        "communication, less by",
+    ];
+    let head = head.map(str::to_owned).to_vec();
     Some(("what Dally saves".to_owned(), head, rows))
 }
 
