@@ -250,7 +250,7 @@ mod tests {
 
     /// Nodes on leaves, by the number of the leaf.
     fn on(leaves: &[u32]) -> Switches {
-        let id = |at: usize| NodeId::new(&format!("n{at}")).unwrap();
+        let id = |at: usize| NodeId::new(format!("n{at}")).unwrap();
         let nodes: Vec<NodeId> = (0..leaves.len()).map(id).collect();
         let paths = nodes.iter().cloned().zip(leaves);
         let paths = paths.map(|(node, leaf)| (node, vec![format!("l{leaf}")]));

@@ -44,7 +44,7 @@ impl Sites {
     /// anything.
     pub(super) fn new(trace: &dyn PoolTrace, kinds: &Kinds, settings: &Settings) -> Option<Self> {
         let topology = trace.topology()?;
-        let ids = (0..trace.nodes()).map(|node| NodeId::new(&trace.node_name(node)).ok());
+        let ids = (0..trace.nodes()).map(|node| NodeId::new(trace.node_name(node)).ok());
         let paths = ids.map(|id| topology.path(&id?));
         let switches = Switches::below(topology.levels(), paths);
         if switches.is_flat() {
