@@ -45,7 +45,7 @@ fn process_groups_are_made_and_killed_in_one_place() {
         .filter(|f| !own.iter().any(|o| f.starts_with(o)));
     for file in others {
         let text = support::read(file);
-        let found = ["killpg", "process_group("]
+        let found = ["killpg", ".process_group("]
             .iter()
             .find(|w| text.contains(*w));
         assert!(

@@ -8,13 +8,14 @@
 //! C = sum (f + w) + sum over l > 1 of g
 //! ```
 //!
-//! Each level serves one gradient at a time, the latest first, and hands it to the next level. The
-//! iteration ends at T, when the last gradient has left the last level and is applied, or at t. The
-//! speed of the placement is C / T. It lies within .2 % of ASTRA-sim with its analytical network, as
-//! the authors of Dally use it: data parallel, one pass, nothing overlaps the next forward pass.
+//! A layer without a gradient sends nothing. Each level serves one gradient at a time, the latest
+//! first, and hands it to the next level. The iteration ends at T, when the last gradient has left
+//! the last level and is applied, or at t. The speed of the placement is C / T. It lies within .2 %
+//! of ASTRA-sim with its analytical network, as the authors of Dally use it: data parallel, one
+//! pass, nothing overlaps the next forward pass.
 
 /// One layer with its times in ns and its gradient in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Layer {
     pub(crate) forward: u64,
     pub(crate) input_gradient: u64,
@@ -60,11 +61,13 @@ pub(crate) fn iteration<S: Iterator<Item = u64>>(
     let mut line = Vec::with_capacity(layers.len());
     for (at, layer) in layers.iter().enumerate().rev() {
         t += layer.weight_gradient;
-        line.push(Gradient {
-            at_ns: t,
-            services: service(layer.gradient_bytes).collect(),
-            update: layer.update,
-        });
+        if layer.gradient_bytes > 0 {
+            line.push(Gradient {
+                at_ns: t,
+                services: service(layer.gradient_bytes).collect(),
+                update: layer.update,
+            });
+        }
         t += 1;
         if at > 0 {
             t += layer.input_gradient + 1;

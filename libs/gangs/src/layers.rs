@@ -22,6 +22,7 @@ struct LayerRow {
 #[derive(Debug, Deserialize)]
 struct ScaleRow {
     model: String,
+    layers_declared: Option<usize>,
     authors_scale: f64,
 }
 
@@ -54,7 +55,7 @@ pub struct Library {
 
 impl Library {
     /// Reads the layers of models and their factors, each a file with its name. Layers that a
-    /// model only declares add nothing: ASTRA-sim is met without them.
+    /// model only declares compute and send nothing, but each passes the clock's ticks.
     ///
     /// # Errors
     /// A file is malformed, or a factor is not above 0.
@@ -79,6 +80,9 @@ impl Library {
             }
             if let Some(model) = models.get_mut(&row.model) {
                 model.authors_scale = row.authors_scale;
+                let declared = row.layers_declared.unwrap_or(0);
+                let layers = declared.max(model.layers.len());
+                model.layers.resize(layers, Layer::default());
             }
         }
         models.retain(|_, model| model.authors_scale > 0.0);

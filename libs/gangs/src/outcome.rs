@@ -1,6 +1,6 @@
 //! What a simulation comes to.
 
-use crate::cluster::Layout;
+use crate::layout::Layout;
 use crate::placement::Placement;
 
 /// One job that has ended.

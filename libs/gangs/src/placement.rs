@@ -1,7 +1,7 @@
 //! The GPUs of a gang.
 
-use crate::cluster::Layout;
 use crate::fabric::{Shape, ShapeRule};
+use crate::layout::Layout;
 
 /// Which GPUs a gang has: machines in ascending order, each with a set of GPUs as bits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

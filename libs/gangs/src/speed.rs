@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use crate::calibration::Profiles;
-use crate::cluster::{Cluster, Layout};
+use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::fabric::{Collective, Fabric, LEVELS, Shape, ShapeRule};
 use crate::flow_line::{Iteration, iteration};
 use crate::job::Job;
 use crate::layers::rows;
+use crate::layout::Layout;
 use crate::packing::whole;
 use crate::placement::Placement;
 

@@ -17,6 +17,7 @@ mod comparison_page;
 mod data;
 mod from_history;
 mod from_replay;
+mod gangs_data;
 mod gangs_page;
 mod harm;
 mod page;
@@ -33,7 +34,8 @@ pub use data::{
     PoolPoint, Report, SolveBin, TrainerRow, bin_solves,
 };
 pub use from_replay::{Source, from_replay};
-pub use gangs_page::{GangSegment, Gangs, GangsCase, GangsPolicy, Spread, render_gangs};
+pub use gangs_data::{GangSegment, GangsPolicy, Spread};
+pub use gangs_page::{Gangs, GangsCase, render_gangs};
 pub use lacuna_sim::pool_stats::{HoleBin, bin_holes};
 pub use page::{drawing, render};
 pub use pool_page::{About, pool_drawing, render_pool};

@@ -34,7 +34,7 @@ pub(crate) struct InstantBound {
 }
 
 impl InstantBound {
-    /// The bound for so many trainers of this kind.
+    /// The bound for this number of trainers of this kind.
     pub(crate) fn new(kind: &Kind, trainers: u32) -> Self {
         let sizes = 0..kind.rates().len() as u32;
         Self {

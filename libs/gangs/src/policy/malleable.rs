@@ -81,7 +81,7 @@ impl PartialEq for Growth {
 
 impl Eq for Growth {}
 
-/// The sizes that a job of so many GPUs may have.
+/// The sizes that a job with this number of GPUs may have.
 fn sizes(gpus: u32, machine_gpus: u32) -> impl Iterator<Item = u32> {
     let small = [1, 2, 3, 4]
         .into_iter()
@@ -91,7 +91,7 @@ fn sizes(gpus: u32, machine_gpus: u32) -> impl Iterator<Item = u32> {
     all.chain([gpus])
 }
 
-/// Progress with so many GPUs, in GPUs at full speed.
+/// Progress with this number of GPUs, in GPUs at full speed.
 fn rate(view: &View<'_>, job: &JobState, gpus: u32) -> f64 {
     f64::from(gpus) * view.speeds.consolidated(&job.job, gpus)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::gangs_page::{GangSegment, GangsPolicy, Spread};
+use crate::gangs_data::{GangSegment, GangsPolicy, Spread};
 use crate::svg::{Frame, WIDTH, open, rect, span, text, time_axis};
 
 /// Room for the names of rows.
@@ -123,7 +123,7 @@ pub(crate) struct Strip<'a> {
 }
 
 impl<'a> Strip<'a> {
-    /// A row of so many GPUs.
+    /// A row of this many GPUs.
     pub(crate) fn new(
         label: &str,
         whole: f64,
