@@ -96,7 +96,7 @@ pub(crate) fn scattered(cluster: &Cluster, gpus: u32) -> Option<Placement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Layout;
+    use crate::layout::Layout;
 
     fn busy(parts: &[(u32, u64)]) -> Cluster {
         let mut cluster = Cluster::new(Layout::new(2, 4, 2, 4).unwrap());
