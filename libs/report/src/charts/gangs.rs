@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(shares[0], [0.0, 0.5, 0.0]);
         assert_eq!(shares[COLUMNS - 1], [0.0; 3]);
         let sum: f64 = shares.iter().map(|share| share[1]).sum();
-        assert!((sum - 0.25 * COLUMNS as f64).abs() < 1e-9);
+        // Half of the GPUs, for a quarter of the time.
+        assert!((sum - 0.125 * COLUMNS as f64).abs() < 1e-9);
     }
 }
