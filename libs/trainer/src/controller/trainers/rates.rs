@@ -18,8 +18,8 @@
 //! measured ones, or is assumed (`TrainerVerdict.basis`).
 //!
 //! A rate is that of a tier: of nodes that are this far apart. The curve is that of tier 0. Where a
-//! count was measured farther apart only, the curve goes through the best of these rates, since
-//! near nodes are no slower. The measured rates of the tiers from 1 on are what distance costs
+//! count was measured farther apart only, the curve goes through the rate without what that tier
+//! costs at another count, or through the rate itself. The measured rates of the tiers from 1 on are what distance costs
 //! (`Distance::Measured`). A tier without a measurement, below a measured one, costs nothing.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -199,14 +199,24 @@ fn places(record: &TrainerRecord) -> BTreeMap<Place, f64> {
         .collect()
 }
 
-/// The rates of near nodes: at each count that of the nearest tier, and no less than at others.
+/// The rates of near nodes by count. A count that was measured farther apart only has the rate that
+/// it would have without what that tier costs at the nearest count that was measured at both.
 fn near(places: &BTreeMap<Place, f64>) -> BTreeMap<u32, f64> {
-    let mut near = BTreeMap::new();
+    let at_hand = |nodes: u32| places.get(&(nodes, Tier(0))).copied();
+    let share = |nodes: u32, tier: Tier| {
+        let far = places.iter().filter(|((_, of), _)| *of == tier);
+        let both = far.filter_map(|(&(count, _), rate)| {
+            let share = (rate / at_hand(count)?).min(1.0);
+            Some((count.abs_diff(nodes), share))
+        });
+        let nearest = both.min_by_key(|(apart, _)| *apart);
+        nearest.map_or(1.0, |(_, share)| share)
+    };
+    let mut near: BTreeMap<u32, f64> = BTreeMap::new();
     for (&(nodes, tier), &rate) in places {
+        let rate = at_hand(nodes).unwrap_or_else(|| rate / share(nodes, tier));
         let best = near.entry(nodes).or_insert(rate);
-        if tier > Tier(0) && !places.contains_key(&(nodes, Tier(0))) {
-            *best = f64::max(*best, rate);
-        }
+        *best = best.max(rate);
     }
     near
 }
@@ -410,6 +420,11 @@ mod tests {
         );
         // A tier between that was never measured.
         assert_eq!(of(&[(4, 0, 40.0), (4, 2, 10.0)]), (40.0, Some([1.0, 0.25])));
+        // What the tier costs two nodes it costs four.
+        assert_eq!(
+            of(&[(2, 0, 20.0), (2, 1, 10.0), (4, 1, 16.0)]),
+            (32.0, Some([0.5, 0.5]))
+        );
         // Near nodes that were slower do not make distance a gain.
         assert_eq!(of(&[(4, 0, 20.0), (4, 1, 30.0)]), (20.0, Some([1.0, 1.0])));
     }
