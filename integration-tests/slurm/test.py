@@ -59,6 +59,7 @@ MODULES = [
     "tests.reservations",
     "tests.another_user",
     "tests.owners",
+    "tests.topology",
     "tests.bad_programs",
 ]
 ACCOUNTING = bool(os.environ.get("LACUNA_SLURM_ACCOUNTING"))

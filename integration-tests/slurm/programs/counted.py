@@ -31,6 +31,7 @@ def main() -> None:
     options.add_argument("--samples", type=int, default=256, help="samples of an epoch")
     options.add_argument("--batch", type=int, default=32, help="samples of a step, over all members")
     options.add_argument("--seconds", type=float, default=0.05, help="how long a step takes at least")
+    options.add_argument("--per-sample", type=float, default=0.0, help="work for each sample of a share, seconds")
     options.add_argument("--hurry", default="", help="steps take no longer than they must once this file is there")
     options.add_argument("--every", type=int, default=50, help="steps between checkpoints")
     options = options.parse_args()
@@ -56,7 +57,7 @@ def main() -> None:
                 loss = (model.net(x[share]) - y[share]).pow(2).mean()
                 (loss - model.used[share].mean()).backward()
                 if not os.path.exists(options.hurry):
-                    time.sleep(options.seconds)
+                    time.sleep(options.seconds + options.per_sample * len(share))
                 if run.step(loss) and run.rank == 0:
                     # torchrun restarts a program for each incarnation, which the environment names.
                     number = run.run_id or int(os.environ.get("LACUNA_RUN", "0"))

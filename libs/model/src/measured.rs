@@ -1,14 +1,19 @@
 //! Rates and rescale costs that were measured while a trainer trained.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, Timestamp, TrainerId};
+use crate::{NodeId, Tier, Timestamp, TrainerId};
 
 /// The measurements behind a trainer's scaling curve and rescale costs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
-    /// Rates by node count, fewest nodes first.
+    /// Rates at tier 0 by node count, fewest nodes first.
     pub rates: Vec<MeasuredRate>,
+    /// Rates at the tiers from 1 on, each by node count, fewest nodes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<Vec<MeasuredRate>>,
     /// Cost of growing, once there are enough measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<MeasuredPause>,
@@ -78,21 +83,68 @@ pub enum Basis {
 }
 
 impl Measured {
-    /// What the rate at `nodes` rests on.
+    /// Whether no rate was measured.
+    #[must_use]
+    pub fn is_without_rate(&self) -> bool {
+        self.rates.is_empty() && self.apart.iter().all(Vec::is_empty)
+    }
+
+    /// All rates, each with its tier.
+    pub fn at_all_tiers(&self) -> impl Iterator<Item = (Tier, &MeasuredRate)> {
+        let tiers = std::iter::once(&self.rates).chain(&self.apart);
+        let tiers = (0..=u8::MAX).map(Tier).zip(tiers);
+        tiers.flat_map(|(tier, rates)| rates.iter().map(move |rate| (tier, rate)))
+    }
+
+    /// The rate on `nodes` nodes at a tier.
+    #[must_use]
+    pub fn rate(&self, nodes: u32, tier: Tier) -> Option<&MeasuredRate> {
+        let rates = match tier.0.checked_sub(1) {
+            None => Some(&self.rates),
+            Some(at) => self.apart.get(usize::from(at)),
+        };
+        rates?.iter().find(|rate| rate.nodes == nodes)
+    }
+
+    /// Puts a rate in its place, in place of an earlier one.
+    pub fn put(&mut self, tier: Tier, rate: MeasuredRate) {
+        let rates = match tier.0.checked_sub(1).map(usize::from) {
+            None => &mut self.rates,
+            Some(at) => {
+                if self.apart.len() <= at {
+                    self.apart.resize(at + 1, Vec::new());
+                }
+                match self.apart.get_mut(at) {
+                    Some(rates) => rates,
+                    None => return,
+                }
+            }
+        };
+        match rates.binary_search_by_key(&rate.nodes, |known| known.nodes) {
+            Ok(at) => {
+                if let Some(known) = rates.get_mut(at) {
+                    *known = rate;
+                }
+            }
+            Err(at) => rates.insert(at, rate),
+        }
+    }
+
+    /// What the rate of near nodes rests on: the nearest tier at which `nodes` were measured.
     #[must_use]
     pub fn basis(&self, nodes: u32) -> Basis {
-        if let Some(rate) = self.rates.iter().find(|rate| rate.nodes == nodes) {
+        if let Some((_, rate)) = self.at_all_tiers().find(|(_, rate)| rate.nodes == nodes) {
             return Basis::Measured(rate.clone());
         }
-        let mut counts = self.rates.iter().map(|rate| rate.nodes);
-        match counts.clone().find(|&count| count > nodes) {
-            Some(above) => Basis::Between {
-                below: counts.rfind(|&count| count < nodes).unwrap_or(0),
+        let counts: BTreeSet<u32> = self.at_all_tiers().map(|(_, rate)| rate.nodes).collect();
+        match counts.range(nodes..).next() {
+            Some(&above) => Basis::Between {
+                below: counts.range(..nodes).next_back().copied().unwrap_or(0),
                 above,
             },
             None => counts
-                .next_back()
-                .map_or(Basis::Assumed, |last| Basis::Beyond { last }),
+                .last()
+                .map_or(Basis::Assumed, |&last| Basis::Beyond { last }),
         }
     }
 }
@@ -100,6 +152,30 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_kept_by_tier_and_count() {
+        let rate = |nodes, rate| MeasuredRate {
+            nodes,
+            rate,
+            spread: 0.0,
+            count: 2,
+            at: Timestamp::default(),
+            from: None,
+        };
+        let mut measured = Measured::default();
+        assert!(measured.is_without_rate());
+        measured.put(Tier(2), rate(8, 40.0));
+        measured.put(Tier(2), rate(4, 30.0));
+        measured.put(Tier(0), rate(4, 50.0));
+        measured.put(Tier(2), rate(8, 44.0));
+        let all = measured.at_all_tiers();
+        let all: Vec<_> = all.map(|(tier, r)| (tier.0, r.nodes, r.rate)).collect();
+        assert_eq!(all, [(0, 4, 50.0), (2, 4, 30.0), (2, 8, 44.0)]);
+        assert_eq!(measured.rate(8, Tier(2)).map(|r| r.rate), Some(44.0));
+        assert_eq!(measured.rate(8, Tier(0)), None);
+        assert_eq!(measured.rate(8, Tier(3)), None);
+    }
 
     #[test]
     fn a_rate_rests_on_the_nearest_measured_counts() {

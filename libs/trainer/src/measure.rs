@@ -33,8 +33,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Efficiency, Held, Past, PastKind, Phase, ScalingCurve, Stall, Stalls, Timestamp, TrainerRecord,
-    TrainerSpec,
+    Efficiency, Held, Measured, Past, PastKind, Phase, ScalingCurve, Stall, Stalls, Timestamp,
+    TrainerRecord, TrainerSpec,
 };
 
 /// Idle node-seconds below which an efficiency is chance.
@@ -269,8 +269,7 @@ impl<'a> Worked<'a> {
             samples: record.samples(),
             seconds: record.held.seconds + seconds,
             node_s: record.held.node_s + seconds * nodes,
-            assumed: record.spec.is_profiled()
-                && measured.is_none_or(|measured| measured.rates.is_empty()),
+            assumed: record.spec.is_profiled() && measured.is_none_or(Measured::is_without_rate),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use lacuna_model::{UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
-use lacuna_trainer::controller::{Note, Tally};
+use lacuna_trainer::controller::{Apart, Note, Tally};
 use lacuna_trainer::measure::{self, Cause};
 use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
@@ -69,7 +69,12 @@ pub struct Metrics {
     use_limit: prometheus::Gauge,
     given_back: IntCounterVec,
     contradictions: IntGauge,
+    tiers: prometheus::GaugeVec,
+    crossing: IntGauge,
 }
+
+/// Labels of the tiers of [`Apart::nodes`].
+const TIERS: [&str; 4] = ["0", "1", "2", "3 or more"];
 
 impl Metrics {
     /// Registers them.
@@ -125,6 +130,12 @@ impl Metrics {
             "lacuna_control_trainers",
             "trainers by phase",
             &["phase"],
+        )?;
+        let tiers = metrics::gauges(
+            registry,
+            "lacuna_control_tier_nodes",
+            "nodes of trainers by tier: 0 where all nodes of the trainer are on one leaf",
+            &["tier"],
         )?;
         let withheld = metrics::gauges(
             registry,
@@ -310,7 +321,13 @@ impl Metrics {
                 "lacuna_control_topology_contradictions",
                 "nodes whose agents report another leaf than the topology",
             )?,
+            tiers,
+            crossing: gauge(
+                "lacuna_control_crossing_trainers",
+                "trainers whose nodes are on several leaves",
+            )?,
         };
+        made.apart(&Apart::default());
         made.tally(before);
         made.node_use(&UseState::default());
         Ok(made)
@@ -319,6 +336,14 @@ impl Metrics {
     pub(crate) fn contradictions(&self, nodes: usize) {
         self.contradictions
             .set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
+
+    /// Shows how far apart the nodes of trainers are.
+    pub(crate) fn apart(&self, apart: &Apart) {
+        for (tier, nodes) in TIERS.iter().zip(apart.nodes) {
+            self.tiers.with_label_values(&[tier]).set(f64::from(nodes));
+        }
+        self.crossing.set(i64::from(apart.crossing));
     }
 
     pub(crate) fn write_failed(&self) {

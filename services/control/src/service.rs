@@ -242,7 +242,11 @@ impl Control {
                     self.input(input, "").await?;
                     self.controls.check_stored(up).await;
                 }
-                topology = topologies.next() => self.places.take(topology?.message.topology),
+                topology = topologies.next() => {
+                    let topology = topology?.message.topology;
+                    self.places.take(topology.clone());
+                    self.input(Input::Topology(topology), "").await?;
+                }
                 clock = clocks.next() => {
                     let clock = clock?;
                     self.ctx.clock.update(&clock.message);
@@ -447,6 +451,7 @@ impl Control {
         self.archive().await?;
         let tally = self.controller.tally();
         self.effects.metrics.tally(&tally);
+        self.effects.metrics.apart(&self.controller.apart());
         if let Some(contradictions) = self.places.contradictions() {
             self.effects.metrics.contradictions(contradictions);
         }

@@ -1,7 +1,7 @@
 //! Inputs of the controller.
 
 use lacuna_model::{
-    AgentStatus, Hole, NodeId, Plan, Progress, RunId, Timestamp, TrainerId, TrainerSpec,
+    AgentStatus, Hole, NodeId, Plan, Progress, RunId, Timestamp, Topology, TrainerId, TrainerSpec,
 };
 
 use crate::controller::LeaseResult;
@@ -92,6 +92,8 @@ pub enum Input {
     Progress(Progress),
     /// The outcome of [`crate::controller::Effect::WriteLeases`].
     LeasesWritten(Vec<LeaseResult>),
+    /// Where nodes are.
+    Topology(Topology),
     /// The cluster's clock.
     Clock(Tick),
     /// Some time has passed.

@@ -35,7 +35,8 @@ impl Controller {
         if report.run != record.run || record.spec.launch == Launch::Simulated {
             return;
         }
-        let changed = trainer.measure(report);
+        let tier = self.topology.tier(trainer.nodes());
+        let changed = trainer.measure(report, tier);
         if !trainer.is_profiled() {
             return;
         }
@@ -80,31 +81,31 @@ impl Controller {
         trainer.sum_up_probes(now);
         self.note_probe_cost(id, false, out);
         let trainer = self.trainers.get_mut(id).filter(|_| self.connected);
-        match trainer.and_then(|t| next_probe(t, &self.config.control.profile, now)) {
-            Some(Next::Size(size)) => self.go_on_with(id, size as usize, now, out),
+        let settings = &self.config.control.profile;
+        match trainer.and_then(|t| next_probe(t, settings, &self.topology, now)) {
+            Some(Next::Nodes(nodes)) => self.go_on_with(id, nodes, now, out),
             Some(Next::Full) => self.end_probe(id, now, out),
             None => {}
         }
     }
 
-    /// The next incarnation has `size` of the trainer's nodes. Rank 0 stays the same node.
-    fn go_on_with(&mut self, id: &TrainerId, size: usize, now: Now, out: &mut Out) {
+    /// The next incarnation has these of the trainer's nodes. Rank 0 stays the same node.
+    fn go_on_with(&mut self, id: &TrainerId, nodes: Vec<NodeId>, now: Now, out: &mut Out) {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
         let present = trainer.nodes().len();
         out.note(Note::Trial {
             trainer: id.clone(),
-            nodes: size as u32,
+            nodes: nodes.len() as u32,
             of: (present + trainer.parked().len()) as u32,
         });
-        if size < present {
-            let (stay, leave) = trainer.park(size);
-            self.begin_incarnation(id, stay, Change::Shrunk, now, out);
+        if nodes.len() < present {
+            let leave = trainer.park(&nodes);
+            self.begin_incarnation(id, nodes, Change::Shrunk, now, out);
             self.park(id, leave, now, out);
         } else {
-            let more = trainer.parked().iter().take(size - present);
-            let nodes = trainer.nodes().iter().chain(more).cloned().collect();
+            let nodes = nodes.into_iter().collect();
             trainer.set_target(Target::new(nodes, now.wall, Change::Grown));
             self.pursue(id, now, out);
         }
@@ -135,9 +136,8 @@ impl Controller {
         let Some(trainer) = self.trainers.get(id) else {
             return;
         };
-        let parked = trainer.parked().len();
-        if parked > 0 {
-            let all = trainer.nodes().len() + parked;
+        if !trainer.parked().is_empty() {
+            let all = all_nodes(trainer.record());
             self.go_on_with(id, all, now, out);
         }
     }

@@ -64,8 +64,10 @@ mod withholding;
 pub use config::ControllerConfig;
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
-pub use view::{NodeView, Tally, TrainersView};
+pub use view::{Apart, NodeView, Tally, TrainersView};
 pub use withholding::Use;
+
+use lacuna_model::Topology;
 
 use admission::Admission;
 use lock_step::LockStep;
@@ -88,6 +90,8 @@ pub struct Controller {
     withholding: Withholding,
     lock_step: LockStep,
     usage: Usage,
+    /// Where nodes are, for rates by tier.
+    topology: Topology,
     /// Whether the bus is there.
     connected: bool,
     /// The newest event that is included; nothing before the first snapshot of the pool.
@@ -108,6 +112,7 @@ impl Controller {
             withholding: Withholding::default(),
             lock_step: LockStep::default(),
             usage: Usage::default(),
+            topology: Topology::default(),
             connected: true,
             seq: None,
         }

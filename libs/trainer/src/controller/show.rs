@@ -9,7 +9,7 @@ use lacuna_model::{
 use crate::Now;
 use crate::controller::nodes::Node;
 use crate::controller::trainers::{Trainer, all_nodes};
-use crate::controller::{Controller, NodeView, Tally, TrainersView};
+use crate::controller::{Apart, Controller, NodeView, Tally, TrainersView};
 use crate::measure::{self, Worked};
 
 impl Controller {
@@ -42,6 +42,21 @@ impl Controller {
             trainers: self.trainers.admitted().map(shown).collect(),
             unusable: unusable.map(|(id, _)| id.clone()).collect(),
         }
+    }
+
+    /// How far apart the nodes of trainers are now.
+    #[must_use]
+    pub fn apart(&self) -> Apart {
+        let mut apart = Apart::default();
+        for trainer in self.trainers.admitted() {
+            let tier = usize::from(self.topology.tier(trainer.nodes()).0);
+            let last = apart.nodes.len() - 1;
+            if let Some(nodes) = apart.nodes.get_mut(tier.min(last)) {
+                *nodes += trainer.nodes().len() as u32;
+            }
+            apart.crossing += u32::from(tier > 0);
+        }
+        apart
     }
 
     /// Service of each owner by now, over all its trainers: those that wait, those that have ended

@@ -61,6 +61,7 @@ impl Controller {
             }
             Input::Progress(progress) => self.reported(&progress, now, out),
             Input::LeasesWritten(results) => self.leases_written(&results, now, out),
+            Input::Topology(topology) => self.topology = topology,
             Input::Clock(tick) => self.lock_step.ticked(tick),
             Input::Timer => self.timer(now, out),
             Input::Connected => self.reconnected(now, out),

@@ -35,6 +35,15 @@ pub struct NodeView {
     pub silent_s: Option<f64>,
 }
 
+/// How far apart the nodes of trainers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Apart {
+    /// Nodes of incarnations by tier. The last number also has those of farther tiers.
+    pub nodes: [u32; 4],
+    /// Trainers at a tier from 1 on.
+    pub crossing: u32,
+}
+
 /// Sums over all trainers and nodes. Those over time are kept across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Action, Activity, Basis, Elastic, Launch, NodeId, Progress, ScalingCurve, Span, TrainerRecord,
-    TrainerSpec, Work,
+    Action, Activity, Basis, Elastic, Launch, NodeId, Progress, ScalingCurve, Span, Tier, Topology,
+    TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_trainer::controller::{Input, Note};
 use lacuna_trainer::settings::ProfileOrder;
@@ -77,6 +77,11 @@ fn truth(nodes: usize) -> f64 {
 
 /// A trainer's program reports every five seconds, for `seconds`.
 fn train(w: &mut World, name: &str, seconds: i64) {
+    train_at(w, name, seconds, |nodes| truth(nodes.len()));
+}
+
+/// The same, at a rate that depends on its nodes.
+fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) -> f64) {
     for _ in 0..seconds / 5 {
         w.pass(Span::from_secs(5));
         w.renew();
@@ -85,7 +90,7 @@ fn train(w: &mut World, name: &str, seconds: i64) {
         let record = w.controller.record(&trainer(name)).unwrap();
         let (run, nodes) = (record.run, record.nodes.len());
         if let Some(first) = record.nodes.first().cloned() {
-            let samples = record.samples_run + 5.0 * truth(nodes);
+            let samples = record.samples_run + 5.0 * rate(&record.nodes);
             w.input(Input::Progress(Progress {
                 node: first,
                 trainer: trainer(name),
@@ -126,6 +131,52 @@ fn sizes(w: &World) -> Vec<u32> {
         _ => None,
     };
     w.notes.iter().filter_map(after).collect()
+}
+
+#[test]
+fn nodes_on_two_leaves_are_measured_near_and_far() {
+    let paths = (0..12).map(|n| (node(n), vec![format!("leaf{}", n / 4)]));
+    let topology = Topology::new(paths.collect()).unwrap();
+    let rate = |nodes: &[NodeId]| match topology.tier(nodes) {
+        Tier(0) => truth(nodes.len()),
+        _ => 0.5 * truth(nodes.len()),
+    };
+    for order in [ProfileOrder::LargeToSmall, ProfileOrder::SmallToLarge] {
+        let mut w = world(1.0, order, Elastic::REGROUP);
+        w.input(Input::Topology(topology.clone()));
+        train_at(&mut w, "a", 2000, rate);
+        let record = record(&w);
+        assert_eq!(record.nodes.len(), 8, "{order:?}: it is back at its size");
+        let measured = record.measured.as_ref().unwrap();
+        for (nodes, tier, expected) in [
+            (1, 0, truth(1)),
+            (2, 0, truth(2)),
+            (4, 0, truth(4)),
+            (2, 1, 0.5 * truth(2)),
+            (4, 1, 0.5 * truth(4)),
+            (8, 1, 0.5 * truth(8)),
+        ] {
+            let found = measured.rate(nodes, Tier(tier)).map(|rate| rate.rate);
+            let found = found.unwrap_or_else(|| panic!("{order:?}: {nodes} at {tier}"));
+            assert!(
+                (found / expected - 1.0).abs() < 1e-6,
+                "{order:?}: {found} {expected}"
+            );
+        }
+        let spec = &record.spec;
+        assert!((spec.throughput.at(4) / truth(4) - 1.0).abs() < 1e-6);
+        let share = spec.distance.share(&spec.throughput, 4, Tier(1));
+        assert!((share - 0.5).abs() < 1e-6, "{order:?}: {share}");
+    }
+}
+
+#[test]
+fn without_a_topology_no_tier_is_tried() {
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::REGROUP);
+    train(&mut w, "a", 2000);
+    let record = record(&w);
+    assert!(record.measured.as_ref().unwrap().apart.is_empty());
+    assert!(record.spec.distance.is_free());
 }
 
 fn parked(record: &TrainerRecord) -> Vec<NodeId> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use lacuna_model::{
-    Basis, Launch, Measured, MeasuredPause, MeasuredRate, Timestamp, TrainerRecord,
+    Basis, Launch, Measured, MeasuredPause, MeasuredRate, Tier, Timestamp, TrainerRecord,
 };
 use lacuna_planner::explain;
 
@@ -15,7 +15,7 @@ pub(crate) struct ProfileRow {
     /// The basis of its rate on its present nodes: `known` is `measured`, `between`, `beyond` or
     /// `assumed`.
     pub(crate) rate: Basis,
-    /// Rates by node count.
+    /// Rates by tier, each by node count.
     pub(crate) rates: Vec<RateRow>,
     /// The measured cost of growing, if there is one.
     pub(crate) up: Option<CostRow>,
@@ -30,6 +30,8 @@ pub(crate) struct ProfileRow {
 /// One measured rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RateRow {
+    /// How far apart the nodes were: 0 on one leaf.
+    pub(crate) tier: Tier,
     /// Node count.
     pub(crate) nodes: u32,
     /// Samples/s.
@@ -85,7 +87,8 @@ impl ProfileRow {
             count: pause.count,
             at: iso(pause.at),
         };
-        let row = |rate: &MeasuredRate| RateRow {
+        let row = |(tier, rate): (Tier, &MeasuredRate)| RateRow {
+            tier,
             nodes: rate.nodes,
             rate: rate.rate,
             spread: rate.spread,
@@ -95,7 +98,7 @@ impl ProfileRow {
         };
         Some(Self {
             rate,
-            rates: measured.rates.iter().map(row).collect(),
+            rates: measured.at_all_tiers().map(row).collect(),
             up: measured.up.as_ref().map(pause),
             down: measured.down.as_ref().map(pause),
             spent_node_s: measured.spent_node_s,
@@ -119,14 +122,18 @@ pub(crate) fn profile_details(
     }
     let nothing = Measured::default();
     let measured = record.measured.as_deref().unwrap_or(&nothing);
-    if measured.rates.is_empty() {
+    if measured.is_without_rate() {
         rows.push(("measured", "nothing yet".to_owned()));
     }
     let mut name = "measured";
-    for rate in &measured.rates {
+    for (tier, rate) in measured.at_all_tiers() {
         let of = if rate.nodes == 1 { "node" } else { "nodes" };
+        let far = match tier {
+            Tier(0) => String::new(),
+            Tier(far) => format!(" at tier {far}"),
+        };
         let said = explain::measured(rate, now);
-        rows.push((name, format!("on {} {of}: {said}", rate.nodes)));
+        rows.push((name, format!("on {} {of}{far}: {said}", rate.nodes)));
         name = "";
     }
     let rescale = record.spec.rescale;
@@ -158,11 +165,32 @@ pub(crate) fn profile_details(
     rows
 }
 
+/// What distance costs a trainer and on what that rests, as a line; none where it costs nothing.
+pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, String)> {
+    let spec = &record.spec;
+    let basis = spec.distance.basis()?;
+    let nodes = match record.nodes.len() as u32 {
+        0 | 1 => spec.max_nodes,
+        nodes => nodes,
+    };
+    let shares = spec.distance.table(&spec.throughput, nodes);
+    let shares = (1..).zip(&shares).filter_map(|(tier, shares)| {
+        let left = 100.0 * shares.last()?;
+        Some(format!("{left:.0} % at tier {tier}"))
+    });
+    let shares: Vec<String> = shares.collect();
+    let left = match shares.as_slice() {
+        [] => "all of the rate is left at any tier".to_owned(),
+        shares => format!("of the rate on {nodes} nodes is left {}", shares.join(", ")),
+    };
+    Some(("distance", format!("{left} ({basis})")))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use lacuna_model::{Elastic, Phase, TrainerId};
+    use lacuna_model::{Distance, Elastic, Phase, TrainerId};
 
     use super::*;
     use crate::table::key_values;
@@ -209,5 +237,17 @@ mod tests {
         assert_eq!(row.rate, Basis::Between { below: 0, above: 2 });
         assert!(!row.is_assumed());
         insta::assert_json_snapshot!(row);
+    }
+
+    #[test]
+    fn the_cost_of_distance_is_shown_with_its_basis() {
+        let mut r = record("new", Phase::Active, 4);
+        assert_eq!(distance_details(&r), None);
+        r.spec.distance = Distance::Shares(vec![0.8, 0.4]);
+        let (_, said) = distance_details(&r).unwrap();
+        assert_eq!(
+            said,
+            "of the rate on 4 nodes is left 80 % at tier 1, 40 % at tier 2 (a given share)"
+        );
     }
 }

@@ -8,7 +8,7 @@ use lacuna_wire::msg::{Activity, NodeView};
 
 use crate::output::{iso, iso_short, short};
 use crate::table::{Side, key_values, parsable, render};
-use crate::view::profile::{ProfileRow, profile_details};
+use crate::view::profile::{ProfileRow, distance_details, profile_details};
 
 /// One trainer, as `lacuna trainers --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -367,6 +367,7 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
         rows.push(("restarted", lost(row.restart_cost, &row.stalls.restart)));
     }
     rows.extend(profile_details(record, now));
+    rows.extend(distance_details(record));
     if let Some(loss) = row.loss {
         rows.push(("loss", loss.to_string()));
     }

@@ -12,6 +12,7 @@ mod owner;
 mod parked;
 mod probes;
 mod rates;
+mod reach;
 mod stalls;
 mod stats;
 #[cfg(test)]

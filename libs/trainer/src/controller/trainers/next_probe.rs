@@ -1,9 +1,10 @@
-//! Which size a trainer probes next (`probes.rs` has the rules).
+//! Which nodes a trainer probes next (`probes.rs` has the rules).
 
-use lacuna_model::{MeasuredRate, Phase, TrainerRecord, Work};
+use lacuna_model::{MeasuredRate, NodeId, Phase, Tier, Topology, TrainerRecord, Work};
 
 use crate::Now;
 use crate::controller::trainers::parked::parked;
+use crate::controller::trainers::reach::Reach;
 use crate::controller::trainers::trainer::Trainer;
 use crate::settings::{Profile, ProfileOrder};
 
@@ -14,10 +15,11 @@ const AGREE: f64 = 0.03;
 /// Time between two reports, as long as none is known, seconds.
 const INTERVAL_S: f64 = 5.0;
 
-/// Whether no more has to be measured at this count.
-fn is_settled(record: &TrainerRecord, nodes: u32) -> bool {
-    let mut rates = record.measured.iter().flat_map(|measured| &measured.rates);
-    rates.any(|rate| rate.nodes == nodes && (rate.from.is_some() || agrees(rate)))
+/// Whether no more has to be measured at this count and tier.
+fn is_settled(record: &TrainerRecord, (nodes, tier): (u32, Tier)) -> bool {
+    let measured = record.measured.as_deref();
+    let rate = measured.and_then(|measured| measured.rate(nodes, tier));
+    rate.is_some_and(|rate| rate.from.is_some() || agrees(rate))
 }
 
 fn agrees(rate: &MeasuredRate) -> bool {
@@ -34,23 +36,65 @@ fn sizes(min: u32, full: u32) -> impl DoubleEndedIterator<Item = u32> {
 }
 
 /// Where a trainer is to go on, if not where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// On this number of its nodes.
-    Size(u32),
+    /// On these of its nodes, more or fewer than now.
+    Nodes(Vec<NodeId>),
     /// On all of its nodes.
     Full,
 }
 
+/// Nodes that a trainer could go on with, fewest first: of each size the near ones, and the far ones
+/// where they are at another tier. More nodes than now are reached by joining, the near ones first.
+fn candidates(record: &TrainerRecord, topology: &Topology) -> Vec<Vec<NodeId>> {
+    let (nodes, parked) = (&record.nodes, parked(record));
+    let full = (nodes.len() + parked.len()) as u32;
+    let mut found = Vec::new();
+    for size in sizes(record.spec.min_nodes, full).map(|size| size as usize) {
+        if size >= nodes.len() {
+            found.extend((size > nodes.len()).then(|| joined(nodes, parked, topology, size)));
+            continue;
+        }
+        let near = Reach::Near.of(topology, nodes, size);
+        let far = Reach::Far.of(topology, nodes, size);
+        let is_apart = topology.tier(&far) != topology.tier(&near);
+        found.extend(is_apart.then_some(far));
+        found.push(near);
+    }
+    found
+}
+
+/// The members with the nearest of the parked nodes, `size` in all, sorted.
+pub(crate) fn joined(
+    nodes: &[NodeId],
+    parked: &[NodeId],
+    topology: &Topology,
+    size: usize,
+) -> Vec<NodeId> {
+    let first = nodes.iter().take(1);
+    let around: Vec<NodeId> = first.chain(parked).cloned().collect();
+    let more = size.saturating_sub(nodes.len());
+    let near = Reach::Near.of(topology, &around, more + 1);
+    let mut all: Vec<NodeId> = nodes.iter().chain(near.iter().skip(1)).cloned().collect();
+    all.sort();
+    all
+}
+
 /// Where a trainer is to go on. Its sums must be up to date.
-pub(crate) fn next_probe(trainer: &mut Trainer, settings: &Profile, now: Now) -> Option<Next> {
+pub(crate) fn next_probe(
+    trainer: &mut Trainer,
+    settings: &Profile,
+    topology: &Topology,
+    now: Now,
+) -> Option<Next> {
     let record = trainer.record();
     if trainer.is_changing() || record.phase != Phase::Active || record.nodes.is_empty() {
         return None;
     }
-    let present = record.nodes.len() as u32;
-    let full = present + parked(record).len() as u32;
-    let probes = present < full;
+    let place = |nodes: &[NodeId]| (nodes.len() as u32, topology.tier(nodes));
+    let present = place(&record.nodes);
+    let full = present.0 + parked(record).len() as u32;
+    let probes = present.0 < full;
     let troubled =
         record.failures > 0 || record.hit_at.is_some() || !trainer.health().may_start(now);
     if troubled {
@@ -60,26 +104,31 @@ pub(crate) fn next_probe(trainer: &mut Trainer, settings: &Profile, now: Now) ->
         if !probes || now.since(trainer.probes().since()) < settings.longest {
             return None;
         }
-        trainer.probed_in_vain();
+        trainer.probed_in_vain(present);
     }
     let trained = trainer.report_interval();
     if !probes && trained.is_none() {
         return None;
     }
     let (record, sums) = (trainer.record(), trainer.probes());
-    let open = |size: &u32| !is_settled(record, *size) && !sums.was_in_vain(*size);
-    let mut sizes = sizes(record.spec.min_nodes, full).filter(open);
-    let size = match settings.order {
-        ProfileOrder::LargeToSmall => sizes.rfind(|&size| size < present),
-        ProfileOrder::SmallToLarge => sizes.find(|&size| !probes || size > present),
+    let mut open = candidates(record, topology);
+    open.retain(|nodes| {
+        let at = place(nodes);
+        !is_settled(record, at) && !sums.was_in_vain(at)
+    });
+    let mut open = open.into_iter();
+    let size = |nodes: &Vec<NodeId>| nodes.len() as u32;
+    let nodes = match settings.order {
+        ProfileOrder::LargeToSmall => open.rfind(|nodes| size(nodes) < present.0),
+        ProfileOrder::SmallToLarge => open.find(|nodes| !probes || size(nodes) > present.0),
     };
     let interval = trained.unwrap_or(INTERVAL_S);
-    let pays = |&size: &u32| {
-        let cost = expected_cost(record, (present, size, full), interval);
+    let pays = |nodes: &Vec<NodeId>| {
+        let cost = expected_cost(record, (present.0, size(nodes), full), interval);
         sums.allow(cost, settings.share, left_node_s(record, full))
     };
-    match size.filter(pays) {
-        Some(size) => Some(Next::Size(size)),
+    match nodes.filter(pays) {
+        Some(nodes) => Some(Next::Nodes(nodes)),
         None => probes.then_some(Next::Full),
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! - Sizes: its minimum, and that doubled again and again, below what it has. What it has is
 //!   measured in passing. What was measured of its family is not measured again.
+//! - Tiers: nodes on several leaves are tried near to each other and far apart at each size, since
+//!   plans may keep either. Nodes of one leaf have one tier.
 //! - Order: from large to small, each next size is reached by leaving, and only the way back by
 //!   joining; from small to large it is the other way round. The default is from large to small: in
 //!   one go it saves a fifth where joining costs more than leaving. Within a small share each size
@@ -24,7 +26,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{NodeId, RunId, Timestamp, TrainerRecord};
+use lacuna_model::{NodeId, RunId, Tier, Timestamp, TrainerRecord};
 
 use crate::Now;
 use crate::account::Change;
@@ -45,8 +47,8 @@ pub(crate) struct Probes {
     run: Option<RunId>,
     /// Since when it trains on the present number of nodes (real time).
     since: Timestamp,
-    /// Sizes that did not settle in the time that there is.
-    vain: BTreeSet<u32>,
+    /// Sizes and tiers that did not settle in the time that there is.
+    vain: BTreeSet<(u32, Tier)>,
 }
 
 impl Probes {
@@ -100,9 +102,9 @@ impl Probes {
         self.since
     }
 
-    /// Whether a size did not settle in the time that there was.
-    pub(super) fn was_in_vain(&self, size: u32) -> bool {
-        self.vain.contains(&size)
+    /// Whether a size at a tier did not settle in the time that there was.
+    pub(super) fn was_in_vain(&self, place: (u32, Tier)) -> bool {
+        self.vain.contains(&place)
     }
 
     /// Whether a probe of this cost, node-seconds, stays within a share of the trainer's
@@ -111,9 +113,9 @@ impl Probes {
         self.spent_node_s + cost_node_s <= share * self.held_node_s.min(left_node_s)
     }
 
-    /// A size did not settle in the time that there is.
-    pub(super) fn in_vain(&mut self, size: u32) {
-        self.vain.insert(size);
+    /// A size at a tier did not settle in the time that there is.
+    pub(super) fn in_vain(&mut self, place: (u32, Tier)) {
+        self.vain.insert(place);
     }
 
     /// Takes the cost that no note has reported yet, node-seconds, if a probe is over or `at_once`.

@@ -16,12 +16,17 @@
 //! else the same command line, environment and launcher) until they have measured the same count.
 //! Each verdict of a plan says whether the rate at the size given was measured, lies between
 //! measured ones, or is assumed (`TrainerVerdict.basis`).
+//!
+//! A rate is that of a tier: of nodes that are this far apart. The curve is that of tier 0. Where a
+//! count was measured farther apart only, the curve goes through the rate without what that tier
+//! costs at another count, or through the rate itself. The measured rates of the tiers from 1 on are what distance costs
+//! (`Distance::Measured`). A tier without a measurement, below a measured one, costs nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    Launch, Measured, MeasuredPause, MeasuredRate, Progress, RunId, ScalingCurve, Timestamp,
-    TrainerId, TrainerRecord,
+    CurvePoint, Distance, Launch, Measured, MeasuredPause, MeasuredRate, Progress, RunId,
+    ScalingCurve, Tier, Timestamp, TrainerId, TrainerRecord,
 };
 
 use crate::controller::trainers::owner::owner_of;
@@ -39,7 +44,10 @@ const PAIRS: usize = 2;
 /// every replacement makes a new plan.
 const OFF: f64 = 0.05;
 
-/// Pairs of reports at one node count: samples and seconds between them, oldest first.
+/// A node count, and how far apart the nodes are.
+type Place = (u32, Tier);
+
+/// Pairs of reports at one place: samples and seconds between them, oldest first.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Pairs(VecDeque<(f64, f64)>);
 
@@ -94,9 +102,9 @@ impl Pairs {
 /// State of a trainer's measured rates beside its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Rates {
-    pairs: BTreeMap<u32, Pairs>,
-    /// The rates through which the present curve goes.
-    in_force: BTreeMap<u32, f64>,
+    pairs: BTreeMap<Place, Pairs>,
+    /// The rates through which the present curves go.
+    in_force: BTreeMap<Place, f64>,
     last: Option<(RunId, Timestamp, f64)>,
     /// The newest incarnation of which a pair was taken, and seconds between its two reports.
     newest: Option<(RunId, f64)>,
@@ -105,9 +113,8 @@ pub(crate) struct Rates {
 impl Rates {
     /// Goes on from a record.
     pub(crate) fn resumed(record: &TrainerRecord) -> Self {
-        let rates = record.measured.iter().flat_map(|m| &m.rates);
         Self {
-            in_force: rates.map(|rate| (rate.nodes, rate.rate)).collect(),
+            in_force: places(record),
             ..Self::default()
         }
     }
@@ -119,8 +126,14 @@ impl Rates {
             .map(|(_, seconds)| seconds)
     }
 
-    /// Takes a report of the present incarnation. Returns whether the curve was replaced.
-    pub(crate) fn observe(&mut self, record: &mut TrainerRecord, report: &Progress) -> bool {
+    /// Takes a report of the present incarnation, whose nodes are at `tier`. Returns whether a
+    /// curve was replaced.
+    pub(crate) fn observe(
+        &mut self,
+        record: &mut TrainerRecord,
+        report: &Progress,
+        tier: Tier,
+    ) -> bool {
         let nodes = record.nodes.len() as u32;
         if nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
             return false;
@@ -140,8 +153,8 @@ impl Rates {
         }
         self.newest = Some((run, seconds));
         let measured = record.measured.get_or_insert_default();
-        let known = measured.rates.iter().find(|known| known.nodes == nodes);
-        let pairs = self.pairs.entry(nodes).or_insert_with(|| {
+        let known = measured.rate(nodes, tier);
+        let pairs = self.pairs.entry((nodes, tier)).or_insert_with(|| {
             let own = known.filter(|known| known.from.is_none());
             own.map_or_else(Pairs::default, |own| Pairs::of(own, seconds))
         });
@@ -149,41 +162,83 @@ impl Rates {
         let Some(rate) = pairs.measured(nodes, report.at) else {
             return false;
         };
-        let before = self.in_force.get(&nodes).copied();
+        let before = self.in_force.get(&(nodes, tier)).copied();
         let is_new = before.is_none_or(|before| (rate.rate - before).abs() > OFF * before);
-        put(measured, rate);
+        measured.put(tier, rate);
         is_new && self.enforce(record)
     }
 
-    /// Lays the curve through the measured rates. Returns whether it is another one.
+    /// Lays the curves through the measured rates. Returns whether one is another one.
     pub(crate) fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
-        let rates = record.measured.iter().flat_map(|m| &m.rates);
-        self.in_force = rates.map(|rate| (rate.nodes, rate.rate)).collect();
+        self.in_force = places(record);
         let spec = &mut record.spec;
-        let Some(curve) = curve(&self.in_force, spec.max_nodes) else {
+        let Some(curve) = curve(&near(&self.in_force), spec.max_nodes) else {
             return false;
         };
+        let distance = apart(&self.in_force, &curve);
+        let farther = distance.filter(|distance| *distance != spec.distance);
         let changed = curve != spec.throughput;
         // An objective that was the curve's speed-up stays that.
         if changed && spec.objective == Some(spec.throughput.speedup()) {
             spec.objective = Some(curve.speedup());
         }
         spec.throughput = curve;
-        changed
+        let is_farther = farther.is_some();
+        if let Some(distance) = farther {
+            spec.distance = distance;
+        }
+        changed || is_farther
     }
 }
 
-/// Puts a measurement in its place.
-fn put(measured: &mut Measured, rate: MeasuredRate) {
-    let rates = &mut measured.rates;
-    match rates.binary_search_by_key(&rate.nodes, |known| known.nodes) {
-        Ok(at) => {
-            if let Some(known) = rates.get_mut(at) {
-                *known = rate;
-            }
-        }
-        Err(at) => rates.insert(at, rate),
+/// The measured rates of a record.
+fn places(record: &TrainerRecord) -> BTreeMap<Place, f64> {
+    let rates = record.measured.iter().flat_map(|m| m.at_all_tiers());
+    rates
+        .map(|(tier, rate)| ((rate.nodes, tier), rate.rate))
+        .collect()
+}
+
+/// The rates of near nodes by count. A count that was measured farther apart only has the rate that
+/// it would have without what that tier costs at the nearest count that was measured at both.
+fn near(places: &BTreeMap<Place, f64>) -> BTreeMap<u32, f64> {
+    let at_hand = |nodes: u32| places.get(&(nodes, Tier(0))).copied();
+    let share = |nodes: u32, tier: Tier| {
+        let far = places.iter().filter(|((_, of), _)| *of == tier);
+        let both = far.filter_map(|(&(count, _), rate)| {
+            let share = (rate / at_hand(count)?).min(1.0);
+            Some((count.abs_diff(nodes), share))
+        });
+        let nearest = both.min_by_key(|(apart, _)| *apart);
+        nearest.map_or(1.0, |(_, share)| share)
+    };
+    let mut near: BTreeMap<u32, f64> = BTreeMap::new();
+    for (&(nodes, tier), &rate) in places {
+        let rate = at_hand(nodes).unwrap_or_else(|| rate / share(nodes, tier));
+        let best = near.entry(nodes).or_insert(rate);
+        *best = best.max(rate);
     }
+    near
+}
+
+/// What distance costs by measured rates; nothing without any at tier 1 or farther.
+fn apart(places: &BTreeMap<Place, f64>, curve: &ScalingCurve) -> Option<Distance> {
+    let at = |tier: usize| {
+        let of = places
+            .iter()
+            .filter(move |((nodes, of), _)| usize::from(of.0) == tier && *nodes > 1);
+        of.map(|(&(nodes, _), &rate)| CurvePoint { nodes, rate })
+            .collect::<Vec<_>>()
+    };
+    let far = places.keys().filter(|(nodes, _)| *nodes > 1);
+    let far = far.map(|(_, tier)| usize::from(tier.0)).max()?;
+    let far = far.min(Distance::MOST_TIERS);
+    let mut tiers: Vec<Vec<CurvePoint>> = (1..=far).map(at).collect();
+    let rate = curve.at(2);
+    for points in tiers.iter_mut().filter(|points| points.is_empty()) {
+        points.push(CurvePoint { nodes: 2, rate });
+    }
+    (!tiers.is_empty()).then_some(Distance::Measured(tiers))
 }
 
 /// Whether measurements of one hold for the other: they name the same family, or declare the same
@@ -235,8 +290,8 @@ fn curve(points: &BTreeMap<u32, f64>, max: u32) -> Option<ScalingCurve> {
 /// Measurements of a trainer's relatives: the trainers of its owner and family.
 #[derive(Debug, Default)]
 pub(crate) struct OfRelatives {
-    /// The newest rate at each count.
-    rates: BTreeMap<u32, MeasuredRate>,
+    /// The newest rate at each place.
+    rates: BTreeMap<Place, MeasuredRate>,
     up: Option<MeasuredPause>,
     down: Option<MeasuredPause>,
 }
@@ -262,16 +317,18 @@ impl OfRelatives {
     }
 
     fn add(&mut self, id: &TrainerId, measured: &Measured) {
-        for rate in measured.rates.iter().filter(|rate| rate.from.is_none()) {
+        let own = measured.at_all_tiers();
+        for (tier, rate) in own.filter(|(_, rate)| rate.from.is_none()) {
+            let place = (rate.nodes, tier);
             let rate = MeasuredRate {
                 from: Some(id.clone()),
                 ..rate.clone()
             };
-            match self.rates.get_mut(&rate.nodes) {
+            match self.rates.get_mut(&place) {
                 Some(known) if rate.at <= known.at => {}
                 Some(known) => *known = rate,
                 None => {
-                    self.rates.insert(rate.nodes, rate);
+                    self.rates.insert(place, rate);
                 }
             }
         }
@@ -292,12 +349,11 @@ impl Rates {
         of: OfRelatives,
     ) -> Option<bool> {
         let mut taken = false;
-        for rate in of.rates.into_values() {
+        for ((nodes, tier), rate) in of.rates {
             let measured = record.measured.get_or_insert_default();
-            let known = measured.rates.iter();
-            let known = known.clone().find(|known| known.nodes == rate.nodes);
+            let known = measured.rate(nodes, tier);
             if known.is_none_or(|known| known.from.is_some() && *known != rate) {
-                put(measured, rate);
+                measured.put(tier, rate);
                 taken = true;
             }
         }
@@ -337,6 +393,40 @@ mod tests {
         let worse = of(&[(1, 10.0), (2, 4.0)], 3);
         assert_eq!(worse, Some(vec![0.0, 10.0, 10.0, 10.0]));
         assert_eq!(of(&[], 3), None);
+    }
+
+    #[test]
+    fn the_curve_is_that_of_near_nodes_and_the_rest_is_what_distance_costs() {
+        let of = |points: &[(u32, u8, f64)]| {
+            let places = points
+                .iter()
+                .map(|&(nodes, tier, rate)| ((nodes, Tier(tier)), rate));
+            let places: BTreeMap<Place, f64> = places.collect();
+            let curve = curve(&near(&places), 8).unwrap();
+            let distance = apart(&places, &curve);
+            let share = distance.map(|distance| {
+                assert_eq!(distance.check(), Ok(()));
+                [1, 2].map(|tier| distance.share(&curve, 4, Tier(tier)))
+            });
+            (curve.at(4), share)
+        };
+        // Never apart: nothing is said of distance.
+        assert_eq!(of(&[(1, 0, 10.0), (4, 0, 40.0)]), (40.0, None));
+        // Apart only: near nodes are no slower, so distance costs nothing that is known.
+        assert_eq!(of(&[(4, 1, 30.0)]), (30.0, Some([1.0, 1.0])));
+        assert_eq!(
+            of(&[(4, 0, 40.0), (4, 1, 30.0)]),
+            (40.0, Some([0.75, 0.75]))
+        );
+        // A tier between that was never measured.
+        assert_eq!(of(&[(4, 0, 40.0), (4, 2, 10.0)]), (40.0, Some([1.0, 0.25])));
+        // What the tier costs two nodes it costs four.
+        assert_eq!(
+            of(&[(2, 0, 20.0), (2, 1, 10.0), (4, 1, 16.0)]),
+            (32.0, Some([0.5, 0.5]))
+        );
+        // Near nodes that were slower do not make distance a gain.
+        assert_eq!(of(&[(4, 0, 20.0), (4, 1, 30.0)]), (20.0, Some([1.0, 1.0])));
     }
 
     #[test]

@@ -141,7 +141,8 @@ fn losses_of_one_moment_are_one_incarnation_and_count_up_to_the_first() {
 fn too_few_nodes_are_none_unless_parked_ones_join() {
     let mut trainers = training(&[1, 2, 3, 4]);
     let trainer = trainers.get_mut(&id("a")).unwrap();
-    let (stay, leave) = trainer.park(2);
+    let stay = trainer.nodes()[..2].to_vec();
+    let leave = trainer.park(&stay);
     assert_eq!((stay.clone(), leave), (names(&[1, 2]), names(&[3, 4])));
     let at = now(1010).cluster;
     let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, now(1010));
@@ -160,7 +161,8 @@ fn too_few_nodes_are_none_unless_parked_ones_join() {
 fn a_parked_node_that_is_lost_hits_no_incarnation() {
     let mut trainers = training(&[1, 2, 3]);
     let trainer = trainers.get_mut(&id("a")).unwrap();
-    let (stay, _) = trainer.park(2);
+    let stay = trainer.nodes()[..2].to_vec();
+    trainer.park(&stay);
     let at = now(1010).cluster;
     let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, now(1010));
     assert!(trainers.lose(&id("a"), &names(&[3])[0], at, now(1011)));
@@ -172,7 +174,8 @@ fn a_parked_node_that_is_lost_hits_no_incarnation() {
 fn an_incarnation_that_ends_gives_up_its_parked_nodes() {
     let mut trainers = training(&[1, 2, 3]);
     let trainer = trainers.get_mut(&id("a")).unwrap();
-    let (stay, _) = trainer.park(2);
+    let stay = trainer.nodes()[..2].to_vec();
+    trainer.park(&stay);
     let at = now(1010).cluster;
     let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, now(1010));
     let _ = trainer.begin(Vec::new(), Change::Ended, at, Span::ZERO, now(1020));

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use lacuna_model::{
-    Assignment, Launch, NodeId, Phase, Progress, Span, Timestamp, TrainerId, TrainerRecord,
+    Assignment, Launch, NodeId, Phase, Progress, Span, Tier, Timestamp, TrainerId, TrainerRecord,
 };
 
 use crate::Now;
@@ -467,13 +467,13 @@ impl Trainer {
 
 /// Its rates, costs and probes.
 impl Trainer {
-    /// Measures by a report of the present incarnation.
-    pub(crate) fn measure(&mut self, report: &Progress) -> Measurement {
+    /// Measures by a report of the present incarnation, whose nodes are at `tier`.
+    pub(crate) fn measure(&mut self, report: &Progress, tier: Tier) -> Measurement {
         let stall = self.stalls.observe(&mut self.record, report);
         if !self.is_profiled() {
             return Measurement::default();
         }
-        let curve = self.rates.observe(&mut self.record, report);
+        let curve = self.rates.observe(&mut self.record, report, tier);
         if let Some(stall) = &stall {
             self.probes.stalled(&mut self.record, stall.seconds);
         }
@@ -505,9 +505,9 @@ impl Trainer {
         self.probes.sum_up(&mut self.record, now.cluster);
     }
 
-    /// The present size did not settle in the time that there is.
-    pub(crate) fn probed_in_vain(&mut self) {
-        self.probes.in_vain(self.record.nodes.len() as u32);
+    /// The present size, at its tier, did not settle in the time that there is.
+    pub(crate) fn probed_in_vain(&mut self, place: (u32, Tier)) {
+        self.probes.in_vain(place);
     }
 
     /// Takes what probes have cost since this was last asked, node-seconds, if a probe is over or
@@ -517,14 +517,14 @@ impl Trainer {
         self.probes.take_cost(is_over, at_once)
     }
 
-    /// Parks all members but the first `size`. Returns which stay and which are parked.
-    pub(crate) fn park(&mut self, size: usize) -> (Vec<NodeId>, Vec<NodeId>) {
-        let mut stay = self.record.nodes.clone();
-        let leave = stay.split_off(size.min(stay.len()));
+    /// Parks all members but those that stay. Returns which are parked.
+    pub(crate) fn park(&mut self, stay: &[NodeId]) -> Vec<NodeId> {
+        let leaves = |node: &&NodeId| !stay.contains(*node);
+        let leave: Vec<NodeId> = self.record.nodes.iter().filter(leaves).cloned().collect();
         let measured = self.record.measured.get_or_insert_default();
         measured.aside.extend(leave.iter().cloned());
         measured.aside.sort();
-        (stay, leave)
+        leave
     }
 
     /// Its parked nodes are no longer its own.
