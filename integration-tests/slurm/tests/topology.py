@@ -38,22 +38,24 @@ class Topology(WithLacuna):
         self.cluster.wait_idle(60)
 
     def slow_between_leaves(self) -> None:
-        """A restarted container forgets it."""
+        """From this machine, since containers may not change their links. A restarted one forgets it."""
         layout = self.cluster.layout
         for place, node in enumerate(layout.node_names, 1):
             far = RIGHT if node in LEFT else LEFT
+            link = "dev eth0 parent 1:"
             lines = [
-                "tc qdisc add dev eth0 root handle 1: htb default 10",
-                "tc class add dev eth0 parent 1: classid 1:10 htb rate 1gbit",
-                f"tc class add dev eth0 parent 1: classid 1:20 htb rate {BETWEEN}",
+                "qdisc add dev eth0 root handle 1: htb default 10",
+                f"class add {link} classid 1:10 htb rate 1gbit quantum 60000",
+                f"class add {link} classid 1:20 htb rate {BETWEEN} quantum 1600",
             ]
             for other, name in enumerate(layout.node_names, 1):
                 if name in far:
                     address = layout.address(other)
-                    lines.append(
-                        f"tc filter add dev eth0 parent 1: protocol ip u32 match ip dst {address} flowid 1:20"
-                    )
-            run("docker", "exec", "--privileged", layout.container(node), "bash", "-ec", "\n".join(lines))
+                    lines.append(f"filter add {link} protocol ip u32 match ip dst {address} flowid 1:20")
+            container = layout.container(node)
+            pid = run("docker", "inspect", "-f", "{{.State.Pid}}", container).stdout.strip()
+            for line in lines:
+                run("nsenter", "-t", pid, "-n", "tc", *line.split())
 
     def begin(self, source: str) -> None:
         """All services, with the topology from this source."""
@@ -91,12 +93,10 @@ class Topology(WithLacuna):
         self.begin("slurm")
         self.assertEqual(self.leaves(), {"n01": "left", "n02": "left", "n03": "right", "n04": "right"})
         self.profiled("near")
-        wanted = {(1, 0), (2, 0), (2, 1), (4, 1)}
+        wanted = {(1, 0), (2, 0), (4, 1)}
         rates = until("near and far nodes are measured", 300, lambda: self.measured("near", wanted), every=1)
         print(f"\n    samples/s by nodes and tier: {rates}")
-        self.assertGreater(rates[2, 0], 1.5 * rates[2, 1])
         self.assertGreater(rates[2, 0], 1.2 * rates[4, 1])
-        held = until("the plan keeps to one leaf", 60, lambda: self.settled("near"), every=1)
         held = until("two near nodes train", 60, lambda: self.on_one_leaf("near", 2), every=1)
         said = self.cluster.ctl("lacuna", "explain", "near", user="lacuna").stdout
         self.assertIn("at tier 1", said)

@@ -221,6 +221,7 @@ mod tests {
         };
         r.measured = Some(Box::new(Measured {
             rates: vec![rate(2, None), rate(4, Some("old"))],
+            apart: vec![vec![rate(4, None)]],
             up: None,
             down: Some(MeasuredPause {
                 mean_s: 0.25,
