@@ -1,14 +1,14 @@
 """Injects stalls into training and shows which are found: ``python3 -m lacuna.bench stalls``.
 
-Members train on this machine with an emulated device: sleeps in the forward and in the backward pass,
-which need no processor. Samples are prepared and fetched for a set time, a member's device is slower, and
-the links are throttled. The truth of a cause is the step minus the step of a run without it. What
-is found comes from the one run that has all causes: its report is replayed by ``libs/stalls`` of
-Lacuna. The published differences (Stash, arXiv 2208.14344) come from runs with samples from memory,
+Members train on this machine with an emulated device: it sleeps in the forward and in the backward
+pass, which needs no processor. Samples are prepared and fetched for a set time, a member's device
+is slower, links are throttled. The truth of a cause is the step minus the step of a run without
+it. What is found comes from the one run that has all causes. ``libs/stalls`` of Lacuna replays its
+report. The published differences (Stash, arXiv 2208.14344) come from runs with samples from memory,
 with one member and with all.
 
-Preparation is computed with ``--burn``, by default where each member and its loader has a core. Else
-its time is slept and declared as computed; ``--split`` shows that real reading is told apart.
+Preparation is computed with ``--burn``, by default where each member and its loader has a core.
+Else its time is slept and declared as computed; ``--split`` shows that real reading is told apart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ EPILOG = """examples:
   python3 -m lacuna.bench stalls --split                preparing told from fetching
   python3 -m lacuna.bench stalls --cost                 what the readings themselves take
 
-Throttled links need root, iproute2 and util-linux; without them, cases with a slow link are left out.
+Throttled links need root, iproute2 and util-linux. Without them, cases with a slow link are left
+out.
 """
 
 #: A cause counts as injected if it truly costs as many seconds.
@@ -165,7 +166,8 @@ class Measured:
     def __init__(self, tool: str, rounds: int, apart: bool) -> None:
         self._tool = tool
         self._rounds = rounds
-        self._apart = apart
+        #: Whether links can be throttled.
+        self.apart = apart
         self._known: dict[Config, list[dict[str, Any]]] = {}
 
     def runs(self, config: Config) -> list[dict[str, Any]]:
@@ -174,13 +176,14 @@ class Measured:
             rounds = []
             for _ in range(self._rounds):
                 with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-                    rounds.append(run.one(config, Path(folder), self._apart))
+                    rounds.append(run.one(config, Path(folder), self.apart))
             self._known[config] = rounds
         return self._known[config]
 
     def step(self, config: Config) -> float:
         """Median over rounds of the mean step, in seconds."""
-        return statistics.median(one["step"] for one in self.runs(config))
+        steps: list[float] = [one["step"] for one in self.runs(config)]
+        return statistics.median(steps)
 
     def answers(self, config: Config) -> list[dict[str, Any]]:
         """The answers to all rounds."""
@@ -188,9 +191,8 @@ class Measured:
 
     def predicted(self, config: Config, *change: str) -> float:
         """Median over rounds of the step with a change."""
-        return statistics.median(
-            float(self._ask(one["stalls"], *change)) for one in self.runs(config)
-        )
+        steps = [float(self._ask(one["stalls"], *change)) for one in self.runs(config)]
+        return statistics.median(steps)
 
     def _ask(self, stalls: dict[str, Any], *options: str) -> str:
         done = subprocess.run(
@@ -204,10 +206,12 @@ class Measured:
 def _without(config: Config, cause: str) -> Config:
     """The configuration without a cause."""
     fields = {"preparation": "prep", "fetch": "fetch", "link": "link", "straggler": "straggler"}
-    made = replace(config, **{fields[cause]: 0.0})
+    made = Config(**{**asdict(config), fields[cause]: 0.0})
     # Configurations that train alike are one, so that they run once.
     return replace(
-        made, bursts=made.bursts and made.prep > 0.0, backward=made.backward and made.straggler > 0.0
+        made,
+        bursts=made.bursts and made.prep > 0.0,
+        backward=made.backward and made.straggler > 0.0,
     )
 
 
@@ -285,11 +289,12 @@ def _predict(measured: Measured, base: Config) -> list[dict[str, Any]]:
     ]
     cases.append(("4 members", at, replace(at, nodes=4), ["--members", "4"]))
     cases += [
-        (f"{n} workers", loading, replace(loading, workers=n), ["--workers", str(n)]) for n in (2, 3)
+        (f"{n} workers", loading, replace(loading, workers=n), ["--workers", str(n)])
+        for n in (2, 3)
     ]
     rows = []
     for name, known, other, change in cases:
-        if other.link and not run.can_throttle():
+        if other.link and not measured.apart:
             continue
         step, found = measured.step(other), measured.predicted(known, *change)
         rows.append({"case": name, "measured": step, "predicted": found})
@@ -329,7 +334,8 @@ def _print_errors(found: dict[str, Any]) -> None:
     for key, name in names.items():
         error = found["errors"][key]
         if error is not None:
-            print(f"  {name:<32}{error['of']:>4} mean {error['mean']:.1f} worst {error['worst']:.1f}")
+            mean, worst = error["mean"], error["worst"]
+            print(f"  {name:<32}{error['of']:>4} mean {mean:.1f} worst {worst:.1f}")
     right = found["errors"]["slow_named"]
     print(f"  the slow member, or none, is named right in {sum(right)} of {len(right)} cases")
     print(", ".join(f"{key} {value}" for key, value in found["host"].items()))
@@ -358,6 +364,6 @@ def _print_cost(found: dict[str, Any]) -> None:
         print(f"{name:<44}{micro:>8.1f} us")
     low, high = found["percent_interval"]
     print(
-        f"a step takes {found['percent']:+.2f} % (95 %: {low:+.2f} to {high:+.2f}) with readings, of "
-        f"{1e3 * found['step']:.2f} ms, {found['rounds']} alternating rounds"
+        f"a step takes {found['percent']:+.2f} % (95 %: {low:+.2f} to {high:+.2f}) with readings, "
+        f"of {1e3 * found['step']:.2f} ms, {found['rounds']} alternating rounds"
     )

@@ -9,14 +9,15 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from .bench_stalls_run import burn
+from .bench_stalls_run import burn, run_first
 from .loopback import Loopback
-from .moments import Moments, Stopwatch
+from .moments import NUMBERS, Moments, Stopwatch
 from .rates import PAIR, WARM_UP, Pair
 
 #: Steps of a round, and two-sided 95 % points of Student's distribution by degrees of freedom.
@@ -26,6 +27,7 @@ STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 14: 2.145
 
 def split() -> list[dict[str, float]]:
     """Real computing and real waiting of a loader's thread, seconds, and what is found of each."""
+    run_first()
     rows = []
     for computes, waits in ((0.060, 0.0), (0.0, 0.060), (0.040, 0.040)):
         prep, fetch = [], []
@@ -97,12 +99,9 @@ def _inside() -> dict[str, float]:
     for members, buckets in ((2, 2), (64, 20)):
         moments = Moments({})
         moments.formed(members, 0)
-        name = f"a step, {members} members, {buckets} buckets"
-        found[name] = per(lambda m=moments, b=buckets: step(m, b))  # type: ignore[misc]
-        moments.report(3072)
-        found[f"a report every 30 s, {members} members"] = per(
-            lambda m=moments: m.report(3072), 10  # type: ignore[misc]
-        )
+        name = f"{members} members, {buckets} buckets"
+        found[f"a step, {name}"] = per(partial(step, moments, buckets))
+        found[f"a report every 30 s, {name}"] = per(partial(moments.report, NUMBERS), 10)
     return found
 
 

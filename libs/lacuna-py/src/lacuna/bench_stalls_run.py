@@ -1,7 +1,7 @@
 """One run of training with injected stalls, for :mod:`lacuna.bench_stalls`.
 
-With throttled links each member has a network namespace of its own. It is joined to that of the bench, which
-forwards, by a pair of veth devices; tc-tbf(8) limits what the member sends.
+With throttled links each member has a network namespace of its own. A pair of veth devices joins
+it to that of the bench, which forwards; tc-tbf(8) limits what the member sends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PRIORITY = 10
 
 @dataclass(frozen=True)
 class Config:
-    """What is injected: seconds of a batch, Mbit/s of a member's link, seconds of the last member."""
+    """What is injected: seconds of a batch, Mbit/s of links, seconds of the last member."""
 
     prep: float = 0.0
     fetch: float = 0.0
@@ -59,10 +59,18 @@ def can_throttle() -> bool:
 
 def real_time() -> bool:
     """Whether members may run before all other work of the machine."""
-    limit = subprocess.run(
-        ["chrt", "-f", str(PRIORITY), "true"], stderr=subprocess.DEVNULL
-    ) if shutil.which("chrt") else None
-    return limit is not None and limit.returncode == 0
+    if not shutil.which("chrt"):
+        return False
+    trial = subprocess.run(["chrt", "-f", str(PRIORITY), "true"], stderr=subprocess.DEVNULL)
+    return trial.returncode == 0
+
+
+def run_first() -> None:
+    """Lets this process run before all other work of the machine, if it may."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+    except OSError:
+        pass
 
 
 def one(config: Config, folder: Path, apart: bool) -> dict[str, Any]:
@@ -121,7 +129,8 @@ class Links:
             script = "ip link set lo up; ip link set eth0 up; "
             script += f"ip addr add {there}/24 dev eth0; ip route add default via {here}"
             if rate > 0.0:
-                script += f"; tc qdisc add dev eth0 root tbf rate {rate:g}mbit burst 64kb latency 400ms"
+                limit = f"tbf rate {rate:g}mbit burst 64kb latency 400ms"
+                script += f"; tc qdisc add dev eth0 root {limit}"
             _shell(script, *self.enter(name))
 
     def enter(self, name: str) -> list[str]:
@@ -210,11 +219,8 @@ def train(config: Config) -> int:
     from .run import elastic
 
     if not config.burn:
-        setattr(reading, "Stopwatch", _Declaring)
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
-    except OSError:
-        pass
+        vars(reading)["Stopwatch"] = _Declaring
+    run_first()
     last = os.environ["LACUNA_NODE"] == f"n{config.nodes - 1}" and config.nodes > 1
     extra = config.straggler if last else 0.0
     forward = DEVICE * FORWARD + (0.0 if config.backward else extra * FORWARD)
@@ -241,7 +247,7 @@ def train(config: Config) -> int:
             self.linear = nn.Linear(WIDTH, WIDTH)
 
         def forward(self, x: Any) -> Any:
-            out: Any = Device.apply(torch.relu(self.linear(x)))  # type: ignore[no-untyped-call]
+            out: Any = Device.apply(torch.relu(self.linear(x)))
             return out
 
     torch.manual_seed(1)

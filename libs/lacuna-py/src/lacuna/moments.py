@@ -2,10 +2,10 @@
 
 A member reads its clock where the step passes anyway: when the program asks for a batch, when the
 batch is there, when a sum is launched and when it has arrived, when the optimiser has run. It
-writes the durations of its last step into a slot of the next step's last message (:mod:`gradients`),
-so rank 0 learns those of all members without a message or a wait of their own. Only durations
-travel: members compare no clocks. What the durations mean, and what each cause costs, follows from
-a replay of the steps: ``libs/stalls`` of Lacuna.
+writes the durations of its last step into a slot of the next step's last message
+(:mod:`lacuna.gradients`), so rank 0 learns those of all members without a message or a wait of
+their own. Only durations travel: members compare no clocks. What the durations mean, and what each
+cause costs, follows from a replay of the steps: ``libs/stalls`` of Lacuna.
 
 ``LACUNA_STALLS=off``, at all members, takes readings and slots away.
 """
