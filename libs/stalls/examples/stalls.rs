@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
-use lacuna_stalls::{Answer, Change, Steps, Trace};
+use lacuna_stalls::{Change, Steps, Trace, answer, in_words};
 
 fn main() -> ExitCode {
     let (code, text) = match Options::read(std::env::args().skip(1)) {
@@ -75,11 +75,11 @@ impl Options {
             }
             return Ok(format!("{}\n", steps.replay(&change)?));
         }
-        let answer = Answer::of(&steps)?;
+        let found = answer(&steps)?;
         Ok(if self.json {
-            serde_json::to_string(&answer)? + "\n"
+            serde_json::to_string(&found)? + "\n"
         } else {
-            answer.to_string()
+            in_words(&found)
         })
     }
 }

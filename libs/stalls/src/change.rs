@@ -1,6 +1,6 @@
 //! What a replay changes.
 
-use serde::Serialize;
+use lacuna_model::Cause;
 
 use crate::error::Error;
 
@@ -8,25 +8,6 @@ use crate::error::Error;
 pub(crate) const MOST_WORKERS: u32 = 1024;
 /// Most members that are replayed.
 pub(crate) const MOST_MEMBERS: u32 = 65_536;
-
-/// What may hold a step up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// Samples are computed: decoded, augmented, put together.
-    Preparation,
-    /// Samples are waited for: a disk, a network file system.
-    Fetch,
-    /// Gradients are on their way.
-    Link,
-    /// A member is slower than the fastest one.
-    Straggler,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Preparation, Self::Fetch, Self::Link, Self::Straggler];
-}
 
 /// How replayed steps differ from the traced ones. The default changes nothing.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@
 //!
 //! - [`Trace`] is what a trainer reports, [`Steps`] what can be replayed of it.
 //! - [`Steps::replay`] is the model, with its formulas.
-//! - [`Answer`]: the costs of all causes, other sizes, links and loaders, and the advice in words.
-//!   It advises nothing if the replayed step is not the measured one.
+//! - [`answer`]: the costs of all causes, other sizes, links and loaders, and the advice, which
+//!   [`in_words`] says. It advises nothing if the replayed step is not the measured one.
 //! - [`Runs`]: the published method, by differences of runs, to be shown beside it.
 //!
 //! Source of the causes and of the method of differences: Stash (arXiv 2208.14344) and its program.
@@ -22,12 +22,14 @@ mod link;
 mod replay;
 mod steps;
 mod trace;
+mod words;
 
-pub use advice::Advice;
-pub use answer::{Answer, Cost, Elsewhere, Loaders, SlowRank};
-pub use change::{Cause, Change};
+pub use advice::advice_in_words;
+pub use answer::answer;
+pub use change::Change;
 pub use differences::{Coded, Differences, Runs};
 pub use error::Error;
 pub use link::Link;
 pub use steps::Steps;
 pub use trace::{RankTimes, Trace, VERSION};
+pub use words::in_words;

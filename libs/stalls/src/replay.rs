@@ -20,15 +20,20 @@
 //! traced one took of what the link gives here. A sum whose end was seen late counts with the link's time at
 //! most. Further members repeat the traced ones, some steps apart.
 //!
-//! The steps are replayed twice, one round after the other. The first round fills the loaders, and
-//! the mean of the second one is the result.
+//! The steps are replayed in rounds, one after the other. The first rounds fill the loaders, and the
+//! mean of the last one is the result.
 
 use std::collections::VecDeque;
 
-use crate::change::{Cause, Change};
+use lacuna_model::Cause;
+
+use crate::change::Change;
 use crate::error::Error;
 use crate::link::Link;
 use crate::steps::{Member, Row, Steps, as_f64};
+
+/// The first ones are not counted.
+const ROUNDS: usize = 3;
 
 impl Steps {
     /// The mean step in seconds, with a change.
@@ -49,7 +54,7 @@ impl Steps {
                 (rows, Loader::new(workers, depth), 0.0_f64)
             })
             .collect();
-        let mut marks = [0.0; 2];
+        let mut marks = [0.0; ROUNDS];
         for mark in &mut marks {
             for sums in &services {
                 let mut launched = vec![f64::NEG_INFINITY; sums.len()];
@@ -72,7 +77,7 @@ impl Steps {
             }
             *mark = tracks.iter().map(|(_, _, asked)| asked).sum::<f64>() / as_f64(tracks.len());
         }
-        let [filled, end] = marks;
+        let [.., filled, end] = marks;
         Ok((end - filled) / as_f64(services.len()))
     }
 

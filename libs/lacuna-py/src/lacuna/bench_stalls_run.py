@@ -7,6 +7,7 @@ it to that of the bench, which forwards; tc-tbf(8) limits what the member sends.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -97,8 +98,10 @@ def one(config: Config, folder: Path, apart: bool) -> dict[str, Any]:
                 cluster.start(name)
             cluster.join(*names)
             for name in names:
-                if cluster.wait_gone(name, 600.0) != 0:
-                    raise RuntimeError(cluster.words(name))
+                code = cluster.wait_gone(name, 600.0)
+                if code != 0:
+                    words = "\n".join(f"{one}: {cluster.words(one)}" for one in names)
+                    raise RuntimeError(f"{name} ended with {code}\n{words}")
     finally:
         if links is not None:
             links.close()
@@ -220,6 +223,7 @@ def train(config: Config) -> int:
 
     if not config.burn:
         vars(reading)["Stopwatch"] = _Declaring
+    logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
     run_first()
     last = os.environ["LACUNA_NODE"] == f"n{config.nodes - 1}" and config.nodes > 1
     extra = config.straggler if last else 0.0

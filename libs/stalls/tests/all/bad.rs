@@ -1,6 +1,6 @@
 //! Reports that cannot be replayed, or only in part, and unusual programs.
 
-use lacuna_stalls::{Answer, Change, Error, Steps, Trace};
+use lacuna_stalls::{Change, Error, Steps, Trace};
 
 use crate::world::World;
 
@@ -56,13 +56,13 @@ fn lists_that_do_not_fit_are_refused() {
 
 #[test]
 fn steps_with_times_that_are_none_are_left_out() {
-    let usual = Answer::of(&read(|_| {}).unwrap()).unwrap();
+    let usual = lacuna_stalls::answer(&read(|_| {}).unwrap()).unwrap();
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
         let steps = read(|t| {
             t.ranks[0].prep[3] = bad;
             t.ranks[1].done[1][5] = bad;
         });
-        let answer = Answer::of(&steps.unwrap()).unwrap();
+        let answer = lacuna_stalls::answer(&steps.unwrap()).unwrap();
         assert_eq!(answer.left_out, 2);
         assert!((answer.replayed - usual.replayed).abs() < 1e-6);
         let error = read(|t| t.ranks[1].hand.fill(bad)).unwrap_err();
@@ -74,7 +74,7 @@ fn steps_with_times_that_are_none_are_left_out() {
 fn a_clock_that_jumps_costs_one_step() {
     let steps = read(|t| t.ranks[1].rest[7] = 3.6e9).unwrap();
     assert_eq!(steps.left_out(), 1);
-    assert!(Answer::of(&steps).unwrap().trusted);
+    assert!(lacuna_stalls::answer(&steps).unwrap().trusted);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn steps_of_a_second_and_of_a_millisecond_have_answers() {
         world.hand = unit / 2;
         world.after = vec![2 * unit; 2];
         world.prep = vec![vec![90 * unit; 121]; 2];
-        let answer = Answer::of(&Steps::read(&world.run().0).unwrap()).unwrap();
+        let answer = lacuna_stalls::answer(&Steps::read(&world.run().0).unwrap()).unwrap();
         assert!(answer.trusted);
         let percent = answer.costs[0].percent;
         assert!((percent - 30.6).abs() < 0.1, "{percent}");
@@ -124,7 +124,7 @@ fn steps_of_a_second_and_of_a_millisecond_have_answers() {
 fn a_program_without_a_loader_has_no_loader_to_change() {
     let mut world = World::even(2, 121, &[40 * MS, 60 * MS]);
     world.workers = 0;
-    let answer = Answer::of(&Steps::read(&world.run().0).unwrap()).unwrap();
+    let answer = lacuna_stalls::answer(&Steps::read(&world.run().0).unwrap()).unwrap();
     assert!(answer.loaders.is_empty());
     assert!(answer.trusted);
 }
@@ -133,7 +133,7 @@ fn a_program_without_a_loader_has_no_loader_to_change() {
 fn a_member_alone_has_no_link() {
     let world = World::even(1, 121, &[60 * MS]);
     let steps = Steps::read(&world.run().0).unwrap();
-    assert!(Answer::of(&steps).unwrap().elsewhere.is_empty());
+    assert!(lacuna_stalls::answer(&steps).unwrap().elsewhere.is_empty());
     let change = Change::none().members(2).unwrap();
     assert_eq!(steps.replay(&change), Err(Error::LinkUnknown));
 }
@@ -174,7 +174,7 @@ fn steps_of_no_time_at_all_do_not_divide_by_it() {
                 .for_each(|list| list.fill(0.0));
         }
     });
-    let answer = Answer::of(&steps.unwrap()).unwrap();
+    let answer = lacuna_stalls::answer(&steps.unwrap()).unwrap();
     assert!(answer.costs.iter().all(|cost| cost.percent == 0.0));
-    assert!(answer.to_string().contains("0.00 ms"));
+    assert!(lacuna_stalls::in_words(&answer).contains("0.00 ms"));
 }

@@ -1,6 +1,7 @@
 //! The measured cases of stalls that were injected into real training (PyTorch 1.13, gloo).
 
-use lacuna_stalls::{Answer, Cause, Runs, Steps};
+use lacuna_model::Cause;
+use lacuna_stalls::{Runs, Steps};
 use serde_json::Value;
 
 use crate::world::World;
@@ -88,7 +89,7 @@ fn measured_steps_and_true_costs_are_those_of_the_model() {
         for case in lab[key].as_array().unwrap() {
             let Some(world) = world(case) else { continue };
             let step = number(&case["T"]);
-            let answer = Answer::of(&Steps::read(&world.run().0).unwrap()).unwrap();
+            let answer = lacuna_stalls::answer(&Steps::read(&world.run().0).unwrap()).unwrap();
             let near = |found: f64, truth: f64, what: &str| {
                 let off = (found - truth).abs() / step;
                 assert!(

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use lacuna_stalls::{Cause, RankTimes, Trace};
+use lacuna_model::Cause;
+use lacuna_stalls::{RankTimes, Trace};
 
 /// Members that train together. Times are nanoseconds; lists are by member, then by step.
 #[derive(Clone)]

@@ -200,6 +200,7 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
         checkpoint: None,
         saved: Some(saved),
         base: None,
+        step_costs: None,
     };
     w.input(Input::Progress(report));
 }
@@ -268,6 +269,7 @@ fn the_last_report_counts_samples_redone() {
         checkpoint: None,
         saved: Some(saved),
         base: None,
+        step_costs: None,
     };
     let (one, two) = (last(688.0, 640.0), last(704.0, 704.0));
     // It did one step more, and then another and saved.

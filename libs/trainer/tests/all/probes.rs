@@ -99,6 +99,7 @@ fn train(w: &mut World, name: &str, seconds: i64) {
                 checkpoint: None,
                 saved: None,
                 base: None,
+                step_costs: None,
             }));
         }
         settle(w);
