@@ -18,7 +18,7 @@ pub enum Error {
     },
     /// Members sent no times.
     #[error(
-        "members {ranks:?} sent no times, so a slow one cannot be told from a slow link: give each member samples in every step (a larger batch), and LACUNA_STALLS=off to none of them"
+        "members {ranks:?} sent no times, so a slow one looks like a slow link: give each member samples in every step (a larger batch), and LACUNA_STALLS=off to none of them"
     )]
     Silent {
         /// Their ranks.

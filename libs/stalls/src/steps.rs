@@ -1,4 +1,4 @@
-//! From reported times to steps that can be replayed: clocks aligned, transfers told from waiting.
+//! From reported times to steps that can be replayed: clocks aligned, transfers apart from waiting.
 //!
 //! Each member has a clock of its own. A sum ends everywhere at once, so the end of a step's last
 //! sum aligns the clocks of that step, within the latency of the network. With times counted from it,

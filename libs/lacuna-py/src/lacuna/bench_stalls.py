@@ -8,7 +8,7 @@ report. The published differences (Stash, arXiv 2208.14344) come from runs with 
 with one member and with all.
 
 Preparation is computed with ``--burn``, by default where each member and its loader has a core.
-Else its time is slept and declared as computed; ``--split`` shows that real reading is told apart.
+Else its time is slept and declared as computed; ``--split`` shows that real reading is split right.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench stalls --rounds 3 --json      medians of three runs of each
   python3 -m lacuna.bench stalls --nodes 4 --cases nothing,slow-link
   python3 -m lacuna.bench stalls --predict              sizes, links and workers not tried
-  python3 -m lacuna.bench stalls --split                preparing told from fetching
+  python3 -m lacuna.bench stalls --split                preparing apart from fetching
   python3 -m lacuna.bench stalls --cost                 what the readings themselves take
 
 Throttled links need root, iproute2 and util-linux. Without them, cases with a slow link are left
@@ -78,7 +78,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--tool", help="the program of libs/stalls (default: built by cargo)")
     parser.add_argument("--burn", action=argparse.BooleanOptionalAction, help="compute preparation")
     parser.add_argument("--predict", action="store_true", help="sizes, links, workers not tried")
-    parser.add_argument("--split", action="store_true", help="preparing told from fetching")
+    parser.add_argument("--split", action="store_true", help="preparing apart from fetching")
     parser.add_argument("--cost", action="store_true", help="what the readings themselves take")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""What the readings of :mod:`lacuna.moments` cost, and what they tell apart."""
+"""What the readings of :mod:`lacuna.moments` cost, and how they split the reading of a batch."""
 
 from __future__ import annotations
 

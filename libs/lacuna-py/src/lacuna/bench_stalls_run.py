@@ -32,6 +32,7 @@ SAMPLES = 8
 STEPS = WINDOW + WARM_UP + 15
 #: Each burst of preparation is a batch in so many.
 BURSTS = 4
+#: Real-time priority of members.
 PRIORITY = 10
 
 
@@ -58,20 +59,22 @@ def can_throttle() -> bool:
     return os.geteuid() == 0 and all(map(shutil.which, ("ip", "tc", "unshare", "nsenter")))
 
 
+def run_first() -> bool:
+    """Lets this process run before all other work of the machine; whether it may.
+
+    In turns: under SCHED_FIFO two busy threads of the run could stop the bench itself.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+    except OSError:
+        return False
+    return True
+
+
 def real_time() -> bool:
     """Whether members may run before all other work of the machine."""
-    if not shutil.which("chrt"):
-        return False
-    trial = subprocess.run(["chrt", "-f", str(PRIORITY), "true"], stderr=subprocess.DEVNULL)
-    return trial.returncode == 0
-
-
-def run_first() -> None:
-    """Lets this process run before all other work of the machine, if it may."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
-    except OSError:
-        pass
+    script = "from lacuna.bench_stalls_run import run_first as r; raise SystemExit(not r())"
+    return subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
 def one(config: Config, folder: Path, apart: bool) -> dict[str, Any]:
