@@ -23,7 +23,7 @@ class Member:
         self.rank, self._gate, self._table = rank, gate, table
         self.launched = []
 
-    def launch(self, tensor):
+    def launch(self, tensor, ended=lambda: None):
         self.launched.append(tensor)
 
     def wait(self, watch):
@@ -67,7 +67,7 @@ class Alone:
         self.failure = failure
         self.launched = []
 
-    def launch(self, tensor):
+    def launch(self, tensor, ended=lambda: None):
         self.launched.append(tensor)
 
     def wait(self, watch):

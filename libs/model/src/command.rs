@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp, Token, TrainerId,
-    Work,
+    Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, StepCosts, Timestamp, Token,
+    TrainerId, Work,
 };
 
 /// A node of a trainer, with the epoch of its lease.
@@ -216,6 +216,9 @@ pub struct Progress {
     /// incarnations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<f64>,
+    /// Where the time of a step goes, if the program has measured it since the report before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_costs: Option<Box<StepCosts>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

@@ -21,6 +21,7 @@ mod planning;
 mod pool;
 mod reason;
 mod settings;
+mod step_costs;
 mod time;
 mod token;
 mod topology;
@@ -49,6 +50,9 @@ pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use settings::{SettingError, SpanText};
+pub use step_costs::{
+    Advice, Cause, CauseCost, SlowMember, StepCosts, StepElsewhere, StepWithWorkers,
+};
 pub use time::{Span, SpanError, Timestamp};
 pub use token::Token;
 pub use topology::{Tier, Topology, TopologyError};

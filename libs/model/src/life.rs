@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attained, Measured, NodeId, Progress, RunId, Timestamp, TrainerSpec};
+use crate::{Attained, Measured, NodeId, Progress, RunId, StepCosts, Timestamp, TrainerSpec};
 
 /// The phase of a trainer's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -185,6 +185,9 @@ pub struct TrainerRecord {
     /// Rates and costs that were measured while it trained, if it is profiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<Measured>>,
+    /// Where the time of a step went, as last reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_costs: Option<Box<StepCosts>>,
 }
 
 impl TrainerRecord {
@@ -236,6 +239,7 @@ impl TrainerRecord {
             loss: None,
             checkpoint: None,
             measured: None,
+            step_costs: None,
         }
     }
 

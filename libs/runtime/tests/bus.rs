@@ -177,6 +177,7 @@ async fn no_report_is_missed_while_the_connection_is_away() {
         checkpoint: None,
         saved: None,
         base: None,
+        step_costs: None,
     };
     let other = connect(&nats, &cluster(), "other").await;
     for run in 1..=2 {

@@ -377,13 +377,16 @@ fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
     }
 }
 
-/// Keeps the loss and the checkpoint of a report.
+/// Keeps the loss, the checkpoint and the costs of a step of a report.
 fn note(record: &mut TrainerRecord, report: &Progress) {
     if report.loss.is_some() {
         record.loss = report.loss;
     }
     if report.checkpoint.is_some() {
         record.checkpoint.clone_from(&report.checkpoint);
+    }
+    if report.step_costs.is_some() {
+        record.step_costs.clone_from(&report.step_costs);
     }
 }
 

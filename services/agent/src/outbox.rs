@@ -240,6 +240,7 @@ mod tests {
             checkpoint: None,
             saved: None,
             base: None,
+            step_costs: None,
         })
     }
 

@@ -33,6 +33,9 @@ pub struct Line {
     /// A complete checkpoint.
     #[serde(default)]
     pub checkpoint: Option<String>,
+    /// The times of the newest steps, now and then.
+    #[serde(default)]
+    pub stalls: Option<serde_json::Value>,
 }
 
 /// Follows one file.

@@ -36,6 +36,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --torchft                and under torchft (pip install torchft)
   python3 -m lacuna.bench data --help              loading by workers, against DDP
   python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
+  python3 -m lacuna.bench stalls                   injected stalls, and those that are found
 """
 
 #: The kinds of change, and the agent's view of each.
@@ -93,6 +94,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return bench_data.main(argv[1:])
     if argv[:1] == ["rates"]:
         return rates.main(argv[1:])
+    if argv[:1] == ["stalls"]:
+        from . import bench_stalls
+
+        return bench_stalls.main(argv[1:])
     options = arguments().parse_args(argv)
     known = bench_torchrun.KINDS if options.torchrun else KINDS
     known = bench_torchft.KINDS if options.torchft else known

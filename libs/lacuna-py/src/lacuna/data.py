@@ -14,6 +14,7 @@ from torch.utils.data import (
 )
 
 from .feed import Ahead, Feed
+from .moments import Loading, Reading, Stopwatch
 from .order import Share
 from .policy import BatchPolicy
 
@@ -23,6 +24,9 @@ class Source(Protocol):
 
     #: Samples of an epoch; None for a stream that does not say it.
     length: Optional[int]
+    #: How batches are read ahead, and how the last one was read.
+    loading: Loading
+    reading: Optional[Reading]
 
     def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
         """The batch; of a stream, the share may have become shorter."""
@@ -33,6 +37,9 @@ class Source(Protocol):
 
 class Indices:
     """Gives the indices themselves."""
+
+    loading = Loading()
+    reading: Optional[Reading] = None
 
     def __init__(self, length: int) -> None:
         self.length: Optional[int] = length
@@ -47,6 +54,8 @@ class Indices:
 class Tensors:
     """Gives rows of one tensor, or of a tuple of tensors of the same length."""
 
+    loading = Loading()
+
     def __init__(self, tensors: Sequence[torch.Tensor], alone: bool) -> None:
         lengths = {len(t) for t in tensors}
         if len(lengths) != 1:
@@ -54,9 +63,12 @@ class Tensors:
         self.length: Optional[int] = lengths.pop()
         self._tensors = tensors
         self._alone = alone
+        self.reading: Optional[Reading] = None
 
     def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
+        watch = Stopwatch()
         rows = tuple(t[share.indices] for t in self._tensors)
+        self.reading = watch.read()
         return share, rows[0] if self._alone else rows
 
     def close(self) -> None:

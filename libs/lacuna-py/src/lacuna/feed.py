@@ -23,6 +23,7 @@ from typing import Any, Callable, Iterator, Optional
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from .moments import Loading, Reading
 from .order import Share, cut
 from .reading import Failure, ItemReader, Reader, Start, StreamReader, Task, together
 
@@ -55,6 +56,9 @@ class Feed:
         # All readers of a stream read all of it: more than one would only do the same.
         workers = min(1, loader.num_workers) if self.is_stream else loader.num_workers
         self._workers = max(1, workers)
+        self.loading = Loading(workers, loader.prefetch_factor or 0 if workers > 0 else 0)
+        #: How the last batch was read.
+        self.reading: Optional[Reading] = None
         self._plan = torch.ones(1, dtype=torch.int64).share_memory_()
         self._ahead: Iterator[Share] = iter(())
         self._planned: deque[_Planned] = deque()
@@ -162,7 +166,7 @@ class Feed:
         )
 
     def _receive(self) -> tuple[Task, list[Any]]:
-        """The next answer and its task."""
+        """The next answer, without its worker, and its task."""
         assert self._answers is not None, "the feed is closed"
         answer = next(self._answers)
         task = self._sent.popleft()
@@ -174,13 +178,16 @@ class Feed:
     def _arrived(self, planned: _Planned) -> tuple[Share, Any]:
         share, samples, arrived = planned.share, {}, 0
         batch: Any = None
+        readings: list[Reading] = []
         while arrived < planned.tasks:
-            task, (data, failure, count, last) = self._receive()
+            task, (data, failure, count, last, times) = self._receive()
             if task.plan != int(self._plan):
                 continue
             arrived += 1
             if failure is not None:
                 raise _error(failure)
+            if times is not None:
+                readings.append(Reading(*times))
             if task.whole:
                 batch = data
             elif data is not None:
@@ -192,6 +199,8 @@ class Feed:
             batch, failure = together(self._collate, ordered, tuple(share.indices.tolist()))
             if failure is not None:
                 raise _error(failure)
+        # Of pieces that were read in parallel, the one that came last was waited for.
+        self.reading = max(readings, key=lambda reading: reading.ended, default=None)
         self._floor = (share.epoch, share.offset)
         for key in [key for key in self._kept if key < self._floor]:
             del self._kept[key]

@@ -10,8 +10,9 @@ does not reach nor a member without samples blocks the others. The order is that
 gradients arrived once, and belongs to the training state.
 
 Last comes one small message on the CPU with sums of decisions: members that know of a newer run,
-that must leave, that sent a gradient too early; the loss; the parameters with a gradient; and
-running averages. So all members decide alike at the same step.
+that must leave, that sent a gradient too early; the loss; the parameters with a gradient; each
+member's times of the step before (:mod:`lacuna.moments`); and running averages. So all members
+decide alike at the same step.
 
 Of a sharded model FSDP has added up the gradients of a node's workers already, weighted alike. Each
 worker sums its shard with those of its place at other nodes, and the workers of a node add up
@@ -32,6 +33,7 @@ from torch import nn
 from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
+from .moments import Moments
 from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
@@ -54,8 +56,11 @@ class Sums(Protocol):
 
     rank: int
 
-    def launch(self, tensor: torch.Tensor) -> None:
-        """Begins to sum a tensor over all members, in place."""
+    def launch(self, tensor: torch.Tensor, ended: Callable[[], None]) -> None:
+        """Begins to sum a tensor over all members, in place. ``ended``: called at its end."""
+
+    def look(self) -> None:
+        """Looks whether sums have ended."""
 
     def wait(self, watch: Watch) -> Optional[str]:
         """Waits for all sums; the reason if one failed."""
@@ -79,7 +84,7 @@ class Gradients:
     """The gradients of some optimisers, and the running averages of batch normalisation.
 
     ``wire``: the type of the messages, None for that of the parameters. ``node``: the workers that
-    share the model.
+    share the model. ``moments``: gets the times of sums.
     """
 
     def __init__(
@@ -88,8 +93,10 @@ class Gradients:
         optimizers: Sequence[torch.optim.Optimizer],
         wire: Optional[torch.dtype] = None,
         node: Optional[Node] = None,
+        moments: Optional[Moments] = None,
     ) -> None:
         self._node = node or Node()
+        self._moments = moments or Moments({"LACUNA_STALLS": "off"})
         self._optimizers = optimizers
         self._model = model
         self._names = {id(p): name for name, p in model.named_parameters()}
@@ -133,7 +140,8 @@ class Gradients:
         """A text that is the same at members whose messages fit together."""
         shapes = [(tuple(p.shape), str(wire_type(p, self._wire))) for p in self._parameters]
         averages = sum(average.numel() for average in self._averages)
-        return hashlib.sha256(repr((shapes, averages)).encode()).hexdigest()[:12]
+        times = self._moments.width
+        return hashlib.sha256(repr((shapes, averages, times)).encode()).hexdigest()[:12]
 
     def begin(self, sums: Optional[Sums], weight: float) -> None:
         """Begins a step: keeps what the forward pass changes, in case the step is repeated.
@@ -160,6 +168,7 @@ class Gradients:
         for place, bucket in enumerate(self._buckets.bucket_of):
             self._missing[bucket] += self._arrivals.awaited(place)
         self._next = 0
+        self._moments.sums([b.flat.numel() * b.flat.element_size() for b in self._buckets.buckets])
         self._weight = weight
         self._too_early = False
         self._sums = sums
@@ -182,6 +191,8 @@ class Gradients:
         if sums is None or buckets is None:
             return
         with self._lock:
+            if self._moments.on:
+                sums.look()
             last = self._arrivals.came(place)
             if buckets.is_filled(place):
                 self._too_early = True
@@ -200,13 +211,17 @@ class Gradients:
             ) from None
 
     def _launch(self, sums: Sums, buckets: Buckets) -> None:
-        bucket = buckets.buckets[self._next]
+        number = self._next
+        bucket = buckets.buckets[number]
         self._next += 1
         for place in bucket.members:
             if not buckets.is_filled(place):
                 self._fill(buckets, place)
+        self._moments.launched(number)
         if bucket.flat.numel() > 0:
-            sums.launch(bucket.flat)
+            sums.launch(bucket.flat, partial(self._moments.ended, number))
+        else:
+            self._moments.ended(number)
 
     def finish(self, vote: Vote, watch: Watch) -> tuple[Optional[Vote], str]:
         """Replaces the gradients by the mean over the group's batch.
@@ -222,19 +237,24 @@ class Gradients:
             self._launch(sums, buckets)
         self._sums = None
         last = self._last_message(vote, sums.rank == 0 and self._node.rank == 0)
-        sums.launch(last)
+        self._moments.launched(None)
+        sums.launch(last, partial(self._moments.ended, None))
         failure = self._node.add(last, sums.wait(watch))
+        self._moments.summed()
         if failure is not None:
             # Abandoned sums may still write into these.
             self._buckets = None
             return None, failure
-        count = len(self._parameters)
+        count, times = len(self._parameters), self._moments.numbers
         head = last[: _HEAD + count].tolist()
+        end = last.numel() - times
+        if times > 0:
+            self._moments.take(last[end:])
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
         agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY])
         self._arrivals.end(self._too_early)
         if agreed.too_early == 0.0:
-            self._deliver(buckets, head[_HEAD:], last[_HEAD + count :])
+            self._deliver(buckets, head[_HEAD:], last[_HEAD + count : end])
         return agreed, ""
 
     def _last_message(self, vote: Vote, first: bool) -> torch.Tensor:
@@ -256,7 +276,8 @@ class Gradients:
         parts = [torch.tensor(numbers, dtype=torch.float64)]
         for average in self._averages:
             parts.append(average.detach().reshape(-1).to("cpu", torch.float64) * self._weight)
-        return torch.cat(parts)
+        slots = self._moments.slots(8 * sum(part.numel() for part in parts))
+        return torch.cat(parts if slots is None else [*parts, slots])
 
     def _deliver(self, buckets: Buckets, having: list[float], rest: torch.Tensor) -> None:
         """Takes the sums over: gradients, then the order if it was not known, then averages."""

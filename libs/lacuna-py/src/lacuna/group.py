@@ -62,6 +62,10 @@ Watch = Callable[[], Optional[str]]
 Look = Callable[[Any, bool], bool]
 
 
+def _nothing() -> None:
+    """What is called at the end of a sum without a listener."""
+
+
 def version() -> tuple[int, ...]:
     """Major and minor number of PyTorch here."""
     return tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -314,12 +318,25 @@ class Group:
         """The process group that exists already (``torchrun``)."""
         return cls(dist.get_rank(among), dist.get_world_size(among), among=among)
 
-    def launch(self, tensor: torch.Tensor) -> None:
+    def launch(self, tensor: torch.Tensor, ended: Callable[[], None] = _nothing) -> None:
         """Begins to sum a tensor over all members, in place; :meth:`wait` tells how it went.
 
-        All members launch the same sums in the same order.
+        All members launch the same sums in the same order. ``ended`` is called when the sum is
+        seen to have ended, in :meth:`look` or in :meth:`wait`: never by another thread, which
+        might outlive the interpreter.
         """
-        self._launch(tensor, lambda: dist.all_reduce(tensor, group=self._among, async_op=True))
+        self._launch(
+            tensor, lambda: dist.all_reduce(tensor, group=self._among, async_op=True), ended
+        )
+
+    def look(self) -> None:
+        """Looks whether sums have ended, in the order in which they were launched."""
+        # A thread may close the group meanwhile.
+        for operation in tuple(self._pending):
+            if not operation.seen:
+                if not operation.work.is_completed():
+                    return
+                operation.see()
 
     def broadcast(self, tensor: torch.Tensor, source: int, watch: Watch) -> Optional[str]:
         """Copies a tensor from one member to all, in place; the reason if it failed."""
@@ -383,11 +400,13 @@ class Group:
     def _ended(self) -> bool:
         return all(operation.work.is_completed() for operation in self._pending)
 
-    def _launch(self, tensor: torch.Tensor, begin: Callable[[], Any]) -> None:
+    def _launch(
+        self, tensor: torch.Tensor, begin: Callable[[], Any], ended: Callable[[], None] = _nothing
+    ) -> None:
         if self.world_size == 1 or self._failure is not None:
             return
         try:
-            self._pending.append(_Operation(begin(), tensor.is_cuda))
+            self._pending.append(_Operation(begin(), tensor.is_cuda, ended))
         except (RuntimeError, OSError, ValueError) as failure:
             self._failure = str(failure)
 
@@ -407,6 +426,7 @@ class Group:
             ended = work.is_completed()
             try:
                 work.wait(timedelta(seconds=PORTION))
+                operation.see()
                 return None, False
             except RuntimeError as failure:
                 if ended:
@@ -416,12 +436,21 @@ class Group:
                 return reason, True
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Operation:
     """An operation of torch.distributed."""
 
     work: Any
     on_gpu: bool
+    ended: Callable[[], None]
+    #: Whether it is known to have ended.
+    seen: bool = False
+
+    def see(self) -> None:
+        """It is known to have ended."""
+        if not self.seen:
+            self.seen = True
+            self.ended()
 
 
 def _abort_on_gpu() -> None:

@@ -116,10 +116,18 @@ class Loopback:
         store_port: int = 0,
         control: bool = True,
         workers: int = 1,
+        place: Optional[Callable[[str], Sequence[str]]] = None,
+        host: str = "127.0.0.1",
     ) -> None:
+        """``place``: the command that runs a node's program elsewhere, as in a network namespace.
+
+        ``host``: the address at which programs find the store.
+        """
         if workers < 1:
             raise ValueError(f"a node needs at least one worker, not {workers}")
         self._argv = list(argv)
+        self._place = place
+        self._host = host
         self.folder = folder
         self._env = dict(env or {})
         self._hang_after = hang_after
@@ -150,26 +158,29 @@ class Loopback:
         """Starts the workers of a new node; it is no member yet."""
         path = tempfile.mktemp(prefix="lacuna-", suffix=f"-{name}")
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        server.bind("\0" + path)
+        # An abstract name ends with its process, but belongs to one network namespace.
+        abstract = self._place is None
+        server.bind("\0" + path if abstract else path)
         server.listen(self._workers)
         output = self.folder / f"{name}.out"
         env = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
             **self._env,
-            "LACUNA_SOCKET": "@" + path,
+            "LACUNA_SOCKET": "@" + path if abstract else path,
             "LACUNA_NODE": name,
             "LACUNA_TRAINER": "loopback",
         }
         if self._workers > 1:
             env["LACUNA_LOCAL_WORLD_SIZE"] = str(self._workers)
         node = Node(name, output)
+        argv = [*(self._place(name) if self._place else ()), *self._argv]
         with open(output, "ab") as file:
             for rank in range(self._workers):
                 if self._workers > 1:
                     env["LACUNA_LOCAL_RANK"] = str(rank)
                 process = subprocess.Popen(
-                    self._argv, env=env, stdout=file, stderr=file, start_new_session=True
+                    argv, env=env, stdout=file, stderr=file, start_new_session=True
                 )
                 node.workers.append(Worker(process, time.monotonic()))
         with self._changed:
@@ -298,7 +309,7 @@ class Loopback:
                     "run": self.run,
                     "rank": rank,
                     "members": self.members,
-                    "store": f"127.0.0.1:{self.store_port}",
+                    "store": f"{self._host}:{self.store_port}",
                     "token": f"token-{self.run}",
                 }
             )
@@ -318,7 +329,10 @@ class Loopback:
                 target=self._listen, args=(node, connection), name=node.name, daemon=True
             )
             reader.start()
+        path = server.getsockname()
         server.close()
+        if isinstance(path, str) and path:
+            os.unlink(path)
 
     def _listen(self, node: Node, connection: socket.socket) -> None:
         buffer = b""

@@ -11,10 +11,11 @@ import logging
 import math
 import time
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from .checkpoint import Saved
 from .link import Link
+from .moments import Moments
 from .order import Position
 
 log = logging.getLogger("lacuna")
@@ -50,17 +51,24 @@ class Reporter:
         position: Position,
         loss: Optional[float],
         saved: Optional[Saved],
+        moments: Moments,
         last: bool = False,
     ) -> None:
-        """Reports, unless the last report was a moment ago."""
+        """Reports, unless the last report was a moment ago.
+
+        A report carries ``stalls``, the times of the newest steps, if these are due.
+        """
         if self._origin is None:
             self._origin = span.base
         now = time.monotonic()
         if now < self._next and not last:
             return
         self._next = now + EVERY
+        stalls = moments.due()
+        more = {} if stalls is None else {"stalls": stalls}
         self._link.say(
             {
+                **more,
                 "say": "progress",
                 "run": span.run,
                 "base": float(span.base),
@@ -74,7 +82,7 @@ class Reporter:
             }
         )
         if self._file is not None:
-            self._append(self._file, span, position, loss, saved)
+            self._append(self._file, span, position, loss, saved, more)
 
     def _append(
         self,
@@ -83,6 +91,7 @@ class Reporter:
         position: Position,
         loss: Optional[float],
         saved: Optional[Saved],
+        more: dict[str, Any],
     ) -> None:
         origin = self._origin or 0
         lines: list[tuple[int, int, Optional[float], Optional[str]]] = [
@@ -102,7 +111,8 @@ class Reporter:
                 "loss": mean if known else None,
                 "checkpoint": checkpoint,
             }
-            text += json.dumps(line) + "\n"
+            # The newest line carries what is more.
+            text += json.dumps(line if checkpoint else {**line, **more}) + "\n"
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(text)

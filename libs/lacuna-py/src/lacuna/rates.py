@@ -130,7 +130,7 @@ def _throttled(rate: str, argv: Sequence[str]) -> int:
         return 69
 
 
-class _Pair:
+class Pair:
     """Two processes that train when they are told to, by lines of a socket."""
 
     def __init__(self, path: Path) -> None:
@@ -167,7 +167,7 @@ def _measure(options: argparse.Namespace, model: str, size: int, folder: Path) -
         argv.append("--set-to-none" if options.set_to_none else "--no-set-to-none")
     source = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    plain, ours = _Pair(folder / "ddp"), _Pair(folder / "lacuna")
+    plain, ours = Pair(folder / "ddp"), Pair(folder / "lacuna")
     env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     processes = []
     with socket.socket() as probe:

@@ -20,6 +20,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 import torch
 from torch.utils.data import Subset, get_worker_info
 
+from .moments import Stopwatch
 from .order import ENDLESS, cut, mixed
 
 #: Asks for a signal at the death of the parent (prctl(2)).
@@ -55,7 +56,8 @@ class Failure(NamedTuple):
 
 
 #: The answer: the worker, how many of the places it holds, the batch or the samples, the failure,
-#: and of a stream: samples that the step really has, and whether the stream ends with them.
+#: and of a stream: samples that the step really has, and whether the stream ends with them. Last
+#: comes how it was read (:class:`~lacuna.moments.Reading`), None for a task that was passed over.
 #: A list, which PyTorch's thread for pinned memory looks into.
 Reply = list[Any]
 
@@ -79,13 +81,15 @@ class Reader(ABC):
         info = get_worker_info()
         worker = 0 if info is None else int(info.id)
         if self._is_stale(task):
-            return [worker, 0, None, None, task.batch, False]
+            return [worker, 0, None, None, task.batch, False, None]
+        watch = Stopwatch()
         self._held = {k: v for k, v in self._held.items() if k >= task.floor}
-        return [worker, *self._answer(task)]
+        answer = self._answer(task)
+        return [worker, *answer, list(watch.read())]
 
     @abstractmethod
     def _answer(self, task: Task) -> list[Any]:
-        """The reply to a task of the present plan, without the number of the worker."""
+        """The reply to a task of the present plan, without the worker and its times."""
 
     def _together(self, samples: list[Any], task: Task) -> tuple[Any, Optional[Failure]]:
         if not task.whole:

@@ -22,6 +22,7 @@ from .group import Group, check_backend
 from .link import Link, leave_now
 from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
 from .metrics import How, means, merged, numbers
+from .moments import Moments
 from .order import Order, Position, Share, cut
 from .policy import BatchPolicy, checked
 from .progress import Reporter, Span
@@ -134,7 +135,10 @@ class Elastic:
         self._saver = saver
         self._settings = settings
         self._node = node
-        self._gradients = Gradients(parts.model, parts.optimizers, settings.wire, node)
+        self._moments = Moments()
+        self._gradients = Gradients(
+            parts.model, parts.optimizers, settings.wire, node, self._moments
+        )
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
         self._total = float(total) if total else None
         self._worker = Worker.of(os.environ)
@@ -231,6 +235,11 @@ class Elastic:
         return self._span.run
 
     @property
+    def stalls(self) -> Optional[dict[str, Any]]:
+        """At rank 0, the times of the newest steps of this group, see :mod:`lacuna.moments`."""
+        return self._moments.report()
+
+    @property
     def leaving(self) -> bool:
         """Whether this member must leave: long work of the program may look at it, and end."""
         return self._link.leaving is not None
@@ -316,10 +325,12 @@ class Elastic:
 
     def _batches(self, feed: Source, order: Order, epochs: Optional[int]) -> Iterator[Any]:
         self._order = order
+        self._moments.reads(feed.loading)
         # A share, and what was read for it: that is kept if the group was let go meanwhile.
         ready: Optional[tuple[Share, Share, Any]] = None
         try:
             while True:
+                self._moments.asked()
                 if self._lost():
                     self._regroup()
                 ahead = self._ahead(order, epochs)
@@ -333,6 +344,7 @@ class Elastic:
                         ready = (wanted, *feed.take(wanted, ahead))
                 if self._lost():
                     continue
+                self._moments.got(feed.reading)
                 (_, share, batch), ready = ready, None
                 order.reached(share)
                 self._share = self._last_share = share
@@ -344,6 +356,7 @@ class Elastic:
                 if self._settings.reseed:
                     reseed(self._settings.seed, self._position.step, self._rank)
                 if share.indices.numel() == 0:
+                    self._moments.dropped()
                     self._gradients.forget()
                     self.step()
                 else:
@@ -534,6 +547,8 @@ class Elastic:
             took = time.monotonic() - self._batch_began
             watch = self._membership.watch(self._step_seconds)
             agreed, failure = self._gradients.finish(vote, watch)
+            if agreed is None or agreed.too_early > 0.0:
+                self._moments.dropped()
             if agreed is None or group is None:
                 self._gradients.undo()
                 self._calls.repeat()
@@ -552,12 +567,15 @@ class Elastic:
                 self._calls.repeat()
                 return False
             vote = agreed
+        else:
+            self._moments.summed()
         assert group is not None
         self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
         self._look_at(vote.loss)
         self._update.apply(self.nodes)
+        self._moments.updated()
         self._position.advance(share.batch, order.length)
         self._loss = vote.loss
         self._after(group, vote)
@@ -661,6 +679,7 @@ class Elastic:
             self._group = group
             self._span = Span(formed.run, group.world_size * node.count, self._position.samples)
             self._rank = group.rank * node.count + node.rank
+            self._moments.formed(self._span.world_size, self._rank)
             self._last_step = 0.0
             if group.rank == 0:
                 self._saver.new_group(self._position.step)
@@ -717,7 +736,8 @@ class Elastic:
 
     def _report(self, last: bool = False) -> None:
         if self._rank == 0:
-            self._reporter.report(self._span, self._position, self._loss, self._saver.newest, last)
+            saved, stalls = self._saver.newest, self._moments
+            self._reporter.report(self._span, self._position, self._loss, saved, stalls, last)
 
     def _finish(self) -> None:
         """The program's own end: saves the state, and sends the last report."""

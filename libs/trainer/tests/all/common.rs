@@ -394,6 +394,7 @@ impl World {
             checkpoint: None,
             saved: None,
             base: None,
+            step_costs: None,
         };
         let most = self
             .most

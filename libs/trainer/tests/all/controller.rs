@@ -439,6 +439,7 @@ fn only_reports_of_rank_0_count_also_after_the_end() {
             checkpoint: Some(checkpoint.to_owned()),
             saved: None,
             base: None,
+            step_costs: None,
         })
     };
     w.input(report(0, 1, 50.0, "true"));
@@ -485,6 +486,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
             checkpoint: None,
             saved: None,
             base: None,
+            step_costs: None,
         })
     };
     w.input(report(1, 1005, 50.0));

@@ -88,6 +88,7 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
                 checkpoint: None,
                 saved,
                 base: None,
+                step_costs: None,
             })
         };
         w.input(report(1, 60.0, Some(60.0)));
@@ -126,6 +127,7 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
         checkpoint: None,
         saved: None,
         base: None,
+        step_costs: None,
     }));
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));

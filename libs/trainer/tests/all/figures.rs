@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Efficiency, Elastic, Held, Launch, Past, Progress, ScalingCurve, Span, Stall, TrainerRecord,
-    TrainerSpec, Work,
+    Efficiency, Elastic, Held, Launch, Past, Progress, ScalingCurve, Span, Stall, StepCosts,
+    TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 use lacuna_trainer::controller::Input;
@@ -200,8 +200,53 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
         checkpoint: None,
         saved: Some(saved),
         base: None,
+        step_costs: None,
     };
     w.input(Input::Progress(report));
+}
+
+#[test]
+fn a_trainer_keeps_where_the_time_of_its_steps_went() {
+    let mut w = stepping();
+    let costs = StepCosts {
+        members: 4,
+        steps: 64,
+        left_out: 0,
+        measured: 0.12,
+        replayed: 0.121,
+        trusted: true,
+        costs: Vec::new(),
+        computes: 0.07,
+        loaders: Vec::new(),
+        elsewhere: Vec::new(),
+        slow: None,
+        advice: Vec::new(),
+    };
+    let report = |w: &mut World, step_costs: Option<StepCosts>| {
+        w.pass(Span::from_secs(10));
+        w.renew();
+        let report = Progress {
+            node: node(0),
+            trainer: trainer("a"),
+            run: w.controller.record(&trainer("a")).unwrap().run,
+            at: w.now.cluster,
+            samples: 640.0,
+            owed: 0.0,
+            step: None,
+            world_size: 4,
+            loss: None,
+            checkpoint: None,
+            saved: None,
+            base: None,
+            step_costs: step_costs.map(Box::new),
+        };
+        w.input(Input::Progress(report));
+    };
+    report(&mut w, Some(costs.clone()));
+    // Most reports carry none.
+    report(&mut w, None);
+    let record = w.controller.record(&trainer("a")).unwrap();
+    assert_eq!(record.step_costs.as_deref(), Some(&costs));
 }
 
 #[test]
@@ -268,6 +313,7 @@ fn the_last_report_counts_samples_redone() {
         checkpoint: None,
         saved: Some(saved),
         base: None,
+        step_costs: None,
     };
     let (one, two) = (last(688.0, 640.0), last(704.0, 704.0));
     // It did one step more, and then another and saved.

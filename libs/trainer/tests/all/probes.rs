@@ -104,6 +104,7 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
                 checkpoint: None,
                 saved: None,
                 base: None,
+                step_costs: None,
             }));
         }
         settle(w);

@@ -70,6 +70,7 @@ fn report(w: &mut World, samples: f64) {
         checkpoint: None,
         saved: None,
         base: None,
+        step_costs: None,
     }));
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64
         checkpoint: None,
         saved: None,
         base: Some(base),
+        step_costs: None,
     }));
 }
 

@@ -436,6 +436,7 @@ pub(crate) fn progress() -> Progress {
         checkpoint: Some("step-9".to_owned()),
         saved: Some(8.0),
         base: Some(1200.0),
+        step_costs: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Launchers: they start, watch and stop training.
 
 mod command;
+mod costs;
 mod crew;
 mod devices;
 mod environment;

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
+use super::costs::Costs;
 use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
 use super::environment::{command_line, environment, is_personal, of_account, passed, threads};
@@ -73,6 +74,7 @@ struct Seen {
     garbage: u64,
     /// The newest checkpoint of this run, with the samples that it covers.
     saved: Option<(String, f64)>,
+    costs: Costs,
 }
 
 impl Seen {
@@ -82,6 +84,7 @@ impl Seen {
             reading: None,
             garbage: 0,
             saved: None,
+            costs: Costs::default(),
         }
     }
 
@@ -130,10 +133,14 @@ impl Seen {
 struct ReportPace {
     sent: Option<Instant>,
     held: BTreeMap<RunId, Progress>,
+    costs: Costs,
 }
 
 impl ReportPace {
-    fn hold(&mut self, report: Progress) {
+    fn hold(&mut self, mut report: Progress) {
+        if let Some(before) = self.held.remove(&report.run) {
+            report.step_costs = report.step_costs.or(before.step_costs);
+        }
         self.held.insert(report.run, report);
         if self.held.len() > RUNS {
             self.held.pop_first();
@@ -599,6 +606,7 @@ impl Run {
                     // The next run reports the samples in its state.
                     saved: None,
                     base: Some(line.base),
+                    step_costs: pace.costs.of(line.stalls.as_ref()),
                 };
                 pace.hold(progress);
             }
@@ -633,7 +641,10 @@ impl Run {
         }
         let reports = self.assignment.rank == 0 || self.assignment.launch.by_torchrun();
         if let Some(line) = lines.last().filter(|_| reports) {
-            self.report(self.progress(line, seen.saved.clone()));
+            let said = lines.iter().rev().find_map(|line| line.stalls.as_ref());
+            let mut progress = self.progress(line, seen.saved.clone());
+            progress.step_costs = seen.costs.of(said);
+            self.report(progress);
         }
     }
 
@@ -656,6 +667,7 @@ impl Run {
             checkpoint,
             saved,
             base: None,
+            step_costs: None,
         }
     }
 }

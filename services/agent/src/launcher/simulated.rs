@@ -84,6 +84,7 @@ impl Simulated {
             checkpoint: None,
             saved: None,
             base: None,
+            step_costs: None,
         }));
     }
 

@@ -69,6 +69,9 @@ pub(super) struct Report {
     /// The newest complete checkpoint.
     #[serde(default)]
     pub(super) checkpoint: Option<String>,
+    /// The times of the newest steps, now and then. What is wrong in them is no error of the report.
+    #[serde(default)]
+    pub(super) stalls: Option<serde_json::Value>,
 }
 
 /// The version of `hello` since which workers name their local ranks.

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
+use lacuna_stalls::in_words;
 use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
@@ -115,6 +116,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 "trainer": row,
                 "plan": said,
                 "remedy": remedy(&record.reason),
+                "step": record.step_costs,
             }));
         }
         let why = plan
@@ -132,6 +134,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         let mut lines = trouble(&record, row.as_ref());
         lines.push(why.trim_end().to_owned());
         lines.extend(row.map(|row| trainer_details(&record, row, now)));
+        lines.extend(record.step_costs.as_deref().map(in_words));
         return output::print(&lines.join("\n"));
     }
     of_nodes(&client, &args, plan.as_ref()).await

@@ -303,6 +303,7 @@ mod tests {
             checkpoint: None,
             saved: None,
             base: None,
+            step_costs: None,
         };
         let share = |p: &Progress| live(&r, Some(p), &Totals::default()).share.unwrap();
         assert_eq!(share(&progress(4, 500_000.0)), 0.5);

@@ -256,6 +256,7 @@ impl VirtualCluster {
                 checkpoint: None,
                 saved: None,
                 base: None,
+                step_costs: None,
             }));
         }
         self.inbox.push_back(Input::Timer);

@@ -1,0 +1,121 @@
+//! What a replay changes.
+
+use lacuna_model::Cause;
+
+use crate::error::Error;
+
+/// Most workers of a loader, and most batches that one reads ahead.
+pub(crate) const MOST_WORKERS: u32 = 1024;
+/// Most members that are replayed.
+pub(crate) const MOST_MEMBERS: u32 = 65_536;
+
+/// How replayed steps differ from the traced ones. The default changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    away: Vec<Cause>,
+    workers: Option<u32>,
+    members: Option<u32>,
+    link: f64,
+    share: f64,
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self {
+            away: Vec::new(),
+            workers: None,
+            members: None,
+            link: 1.0,
+            share: 1.0,
+        }
+    }
+}
+
+impl Change {
+    /// Nothing is changed.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// A cause is taken away, too.
+    #[must_use]
+    pub fn without(mut self, cause: Cause) -> Self {
+        self.away.push(cause);
+        self
+    }
+
+    /// Each member's loader has another number of workers; 0: the program reads itself.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for more than 1024.
+    pub fn workers(mut self, workers: u32) -> Result<Self, Error> {
+        self.workers = Some(within("the number of workers", workers, MOST_WORKERS)?);
+        Ok(self)
+    }
+
+    /// Another number of members train, each with as many samples as now.
+    ///
+    /// # Errors
+    /// [`Error::Change`] for none, [`Error::Limit`] for more than 65536.
+    pub fn members(mut self, members: u32) -> Result<Self, Error> {
+        positive("the number of members", f64::from(members))?;
+        self.members = Some(within("the number of members", members, MOST_MEMBERS)?);
+        Ok(self)
+    }
+
+    /// The link has `factor` times its bandwidth; its latency stays.
+    ///
+    /// # Errors
+    /// [`Error::Change`] unless the factor is positive and finite.
+    pub fn link(mut self, factor: f64) -> Result<Self, Error> {
+        self.link = positive("the factor of the link", factor)?;
+        Ok(self)
+    }
+
+    /// Each member has `factor` times the samples of a step. The time of reading and computing is
+    /// taken as proportional, which leaves out what does not depend on samples.
+    ///
+    /// # Errors
+    /// [`Error::Change`] unless the factor is positive and finite.
+    pub fn share(mut self, factor: f64) -> Result<Self, Error> {
+        self.share = positive("the factor of a member's samples", factor)?;
+        Ok(self)
+    }
+
+    pub(crate) fn lacks(&self, cause: Cause) -> bool {
+        self.away.contains(&cause)
+    }
+
+    pub(crate) fn new_workers(&self) -> Option<u32> {
+        self.workers
+    }
+
+    pub(crate) fn new_members(&self) -> Option<u32> {
+        self.members
+    }
+
+    pub(crate) fn link_factor(&self) -> f64 {
+        self.link
+    }
+
+    pub(crate) fn share_factor(&self) -> f64 {
+        self.share
+    }
+}
+
+pub(crate) fn within(what: &'static str, value: u32, most: u32) -> Result<u32, Error> {
+    if value <= most {
+        Ok(value)
+    } else {
+        Err(Error::Limit { what, value, most })
+    }
+}
+
+fn positive(what: &'static str, value: f64) -> Result<f64, Error> {
+    if value.is_finite() && value > 0.0 {
+        Ok(value)
+    } else {
+        Err(Error::Change { what, value })
+    }
+}

@@ -1,0 +1,73 @@
+//! Why there is no answer.
+
+use thiserror::Error;
+
+/// Why traced steps cannot be replayed, or not with a change.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The report is of another version.
+    #[error(
+        "the times of steps have version {found}, this program reads {known}: use the same release of the lacuna package"
+    )]
+    Version {
+        /// Of the report.
+        found: u32,
+        /// The one that is read here.
+        known: u32,
+    },
+    /// Members sent no times.
+    #[error(
+        "members {ranks:?} sent no times, so a slow one looks like a slow link: give each member samples in every step (a larger batch), and LACUNA_STALLS=off to none of them"
+    )]
+    Silent {
+        /// Their ranks.
+        ranks: Vec<u32>,
+    },
+    /// Lists have different lengths, or are missing.
+    #[error("the times of member {rank} do not fit together: {what}")]
+    Shape {
+        /// The member.
+        rank: u32,
+        /// What is wrong.
+        what: String,
+    },
+    /// There are no members.
+    #[error("the report has the times of no member")]
+    Empty,
+    /// Few steps can be used.
+    #[error(
+        "{usable} of {steps} steps can be used, and {needed} are needed: the others have times that are no numbers, negative, or far from the usual step"
+    )]
+    TooFew {
+        /// Steps that can be used.
+        usable: usize,
+        /// Steps of the report.
+        steps: usize,
+        /// Steps that are needed.
+        needed: usize,
+    },
+    /// A member alone has no link.
+    #[error(
+        "a member that trains alone sends nothing: let two nodes train, then the link is known"
+    )]
+    LinkUnknown,
+    /// A number that is larger than any trainer has.
+    #[error("{what} is {value}, more than {most}")]
+    Limit {
+        /// The number.
+        what: &'static str,
+        /// Its value.
+        value: u32,
+        /// The most that is taken.
+        most: u32,
+    },
+    /// A change makes no sense.
+    #[error("{what} must be a positive number, not {value}")]
+    Change {
+        /// The number.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
+}

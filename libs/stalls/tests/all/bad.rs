@@ -1,0 +1,180 @@
+//! Reports that cannot be replayed, or only in part, and unusual programs.
+
+use lacuna_stalls::{Change, Error, Steps, Trace};
+
+use crate::world::World;
+
+const MS: u64 = 1_000_000;
+
+fn trace() -> Trace {
+    let mut world = World::even(2, 121, &[40 * MS, 60 * MS]);
+    world.prep = vec![vec![30 * MS; 121]; 2];
+    world.services = vec![5 * MS; 2];
+    world.run().0
+}
+
+fn read(change: impl Fn(&mut Trace)) -> Result<Steps, Error> {
+    let mut trace = trace();
+    change(&mut trace);
+    Steps::read(&trace)
+}
+
+#[test]
+fn a_silent_member_is_named_and_nothing_is_said() {
+    let error = read(|trace| trace.silent = vec![1]).unwrap_err();
+    assert_eq!(error, Error::Silent { ranks: vec![1] });
+    assert!(error.to_string().contains("members [1] sent no times"));
+}
+
+#[test]
+fn lists_that_do_not_fit_are_refused() {
+    let changes: [fn(&mut Trace); 5] = [
+        |t| t.ranks[1].wait.truncate(9),
+        |t| t.ranks[1].done.truncate(1),
+        |t| t.ranks[1].ready[0].truncate(9),
+        |t| t.bytes.push(1),
+        |t| t.bytes.clear(),
+    ];
+    for change in changes {
+        let error = read(change).unwrap_err();
+        assert!(matches!(error, Error::Shape { .. }), "{error}");
+    }
+    assert_eq!(read(|t| t.ranks.clear()).unwrap_err(), Error::Empty);
+    assert!(matches!(
+        read(|t| t.version = 2),
+        Err(Error::Version { found: 2, .. })
+    ));
+    assert!(matches!(
+        read(|t| t.workers = u32::MAX),
+        Err(Error::Limit { .. })
+    ));
+    assert!(matches!(
+        read(|t| t.depth = u32::MAX),
+        Err(Error::Limit { .. })
+    ));
+}
+
+#[test]
+fn steps_with_times_that_are_none_are_left_out() {
+    let usual = lacuna_stalls::answer(&read(|_| {}).unwrap()).unwrap();
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        let steps = read(|t| {
+            t.ranks[0].prep[3] = bad;
+            t.ranks[1].done[1][5] = bad;
+        });
+        let answer = lacuna_stalls::answer(&steps.unwrap()).unwrap();
+        assert_eq!(answer.left_out, 2);
+        assert!((answer.replayed - usual.replayed).abs() < 1e-6);
+        let error = read(|t| t.ranks[1].hand.fill(bad)).unwrap_err();
+        assert!(matches!(error, Error::TooFew { usable: 0, .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_costs_one_step() {
+    let steps = read(|t| t.ranks[1].rest[7] = 3.6e9).unwrap();
+    assert_eq!(steps.left_out(), 1);
+    assert!(lacuna_stalls::answer(&steps).unwrap().trusted);
+}
+
+#[test]
+fn few_steps_are_no_mean() {
+    let error = read(|t| {
+        for times in &mut t.ranks {
+            let lists = [
+                &mut times.wait,
+                &mut times.hand,
+                &mut times.prep,
+                &mut times.fetch,
+                &mut times.update,
+                &mut times.rest,
+            ];
+            let sums = times.ready.iter_mut().chain(&mut times.done);
+            lists
+                .into_iter()
+                .chain(sums)
+                .for_each(|list| list.truncate(7));
+        }
+    });
+    assert!(matches!(
+        error,
+        Err(Error::TooFew {
+            usable: 7,
+            needed: 8,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn steps_of_a_second_and_of_a_millisecond_have_answers() {
+    for unit in [1_000_u64, 1_000_000, 17_000_000] {
+        let mut world = World::even(2, 121, &[40 * unit, 60 * unit]);
+        world.hand = unit / 2;
+        world.after = vec![2 * unit; 2];
+        world.prep = vec![vec![90 * unit; 121]; 2];
+        let answer = lacuna_stalls::answer(&Steps::read(&world.run().0).unwrap()).unwrap();
+        assert!(answer.trusted);
+        let percent = answer.costs[0].percent;
+        assert!((percent - 30.6).abs() < 0.1, "{percent}");
+    }
+}
+
+#[test]
+fn a_program_without_a_loader_has_no_loader_to_change() {
+    let mut world = World::even(2, 121, &[40 * MS, 60 * MS]);
+    world.workers = 0;
+    let answer = lacuna_stalls::answer(&Steps::read(&world.run().0).unwrap()).unwrap();
+    assert!(answer.loaders.is_empty());
+    assert!(answer.trusted);
+}
+
+#[test]
+fn a_member_alone_has_no_link() {
+    let world = World::even(1, 121, &[60 * MS]);
+    let steps = Steps::read(&world.run().0).unwrap();
+    assert!(lacuna_stalls::answer(&steps).unwrap().elsewhere.is_empty());
+    let change = Change::none().members(2).unwrap();
+    assert_eq!(steps.replay(&change), Err(Error::LinkUnknown));
+}
+
+#[test]
+fn changes_that_make_no_sense_are_refused() {
+    for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(matches!(
+            Change::none().link(value),
+            Err(Error::Change { .. })
+        ));
+        assert!(matches!(
+            Change::none().share(value),
+            Err(Error::Change { .. })
+        ));
+    }
+    assert!(Change::none().members(0).is_err());
+    assert!(Change::none().members(u32::MAX).is_err());
+    assert!(Change::none().workers(u32::MAX).is_err());
+}
+
+#[test]
+fn steps_of_no_time_at_all_do_not_divide_by_it() {
+    let steps = read(|t| {
+        for times in &mut t.ranks {
+            let lists = [
+                &mut times.wait,
+                &mut times.hand,
+                &mut times.prep,
+                &mut times.fetch,
+                &mut times.update,
+                &mut times.rest,
+            ];
+            let sums = times.ready.iter_mut().chain(&mut times.done);
+            lists
+                .into_iter()
+                .chain(sums)
+                .for_each(|list| list.fill(0.0));
+        }
+    });
+    let answer = lacuna_stalls::answer(&steps.unwrap()).unwrap();
+    assert!(answer.costs.iter().all(|cost| cost.percent == 0.0));
+    assert!(lacuna_stalls::in_words(&answer).contains("0.00 ms"));
+}
