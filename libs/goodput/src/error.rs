@@ -16,8 +16,8 @@ pub enum Error {
     },
     /// The statistics of the gradient say nothing.
     #[error(
-        "the gradient's variance is {v} and its squared norm {q}: expected numbers of which one is positive; \
-         measure over more steps"
+        "the gradient's variance is {v} and its squared norm {q}: expected finite numbers, zero or more: \
+         leave steps out whose loss is not finite"
     )]
     Noise {
         /// Trace of the covariance at batch `M0`.

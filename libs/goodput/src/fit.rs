@@ -225,7 +225,7 @@ impl Terms<'_> {
             // Derivatives by a logarithm are the terms themselves.
             let pass_slope = [alpha_c, of_samples, 0.0, 0.0, 0.0, 0.0, 0.0];
             passes.add((pass / one.pass_s).ln(), &pass_slope.map(|d| d / pass));
-            let further = f64::from(one.replicas.saturating_sub(2));
+            let further = f64::from(one.replicas.saturating_sub(2)).max(FLOOR);
             let (network, network_slope) = if one.nodes > 1 {
                 let more = beta_n * further;
                 (alpha_n + more, [0.0, 0.0, alpha_n, more, 0.0, 0.0, 0.0])

@@ -28,11 +28,15 @@ impl Noise {
     /// squared norm of the true gradient.
     ///
     /// # Errors
-    /// [`Error::Noise`] for what is negative, not finite, or both zero.
+    /// [`Error::Noise`] for what is negative or not finite. Where both are zero nothing is known, and
+    /// a step of a larger batch is worth no more than one of `M0`, as in AdaptDL.
     pub fn new(v: f64, q: f64) -> Result<Self, Error> {
         let valid = |x: f64| x.is_finite() && x >= 0.0;
-        if !valid(v) || !valid(q) || (v == 0.0 && q == 0.0) {
+        if !valid(v) || !valid(q) {
             return Err(Error::Noise { v, q });
+        }
+        if v == 0.0 && q == 0.0 {
+            return Ok(Self { v: 0.0, q: 1.0 });
         }
         Ok(Self {
             v: v.max(LEAST_VARIANCE),

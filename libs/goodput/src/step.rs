@@ -172,7 +172,7 @@ impl StepModel {
     /// Seconds of the sum over replicas, `T_net`.
     #[must_use]
     pub fn network_s(&self, nodes: u32, replicas: u32) -> f64 {
-        let further = f64::from(replicas.saturating_sub(2));
+        let further = f64::from(replicas.saturating_sub(2)).max(FLOOR);
         if nodes > 1 {
             self.alpha_n + self.beta_n * further
         } else if replicas > 1 {

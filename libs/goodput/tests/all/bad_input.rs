@@ -8,17 +8,19 @@ use lacuna_goodput::{
 const GOOD: [f64; 7] = [0.1, 0.01, 0.5, 0.1, 0.1, 0.01, 1.2];
 
 #[test]
-fn a_gradient_without_signal_and_noise_is_refused() {
+fn noise_is_finite_and_none_is_worth_nothing() {
     for (v, q) in [
-        (0.0, 0.0),
         (f64::NAN, 1.0),
         (1.0, f64::NAN),
         (-1.0, 1.0),
         (1.0, f64::INFINITY),
     ] {
         let text = Noise::new(v, q).unwrap_err().to_string();
-        assert!(text.contains("measure over more steps"), "{text}");
+        assert!(text.contains("leave steps out"), "{text}");
     }
+    let nothing = Noise::new(0.0, 0.0).unwrap();
+    assert_eq!(nothing.gain(8.0).unwrap(), 1.0);
+    assert_eq!(nothing.efficiency(8.0).unwrap(), 0.125);
     assert!(Noise::of_scale(f64::NAN).is_err() && Noise::of_scale(-1.0).is_err());
     let noise = Noise::new(1.0, 0.0).unwrap();
     assert_eq!(

@@ -88,9 +88,9 @@ fn a_profile_says_what_was_measured_and_lies_between_elsewhere() {
     }
 }
 
-/// The table of the reference took the median of all measured steps, and lines between nodes.
+/// The reference chose batches by a coarser search, so ours may be better and not worse.
 #[test]
-fn tables_are_those_of_the_reference_and_dip() {
+fn tables_are_no_worse_than_those_of_the_reference_and_dip() {
     let profiles = read(&or_skip!(data("seeds/pollux_profiles.json")));
     let golden = read(&or_skip!(data("seeds/goodput_node_tables.json")));
     let mut dips = 0;
@@ -115,10 +115,19 @@ fn tables_are_those_of_the_reference_and_dip() {
         assert!(worth[0] == 0.0 && worth[1] == 1.0, "{name}");
         for nodes in [1, 2, 3, 4, 6, 8, 12, 16] {
             let (ours, theirs) = (table.entries()[nodes].goodput, reference[nodes]);
-            assert!(
-                ours > 0.98 * theirs && ours < 1.1 * theirs,
-                "{name} at {nodes}: {ours} {theirs}"
-            );
+            assert!(ours > 0.98 * theirs, "{name} at {nodes}: {ours} {theirs}");
+            // No measured step within the bounds is better.
+            for one in seen.iter().filter(|one| one.nodes as usize == nodes) {
+                let batch = f64::from(one.replicas * one.local);
+                let scale = batch / f64::from(bounds.first());
+                if scale >= 1.0 && batch <= f64::from(bounds.max()) {
+                    let here = noise.efficiency(scale).unwrap() * batch / one.step_s;
+                    assert!(
+                        ours > here * (1.0 - 1e-9),
+                        "{name} at {nodes}: {ours} {here}"
+                    );
+                }
+            }
         }
         dips += u32::from((2..=16).any(|n| worth[n] < worth[n - 1]));
     }
