@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Callable, Optional
 
 from .checkpoint import Saved
 from .link import Link
@@ -21,6 +21,8 @@ log = logging.getLogger("lacuna")
 
 #: At least this many seconds between two reports, except for the last one of a group.
 EVERY = 0.2
+#: At least this many seconds between two reports of what a step is worth.
+EVERY_WORTH = 30.0
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Reporter:
         self._link = link
         self._file = file or None
         self._next = 0.0
+        self._next_worth = 0.0
         #: Samples at the start of the program; a file's samples count from here.
         self._origin: Optional[int] = None
         self._told: Optional[Saved] = None
@@ -51,14 +54,22 @@ class Reporter:
         loss: Optional[float],
         saved: Optional[Saved],
         last: bool = False,
+        more: Callable[[], Optional[dict[str, Any]]] = lambda: None,
     ) -> None:
-        """Reports, unless the last report was a moment ago."""
+        """Reports, unless the last report was a moment ago.
+
+        ``more``: the noise scale and the batch, which go along twice a minute.
+        """
         if self._origin is None:
             self._origin = span.base
         now = time.monotonic()
         if now < self._next and not last:
             return
         self._next = now + EVERY
+        worth: dict[str, Any] = {}
+        if now >= self._next_worth:
+            worth = more() or {}
+            self._next_worth = now + EVERY_WORTH if worth else self._next_worth
         self._link.say(
             {
                 "say": "progress",
@@ -71,10 +82,11 @@ class Reporter:
                 "checkpoint": None if saved is None else str(saved.path),
                 "saved": None if saved is None else float(saved.samples),
                 "t": time.time(),
+                **worth,
             }
         )
         if self._file is not None:
-            self._append(self._file, span, position, loss, saved)
+            self._append(self._file, span, position, loss, saved, worth)
 
     def _append(
         self,
@@ -83,6 +95,7 @@ class Reporter:
         position: Position,
         loss: Optional[float],
         saved: Optional[Saved],
+        worth: dict[str, Any],
     ) -> None:
         origin = self._origin or 0
         lines: list[tuple[int, int, Optional[float], Optional[str]]] = [
@@ -101,6 +114,7 @@ class Reporter:
                 "world_size": span.world_size,
                 "loss": mean if known else None,
                 "checkpoint": checkpoint,
+                **(worth if checkpoint is None else {}),
             }
             text += json.dumps(line) + "\n"
         try:

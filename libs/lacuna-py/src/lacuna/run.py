@@ -18,12 +18,15 @@ from .busy import Busy
 from .calls import Calls, Place
 from .data import Indices, Source, source, whole
 from .gradients import Gradients, Vote
+from .halves import Halves, halves
 from .group import Group, check_backend
+from .learning import Learning
 from .link import Link, leave_now
 from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
 from .metrics import How, means, merged, numbers
-from .order import Order, Position, Share, cut
-from .policy import BatchPolicy, checked
+from .noise import Scale
+from .order import Order, Position, Share
+from .policy import BatchPolicy, checked, reference
 from .progress import Reporter, Span
 from .saving import Saver
 from .sharding import Node, node_of
@@ -65,6 +68,8 @@ def elastic(
     clip_norm: Optional[float] = None,
     before_step: Optional[Callable[[], None]] = None,
     reseed: bool = True,
+    noise: bool = False,
+    balance: bool = False,
     timeout: float = 2.0,
     backend: str = "gloo",
 ) -> "Elastic":
@@ -78,7 +83,9 @@ def elastic(
     from it. ``checkpoint_every`` steps or ``checkpoint_seconds``, whichever comes first, into
     ``checkpoint_dir`` (default: ``LACUNA_CHECKPOINT_DIR``; without either there are none);
     ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
-    and ``before_step`` act on the averaged gradients. ``timeout``: seconds of silence in a
+    and ``before_step`` act on the averaged gradients. ``noise``: measures the noise scale of the
+    gradient (:attr:`Elastic.noise`), also where the batch policy does not need it. ``balance``:
+    members of unequal speed get shares of unequal size. ``timeout``: seconds of silence in a
     collective after which the group counts as broken; it grows with the steps' duration, and
     doubles when a group breaks before its first step.
 
@@ -95,6 +102,14 @@ def elastic(
     check_backend(backend, wire)
     optimizers = _listed(optimizer)
     node = node_of(model, optimizers, backend)
+    policy = checked(batch)
+    exact = clip_norm is None and before_step is None and scaler is None
+    learning = Learning(policy, optimizers, noise=noise, balance=balance, exact=exact)
+    if learning.active and node.count > 1:
+        raise ValueError(
+            "a sharded model has no noise scale and no shares by speed: use a batch of samples or "
+            "PerNode with 'linear', 'sqrt' or 'none', without noise and balance"
+        )
     extra = dict(state or {})
     parts = Parts(model, optimizers, _listed(scheduler), scaler, extra, node.mesh)
     # What others could not get is refused at the start, and not when one of them joins.
@@ -102,10 +117,11 @@ def elastic(
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     return Elastic(
         parts,
-        Update(parts, checked(batch), clip_norm, before_step),
+        Update(parts, policy, clip_norm, before_step),
         Saver(folder, keep, checkpoint_every, checkpoint_seconds, node),
         Settings(seed, reseed, timeout, backend, wire),
         node,
+        learning,
     )
 
 
@@ -127,13 +143,22 @@ class Elastic:
     """
 
     def __init__(
-        self, parts: Parts, update: Update, saver: Saver, settings: Settings, node: Node
+        self,
+        parts: Parts,
+        update: Update,
+        saver: Saver,
+        settings: Settings,
+        node: Node,
+        learning: Learning,
     ) -> None:
         self._parts = parts
         self._update = update
         self._saver = saver
         self._settings = settings
         self._node = node
+        self._learning = learning
+        #: The halves of this step, if it is one member's and looked at.
+        self._halves: Optional[Halves] = None
         self._gradients = Gradients(parts.model, parts.optimizers, settings.wire, node)
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
         self._total = float(total) if total else None
@@ -207,8 +232,33 @@ class Elastic:
 
     @property
     def samples(self) -> int:
-        """Samples used since the trainer's beginning, by all members."""
+        """Samples used since the trainer's beginning, by all members.
+
+        With ``adascale`` and ``adamscale``, what they are worth in samples of the user's batch.
+        """
         return self._position.samples
+
+    @property
+    def progress(self) -> float:
+        """Steps of the user's batch that training is worth; differs from :attr:`steps_done` with
+        ``adascale`` and ``adamscale``."""
+        learning = self._learning
+        return learning.progress if learning.counts_progress else float(self.steps_done)
+
+    @property
+    def batch(self) -> int:
+        """Samples of a step of the whole group, for the present members."""
+        return self._learning.batch(self.nodes)
+
+    @property
+    def noise(self) -> Optional[Scale]:
+        """The noise scale of the gradient, once it is known: see :mod:`lacuna.noise`."""
+        return self._learning.scale()
+
+    @property
+    def shares_by_speed(self) -> tuple[int, ...]:
+        """Weights of the members' shares with ``balance``; empty while they are even."""
+        return self._learning.weights
 
     @property
     def epoch(self) -> int:
@@ -322,6 +372,9 @@ class Elastic:
             while True:
                 if self._lost():
                     self._regroup()
+                if self._has_enough(order, epochs):
+                    self._finish()
+                    return
                 ahead = self._ahead(order, epochs)
                 wanted = next(ahead(), None)
                 if wanted is None:
@@ -340,6 +393,7 @@ class Elastic:
                 self._gradients.begin(
                     self._group if self.world_size > 1 else None,
                     0.0 if share.lent else share.indices.numel() / share.batch,
+                    *self._learning.norms(self._gradients, self._position.step),
                 )
                 if self._settings.reseed:
                     reseed(self._settings.seed, self._position.step, self._rank)
@@ -347,20 +401,48 @@ class Elastic:
                     self._gradients.forget()
                     self.step()
                 else:
-                    yield batch
+                    parts = self._parts_of(share, batch)
+                    yield parts[0]
+                    if len(parts) > 1 and self._share is None and self._halves is not None:
+                        self._share = share
+                        yield parts[1]
                 if self._share is not None:
                     raise RuntimeError("each batch needs one call of run.step(loss)")
         finally:
             feed.close()
 
+    def _has_enough(self, order: Order, epochs: Optional[int]) -> bool:
+        """Whether progress has come to the end, where it does not count in epochs of samples."""
+        if epochs is None or not self._learning.counts_progress or order.length is None:
+            return False
+        steps = math.ceil(order.length / reference(self._update.policy))
+        return self._learning.progress >= epochs * steps - 1e-9
+
+    def _parts_of(self, share: Share, batch: Any) -> tuple[Any, ...]:
+        """The batch, or two halves of it whose gradients are compared."""
+        self._halves = None
+        if self.world_size > 1 or not self._learning.is_due_alone(self._position.step, share):
+            return (batch,)
+        both = halves(batch, share.batch)
+        if both is None:
+            return (batch,)
+        self._halves = Halves(self._gradients.parameters, share.batch)
+        return both
+
     def _ahead(self, order: Order, epochs: Optional[int]) -> Callable[[], Iterator[Share]]:
         """What gives the coming shares, if no member changes from here on."""
         at, rank, world_size = replace(self._position), self._rank, self.world_size
-        batch = self._update.policy.batch_of(self.nodes)
+        batch, weights = self._learning.batch(self.nodes), self._learning.weights
         # FSDP's passes need all workers of a node.
         lend = self._node.count > 1
+        if self._learning.counts_progress:
+            epochs = None
         return lambda: order.ahead(
-            at, rank, world_size, batch, epochs=epochs, total=self._total, lend=lend
+            *(at, rank, world_size, batch),
+            epochs=epochs,
+            total=self._total,
+            lend=lend,
+            weights=weights,
         )
 
     def _lost(self) -> bool:
@@ -493,7 +575,7 @@ class Elastic:
 
         def absent(store: Any, rank: int) -> bool:
             # A member without a share of the step has not come to the program's code.
-            begin, end = cut(share.batch, rank, share.world_size)
+            begin, end = share.cut(rank)
             empty = begin == end and self._node.count == 1
             return empty or place.absent(store, rank)
 
@@ -529,9 +611,18 @@ class Elastic:
         self._share, self._applied = None, False
         leaving = self._link.leaving is not None
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
-        vote = Vote(float(self._membership.moving()), float(leaving), value)
+        took, learning = time.monotonic() - self._batch_began, self._learning
+        if self._halves is not None:
+            if self._halves.keep(value):
+                # The other half comes next; the step is applied with both.
+                return False
+            norm = learning.norms_of(self._gradients).of_gradients
+            value, local, whole = self._halves.join(value, norm)
+            learning.alone(self._halves.shares, local, whole)
+            self._halves = None
+        more = learning.numbers(self._rank, self.world_size, took)
+        vote = Vote(float(self._membership.moving()), float(leaving), value, more=more)
         if self.world_size > 1:
-            took = time.monotonic() - self._batch_began
             watch = self._membership.watch(self._step_seconds)
             agreed, failure = self._gradients.finish(vote, watch)
             if agreed is None or group is None:
@@ -552,13 +643,20 @@ class Elastic:
                 self._calls.repeat()
                 return False
             vote = agreed
+            learning.agreed(share, vote.more, vote.squares, self._gradients.measured)
         assert group is not None
+        now = time.monotonic()
+        period = now - self._last_step if self._last_step > 0.0 else None
+        if self.world_size == 1:
+            learning.timed(share, took, period)
         self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
         self._look_at(vote.loss)
-        self._update.apply(self.nodes)
-        self._position.advance(share.batch, order.length)
+        factor, ticks, worth = learning.applies(share)
+        self._update.apply(self.nodes, factor, ticks)
+        self._position.advance(share.batch, order.length, worth)
+        learning.after(self._rank, self._gradients, period, self.world_size)
         self._loss = vote.loss
         self._after(group, vote)
         return True
@@ -619,6 +717,8 @@ class Elastic:
         state["arrivals"] = self._gradients.order
         order = self._order
         state["order"] = [] if order is None else order.identity
+        if self._learning.active:
+            state["learning"] = self._learning.state_dict()
         return state
 
     def _put(self, state: dict[str, Any]) -> None:
@@ -631,6 +731,8 @@ class Elastic:
             )
         self._position = self._parts.put(state)
         self._gradients.order = state["arrivals"]
+        if self._learning.active and "learning" in state:
+            self._learning.load_state_dict(state["learning"])
 
     def _load(self, cards: list[Card], rank: int) -> None:
         """No member has state: the one with the newest checkpoint reads it."""
@@ -662,6 +764,7 @@ class Elastic:
             self._span = Span(formed.run, group.world_size * node.count, self._position.samples)
             self._rank = group.rank * node.count + node.rank
             self._last_step = 0.0
+            self._learning.new_group(self.world_size)
             if group.rank == 0:
                 self._saver.new_group(self._position.step)
             self._report(last=True)
@@ -717,7 +820,10 @@ class Elastic:
 
     def _report(self, last: bool = False) -> None:
         if self._rank == 0:
-            self._reporter.report(self._span, self._position, self._loss, self._saver.newest, last)
+            self._reporter.report(
+                *(self._span, self._position, self._loss, self._saver.newest, last),
+                more=lambda: self._learning.report(self.batch),
+            )
 
     def _finish(self) -> None:
         """The program's own end: saves the state, and sends the last report."""
