@@ -6,11 +6,11 @@ import random
 from pathlib import Path
 
 import pytest
+from test_noise import on_nodes
 
 from conftest import HERE
 from lacuna.balance import Balance, Speed, solve
 from lacuna.order import Order, Position, cut
-from test_noise import on_nodes
 
 DATA = Path(os.environ.get("LACUNA_DATA", HERE.parents[2].parent / "shared" / "data"))
 LEVELS = {1: [12, 12, 12, 12], 2: [12, 12, 8, 16], 4: [9, 9, 6, 24], 8: [6, 6, 4, 32]}
@@ -22,9 +22,7 @@ def played(cores, overhead, steps, noise=0.0, seed=1, total=256, balance=None):
     balance = balance or Balance()
     n = len(cores)
     for _ in range(steps):
-        shares = [
-            b - a for a, b in (cut(total, k, n, balance.weights) for k in range(n))
-        ]
+        shares = [b - a for a, b in (cut(total, k, n, balance.weights) for k in range(n))]
         assert sum(shares) == total
         times = [
             (overhead + b / (10.0 * c)) * dice.gauss(1.0, noise) for b, c in zip(shares, cores)

@@ -48,7 +48,7 @@ def test_adascale_counts_progress_in_steps_of_the_users_batch():
         factor, ticks, samples = learning.applies(share(128))
         assert factor == pytest.approx(found.gain(4.0))
         assert factor == pytest.approx((3 + 1) / (3 / 4 + 1), rel=0.05)
-        before, total = total, total + factor
+        total += factor
         assert ticks in (2, 3) and samples in range(70, 76)
     assert learning.progress == pytest.approx(total)
     # The last batch of an epoch is smaller than the reference: it is worth less than a step.
@@ -109,9 +109,7 @@ def test_the_batch_is_that_with_the_most_learning_a_second():
     assert choose(policy, times, loud, 32, 4) > large
     # The best of all by trying each.
     low = loud.low
-    worth = {
-        m: (low + 1) / (low + m / 32) * m / times.seconds(m, 2) for m in range(32, 257)
-    }
+    worth = {m: (low + 1) / (low + m / 32) * m / times.seconds(m, 2) for m in range(32, 257)}
     assert worth[large] > 0.995 * max(worth.values())
     # What is worth less than 5 % is left.
     near = next(m for m in sorted(worth) if worth[m] > 0.96 * max(worth.values()))

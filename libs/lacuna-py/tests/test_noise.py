@@ -183,9 +183,7 @@ def test_norms_in_adams_geometry_are_those_of_divided_gradients():
 
 def test_weight_decay_and_dampening_are_taken_out_of_the_momentum():
     parameter = torch.nn.Parameter(torch.tensor([2.0, -1.0], dtype=torch.float64))
-    optimizer = torch.optim.SGD(
-        [parameter], lr=0.0, momentum=0.9, dampening=0.5, weight_decay=0.1
-    )
+    optimizer = torch.optim.SGD([parameter], lr=0.0, momentum=0.9, dampening=0.5, weight_decay=0.1)
     gradient = torch.tensor([0.3, 0.7], dtype=torch.float64)
     for _ in range(400):
         parameter.grad = gradient.clone()

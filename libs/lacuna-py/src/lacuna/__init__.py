@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from .sharding import node_mesh
     from .worker import device
 
-__all__ = ["Adaptive", "BatchPolicy", "Elastic", "PerNode", "WholeGroup", "device", "elastic", "node_mesh"]
+__all__ = [
+    "Adaptive",
+    "BatchPolicy",
+    "Elastic",
+    "PerNode",
+    "WholeGroup",
+    "device",
+    "elastic",
+    "node_mesh",
+]
 
 _HOMES = {
     "elastic": "run",

@@ -1,8 +1,8 @@
 """Shares of a step for members of unequal speed.
 
-Member k takes ``o_k + b_k / speed_k`` seconds for ``b_k`` samples. The shares that make the longest
-member shortest are solved for directly, and their sum is the batch exactly: the published controller
-(OmniLearn, arXiv 2503.17469) approaches them over epochs and lets the batch drift.
+Member k takes ``o_k + b_k / speed_k`` seconds for ``b_k`` samples. The shares that make the
+longest member shortest are solved for directly, and their sum is the batch exactly: the published
+controller (OmniLearn, arXiv 2503.17469) approaches them over epochs and lets the batch drift.
 
 Overheads cannot be told from speeds while all steps have the same shares. So when members turn out
 to be unequal, some steps have the shares that would be best with the overheads that are known,

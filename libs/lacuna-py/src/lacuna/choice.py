@@ -2,8 +2,8 @@
 
 ``T(M) = other(K) + fixed + sample * M / K`` for K members: what a member computes is a line through
 all shares that were measured, and the rest of a step is a mean for each number of members.
-``goodput(M) = M / T(M) * (phi + 1) / (phi + M / M0)`` (Pollux, OSDI 2021, section 3), with the lower end
-of the noise scale's interval.
+``goodput(M) = M / T(M) * (phi + 1) / (phi + M / M0)`` (Pollux, OSDI 2021, section 3), with the
+lower end of the noise scale's interval.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ class Times:
     _rest: dict[int, float] = field(default_factory=dict)
     _longest: float = 0.0
 
-    def add(
-        self, shares: Sequence[int], seconds: Sequence[float], period: Optional[float]
-    ) -> None:
+    def add(self, shares: Sequence[int], seconds: Sequence[float], period: Optional[float]) -> None:
         """A step: shares and seconds of members, and the seconds of the step before it."""
         self._line = [KEPT * one for one in self._line]
         for share, took in zip(shares, seconds):
@@ -95,7 +93,7 @@ def choose(policy: Adaptive, times: Times, scale: Scale, now: int, members: int)
     most = policy.most
     if policy.most_per_worker is not None:
         most = max(policy.batch, min(most, policy.most_per_worker * members))
-    worth = {}
+    worth: dict[int, float] = {}
     doublings = math.log2(most / policy.batch)
     count = max(1, math.ceil(STEPS * doublings))
     tried = [round(policy.batch * 2.0 ** (doublings * i / count)) for i in range(count + 1)]

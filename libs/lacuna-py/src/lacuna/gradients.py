@@ -10,9 +10,9 @@ does not reach nor a member without samples blocks the others. The order is that
 gradients arrived once, and belongs to the training state.
 
 Last comes one small message on the CPU with sums of decisions: members that know of a newer run,
-that must leave, that sent a gradient too early; the loss; the squared norm of gradients where a step is
-measured; the parameters with a gradient; and running averages. So all members decide alike at the
-same step.
+that must leave, that sent a gradient too early; the loss; the squared norm of gradients where a
+step is measured; the parameters with a gradient; and running averages. So all members decide alike
+at the same step.
 
 Of a sharded model FSDP has added up the gradients of a node's workers already, weighted alike. Each
 worker sums its shard with those of its place at other nodes, and the workers of a node add up
@@ -167,7 +167,8 @@ class Gradients:
 
         ``sums``: the way to the other members, None if there are none. ``weight``: this member's
         part of the batch. ``norms``: measures the squared norms of the step's gradients;
-        ``refresh``: with divisors of this moment. Raises RuntimeError if an optimiser has been given more parameters.
+        ``refresh``: with divisors of this moment. Raises RuntimeError if an optimiser has been
+        given more parameters.
         """
         if sum(len(g["params"]) for o in self._optimizers for g in o.param_groups) != self._count:
             raise RuntimeError(
@@ -269,9 +270,7 @@ class Gradients:
         head = last[: begin + count].tolist()
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
         more = tuple(head[_HEAD:begin])
-        agreed = Vote(
-            head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, head[_SQUARES]
-        )
+        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, head[_SQUARES])
         self._arrivals.end(self._too_early)
         if agreed.too_early == 0.0:
             self._deliver(buckets, head[begin:], last[begin + count :])

@@ -17,7 +17,7 @@ import torch
 from .balance import Balance
 from .choice import Times, choose
 from .gradients import Gradients
-from .noise import NoiseScale, Sample, Scale, SETTLED
+from .noise import SETTLED, NoiseScale, Sample, Scale
 from .norms import Norms, decay, is_adaptive
 from .order import Share
 from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, reference, rule
@@ -69,7 +69,9 @@ class Learning:
                 "use 'adamscale'"
             )
         if self._rule == "adamscale" and adaptive is False:
-            raise ValueError("learning_rate 'adamscale' is for Adam, and this is SGD: use 'adascale'")
+            raise ValueError(
+                "learning_rate 'adamscale' is for Adam, and this is SGD: use 'adascale'"
+            )
         self.measures = noise or self.counts_progress or isinstance(policy, Adaptive)
         self.geometry = "adam" if adaptive else "sgd"
         self._norms: Optional[Norms] = None
@@ -198,7 +200,8 @@ class Learning:
         ratio = share.batch / self._first
         if not self.counts_progress:
             if self._batch > 0:
-                return {"linear": ratio, "sqrt": math.sqrt(ratio)}.get(str(self._rule), 1.0), 1, None
+                by_batch = {"linear": ratio, "sqrt": math.sqrt(ratio)}
+                return by_batch.get(str(self._rule), 1.0), 1, None
             return None, 1, None
         found = self.scale()
         # Without a noise scale a larger batch counts as one step.
@@ -209,7 +212,9 @@ class Learning:
         samples = math.floor(self.progress * self._first) - math.floor(before * self._first)
         return factor, ticks, samples
 
-    def after(self, rank: int, gradients: Gradients, period: Optional[float], world_size: int) -> None:
+    def after(
+        self, rank: int, gradients: Gradients, period: Optional[float], world_size: int
+    ) -> None:
         """Behind a step: rank 0 keeps what only it knows, all members choose the next batch."""
         if not self.active:
             return

@@ -1,7 +1,7 @@
 """The noise scale of the gradient, from sums that members exchange anyway.
 
-Of a step let member k have ``b_k`` samples and the mean gradient ``g_k``, ``B`` their sum, ``g`` the
-averaged gradient and ``n`` the members with samples. With ``S = sum (b_k / B) |g_k|^2`` and
+Of a step let member k have ``b_k`` samples and the mean gradient ``g_k``, ``B`` their sum, ``g``
+the averaged gradient and ``n`` the members with samples. With ``S = sum (b_k / B) |g_k|^2`` and
 ``Q = |g|^2``, unbiased for any shares::
 
     |G|^2  ~  (n Q - S) / (n - 1)        squared norm of the true gradient
@@ -14,8 +14,8 @@ averaged gradient and ``n`` the members with samples. With ``S = sum (b_k / B) |
     |G|^2  ~  |m|^2 - (tr C / B) (1 - beta) / (1 + beta)
 
 Numerator and denominator are averaged apart. The error comes from the means of blocks of steps.
-Sources: McCandlish et al. (arXiv 1812.06162), appendix A; Pollux (OSDI 2021), section 3.1; the weights
-and the use of momentum are ours.
+Sources: McCandlish et al. (arXiv 1812.06162), appendix A; Pollux (OSDI 2021), section 3.1; the
+weights and the use of momentum are ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENOUGH = 0.2
 SHORT, LONG = 4, 256
 #: Standard errors by which a block's mean is off when the noise scale has jumped.
 JUMP = 3.0
-#: Averages over consecutive steps need this many lengths ``1 / (1 - beta)`` to forget another batch.
+#: Means over consecutive steps need this many times ``1 / (1 - beta)`` to forget another batch.
 SETTLED = 3.0
 
 
@@ -48,7 +48,7 @@ class Sample:
     #: ``S`` and ``Q``.
     local: float
     whole: float
-    #: Squared norm of the averaged gradient's running mean, and its decay, if an optimiser keeps it.
+    #: Squared norm of the running mean of averaged gradients, and its decay, if there is one.
     momentum: Optional[float] = None
     beta: float = 0.0
 

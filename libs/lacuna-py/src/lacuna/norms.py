@@ -167,7 +167,7 @@ class Norms:
 def added(parts: Sequence[torch.Tensor]) -> float:
     """The sum, in double precision."""
     if all(part.device.type == "cpu" for part in parts):
-        return sum(part.item() for part in parts)
+        return float(sum(part.item() for part in parts))
     return float(torch.stack([part.double() for part in parts]).sum())
 
 

@@ -96,9 +96,7 @@ class Share:
         return self.epoch, self.offset, self.batch, self.rank, self.world_size, self.weights
 
 
-def cut(
-    count: int, rank: int, world_size: int, weights: Sequence[int] = ()
-) -> tuple[int, int]:
+def cut(count: int, rank: int, world_size: int, weights: Sequence[int] = ()) -> tuple[int, int]:
     """Begin and end of one member's part of ``count`` samples.
 
     The first members take one sample more if it does not come out even; a part is empty if there
@@ -176,9 +174,7 @@ class Order:
         count = batch if self._length is None else min(batch, self._length - at.offset)
         if left is not None:
             count = max(0, min(count, math.ceil(left)))
-        share = Share(
-            at.epoch, at.offset, count, rank, world_size, torch.empty(0), weights=weights
-        )
+        share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0), weights=weights)
         if lend and count > 0 and not share.places:
             share = replace(share, rank=0, world_size=count, lent=True, weights=())
         places = share.places

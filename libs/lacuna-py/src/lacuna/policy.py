@@ -15,9 +15,9 @@ from typing import Callable, Optional, Union
 
 #: How the learning rate follows the batch: ``linear`` (Goyal et al. 2017), ``sqrt`` (Krizhevsky
 #: 2014), ``none``, or a function of the ratio of the present batch to the reference batch.
-#: ``adascale`` (SGD) and ``adamscale`` (Adam and its relatives) follow the noise scale of the gradient
-#: (AdaScale, arXiv 2007.05105; the root for Adam as in Pollux): progress then counts in steps of the
-#: reference batch, and so do schedulers and epochs.
+#: ``adascale`` (SGD) and ``adamscale`` (Adam and its relatives) follow the noise scale of the
+#: gradient (AdaScale, arXiv 2007.05105; the root for Adam as in Pollux): progress then counts in
+#: steps of the reference batch, and so do schedulers and epochs.
 LearningRate = Union[str, Callable[[float], float]]
 
 #: Rules that follow the noise scale.
@@ -77,8 +77,9 @@ class Adaptive:
     """The batch with the most learning a second, of ``batch`` to ``most`` samples of the group.
 
     It is chosen again when nodes come or go, and every 50 steps, from the measured times of steps
-    and the noise scale of the gradient. It changes only where that is worth more than 5 %. ``most_per_worker``: the samples
-    that a worker's memory holds. The learning rate of the optimiser is the one for ``batch``.
+    and the noise scale of the gradient. It changes only where that is worth more than 5 %.
+    ``most_per_worker``: the samples that a worker's memory holds. The learning rate of the
+    optimiser is the one for ``batch``.
     Source: Pollux (OSDI 2021).
     """
 
@@ -121,12 +122,8 @@ def rule(policy: BatchPolicy) -> LearningRate:
 
 def checked(batch: Union[int, BatchPolicy]) -> BatchPolicy:
     """A number means :class:`WholeGroup`. Raises ValueError for what makes no sense."""
-    if isinstance(batch, bool) or not isinstance(
-        batch, (int, WholeGroup, PerNode, Adaptive)
-    ):
-        raise ValueError(
-            f"batch must be a number, WholeGroup, PerNode or Adaptive, not {batch!r}"
-        )
+    if isinstance(batch, bool) or not isinstance(batch, (int, WholeGroup, PerNode, Adaptive)):
+        raise ValueError(f"batch must be a number, WholeGroup, PerNode or Adaptive, not {batch!r}")
     policy = WholeGroup(batch) if isinstance(batch, int) else batch
     if policy.batch < 1:
         raise ValueError(f"batch must be at least 1, not {policy.batch}")

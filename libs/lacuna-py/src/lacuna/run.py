@@ -18,8 +18,8 @@ from .busy import Busy
 from .calls import Calls, Place
 from .data import Indices, Source, source, whole
 from .gradients import Gradients, Vote
-from .halves import Halves, halves
 from .group import Group, check_backend
+from .halves import Halves, halves
 from .learning import Learning
 from .link import Link, leave_now
 from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
