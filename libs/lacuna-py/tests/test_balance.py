@@ -6,8 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 from test_noise import on_nodes
 
+import lacuna
 from conftest import HERE
 from lacuna.balance import Balance, Speed, solve
 from lacuna.order import Order, Position, cut
@@ -116,3 +118,15 @@ def test_members_of_unequal_speed_share_by_it(tmp_path):
     assert 33 <= fast <= 39 and fast + slow == 48, found["n0"]["weights"]
     seen = found["n0"]["seen"] + found["n1"]["seen"]
     assert len(seen) == len(set(seen)), "each sample once"
+
+
+def test_a_stream_is_refused():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with lacuna.elastic(model, optimizer, balance=True) as run:
+        with pytest.raises(ValueError, match="shares by speed need data with a length"):
+            run.steps(Stream())

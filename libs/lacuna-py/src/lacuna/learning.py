@@ -98,6 +98,11 @@ class Learning:
         """Whether messages have numbers of this class."""
         return self.measures or self._balance is not None
 
+    @property
+    def balances(self) -> bool:
+        """Whether shares follow the speed of members."""
+        return self._balance is not None
+
     def batch(self, nodes: int) -> int:
         """Samples of the next step of the whole group."""
         return self._batch if self._batch > 0 else self._policy.batch_of(nodes)

@@ -354,6 +354,12 @@ class Elastic:
                 "a sharded model needs samples at all workers of a node in each step, and a stream "
                 "without a length may end at some of them: give its data set a __len__"
             )
+        if feed.length is None and self._learning.balances:
+            feed.close()
+            raise ValueError(
+                "shares by speed need data with a length, since every member reads all of a stream: "
+                "leave balance out, or give the data set a __len__"
+            )
         order = Order(feed.length, self._settings.seed, shuffled)
         return self._batches(feed, order, epochs)
 
