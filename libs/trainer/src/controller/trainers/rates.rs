@@ -328,9 +328,9 @@ mod tests {
         assert_eq!(of(&[(2, 20.0)], 4), Some(vec![0.0, 10.0, 20.0, 30.0, 40.0]));
         let bent = of(&[(1, 10.0), (2, 16.0)], 4);
         assert_eq!(bent, Some(vec![0.0, 10.0, 16.0, 22.0, 28.0]));
-        // More nodes were measured to do worse.
+        // More nodes were measured to do worse, and the planner sees that.
         let worse = of(&[(1, 10.0), (2, 4.0)], 3);
-        assert_eq!(worse, Some(vec![0.0, 10.0, 10.0, 10.0]));
+        assert_eq!(worse, Some(vec![0.0, 10.0, 4.0, 4.0]));
         assert_eq!(of(&[], 3), None);
     }
 
