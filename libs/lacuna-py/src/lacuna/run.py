@@ -357,7 +357,7 @@ class Elastic:
         if feed.length is None and self._learning.balances:
             feed.close()
             raise ValueError(
-                "shares by speed need data with a length, since every member reads all of a stream: "
+                "shares by speed need data with a length, as every member reads all of a stream: "
                 "leave balance out, or give the data set a __len__"
             )
         order = Order(feed.length, self._settings.seed, shuffled)
