@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-model", &[]),
     ("lacuna-gangs", &[]),
     ("lacuna-stalls", &["lacuna-model"]),
+    ("lacuna-goodput", &[]),
     ("lacuna-milp", &["lacuna-model"]),
     ("lacuna-wire", &["lacuna-model"]),
     ("lacuna-trace", &["lacuna-model"]),

@@ -13,7 +13,8 @@ pub struct CurvePoint {
 
 /// A rate for each node count: piecewise linear through measured points, from (0, 0)
 /// to the last point, and constant beyond it (reference model of BFTrainer,
-/// arXiv 2106.12091).
+/// arXiv 2106.12091). It may dip: the step from one node to two pays the whole latency of the
+/// network, and what a sample is worth falls with the batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<CurvePoint>", into = "Vec<CurvePoint>")]
 pub struct ScalingCurve {
@@ -43,19 +44,6 @@ pub enum CurveError {
         /// The rate as it was given.
         rate: f64,
     },
-    /// The rate falls below that of the smallest measured count.
-    #[error(
-        "the rate falls to {rate} at {nodes} nodes, below {first} at the first point: \
-         limit max_nodes or measure again"
-    )]
-    Collapses {
-        /// The node count.
-        nodes: u32,
-        /// The rate at that count.
-        rate: f64,
-        /// The rate at the first point.
-        first: f64,
-    },
     /// Counts and rates are lists of different length.
     #[error("{nodes} node counts but {rates} rates")]
     Lengths {
@@ -70,8 +58,7 @@ impl ScalingCurve {
     /// Checks the points and makes a curve of them. A leading (0, 0) is accepted and dropped.
     ///
     /// # Errors
-    /// [`CurveError`] for anything but strictly increasing counts with positive rates that
-    /// stay at or above that of the first point.
+    /// [`CurveError`] for anything but strictly increasing counts with positive rates.
     pub fn new(points: impl IntoIterator<Item = (u32, f64)>) -> Result<Self, CurveError> {
         let mut kept: Vec<CurvePoint> = Vec::new();
         for (nodes, rate) in points {
@@ -85,13 +72,6 @@ impl ScalingCurve {
                 return Err(CurveError::Unsorted {
                     before: last.nodes,
                     after: nodes,
-                });
-            }
-            if let Some(first) = kept.first().filter(|first| rate < first.rate) {
-                return Err(CurveError::Collapses {
-                    nodes,
-                    rate,
-                    first: first.rate,
                 });
             }
             kept.push(CurvePoint { nodes, rate });
@@ -174,7 +154,13 @@ impl ScalingCurve {
     /// The same curve over its rate at one node (scaling efficiency: speed-up over one node).
     #[must_use]
     pub fn speedup(&self) -> Self {
-        let one = self.at(1);
+        self.over(1)
+    }
+
+    /// The same curve over its rate at `nodes` nodes, one or more.
+    #[must_use]
+    pub fn over(&self, nodes: u32) -> Self {
+        let one = self.at(nodes.max(1));
         let points = self
             .points
             .iter()
@@ -212,6 +198,15 @@ mod tests {
     }
 
     #[test]
+    fn a_curve_may_dip() {
+        let curve = ScalingCurve::new([(1, 4.0), (2, 2.0), (4, 6.0)]).unwrap();
+        assert_eq!(curve.table(4), vec![0.0, 4.0, 2.0, 4.0, 6.0]);
+        assert_eq!(curve.over(2).at(4), 3.0);
+        let text = serde_json::to_string(&curve).unwrap();
+        assert_eq!(serde_json::from_str::<ScalingCurve>(&text).unwrap(), curve);
+    }
+
+    #[test]
     fn invalid_curves_are_refused() {
         assert_eq!(ScalingCurve::new([]), Err(CurveError::Empty));
         assert!(matches!(
@@ -221,10 +216,6 @@ mod tests {
         assert!(matches!(
             ScalingCurve::new([(1, f64::NAN)]),
             Err(CurveError::Rate { .. })
-        ));
-        assert!(matches!(
-            ScalingCurve::new([(1, 5.0), (8, 1.0)]),
-            Err(CurveError::Collapses { .. })
         ));
         assert!(matches!(
             ScalingCurve::from_lists(&[1], &[]),

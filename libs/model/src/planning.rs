@@ -52,8 +52,8 @@ pub struct PlannerSettings {
     /// How sizes and nodes are chosen.
     pub policy: Policy,
     /// The objective that is maximised: `fair` (each trainer's own, within its owner's fair share),
-    /// `as-given`, `throughput`, `scaling-efficiency`, `weighted`, `deadline`, `least-attained`,
-    /// or an expression. The planner checks it.
+    /// `as-given`, `throughput`, `scaling-efficiency`, `goodput`, `weighted`, `deadline`,
+    /// `least-attained`, or an expression. The planner checks it.
     pub objective: String,
     /// Time over which gains are counted by policies without forecasts.
     #[serde(with = "SpanText")]

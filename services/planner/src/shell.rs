@@ -237,7 +237,7 @@ fn planner(settings: &PlannerSettings) -> Result<Planner, Misconfigured> {
     let objective = settings.objective.parse().map_err(|error| {
         Misconfigured(format!(
             "planner.objective: {error}; named ones are fair, as-given, throughput, \
-             scaling-efficiency, weighted, deadline, least-attained"
+             scaling-efficiency, goodput, weighted, deadline, least-attained"
         ))
     })?;
     let planner = Planner::new(settings.into());

@@ -18,16 +18,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .policy import BatchPolicy, PerNode, WholeGroup
+    from .policy import Adaptive, BatchPolicy, PerNode, WholeGroup
     from .run import Elastic, elastic
     from .sharding import node_mesh
     from .worker import device
 
-__all__ = ["BatchPolicy", "Elastic", "PerNode", "WholeGroup", "device", "elastic", "node_mesh"]
+__all__ = [
+    "Adaptive",
+    "BatchPolicy",
+    "Elastic",
+    "PerNode",
+    "WholeGroup",
+    "device",
+    "elastic",
+    "node_mesh",
+]
 
 _HOMES = {
     "elastic": "run",
     "Elastic": "run",
+    "Adaptive": "policy",
     "BatchPolicy": "policy",
     "PerNode": "policy",
     "WholeGroup": "policy",

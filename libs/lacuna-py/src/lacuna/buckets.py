@@ -78,6 +78,10 @@ class Buckets:
         """Whether the parameter's gradient is in its bucket."""
         return self._filled[place]
 
+    def view(self, place: int) -> torch.Tensor:
+        """The part of its bucket that a parameter's gradient has."""
+        return self._views[place]
+
     def fill(self, place: int, weight: float) -> None:
         """Puts ``weight`` times the gradient of a parameter into its bucket; zeros without one.
 

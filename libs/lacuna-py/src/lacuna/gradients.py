@@ -10,9 +10,9 @@ does not reach nor a member without samples blocks the others. The order is that
 gradients arrived once, and belongs to the training state.
 
 Last comes one small message on the CPU with sums of decisions: members that know of a newer run,
-that must leave, that sent a gradient too early; the loss; the parameters with a gradient; each
-member's times of the step before (:mod:`lacuna.moments`); and running averages. So all members
-decide alike at the same step.
+that must leave, that sent a gradient too early; the loss; the squared norm of gradients where a
+step is measured; the parameters with a gradient; running averages; and each member's times of the
+step before (:mod:`lacuna.moments`). So all members decide alike at the same step.
 
 Of a sharded model FSDP has added up the gradients of a node's workers already, weighted alike. Each
 worker sums its shard with those of its place at other nodes, and the workers of a node add up
@@ -34,11 +34,12 @@ from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
 from .moments import Moments
+from .norms import Norms, added
 from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
-_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT = range(5)
-_HEAD = 5
+_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES = range(6)
+_HEAD = 6
 
 _NORMS = (
     nn.BatchNorm1d,
@@ -78,6 +79,10 @@ class Vote:
     loss: Optional[float]
     #: Members that sent a gradient to which a later backward pass added: the step is invalid.
     too_early: float = 0.0
+    #: Further numbers, as many at every member (:class:`lacuna.learning.Learning`).
+    more: tuple[float, ...] = ()
+    #: Of all members: the squared norms of their gradients by their part of the batch.
+    squares: float = 0.0
 
 
 class Gradients:
@@ -125,6 +130,11 @@ class Gradients:
         self._due = 1.0
         self._too_early = False
         self._absent: list[int] = []
+        #: Squared norms of the buckets of this step, if it is measured.
+        self._norms: Optional[Norms] = None
+        self._squares: list[torch.Tensor] = []
+        #: Squared norm of the averaged gradient of the last measured step, at rank 0.
+        self.whole: Optional[float] = None
         # Several devices have a thread each in the backward pass.
         self._lock = threading.Lock()
         self._hooks = [_hook(p, partial(self._came, i)) for i, p in enumerate(self._parameters)]
@@ -143,11 +153,29 @@ class Gradients:
         times = self._moments.width
         return hashlib.sha256(repr((shapes, averages, times)).encode()).hexdigest()[:12]
 
-    def begin(self, sums: Optional[Sums], weight: float) -> None:
+    @property
+    def parameters(self) -> Sequence[nn.Parameter]:
+        """The parameters that are trained, by their place."""
+        return self._parameters
+
+    @property
+    def measured(self) -> bool:
+        """Whether the squared norms of this step's gradients were taken."""
+        return self._norms is not None
+
+    def begin(
+        self,
+        sums: Optional[Sums],
+        weight: float,
+        norms: Optional[Norms] = None,
+        refresh: bool = False,
+    ) -> None:
         """Begins a step: keeps what the forward pass changes, in case the step is repeated.
 
         ``sums``: the way to the other members, None if there are none. ``weight``: this member's
-        part of the batch. Raises RuntimeError if an optimiser has been given more parameters.
+        part of the batch. ``norms``: measures the squared norms of the step's gradients;
+        ``refresh``: with divisors of this moment. Raises RuntimeError if an optimiser has been
+        given more parameters.
         """
         if sum(len(g["params"]) for o in self._optimizers for g in o.param_groups) != self._count:
             raise RuntimeError(
@@ -163,6 +191,11 @@ class Gradients:
             self._buckets = Buckets(self._parameters, order, self._wire)
             self._bucket_order = self.order
         self._buckets.begin()
+        self._norms, self._squares, self.whole = None, [], None
+        if norms is not None and (norms.ready(self._buckets) and not refresh):
+            self._norms = norms
+        elif norms is not None and norms.refresh(self._buckets):
+            self._norms = norms
         self._arrivals.begin()
         self._missing = [0] * len(self._buckets.buckets)
         for place, bucket in enumerate(self._buckets.bucket_of):
@@ -219,6 +252,8 @@ class Gradients:
                 self._fill(buckets, place)
         self._moments.launched(number)
         if bucket.flat.numel() > 0:
+            if self._norms is not None:
+                self._squares.append(self._norms.of_bucket(number, bucket.flat))
             sums.launch(bucket.flat, partial(self._moments.ended, number))
         else:
             self._moments.ended(number)
@@ -246,15 +281,22 @@ class Gradients:
             self._buckets = None
             return None, failure
         count, times = len(self._parameters), self._moments.numbers
-        head = last[: _HEAD + count].tolist()
+        begin = _HEAD + len(vote.more)
+        head = last[: begin + count].tolist()
         end = last.numel() - times
         if times > 0:
             self._moments.take(last[end:])
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
-        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY])
+        more = tuple(head[_HEAD:begin])
+        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, head[_SQUARES])
         self._arrivals.end(self._too_early)
         if agreed.too_early == 0.0:
-            self._deliver(buckets, head[_HEAD:], last[_HEAD + count : end])
+            self._deliver(buckets, head[begin:], last[begin + count : end])
+            if self._norms is not None and sums.rank == 0:
+                flats = [bucket.flat for bucket in buckets.buckets]
+                self.whole = added(
+                    [self._norms.of_bucket(i, f) for i, f in enumerate(flats) if f.numel() > 0]
+                )
         return agreed, ""
 
     def _last_message(self, vote: Vote, first: bool) -> torch.Tensor:
@@ -263,6 +305,10 @@ class Gradients:
         numbers[_TOO_EARLY] = float(self._too_early)
         if vote.loss is not None:
             numbers[_LOSS], numbers[_WEIGHT] = vote.loss * self._weight, self._weight
+        if self._squares and self._weight > 0.0:
+            # A bucket holds the gradient times the member's part of the batch.
+            numbers[_SQUARES] = added(self._squares) / self._weight
+        numbers += vote.more
         numbers += [0.0 if p.grad is None else 1.0 for p in self._parameters]
         for parameter in self._frozen:
             if parameter.grad is not None:

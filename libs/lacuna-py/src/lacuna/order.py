@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Sequence
 
 import torch
 
@@ -27,13 +27,17 @@ class Position:
     epoch: int = 0
     #: Samples of this epoch that are used already.
     offset: int = 0
-    #: Samples used since the trainer's beginning.
+    #: Samples used since the trainer's beginning; in samples of the user's batch where a policy
+    #: says what they are worth.
     samples: int = 0
 
-    def advance(self, batch: int, length: int) -> None:
-        """A step of ``batch`` samples has been applied, of ``length`` in the epoch."""
+    def advance(self, batch: int, length: int, worth: Optional[int] = None) -> None:
+        """A step of ``batch`` samples has been applied, of ``length`` in the epoch.
+
+        ``worth``: the samples that it counts, if these are others.
+        """
         self.step += 1
-        self.samples += batch
+        self.samples += batch if worth is None else worth
         self.offset += batch
         if self.offset >= length:
             self.epoch += 1
@@ -59,6 +63,8 @@ class Share:
     last: bool = False
     #: Whether its one sample belongs to another member: it counts nothing here.
     lent: bool = False
+    #: Parts of the members, relative to each other; even ones if empty.
+    weights: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -68,24 +74,38 @@ class Share:
     @property
     def places(self) -> range:
         """Places of this member's samples."""
-        begin, end = cut(self.batch, self.rank, self.world_size)
+        begin, end = self.cut(self.rank)
         return range(self.offset + begin, self.offset + end)
+
+    def cut(self, rank: int) -> tuple[int, int]:
+        """Begin and end of a member's part of the step."""
+        return cut(self.batch, rank, self.world_size, self.weights)
+
+    @property
+    def counts(self) -> list[int]:
+        """Samples of each member."""
+        ends = [self.cut(rank) for rank in range(self.world_size)]
+        return [end - begin for begin, end in ends]
 
     def is_same(self, other: "Share") -> bool:
         """Whether both are the same part of the same step."""
         return self._part == other._part
 
     @property
-    def _part(self) -> tuple[int, int, int, int, int]:
-        return self.epoch, self.offset, self.batch, self.rank, self.world_size
+    def _part(self) -> tuple[object, ...]:
+        return self.epoch, self.offset, self.batch, self.rank, self.world_size, self.weights
 
 
-def cut(count: int, rank: int, world_size: int) -> tuple[int, int]:
+def cut(count: int, rank: int, world_size: int, weights: Sequence[int] = ()) -> tuple[int, int]:
     """Begin and end of one member's part of ``count`` samples.
 
     The first members take one sample more if it does not come out even; a part is empty if there
-    are more members than samples.
+    are more members than samples. With ``weights`` parts are as these, exactly so where they sum
+    to ``count``.
     """
+    if weights:
+        total, before = sum(weights), sum(weights[:rank])
+        return count * before // total, count * (before + weights[rank]) // total
     small, extra = divmod(count, world_size)
     begin = rank * small + min(rank, extra)
     return begin, begin + small + (1 if rank < extra else 0)
@@ -144,6 +164,7 @@ class Order:
         batch: int,
         left: Optional[float] = None,
         lend: bool = False,
+        weights: tuple[int, ...] = (),
     ) -> Share:
         """The share of a member in the step at a position.
 
@@ -153,9 +174,9 @@ class Order:
         count = batch if self._length is None else min(batch, self._length - at.offset)
         if left is not None:
             count = max(0, min(count, math.ceil(left)))
-        share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0))
+        share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0), weights=weights)
         if lend and count > 0 and not share.places:
-            share = replace(share, rank=0, world_size=count, lent=True)
+            share = replace(share, rank=0, world_size=count, lent=True, weights=())
         places = share.places
         if self._length is None:
             indices = torch.arange(places.start, places.stop)
@@ -173,6 +194,7 @@ class Order:
         epochs: Optional[int] = None,
         total: Optional[float] = None,
         lend: bool = False,
+        weights: tuple[int, ...] = (),
     ) -> Iterator[Share]:
         """The shares of a member from a position on, as long as the members stay the same."""
         at = replace(at)
@@ -180,7 +202,7 @@ class Order:
             left = None if total is None else total - at.samples
             if left is not None and left <= 0.0:
                 return
-            share = self.share(at, rank, world_size, batch, left, lend)
+            share = self.share(at, rank, world_size, batch, left, lend, weights)
             at.advance(share.batch, ENDLESS if self._length is None else self._length)
             yield share
 

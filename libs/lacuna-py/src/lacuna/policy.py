@@ -11,11 +11,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Union
+from typing import Callable, Optional, Union
 
 #: How the learning rate follows the batch: ``linear`` (Goyal et al. 2017), ``sqrt`` (Krizhevsky
 #: 2014), ``none``, or a function of the ratio of the present batch to the reference batch.
+#: ``adascale`` (SGD) and ``adamscale`` (Adam and its relatives) follow the noise scale of the
+#: gradient (AdaScale, arXiv 2007.05105; the root for Adam as in Pollux): progress then counts in
+#: steps of the reference batch, and so do schedulers and epochs.
 LearningRate = Union[str, Callable[[float], float]]
+
+#: Rules that follow the noise scale.
+BY_NOISE = ("adascale", "adamscale")
+_RULES = ("linear", "sqrt", "none", *BY_NOISE)
 
 
 @dataclass(frozen=True)
@@ -57,33 +64,83 @@ class PerNode:
         ratio = nodes / self.reference_nodes
         if callable(self.learning_rate):
             return float(self.learning_rate(ratio))
-        return {"linear": ratio, "sqrt": math.sqrt(ratio), "none": 1.0}[self.learning_rate]
+        return _factor(self.learning_rate, ratio)
 
     def text(self) -> str:
         """The same at members that agree."""
-        return f"node:{self.batch}:{self.reference_nodes}"
+        follows = f":{self.learning_rate}" if self.learning_rate in BY_NOISE else ""
+        return f"node:{self.batch}:{self.reference_nodes}{follows}"
 
 
-BatchPolicy = Union[WholeGroup, PerNode]
+@dataclass(frozen=True)
+class Adaptive:
+    """The batch with the most learning a second, of ``batch`` to ``most`` samples of the group.
+
+    It is chosen again when nodes come or go, and every 50 steps, from the measured times of steps
+    and the noise scale of the gradient. It changes only where that is worth more than 5 %.
+    ``most_per_worker``: the samples that a worker's memory holds. The learning rate of the
+    optimiser is the one for ``batch``.
+    Source: Pollux (OSDI 2021).
+    """
+
+    batch: int
+    most: int
+    learning_rate: str = "adascale"
+    most_per_worker: Optional[int] = None
+
+    def batch_of(self, nodes: int) -> int:
+        """Samples of a step before another batch is chosen."""
+        return self.batch
+
+    def factor(self, nodes: int) -> float:
+        """The factor of the learning rate at that batch."""
+        return 1.0
+
+    def text(self) -> str:
+        """The same at members that agree."""
+        return f"adaptive:{self.batch}:{self.most}:{self.most_per_worker}:{self.learning_rate}"
+
+
+BatchPolicy = Union[WholeGroup, PerNode, Adaptive]
+
+
+def _factor(rule: str, ratio: float) -> float:
+    return {"linear": ratio, "sqrt": math.sqrt(ratio)}.get(rule, 1.0)
+
+
+def reference(policy: BatchPolicy) -> int:
+    """The batch for which the user set the learning rate, ``M0``."""
+    if isinstance(policy, PerNode):
+        return policy.batch * policy.reference_nodes
+    return policy.batch
+
+
+def rule(policy: BatchPolicy) -> LearningRate:
+    """How the learning rate follows the batch."""
+    return "none" if isinstance(policy, WholeGroup) else policy.learning_rate
 
 
 def checked(batch: Union[int, BatchPolicy]) -> BatchPolicy:
     """A number means :class:`WholeGroup`. Raises ValueError for what makes no sense."""
-    if isinstance(batch, bool) or not isinstance(batch, (int, WholeGroup, PerNode)):
-        raise ValueError(f"batch must be a number, WholeGroup or PerNode, not {batch!r}")
+    if isinstance(batch, bool) or not isinstance(batch, (int, WholeGroup, PerNode, Adaptive)):
+        raise ValueError(f"batch must be a number, WholeGroup, PerNode or Adaptive, not {batch!r}")
     policy = WholeGroup(batch) if isinstance(batch, int) else batch
     if policy.batch < 1:
         raise ValueError(f"batch must be at least 1, not {policy.batch}")
     if isinstance(policy, PerNode):
         if policy.reference_nodes < 1:
             raise ValueError(f"reference_nodes must be at least 1, not {policy.reference_nodes}")
-        if not callable(policy.learning_rate) and policy.learning_rate not in (
-            "linear",
-            "sqrt",
-            "none",
-        ):
+    if isinstance(policy, Adaptive):
+        if policy.most < policy.batch:
             raise ValueError(
-                f"learning_rate must be 'linear', 'sqrt', 'none' or a function, "
-                f"not {policy.learning_rate!r}"
+                f"most is {policy.most} and batch is {policy.batch}: expected batch <= most"
             )
+        if policy.most_per_worker is not None and policy.most_per_worker < 1:
+            raise ValueError(f"most_per_worker must be at least 1, not {policy.most_per_worker}")
+    follows = rule(policy)
+    if follows not in _RULES and not (callable(follows) and isinstance(policy, PerNode)):
+        raise ValueError(
+            f"learning_rate must be {', '.join(map(repr, _RULES))} or, with PerNode, a function, "
+            f"not {follows!r}"
+        )
     return policy

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .checkpoint import Saved
 from .link import Link
@@ -22,6 +22,8 @@ log = logging.getLogger("lacuna")
 
 #: At least this many seconds between two reports, except for the last one of a group.
 EVERY = 0.2
+#: At least this many seconds between two reports of what a step is worth.
+EVERY_WORTH = 30.0
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Reporter:
         self._link = link
         self._file = file or None
         self._next = 0.0
+        self._next_worth = 0.0
         #: Samples at the start of the program; a file's samples count from here.
         self._origin: Optional[int] = None
         self._told: Optional[Saved] = None
@@ -53,10 +56,12 @@ class Reporter:
         saved: Optional[Saved],
         moments: Moments,
         last: bool = False,
+        worth: Callable[[], Optional[dict[str, Any]]] = lambda: None,
     ) -> None:
         """Reports, unless the last report was a moment ago.
 
-        A report carries ``stalls``, the times of the newest steps, if these are due.
+        A report carries ``stalls``, the times of the newest steps, if these are due. ``worth``: the
+        noise scale and the batch, which go along twice a minute.
         """
         if self._origin is None:
             self._origin = span.base
@@ -66,6 +71,10 @@ class Reporter:
         self._next = now + EVERY
         stalls = moments.due()
         more = {} if stalls is None else {"stalls": stalls}
+        if now >= self._next_worth:
+            known = worth() or {}
+            self._next_worth = now + EVERY_WORTH if known else self._next_worth
+            more.update(known)
         self._link.say(
             {
                 **more,

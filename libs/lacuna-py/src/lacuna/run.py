@@ -19,12 +19,15 @@ from .calls import Calls, Place
 from .data import Indices, Source, source, whole
 from .gradients import Gradients, Vote
 from .group import Group, check_backend
+from .halves import Halves, halves
+from .learning import Learning
 from .link import Link, leave_now
 from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
 from .metrics import How, means, merged, numbers
 from .moments import Moments
+from .noise import Scale
 from .order import Order, Position, Share, cut
-from .policy import BatchPolicy, checked
+from .policy import BatchPolicy, checked, reference
 from .progress import Reporter, Span
 from .saving import Saver
 from .sharding import Node, node_of
@@ -66,6 +69,8 @@ def elastic(
     clip_norm: Optional[float] = None,
     before_step: Optional[Callable[[], None]] = None,
     reseed: bool = True,
+    noise: bool = False,
+    balance: bool = False,
     timeout: float = 2.0,
     backend: str = "gloo",
 ) -> "Elastic":
@@ -79,7 +84,9 @@ def elastic(
     from it. ``checkpoint_every`` steps or ``checkpoint_seconds``, whichever comes first, into
     ``checkpoint_dir`` (default: ``LACUNA_CHECKPOINT_DIR``; without either there are none);
     ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
-    and ``before_step`` act on the averaged gradients. ``timeout``: seconds of silence in a
+    and ``before_step`` act on the averaged gradients. ``noise``: measures the noise scale of the
+    gradient (:attr:`Elastic.noise`), also where the batch policy does not need it. ``balance``:
+    members of unequal speed get shares of unequal size. ``timeout``: seconds of silence in a
     collective after which the group counts as broken; it grows with the steps' duration, and
     doubles when a group breaks before its first step.
 
@@ -96,6 +103,14 @@ def elastic(
     check_backend(backend, wire)
     optimizers = _listed(optimizer)
     node = node_of(model, optimizers, backend)
+    policy = checked(batch)
+    exact = clip_norm is None and before_step is None and scaler is None
+    learning = Learning(policy, optimizers, noise=noise, balance=balance, exact=exact)
+    if learning.active and node.count > 1:
+        raise ValueError(
+            "a sharded model has no noise scale and no shares by speed: use a batch of samples or "
+            "PerNode with 'linear', 'sqrt' or 'none', without noise and balance"
+        )
     extra = dict(state or {})
     parts = Parts(model, optimizers, _listed(scheduler), scaler, extra, node.mesh)
     # What others could not get is refused at the start, and not when one of them joins.
@@ -103,10 +118,11 @@ def elastic(
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     return Elastic(
         parts,
-        Update(parts, checked(batch), clip_norm, before_step),
+        Update(parts, policy, clip_norm, before_step),
         Saver(folder, keep, checkpoint_every, checkpoint_seconds, node),
         Settings(seed, reseed, timeout, backend, wire),
         node,
+        learning,
     )
 
 
@@ -128,13 +144,22 @@ class Elastic:
     """
 
     def __init__(
-        self, parts: Parts, update: Update, saver: Saver, settings: Settings, node: Node
+        self,
+        parts: Parts,
+        update: Update,
+        saver: Saver,
+        settings: Settings,
+        node: Node,
+        learning: Learning,
     ) -> None:
         self._parts = parts
         self._update = update
         self._saver = saver
         self._settings = settings
         self._node = node
+        self._learning = learning
+        #: The halves of this step, if it is one member's and looked at.
+        self._halves: Optional[Halves] = None
         self._moments = Moments()
         self._gradients = Gradients(
             parts.model, parts.optimizers, settings.wire, node, self._moments
@@ -211,8 +236,33 @@ class Elastic:
 
     @property
     def samples(self) -> int:
-        """Samples used since the trainer's beginning, by all members."""
+        """Samples used since the trainer's beginning, by all members.
+
+        With ``adascale`` and ``adamscale``, what they are worth in samples of the user's batch.
+        """
         return self._position.samples
+
+    @property
+    def progress(self) -> float:
+        """Steps of the user's batch that training is worth; differs from :attr:`steps_done` with
+        ``adascale`` and ``adamscale``."""
+        learning = self._learning
+        return learning.progress if learning.counts_progress else float(self.steps_done)
+
+    @property
+    def batch(self) -> int:
+        """Samples of a step of the whole group, for the present members."""
+        return self._learning.batch(self.nodes)
+
+    @property
+    def noise(self) -> Optional[Scale]:
+        """The noise scale of the gradient, once it is known: see :mod:`lacuna.noise`."""
+        return self._learning.scale()
+
+    @property
+    def shares_by_speed(self) -> tuple[int, ...]:
+        """Weights of the members' shares with ``balance``; empty while they are even."""
+        return self._learning.weights
 
     @property
     def epoch(self) -> int:
@@ -313,6 +363,12 @@ class Elastic:
                 "a sharded model needs samples at all workers of a node in each step, and a stream "
                 "without a length may end at some of them: give its data set a __len__"
             )
+        if feed.length is None and self._learning.balances:
+            feed.close()
+            raise ValueError(
+                "shares by speed need data with a length, as every member reads all of a stream: "
+                "leave balance out, or give the data set a __len__"
+            )
         order = Order(feed.length, self._settings.seed, shuffled)
         return self._batches(feed, order, epochs)
 
@@ -333,6 +389,9 @@ class Elastic:
                 self._moments.asked()
                 if self._lost():
                     self._regroup()
+                if self._has_enough(order, epochs):
+                    self._finish()
+                    return
                 ahead = self._ahead(order, epochs)
                 wanted = next(ahead(), None)
                 if wanted is None:
@@ -352,6 +411,7 @@ class Elastic:
                 self._gradients.begin(
                     self._group if self.world_size > 1 else None,
                     0.0 if share.lent else share.indices.numel() / share.batch,
+                    *self._learning.norms(self._gradients, self._position.step),
                 )
                 if self._settings.reseed:
                     reseed(self._settings.seed, self._position.step, self._rank)
@@ -360,20 +420,48 @@ class Elastic:
                     self._gradients.forget()
                     self.step()
                 else:
-                    yield batch
+                    parts = self._parts_of(share, batch)
+                    yield parts[0]
+                    if len(parts) > 1 and self._share is None and self._halves is not None:
+                        self._share = share
+                        yield parts[1]
                 if self._share is not None:
                     raise RuntimeError("each batch needs one call of run.step(loss)")
         finally:
             feed.close()
 
+    def _has_enough(self, order: Order, epochs: Optional[int]) -> bool:
+        """Whether progress has come to the end, where it does not count in epochs of samples."""
+        if epochs is None or not self._learning.counts_progress or order.length is None:
+            return False
+        steps = math.ceil(order.length / reference(self._update.policy))
+        return self._learning.progress >= epochs * steps - 1e-9
+
+    def _parts_of(self, share: Share, batch: Any) -> tuple[Any, ...]:
+        """The batch, or two halves of it whose gradients are compared."""
+        self._halves = None
+        if self.world_size > 1 or not self._learning.is_due_alone(self._position.step, share):
+            return (batch,)
+        both = halves(batch, share.batch)
+        if both is None:
+            return (batch,)
+        self._halves = Halves(self._gradients.parameters, share.batch)
+        return both
+
     def _ahead(self, order: Order, epochs: Optional[int]) -> Callable[[], Iterator[Share]]:
         """What gives the coming shares, if no member changes from here on."""
         at, rank, world_size = replace(self._position), self._rank, self.world_size
-        batch = self._update.policy.batch_of(self.nodes)
+        batch, weights = self._learning.batch(self.nodes), self._learning.weights
         # FSDP's passes need all workers of a node.
         lend = self._node.count > 1
+        if self._learning.counts_progress:
+            epochs = None
         return lambda: order.ahead(
-            at, rank, world_size, batch, epochs=epochs, total=self._total, lend=lend
+            *(at, rank, world_size, batch),
+            epochs=epochs,
+            total=self._total,
+            lend=lend,
+            weights=weights,
         )
 
     def _lost(self) -> bool:
@@ -506,7 +594,7 @@ class Elastic:
 
         def absent(store: Any, rank: int) -> bool:
             # A member without a share of the step has not come to the program's code.
-            begin, end = cut(share.batch, rank, share.world_size)
+            begin, end = share.cut(rank)
             empty = begin == end and self._node.count == 1
             return empty or place.absent(store, rank)
 
@@ -542,9 +630,18 @@ class Elastic:
         self._share, self._applied = None, False
         leaving = self._link.leaving is not None
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
-        vote = Vote(float(self._membership.moving()), float(leaving), value)
+        took, learning = time.monotonic() - self._batch_began, self._learning
+        if self._halves is not None:
+            if self._halves.keep(value):
+                # The other half comes next; the step is applied with both.
+                return False
+            norm = learning.norms_of(self._gradients).of_gradients
+            value, local, whole = self._halves.join(value, norm)
+            learning.alone(self._halves.shares, local, whole)
+            self._halves = None
+        more = learning.numbers(self._rank, self.world_size, took)
+        vote = Vote(float(self._membership.moving()), float(leaving), value, more=more)
         if self.world_size > 1:
-            took = time.monotonic() - self._batch_began
             watch = self._membership.watch(self._step_seconds)
             agreed, failure = self._gradients.finish(vote, watch)
             if agreed is None or agreed.too_early > 0.0:
@@ -567,16 +664,23 @@ class Elastic:
                 self._calls.repeat()
                 return False
             vote = agreed
+            learning.agreed(share, vote.more, vote.squares, self._gradients.measured)
         else:
             self._moments.summed()
         assert group is not None
+        now = time.monotonic()
+        period = now - self._last_step if self._last_step > 0.0 else None
+        if self.world_size == 1:
+            learning.timed(share, took, period)
         self._applied = True
         self._membership.stepped()
         self._lost_seconds = 0.0
         self._look_at(vote.loss)
-        self._update.apply(self.nodes)
+        factor, ticks, worth = learning.applies(share)
+        self._update.apply(self.nodes, factor, ticks)
         self._moments.updated()
-        self._position.advance(share.batch, order.length)
+        self._position.advance(share.batch, order.length, worth)
+        learning.after(self._rank, self._gradients, period, self.world_size)
         self._loss = vote.loss
         self._after(group, vote)
         return True
@@ -637,6 +741,8 @@ class Elastic:
         state["arrivals"] = self._gradients.order
         order = self._order
         state["order"] = [] if order is None else order.identity
+        if self._learning.active:
+            state["learning"] = self._learning.state_dict()
         return state
 
     def _put(self, state: dict[str, Any]) -> None:
@@ -649,6 +755,8 @@ class Elastic:
             )
         self._position = self._parts.put(state)
         self._gradients.order = state["arrivals"]
+        if self._learning.active and "learning" in state:
+            self._learning.load_state_dict(state["learning"])
 
     def _load(self, cards: list[Card], rank: int) -> None:
         """No member has state: the one with the newest checkpoint reads it."""
@@ -681,6 +789,7 @@ class Elastic:
             self._rank = group.rank * node.count + node.rank
             self._moments.formed(self._span.world_size, self._rank)
             self._last_step = 0.0
+            self._learning.new_group(self.world_size)
             if group.rank == 0:
                 self._saver.new_group(self._position.step)
             self._report(last=True)
@@ -737,7 +846,10 @@ class Elastic:
     def _report(self, last: bool = False) -> None:
         if self._rank == 0:
             saved, stalls = self._saver.newest, self._moments
-            self._reporter.report(self._span, self._position, self._loss, saved, stalls, last)
+            self._reporter.report(
+                *(self._span, self._position, self._loss, saved, stalls, last),
+                worth=lambda: self._learning.report(self.batch),
+            )
 
     def _finish(self) -> None:
         """The program's own end: saves the state, and sends the last report."""

@@ -25,11 +25,12 @@ class Update:
     clip_norm: Optional[float]
     before_step: Optional[Callable[[], None]]
 
-    def apply(self, nodes: int) -> None:
+    def apply(self, nodes: int, factor: Optional[float] = None, ticks: int = 1) -> None:
         """Clips, calls the program's own function, steps all optimisers and schedulers.
 
         With a gradient scaler, optimisers skip the step whose gradients are not finite. These are
-        the same at all members, so all skip it.
+        the same at all members, so all skip it. ``factor`` of the learning rate, where the policy
+        does not give it; ``ticks``: steps of the schedulers.
         """
         parts, scaler = self.parts, self.parts.scaler
         groups = [group for optimizer in parts.optimizers for group in optimizer.param_groups]
@@ -40,7 +41,7 @@ class Update:
             nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.clip_norm)
         if self.before_step is not None:
             self.before_step()
-        factor = self.policy.factor(nodes)
+        factor = self.policy.factor(nodes) if factor is None else factor
         # The factor is not left in place: schedulers compute the next rate from the present one.
         rates = [group["lr"] for group in groups]
         if factor != 1.0:
@@ -57,7 +58,8 @@ class Update:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate
         for scheduler in parts.schedulers:
-            scheduler.step()
+            for _ in range(ticks):
+                scheduler.step()
 
 
 def reseed(seed: int, step: int, rank: int) -> None:

@@ -10,11 +10,16 @@
 //! | [`Objective::AsGiven`] | the trainer's own table, else `P_j(n)` |
 //! | [`Objective::Throughput`] | `P_j(n)` |
 //! | [`Objective::ScalingEfficiency`] | `S_j(n)` |
+//! | [`Objective::Goodput`] | `w_j P_j(n) / P_j(n1)`, `n1` its least size |
 //! | [`Objective::Weighted`] | `w_j S_j(n)` |
 //! | [`Objective::Deadline`] | `u_j w_j S_j(n)`, see [`urgency`] |
 //! | [`Objective::LeastAttained`] | `f_j w_j S_j(n)`, see [`Service`] |
 //! | [`Objective::Fair`] | as given, within shares of nodes that [`crate::fair`] makes over owners |
 //! | [`Objective::Expression`] | whatever is written, see [`Expression`] |
+//!
+//! Goodput is learning per second (Pollux, OSDI 2021). A trainer that follows its noise scale reports
+//! samples of its owner's batch, so its measured rates are goodput, and may dip. Over the least size,
+//! and not over one node, a trainer that needs several is worth as much as another one there.
 //!
 //! The weight is [`effective_weight`](lacuna_model::TrainerSpec::effective_weight). Multiplying all
 //! weights by one factor changes nothing.
@@ -57,6 +62,8 @@ pub enum Objective {
     Throughput,
     /// Speed-up over one node.
     ScalingEfficiency,
+    /// Learning per second over that at the least size, times the trainer's weight.
+    Goodput,
     /// Speed-up over one node, times the trainer's weight.
     Weighted,
     /// As weighted, times how urgent the trainer's deadline is.
@@ -116,10 +123,11 @@ pub enum ObjectiveError {
 }
 
 /// Objectives that have a name.
-const NAMES: [(&str, Objective); 7] = [
+const NAMES: [(&str, Objective); 8] = [
     ("as-given", Objective::AsGiven),
     ("throughput", Objective::Throughput),
     ("scaling-efficiency", Objective::ScalingEfficiency),
+    ("goodput", Objective::Goodput),
     ("weighted", Objective::Weighted),
     ("deadline", Objective::Deadline),
     ("least-attained", Objective::LeastAttained),

@@ -113,8 +113,8 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(super) located: LocatedArgs,
     /// Objective: fair (what the list of trainers asks for, within fair shares of their owners),
-    /// as-given (the same without shares), throughput, scaling-efficiency, weighted, deadline,
-    /// least-attained, or an expression
+    /// as-given (the same without shares), throughput, scaling-efficiency, goodput, weighted,
+    /// deadline, least-attained, or an expression
     #[arg(long, help_heading = DECIDES, value_name = "OBJECTIVE", default_value = "fair", value_parser = objective, allow_hyphen_values = true)]
     objective: Objective,
     /// Objectives of single trainers, one a line: name = "expression", or name,expression

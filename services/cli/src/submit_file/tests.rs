@@ -231,7 +231,6 @@ fn errors_name_line_field_and_remedy() {
             "[100.0]",
             ["t.toml:7", "2 node counts but 1 rates"],
         ),
-        ("[100.0, 700.0]", "[100.0, 7.0]", ["t.toml:7", "falls to 7"]),
         (
             "max_nodes = 8",
             "max_nodes = 16",

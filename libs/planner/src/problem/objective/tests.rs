@@ -51,6 +51,7 @@ fn named_objectives_are_what_they_say() {
     assert_eq!(table(&spec, "as-given"), [0.0, 1.0, 1.5, 2.0]);
     assert_eq!(table(&spec, "throughput"), [0.0, 10.0, 16.0, 18.0]);
     assert_eq!(table(&spec, "scaling-efficiency"), [0.0, 1.0, 1.6, 1.8]);
+    assert_eq!(table(&spec, "goodput"), [0.0, 1.0, 1.6, 1.8]);
     spec.priority = 3;
     assert_eq!(table(&spec, "weighted"), [0.0, 8.0, 12.8, 14.4]);
     spec.weight = Some(0.5);
@@ -228,4 +229,16 @@ proptest! {
             }
         }
     }
+}
+
+/// The step from one node to two costs more than it brings: the table says so.
+#[test]
+fn goodput_is_over_the_least_size_and_may_dip() {
+    let mut spec = spec("a");
+    spec.throughput = ScalingCurve::new([(1, 10.0), (2, 8.0), (3, 12.0)]).unwrap();
+    assert_eq!(table(&spec, "goodput"), [0.0, 1.0, 0.8, 1.2]);
+    spec.min_nodes = 2;
+    assert_eq!(table(&spec, "goodput"), [0.0, 1.25, 1.0, 1.5]);
+    spec.weight = Some(2.0);
+    assert_eq!(table(&spec, "goodput"), [0.0, 2.5, 2.0, 3.0]);
 }

@@ -87,6 +87,11 @@ impl ValueTable {
             }),
             Objective::Throughput => fixed(rate()),
             Objective::ScalingEfficiency => fixed(spec.throughput.speedup().table(max).into()),
+            Objective::Goodput => {
+                let over_least = spec.throughput.over(spec.min_nodes).table(max);
+                let weight = spec.effective_weight();
+                fixed(over_least.into_iter().map(|value| weight * value).collect())
+            }
             Objective::Weighted => fixed(weighted(spec.effective_weight())),
             Objective::Deadline => Self {
                 table: weighted(spec.effective_weight()),

@@ -7,9 +7,8 @@
 //! program does not count. The newest pairs at a count are remembered. If the newest few of them
 //! all say that the rate has changed, the others are forgotten, so the curve follows reality. After
 //! two pairs the count is measured. The curve goes through all measured counts. Beyond the last it
-//! goes on linearly along its last piece, never falling. A rate below that of the smallest measured
-//! count is raised to it: more nodes are never planned to do worse than fewest. A new curve makes a
-//! new plan.
+//! goes on linearly along its last piece, never falling. A rate below that of fewer nodes is kept as it
+//! is: the planner takes curves that dip. A new curve makes a new plan.
 //!
 //! Rates and costs (`stalls.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
 //! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
@@ -275,11 +274,7 @@ fn beyond(points: &BTreeMap<u32, f64>, nodes: u32) -> Option<f64> {
 
 /// The curve through measured points, up to `max` nodes at least.
 fn curve(points: &BTreeMap<u32, f64>, max: u32) -> Option<ScalingCurve> {
-    let lowest = *points.values().next()?;
-    let mut points: BTreeMap<u32, f64> = points
-        .iter()
-        .map(|(nodes, rate)| (*nodes, rate.max(lowest)))
-        .collect();
+    let mut points = points.clone();
     if *points.keys().next_back()? < max {
         let end = beyond(&points, max)?;
         points.insert(max, end);
@@ -389,9 +384,9 @@ mod tests {
         assert_eq!(of(&[(2, 20.0)], 4), Some(vec![0.0, 10.0, 20.0, 30.0, 40.0]));
         let bent = of(&[(1, 10.0), (2, 16.0)], 4);
         assert_eq!(bent, Some(vec![0.0, 10.0, 16.0, 22.0, 28.0]));
-        // More nodes were measured to do worse.
+        // More nodes were measured to do worse, and the planner sees that.
         let worse = of(&[(1, 10.0), (2, 4.0)], 3);
-        assert_eq!(worse, Some(vec![0.0, 10.0, 10.0, 10.0]));
+        assert_eq!(worse, Some(vec![0.0, 10.0, 4.0, 4.0]));
         assert_eq!(of(&[], 3), None);
     }
 

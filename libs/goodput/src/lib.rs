@@ -1,0 +1,35 @@
+//! Goodput: how much a trainer learns per second, at each number of nodes and each batch.
+//!
+//! A larger batch gives more samples a second, and each of them teaches less. Goodput is the
+//! product of both: throughput times efficiency. Its unit is samples of the user's batch `M0` a
+//! second.
+//!
+//! - [`StepModel`]: seconds of a step by nodes, replicas, samples of a pass, and accumulation.
+//! - [`fit`]: the model's seven parameters from measured steps. [`Profile`] prefers what was
+//!   measured.
+//! - [`Noise`]: what a sample is worth at each batch, and the factor of the learning rate.
+//! - [`Bounds`], [`best`]: the batch with the largest goodput within the user's bounds.
+//! - [`ValueTable`]: the goodput at each node count, which may dip; the planner takes it as it is.
+//! - [`shares`](solve), [`Balance`]: how members of unequal speed cut a batch.
+//!
+//! Sources: Pollux (OSDI 2021) and its code AdaptDL, Sia (SOSP 2023), `OmniLearn` (arXiv
+//! 2503.17469).
+
+mod batch;
+mod error;
+mod fit;
+mod minimise;
+mod noise;
+mod profile;
+mod shares;
+mod step;
+mod table;
+
+pub use batch::{Bounds, Choice, best};
+pub use error::Error;
+pub use fit::{Fit, fit};
+pub use noise::{Moments, Noise};
+pub use profile::{Observation, Profile, StepTimes};
+pub use shares::{Balance, Limits, Speed, longest, solve};
+pub use step::{FLOOR, Layout, StepModel};
+pub use table::{Entry, ValueTable};

@@ -1,0 +1,113 @@
+//! The worth of each number of nodes.
+//!
+//! `O(n)` is the goodput at `n` nodes with the best batch there, over that at the least size of the
+//! trainer. It may dip: the step from one node to two pays the whole latency of the network.
+//! Nothing here smooths that.
+
+use crate::batch::{Bounds, Choice, best};
+use crate::error::Error;
+use crate::noise::Noise;
+use crate::profile::StepTimes;
+
+/// Relative move of a size's worth from which a new table is news.
+const NEWS: f64 = 0.05;
+/// Seconds between two tables at least.
+const APART_S: f64 = 60.0;
+
+/// A size of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// The best batch there; none if no batch within the bounds fits.
+    pub choice: Option<Choice>,
+    /// Goodput, samples of the user's batch a second; 0 without a batch.
+    pub goodput: f64,
+}
+
+/// Goodput by node count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValueTable {
+    entries: Vec<Entry>,
+    first: u32,
+}
+
+impl ValueTable {
+    /// The table of `0..=max_nodes` nodes, with `per_node` replicas on each. Sizes below
+    /// `min_nodes` are worth nothing.
+    ///
+    /// # Errors [`Error::Bounds`] if the sizes contradict each other, [`Error::Value`] for zeros,
+    /// [`Error::NoBatch`] if the least size has no batch.
+    pub fn new(
+        times: &impl StepTimes,
+        noise: Noise,
+        bounds: &Bounds,
+        sizes: (u32, u32),
+        per_node: u32,
+    ) -> Result<Self, Error> {
+        let (min_nodes, max_nodes) = sizes;
+        for (what, value) in [
+            ("the least size", min_nodes),
+            ("replicas of a node", per_node),
+        ] {
+            if value == 0 {
+                return Err(Error::Value {
+                    what,
+                    value: 0.0,
+                    expected: "1 or more",
+                });
+            }
+        }
+        if min_nodes > max_nodes {
+            return Err(Error::Bounds {
+                low_name: "the least size",
+                low: f64::from(min_nodes),
+                high_name: "the largest size",
+                high: f64::from(max_nodes),
+            });
+        }
+        let choose = |nodes: u32| best(times, noise, bounds, nodes, nodes.saturating_mul(per_node));
+        choose(min_nodes)?;
+        let entries = (0..=max_nodes)
+            .map(|nodes| {
+                let choice = if nodes < min_nodes {
+                    None
+                } else {
+                    choose(nodes).ok()
+                };
+                Entry {
+                    choice,
+                    goodput: choice.map_or(0.0, |choice| choice.goodput),
+                }
+            })
+            .collect();
+        Ok(Self {
+            entries,
+            first: min_nodes,
+        })
+    }
+
+    /// The sizes `0..=max_nodes`.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Worth of `0..=max_nodes` nodes over that of the least size.
+    #[must_use]
+    pub fn worth(&self) -> Vec<f64> {
+        let least = self.entries.get(self.first as usize);
+        let one = least.map_or(1.0, |entry| entry.goodput);
+        self.entries
+            .iter()
+            .map(|entry| entry.goodput / one)
+            .collect()
+    }
+
+    /// Whether this table, made `age_s` seconds after the published one, is worth publishing: the
+    /// worth of a size has moved by more than 5 %, and a minute has passed.
+    #[must_use]
+    pub fn is_news(&self, published: &Self, age_s: f64) -> bool {
+        let (new, old) = (self.worth(), published.worth());
+        let moved = |(new, old): (&f64, &f64)| (new - old).abs() > NEWS * old.abs();
+        age_s >= APART_S && (new.len() != old.len() || new.iter().zip(&old).any(moved))
+    }
+}

@@ -1,0 +1,309 @@
+"""What a step is worth: noise scale, batch, learning rate, progress, and shares by speed.
+
+All numbers come from the last message of a step, so every member has the same ones and decides
+alike at the same step, without a further message. Rank 0 adds what the step before gave it alone:
+the squared norm of the averaged gradient and of the momentum, and the seconds of the step. Each
+member adds the seconds that it computed. What was decided belongs to the training state.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence
+
+import torch
+
+from .balance import Balance
+from .choice import Times, choose
+from .gradients import Gradients
+from .noise import SETTLED, NoiseScale, Sample, Scale
+from .norms import Norms, decay, is_adaptive
+from .order import Share
+from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, reference, rule
+
+#: Every step is measured until so many are, and then each of these.
+FIRST, EVERY = 40, 8
+#: Steps between two choices of the batch, two divisors of Adam's geometry, two looks of one member.
+LOOK, REFRESH, ALONE = 50, 64, 50
+#: Numbers of rank 0 in the message, before the seconds of members.
+_VALID, _WHOLE, _STEADY, _MOMENTUM, _PERIOD, _TIMED = range(6)
+_OWN = 6
+
+
+@dataclass(frozen=True)
+class Told:
+    """What rank 0 knows of the step before."""
+
+    whole: Optional[float] = None
+    momentum: Optional[float] = None
+    period: Optional[float] = None
+
+
+class Learning:
+    """The part of the training state that says what steps are worth.
+
+    ``noise``: whether the noise scale is measured where the policy does not need it. ``balance``:
+    whether shares follow the speed of members. ``exact``: whether the momentum is that of the
+    gradients that are summed: no clipping, no function before the step, no scaler.
+    """
+
+    def __init__(
+        self,
+        policy: BatchPolicy,
+        optimizers: Sequence[torch.optim.Optimizer],
+        *,
+        noise: bool = False,
+        balance: bool = False,
+        exact: bool = True,
+    ) -> None:
+        self._policy = policy
+        self._optimizers = optimizers
+        self._first = reference(policy)
+        self._rule = rule(policy)
+        self.counts_progress = self._rule in BY_NOISE
+        adaptive = is_adaptive(optimizers)
+        if self._rule == "adascale" and adaptive:
+            raise ValueError(
+                "learning_rate 'adascale' is for SGD, and this optimiser divides by a mean square: "
+                "use 'adamscale'"
+            )
+        if self._rule == "adamscale" and adaptive is False:
+            raise ValueError(
+                "learning_rate 'adamscale' is for Adam, and this is SGD: use 'adascale'"
+            )
+        self.measures = noise or self.counts_progress or isinstance(policy, Adaptive)
+        self.geometry = "adam" if adaptive else "sgd"
+        self._norms: Optional[Norms] = None
+        self._exact = exact
+        self._noise = NoiseScale()
+        self._pending: Optional[list[float]] = None
+        self._measured = 0
+        #: Steps since the batch was another one.
+        self._steady = 0
+        #: Steps of the momentum's mean.
+        self._age = 0
+        self.progress = 0.0
+        self._batch = policy.batch if isinstance(policy, Adaptive) else 0
+        self._times = Times()
+        self._balance = Balance() if balance else None
+        self._refresh = True
+        self._told = Told()
+        self._group_step = 0
+
+    # Before a step.
+
+    @property
+    def active(self) -> bool:
+        """Whether messages have numbers of this class."""
+        return self.measures or self._balance is not None
+
+    @property
+    def balances(self) -> bool:
+        """Whether shares follow the speed of members."""
+        return self._balance is not None
+
+    def batch(self, nodes: int) -> int:
+        """Samples of the next step of the whole group."""
+        return self._batch if self._batch > 0 else self._policy.batch_of(nodes)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Parts of the members; empty for even ones."""
+        return () if self._balance is None else tuple(self._balance.weights)
+
+    @property
+    def changes(self) -> int:
+        """How often shares followed a change of speed."""
+        return 0 if self._balance is None else self._balance.changes
+
+    def scale(self) -> Optional[Scale]:
+        """The noise scale, once it is known."""
+        return self._noise.estimate(self._first) if self.measures else None
+
+    def norms(self, gradients: Gradients, step: int) -> tuple[Optional[Norms], bool]:
+        """What measures this step, if it is measured, and whether with new divisors."""
+        if not self.measures or not (self._measured < FIRST or step % EVERY == 0):
+            return None, False
+        refresh = self._refresh or step % REFRESH == 0
+        self._refresh = False
+        return self.norms_of(gradients), refresh
+
+    def norms_of(self, gradients: Gradients) -> Norms:
+        """What measures the gradients."""
+        if self._norms is None:
+            self._norms = Norms(gradients.parameters, self._optimizers, self.geometry)
+        return self._norms
+
+    def is_due_alone(self, step: int, share: Share) -> bool:
+        """Whether a member without others looks at two halves of this step."""
+        if not self.measures or share.batch < 2:
+            return False
+        return self._measured < FIRST // 4 or step % ALONE == 0
+
+    # In the message.
+
+    def numbers(self, rank: int, world_size: int, seconds: float) -> tuple[float, ...]:
+        """This member's numbers for the message."""
+        if not self.active:
+            return ()
+        own = [0.0] * (_OWN + world_size)
+        own[_OWN + rank] = seconds
+        if rank == 0:
+            told = self._told
+            if told.whole is not None:
+                own[_VALID], own[_WHOLE] = 1.0, told.whole
+            if told.momentum is not None:
+                own[_STEADY], own[_MOMENTUM] = 1.0, told.momentum
+            if told.period is not None:
+                own[_TIMED], own[_PERIOD] = 1.0, told.period
+        return tuple(own)
+
+    def agreed(self, share: Share, more: Sequence[float], squares: float, measured: bool) -> None:
+        """Takes the sums of a step that will be applied."""
+        if not self.active:
+            return
+        seconds = list(more[_OWN:])
+        if self._pending is not None and more[_VALID] > 0.0:
+            members, batch, local = self._pending
+            steady = more[_MOMENTUM] if more[_STEADY] > 0.0 else None
+            beta = decay(self._optimizers)
+            sample = Sample(int(members), int(batch), local, more[_WHOLE], steady, beta)
+            self._noise.add(sample)
+        counts = share.counts
+        self._pending = None
+        if measured and math.isfinite(squares) and squares > 0.0:
+            members = sum(count > 0 for count in counts)
+            if members > 1:
+                self._pending = [float(members), float(share.batch), squares]
+            self._measured += 1
+        if all(math.isfinite(one) for one in seconds):
+            period = more[_PERIOD] if more[_TIMED] > 0.0 else None
+            self._times.add(counts, seconds, period)
+            if self._balance is not None:
+                self._balance.look(counts, seconds)
+
+    def alone(self, shares: Sequence[int], local: float, whole: float) -> None:
+        """Takes the squared norms of the parts of a step of one member, and of its mean."""
+        self._measured += 1
+        if math.isfinite(local) and local > 0.0:
+            self._noise.add(Sample(len(shares), sum(shares), local, whole))
+
+    def timed(self, share: Share, seconds: float, period: Optional[float]) -> None:
+        """Takes the seconds of a step of one member."""
+        if self.active:
+            self._times.add([share.batch], [seconds], period)
+
+    # After it.
+
+    def applies(self, share: Share) -> tuple[Optional[float], int, Optional[int]]:
+        """A step is applied: the factor of the learning rate (None: the policy's), the steps of
+        schedulers, and the samples that it is worth (None: its own)."""
+        self._steady += 1
+        self._age += 1
+        self._group_step += 1
+        ratio = share.batch / self._first
+        if not self.counts_progress:
+            if self._batch > 0:
+                by_batch = {"linear": ratio, "sqrt": math.sqrt(ratio)}
+                return by_batch.get(str(self._rule), 1.0), 1, None
+            return None, 1, None
+        found = self.scale()
+        # Without a noise scale a larger batch counts as one step.
+        worth = found.gain(ratio) if found is not None else min(1.0, ratio)
+        factor = math.sqrt(worth) if self._rule == "adamscale" else worth
+        before, self.progress = self.progress, self.progress + worth
+        ticks = math.floor(self.progress + 1e-9) - math.floor(before + 1e-9)
+        samples = math.floor(self.progress * self._first) - math.floor(before * self._first)
+        return factor, ticks, samples
+
+    def after(
+        self, rank: int, gradients: Gradients, period: Optional[float], world_size: int
+    ) -> None:
+        """Behind a step: rank 0 keeps what only it knows, all members choose the next batch."""
+        if not self.active:
+            return
+        whole = momentum = None
+        if rank == 0 and world_size > 1 and gradients.whole is not None:
+            whole = gradients.whole
+            beta = decay(self._optimizers)
+            settled = beta > 0.0 and self._steady * (1.0 - beta) >= SETTLED
+            if settled and self._exact and self._norms is not None:
+                momentum = self._norms.of_momentum(self._age)
+        self._told = Told(whole, momentum, period)
+        if self._group_step % LOOK == 0:
+            self.look(world_size)
+
+    def look(self, world_size: int) -> None:
+        """Chooses the batch for these members. All do so at the same step, with the same state."""
+        if not isinstance(self._policy, Adaptive):
+            return
+        found = self.scale()
+        if found is None:
+            return
+        new = choose(self._policy, self._times, found, self._batch, world_size)
+        if new != self._batch:
+            self._batch = new
+            self._steady = 0
+
+    def new_group(self, world_size: int) -> None:
+        """Other members: what was under way is dropped."""
+        self._pending = None
+        self._told = Told()
+        self._times.fresh()
+        self._refresh = True
+        self._group_step = 0
+        if not isinstance(self._policy, WholeGroup):
+            self._steady = 0
+        if self._balance is not None:
+            self._balance.reset()
+        self.look(world_size)
+
+    def report(self, batch: int) -> Optional[dict[str, Any]]:
+        """What goes with progress: the noise scale with its error, and the batch."""
+        found = self.scale()
+        if found is None:
+            return None
+        ratio = batch / self._first
+        return {
+            "noise": {
+                "phi": found.phi,
+                "error": found.error,
+                "q": found.square,
+                "v_per_sample": found.variance * self._first,
+                "steps": found.steps,
+                "optimiser": self.geometry,
+                "critical_batch": found.phi * self._first,
+            },
+            "batch": {
+                "m0": self._first,
+                "total": batch,
+                "bounds": [self._first, getattr(self._policy, "most", batch)],
+                "efficiency": found.gain(ratio) / ratio,
+            },
+        }
+
+    # State.
+
+    def state_dict(self) -> dict[str, Any]:
+        """What members that join, and checkpoints, must know."""
+        return {
+            "noise": self._noise.state_dict(),
+            "measured": self._measured,
+            "age": self._age,
+            "progress": self.progress,
+            "batch": self._batch,
+            "times": self._times.state_dict(),
+            "changes": self.changes,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over the state of another member."""
+        self._noise.load_state_dict(state["noise"])
+        self._measured = int(state["measured"])
+        self._age = int(state["age"])
+        self.progress = float(state["progress"])
+        self._batch = int(state["batch"])
+        self._times.load_state_dict(state["times"])
+        if self._balance is not None:
+            self._balance.changes = int(state["changes"])
