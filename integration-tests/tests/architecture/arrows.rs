@@ -8,6 +8,7 @@ use super::metadata::Graph;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-model", &[]),
     ("lacuna-gangs", &[]),
+    ("lacuna-layers", &[]),
     ("lacuna-milp", &["lacuna-model"]),
     ("lacuna-wire", &["lacuna-model"]),
     ("lacuna-trace", &["lacuna-model"]),

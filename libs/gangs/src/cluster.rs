@@ -82,8 +82,8 @@ impl Cluster {
 
     /// The machines of a rack with their free GPUs, in the order of numbers.
     pub fn of_rack(&self, rack: u32) -> impl Iterator<Item = (u32, u64)> {
-        let first = rack * self.layout.rack_machines;
-        let machines = first..first + self.layout.rack_machines;
+        let first = rack * self.layout.rack_machines();
+        let machines = first..first + self.layout.rack_machines();
         machines.map(|machine| (machine, self.free_of(machine)))
     }
 
