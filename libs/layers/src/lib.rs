@@ -7,7 +7,7 @@
 //! - [`place`]: the cheapest placement that meets a rate, with a proven gap; the nearest rate that
 //!   can be met, and why, where that rate cannot.
 //! - [`fastest`]: the highest rate that the limits allow.
-//! - [`provision`]: units, rate and cost of a given choice of kinds, for comparisons.
+//! - [`provision`], [`Provisioner`]: units, rate and cost of a given choice of kinds, for comparisons.
 //! - [`worth_of_one_more`]: what one more unit of each kind would save.
 //! - [`simulate`]: the pipeline of a placement in virtual time, with random times and finite queues.
 //!
@@ -36,5 +36,5 @@ pub use pipeline::{Jitter, Pipeline, simulate};
 pub use place::{Answer, Obstacle, Options, place};
 pub use placement::{Bound, Placement, Stage};
 pub use profile::{Kind, Layer, Profile};
-pub use provision::provision;
+pub use provision::{Provisioner, provision};
 pub use raw::{RawKind, RawLayer, RawProfile};

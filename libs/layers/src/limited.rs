@@ -25,7 +25,7 @@ use crate::sweep::{Cheapest, Rated};
 const STEPS: usize = 24;
 
 /// Polish of plans.
-const POLISH: f64 = 1e-6;
+const POLISH: f64 = 1e-4;
 
 /// Labels that are kept at each place where there are more than [`EXACT_KINDS`] kinds.
 const WIDTH: usize = 256;

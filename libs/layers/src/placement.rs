@@ -110,7 +110,7 @@ impl Placement {
             let (compute_s, communication_s) = load.seconds(step.units);
             let compute = whole(share_out(load.parallel, load.serial, y));
             let sent = whole(share_out(load.sent_parallel, load.sent_serial, y));
-            let memory = terms.kind(step.kind).units_of_memory(&load);
+            let memory = whole(terms.kind(step.kind).units_of_memory(&load));
             let bound = if compute.max(sent).max(memory) <= 1.0 {
                 Bound::OneUnit
             } else if memory >= compute.max(sent) {

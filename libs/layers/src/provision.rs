@@ -8,7 +8,7 @@ use crate::placement::Placement;
 use crate::profile::Profile;
 use crate::sweep::{Cheapest, Rated, Swept, sweep};
 
-/// Within this of the best cost, by default of comparisons.
+/// Within this of the least cost of a choice.
 const TOLERANCE: f64 = 1e-6;
 
 /// Stages without units.
@@ -100,23 +100,52 @@ impl Rated for Fixed<'_> {
     }
 }
 
-/// The cheapest placement with this kind for each layer, by place in [`Profile::kinds`], and a rate
-/// of at least [`Profile::min_rate`]; nothing if there is none.
+/// Provisions choices of kinds for one profile.
+#[derive(Debug, Clone)]
+pub struct Provisioner<'a> {
+    profile: &'a Profile,
+    terms: Terms,
+}
+
+impl<'a> Provisioner<'a> {
+    /// For the choices of this profile.
+    #[must_use]
+    pub fn new(profile: &'a Profile) -> Self {
+        Self {
+            profile,
+            terms: Terms::new(profile),
+        }
+    }
+
+    /// The cheapest placement with this kind for each layer, by place in [`Profile::kinds`], and a
+    /// rate of at least [`Profile::min_rate`]; nothing if there is none. Its cost is within 1e-6 of the
+    /// least.
+    ///
+    /// # Errors
+    /// The choice has another length than the layers, or an unknown kind.
+    pub fn placement(&self, choice: &[usize]) -> Result<Option<Placement>, Error> {
+        let layers = self.profile.layers().len();
+        let kinds = self.profile.kinds().len();
+        if choice.len() != layers || choice.iter().any(|&kind| kind >= kinds) {
+            return Err(Error::Choice {
+                given: choice.len(),
+                layers,
+                kinds,
+            });
+        }
+        let mut fixed = Fixed::of_choice(&self.terms, choice);
+        let swept = fixed.best(self.profile.min_rate(), TOLERANCE);
+        let (at_least, solved) = (swept.at_least, swept.solved);
+        let placement =
+            |(plan, _)| Placement::new(self.profile, &self.terms, &plan, at_least, solved);
+        Ok(swept.best.map(placement))
+    }
+}
+
+/// As [`Provisioner::placement`], for a single choice.
 ///
 /// # Errors
-/// The choice has another length than the layers, or an unknown kind.
+/// As there.
 pub fn provision(profile: &Profile, choice: &[usize]) -> Result<Option<Placement>, Error> {
-    let (layers, kinds) = (profile.layers().len(), profile.kinds().len());
-    if choice.len() != layers || choice.iter().any(|&kind| kind >= kinds) {
-        return Err(Error::Choice {
-            given: choice.len(),
-            layers,
-            kinds,
-        });
-    }
-    let terms = Terms::new(profile);
-    let swept = Fixed::of_choice(&terms, choice).best(profile.min_rate(), TOLERANCE);
-    let (at_least, solved) = (swept.at_least, swept.solved);
-    let best = swept.best;
-    Ok(best.map(|(plan, _)| Placement::new(profile, &terms, &plan, at_least, solved)))
+    Provisioner::new(profile).placement(choice)
 }
