@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-gangs", &[]),
     ("lacuna-stalls", &["lacuna-model"]),
     ("lacuna-goodput", &[]),
+    ("lacuna-layers", &[]),
     ("lacuna-milp", &["lacuna-model"]),
     ("lacuna-wire", &["lacuna-model"]),
     ("lacuna-trace", &["lacuna-model"]),

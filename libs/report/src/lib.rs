@@ -9,6 +9,7 @@
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
 //! - [`render_skill`]: forecast skill.
 //! - [`Gangs`], drawn by [`render_gangs`]: policies of gangs beside each other.
+//! - [`Layers`], drawn by [`render_layers`]: a placement of layers on kinds of node.
 
 mod answer;
 mod charts;
@@ -20,6 +21,7 @@ mod from_replay;
 mod gangs_data;
 mod gangs_page;
 mod harm;
+mod layers_page;
 mod page;
 mod pool_page;
 mod shell;
@@ -37,6 +39,7 @@ pub use from_replay::{Source, from_replay};
 pub use gangs_data::{GangSegment, GangsPolicy, Spread};
 pub use gangs_page::{Gangs, GangsCase, render_gangs};
 pub use lacuna_sim::pool_stats::{HoleBin, bin_holes};
+pub use layers_page::{Layers, LayersStage, render_layers};
 pub use page::{drawing, render};
 pub use pool_page::{About, pool_drawing, render_pool};
 pub use skill_page::render_skill;

@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
-    observe, plan, submit, top, trainers, wait,
+    observe, place, plan, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -78,6 +78,8 @@ enum Command {
     Replay(Box<replay::ReplayArgs>),
     /// Report how much idle time the nodes of a machine have
     Holes(holes::HolesArgs),
+    /// Put the layers of a network on kinds of node, at the least cost
+    Place(place::PlaceArgs),
     /// Check whether a scheduler lets pilots run without harm, or a file of where nodes are
     #[command(subcommand)]
     Check(check::CheckCommand),
@@ -124,6 +126,7 @@ impl Command {
         match self {
             Self::Replay(args) => replay::run(&args),
             Self::Holes(args) => holes::run(&args),
+            Self::Place(args) => place::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Keys(command) => keys::run(&command),
             Self::Completions(args) => help::completions(&args, definition()),
@@ -205,6 +208,7 @@ mod tests {
             "lacuna check slurm --config slurm.conf --partition filler --json",
             "lacuna check topology nodes.json --keys switch,cabinet --json",
             "lacuna observe report --since 24h",
+            "lacuna place ctr.json --rate 500000 --limit cpu=40 --limit gpu=none --json",
             "lacuna pilots stop",
             "lacuna pause --now --for 2h",
             "lacuna drain a[01-16] b01 --reason fans",
@@ -228,6 +232,8 @@ mod tests {
             "lacuna wait",
             "lacuna wait hpo-1 --for training",
             "lacuna pause --now --max-nodes 3",
+            "lacuna place ctr.json --rate 0",
+            "lacuna place ctr.json --limit cpu",
             "lacuna limits add-window day --from 08:00 --to 18:00",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");

@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "For planners of a centre",
-        &["replay", "holes", "observe", "check"],
+        &["replay", "holes", "place", "observe", "check"],
     ),
     ("For external schedulers", &["events"]),
 ];

@@ -14,6 +14,7 @@ pub(crate) mod logs;
 pub(crate) mod node_selector;
 pub(crate) mod nodes;
 pub(crate) mod observe;
+pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod submit;
 pub(crate) mod ticket;

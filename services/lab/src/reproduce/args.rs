@@ -11,6 +11,7 @@ use super::dally::{self, DallyArgs};
 use super::data::SUMMIT;
 use super::distance::{self, DistanceArgs};
 use super::forecast::{self, ForecastTableArgs};
+use super::heterps::{self, HeterpsArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
@@ -28,6 +29,8 @@ pub(crate) enum ReproduceCommand {
     Distance(DistanceArgs),
     /// Dally, Tiresias and Gandiva on a cluster of one's own (arXiv 2401.16492), beside ours
     Dally(DallyArgs),
+    /// The schedulers of HeterPS (arXiv 2111.10635) for layers on kinds of node, beside the optimum
+    Heterps(HeterpsArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -86,6 +89,7 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
         ReproduceCommand::Forecast(args) => forecast::run(args),
         ReproduceCommand::Distance(args) => distance::run(args),
         ReproduceCommand::Dally(args) => dally::run(args),
+        ReproduceCommand::Heterps(args) => heterps::run(args),
     }
 }
 

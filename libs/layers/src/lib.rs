@@ -1,0 +1,40 @@
+//! Which layers of a network run on which kind of node, and how many nodes of each kind.
+//!
+//! A network is a chain of layers. A recommender's embedding tables want memory, its dense layers
+//! want arithmetic, so no single kind of node suits all of it. A [`Profile`] has what each layer
+//! takes on each kind, with prices, memory, links and limits.
+//!
+//! - [`place`]: the cheapest placement that meets a rate, with a proven gap; the nearest rate that
+//!   can be met, and why, where that rate cannot.
+//! - [`fastest`]: the highest rate that the limits allow.
+//! - [`provision`], [`Provisioner`]: units, rate and cost of a given choice of kinds, for comparisons.
+//! - [`worth_of_one_more`]: what one more unit of each kind would save.
+//! - [`simulate`]: the pipeline of a placement in virtual time, with random times and finite queues.
+//!
+//! Source of the problem: HeterPS (arXiv 2111.10635), which learns placements. The cost model in
+//! [`Profile`] and its solution are derived independently; see the heads of the modules.
+
+mod error;
+mod explain;
+mod fastest;
+mod labels;
+mod limited;
+mod model;
+mod pipeline;
+mod place;
+mod placement;
+mod profile;
+mod program;
+mod provision;
+mod raw;
+mod sweep;
+
+pub use error::Error;
+pub use explain::{Worth, worth_of_one_more};
+pub use fastest::fastest;
+pub use pipeline::{Jitter, Pipeline, simulate};
+pub use place::{Answer, Obstacle, Options, place};
+pub use placement::{Bound, Placement, Stage};
+pub use profile::{Kind, Layer, Profile};
+pub use provision::{Provisioner, provision};
+pub use raw::{RawKind, RawLayer, RawProfile};

@@ -1,0 +1,124 @@
+//! The cheapest placement that meets a rate.
+
+use crate::error::Error;
+use crate::fastest::{fastest, rate_without};
+use crate::limited::Limited;
+use crate::model::{Plan, Terms};
+use crate::placement::{Bound, Placement};
+use crate::profile::Profile;
+use crate::sweep::sweep;
+
+/// How exactly to search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// The search ends when the cost is proven to be within this share of the least.
+    pub tolerance: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { tolerance: 1e-4 }
+    }
+}
+
+/// Why a rate cannot be met.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Obstacle {
+    /// There are too few units of a kind, as a place in [`Profile::kinds`].
+    Limit {
+        /// The kind.
+        kind: usize,
+        /// The highest rate with one more unit, samples/s.
+        with_one_more: f64,
+        /// The highest rate with as many as are wanted.
+        without_limit: f64,
+    },
+    /// More units bring nothing: what they do not divide takes too long.
+    Serial {
+        /// The stage of the nearest placement.
+        stage: usize,
+        /// Computation or communication.
+        part: Bound,
+    },
+}
+
+/// The answer to a rate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The cheapest placement.
+    Met(Placement),
+    /// No placement has the rate.
+    Short {
+        /// The cheapest placement with the highest rate.
+        nearest: Placement,
+        /// What stands in the way.
+        why: Vec<Obstacle>,
+    },
+}
+
+/// The cheapest placement with a rate of at least [`Profile::min_rate`] within the limits.
+///
+/// The cost is proven to be within the tolerance of the least with up to three kinds, and with any
+/// number where limits do not bind over several stages. Else [`Placement::gap`] says what is proven.
+///
+/// # Errors
+/// The network fits within the limits at no rate.
+pub fn place(profile: &Profile, options: &Options) -> Result<Answer, Error> {
+    let terms = Terms::new(profile);
+    if let Some(placement) = cheapest(profile, &terms, options, None) {
+        return Ok(Answer::Met(placement));
+    }
+    let nearest = fastest(profile)?;
+    let why = obstacles(profile, &nearest);
+    Ok(Answer::Short { nearest, why })
+}
+
+/// The cheapest placement, if one is found. One that is known already is a start.
+pub(crate) fn cheapest(
+    profile: &Profile,
+    terms: &Terms,
+    options: &Options,
+    known: Option<Plan>,
+) -> Option<Placement> {
+    let mut limited = Limited::new(terms, false);
+    let known = known.map(|plan| {
+        let cost = plan.spend / plan.rate;
+        (plan, cost)
+    });
+    let tolerance = options.tolerance.clamp(1e-9, 0.5);
+    let swept = sweep(&mut limited, profile.min_rate(), tolerance, known);
+    let (at_least, solved) = (swept.at_least, swept.solved);
+    let (plan, _) = swept.best?;
+    Some(Placement::new(profile, terms, &plan, at_least, solved))
+}
+
+fn obstacles(profile: &Profile, nearest: &Placement) -> Vec<Obstacle> {
+    let mut why = Vec::new();
+    let higher = |rate: f64| rate > nearest.rate * (1.0 + 1e-6);
+    for (kind, of) in profile.kinds().iter().enumerate() {
+        let Some(limit) = of.limit() else {
+            continue;
+        };
+        let rate = |limit| rate_without(profile, of.name(), limit, nearest.rate);
+        let without_limit = rate(None);
+        if higher(without_limit) {
+            why.push(Obstacle::Limit {
+                kind,
+                with_one_more: rate(Some(limit.saturating_add(1))),
+                without_limit,
+            });
+        }
+    }
+    if why.is_empty() {
+        let stage = nearest.slowest();
+        let part = nearest.stages.get(stage).map_or(Bound::Computation, |s| {
+            if s.communication_s > s.compute_s {
+                Bound::Communication
+            } else {
+                Bound::Computation
+            }
+        });
+        why.push(Obstacle::Serial { stage, part });
+    }
+    why
+}
