@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 16] = [
+pub(super) const TABLES: [Table; 18] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -170,6 +170,24 @@ pub(super) const TABLES: [Table; 16] = [
         policy: "a row each",
         objective: "none: each policy has its own rank of jobs",
         seed: "1",
+    },
+    Table {
+        name: "distance",
+        title: "Placement that knows where nodes are, beside placement that does not: nine hours of Summit",
+        commands: &["reproduce distance --until 1613380000"],
+        policy: "`auto`, the default, with a column for each `--place`",
+        objective: "`fair`, the default",
+        seed: "1 of the shuffled names",
+    },
+    Table {
+        name: "distance-plans",
+        title: "How long one decision takes with 10,000 nodes on 600 leaves",
+        commands: &[
+            "bench forecast-plan --instances 100x10000 --leaf-nodes 17 --solves 30 --time-limit 250ms",
+        ],
+        policy: "`forecast` (dynamic program) and `milp-patterns`",
+        objective: "the value of node sets (`planner::joint`)",
+        seed: "30 from 0 on",
     },
 ];
 
