@@ -50,6 +50,8 @@ def measure(rounds: int) -> dict[str, Any]:
     ``LACUNA_STALLS=off``. The interval is that of the mean of the rounds' differences, by Student's
     distribution.
     """
+    # Members inherit it.
+    run_first()
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
         pairs = _alternate(rounds, Path(folder))
     percents = [100.0 * (on / off - 1.0) for on, off in pairs]

@@ -134,7 +134,9 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         let mut lines = trouble(&record, row.as_ref());
         lines.push(why.trim_end().to_owned());
         lines.extend(row.map(|row| trainer_details(&record, row, now)));
-        lines.extend(record.step_costs.as_deref().map(in_words));
+        lines.extend(
+            (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),
+        );
         return output::print(&lines.join("\n"));
     }
     of_nodes(&client, &args, plan.as_ref()).await
