@@ -118,6 +118,8 @@ pub fn replay(
         rescales_at_hits: tally.rescales_at_hits,
         events: tally.events,
         trainers_done: tally.trainers_done,
+        mean_completion_hours: (!settings.endless && tally.trainers_done > 0)
+            .then(|| tally.completion_s / 3600.0 / tally.trainers_done as f64),
         unfinished,
         nodes: trace.nodes(),
         history_holes: trace.history(),

@@ -179,6 +179,10 @@ pub struct Summary {
     pub events: u64,
     /// Trainers whose work was done.
     pub trainers_done: u64,
+    /// Mean hours from the submission of these, or the start of the replay, to their end; none for
+    /// an endless list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_completion_hours: Option<f64>,
     /// Whether the trace ended before the list of trainers did.
     pub unfinished: bool,
     /// Nodes with at least one hole in the replayed part.

@@ -87,6 +87,9 @@ impl<'a> World<'a> {
         let (endless, now_s) = (self.settings.endless, self.tally.now_s);
         for member in self.active.extract_if(.., |m| m.ended_s.is_some()) {
             self.tally.trainers_done += 1;
+            let submitted = spec_of(self.trainers, member.life).map(|spec| spec.submit);
+            let since = submitted.map_or(0.0, |at| at.since(self.trace.start()).as_secs_f64());
+            self.tally.completion_s += member.ended_s.unwrap_or(now_s) - since.max(0.0);
             if let Some(recorder) = &mut self.recorder {
                 // In an endless list it trains on until now, and that work counts.
                 let ended_s = if endless { Some(now_s) } else { member.ended_s };

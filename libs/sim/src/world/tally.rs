@@ -17,6 +17,8 @@ pub(crate) struct Tally {
     pub(crate) rescales_at_hits: u64,
     pub(crate) events: u64,
     pub(crate) trainers_done: u64,
+    /// Seconds from the submission of each of these, or the start, to its end; summed.
+    pub(crate) completion_s: f64,
     /// Offer until now.
     pub(crate) offer: Offer,
     /// Offer until the newest end of a trainer.

@@ -86,6 +86,9 @@ pub(super) fn table(
         ("events", summary.events.to_string()),
         ("trainers done", summary.trainers_done.to_string()),
     ]);
+    if let Some(hours) = summary.mean_completion_hours {
+        rows.push(("mean completion", format!("{hours:.2} h")));
+    }
     if let Some(apart) = &summary.apart {
         rows.extend(distance(apart));
     }

@@ -7,8 +7,8 @@
 //! program does not count. The newest pairs at a count are remembered. If the newest few of them
 //! all say that the rate has changed, the others are forgotten, so the curve follows reality. After
 //! two pairs the count is measured. The curve goes through all measured counts. Beyond the last it
-//! goes on linearly along its last piece, never falling. A rate below that of fewer nodes is kept as it
-//! is: the planner takes curves that dip. A new curve makes a new plan.
+//! goes on linearly along its last piece, never falling. A rate below that of fewer nodes is kept as
+//! it is: the planner takes curves that dip. A new curve makes a new plan.
 //!
 //! Rates and costs (`stalls.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
 //! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
