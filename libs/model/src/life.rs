@@ -185,6 +185,10 @@ pub struct TrainerRecord {
     /// Rates and costs that were measured while it trained, if it is profiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<Measured>>,
+    /// What its owner has signed, so that pilots may run its program under their account: a packed
+    /// ticket (`lacuna-ticket`). Kept where control submits pilots through the helper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
 }
 
 impl TrainerRecord {
@@ -236,6 +240,7 @@ impl TrainerRecord {
             loss: None,
             checkpoint: None,
             measured: None,
+            ticket: None,
         }
     }
 
