@@ -255,6 +255,7 @@ mod tests {
             broken: None,
             terms: None,
             place: None,
+            serves: None,
         })
     }
 

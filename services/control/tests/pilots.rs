@@ -170,6 +170,7 @@ async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     };
     let subject = address::agent(&cluster(), &status.node);
     bus.publish(&subject, &status, "").await.unwrap();

@@ -355,6 +355,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     };
     let gone = AgentStatus {
         gave_back_in: Some(lacuna_model::Span::from_ms(34)),
@@ -366,6 +367,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
     };
     let placed = AgentStatus {
         place: Some("top.leaf1.b".to_owned()),
+        serves: None,
         ..status((Activity::Free, false))
     };
     last.map(status)

@@ -137,6 +137,7 @@ impl Control {
                 let input = Input::Submit {
                     trainers,
                     user: user.to_owned(),
+                    tickets,
                     test_only,
                 };
                 self.decide(input, &request).await?
