@@ -5,6 +5,8 @@
 mod common;
 #[path = "pilots/operator.rs"]
 mod operator;
+#[path = "pilots/owners.rs"]
+mod owners;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

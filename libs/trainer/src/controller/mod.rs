@@ -65,6 +65,7 @@ mod withholding;
 pub use config::{ControllerConfig, OnDemand};
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
+pub use on_demand::NO_PILOT;
 pub use view::{NodeView, Tally, TrainersView};
 pub use withholding::Use;
 

@@ -20,6 +20,9 @@ use crate::controller::out::Out;
 use crate::controller::trainers::{Target, Trainer};
 use crate::controller::{Controller, Note};
 
+/// How the reason in the record of a trainer begins whose owner may have no pilots.
+pub const NO_PILOT: &str = "no pilot under its owner's account";
+
 impl Controller {
     /// Waits for the agents of a target whose leases are all held. Returns whether any is still
     /// waited for. Nodes on which none has come in time are left out.
@@ -71,7 +74,7 @@ impl Controller {
         let Some(trainer) = trainer.filter(|trainer| !trainer.record().phase.is_final()) else {
             return;
         };
-        trainer.hold_pilots(now.wall + again_in, reason);
+        trainer.hold_pilots(now.wall + again_in, format!("{NO_PILOT}: {reason}"));
         let _ = trainer.take_target();
         out.record(id);
         self.publication.change();

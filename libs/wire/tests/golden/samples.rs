@@ -367,12 +367,15 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
     };
     let placed = AgentStatus {
         place: Some("top.leaf1.b".to_owned()),
-        serves: None,
+        ..status((Activity::Free, false))
+    };
+    let of_one = AgentStatus {
+        serves: Some(trainer("t")),
         ..status((Activity::Free, false))
     };
     last.map(status)
         .into_iter()
-        .chain([gone, broken, placed])
+        .chain([gone, broken, placed, of_one])
         .collect()
 }
 

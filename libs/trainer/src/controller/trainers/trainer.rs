@@ -398,7 +398,12 @@ impl Trainer {
 
     /// Whether pilots may be tried again from now on.
     pub(crate) fn tries_pilots_again(&mut self, now: Now) -> bool {
-        self.no_pilots.take_if(|until| *until <= now.wall).is_some()
+        let again = self.no_pilots.take_if(|until| *until <= now.wall).is_some();
+        if again {
+            self.record.reason.clear();
+            self.dirty = true;
+        }
+        again
     }
 }
 
