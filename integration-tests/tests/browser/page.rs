@@ -191,6 +191,7 @@ impl Page {
                 broken: None,
                 terms: None,
                 place: None,
+                serves: None,
             };
             let subject = address::agent(id, &node(name));
             bus.publish(&subject, &status, "").await.unwrap();

@@ -93,6 +93,7 @@ pub(super) struct View<'a> {
 pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     let submit = Request::Submit {
         trainers: (0..TRAINERS).map(trainer).collect(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     };
     let since = Stopwatch::start();

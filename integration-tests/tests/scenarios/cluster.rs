@@ -146,6 +146,7 @@ impl Cluster {
         for chunk in trainers.chunks(100) {
             let request = Request::Submit {
                 trainers: chunk.to_vec(),
+                tickets: std::collections::BTreeMap::new(),
                 test_only: false,
             };
             match self.ask(&request).await {

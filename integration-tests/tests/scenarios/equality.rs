@@ -202,6 +202,7 @@ impl Case {
                 for chunk in self.trainers.chunks(100) {
                     let request = Request::Submit {
                         trainers: chunk.to_vec(),
+                        tickets: std::collections::BTreeMap::new(),
                         test_only: false,
                     };
                     let reply = virtual_cluster::ask(&bus, &request).await;

@@ -396,6 +396,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     };
     let own = NodeId::new("n1").unwrap();
     let subject = address::agent(&agent.server.id, &own);

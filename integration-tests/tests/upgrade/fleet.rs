@@ -176,6 +176,7 @@ impl Fleet {
         let id = spec.id.clone();
         let request = Request::Submit {
             trainers: vec![spec],
+            tickets: std::collections::BTreeMap::new(),
             test_only: false,
         };
         let reply = self.ask(&request).await;

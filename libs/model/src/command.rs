@@ -170,6 +170,10 @@ pub struct AgentStatus {
     /// down to the leaf, then the node, with dots between. None outside of Slurm's jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// The only trainer whose program this agent starts, by the ticket of its pilot. None: those of
+    /// all trainers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves: Option<TrainerId>,
 }
 
 /// The limits within which an agent gives its node back by itself, from its own configuration.

@@ -188,6 +188,10 @@ pub struct TrainerRecord {
     /// Where the time of a step went, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_costs: Option<Box<StepCosts>>,
+    /// What its owner has signed, so that pilots may run its program under their account: a packed
+    /// ticket (`lacuna-ticket`). Kept where control submits pilots through the helper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<String>,
 }
 
 impl TrainerRecord {
@@ -240,6 +244,7 @@ impl TrainerRecord {
             checkpoint: None,
             measured: None,
             step_costs: None,
+            ticket: None,
         }
     }
 

@@ -82,6 +82,12 @@ pub struct Pilots {
     /// Whether pilots start although `lacuna check slurm` finds conditions under which they harm
     /// batch jobs.
     pub override_check: bool,
+    /// The command that submits and cancels each pilot under the account of its trainer's owner, as in
+    /// `["sudo", "-n", "/opt/lacuna/bin/lacuna-pilot-helper", "--config",
+    /// "/etc/lacuna/pilot-helper.toml"]`. A pilot then comes to a node once a trainer has it, and serves
+    /// this trainer alone; a program needs a ticket that its owner has signed (`lacuna submit` does). If
+    /// empty, all pilots are control's own, by `commands`.
+    pub helper: Vec<String>,
     /// Commands of the scheduler.
     pub commands: Commands,
     /// Time limits of pilots.
@@ -110,6 +116,7 @@ impl Default for Pilots {
             script: None,
             pass_env: Vec::new(),
             override_check: false,
+            helper: Vec::new(),
             commands: Commands::default(),
             time: TimeLimit::default(),
             pace: Pace::default(),
@@ -197,8 +204,8 @@ pub struct Pace {
     /// A pilot on a node that is no hole is cancelled after this time.
     #[serde(with = "SpanText")]
     pub stray_after: Span,
-    /// A pilot without a trainer for this time is cancelled while more nodes have pilots than
-    /// trainers can use.
+    /// A pilot without a trainer for this time is cancelled: with a helper, and else while more nodes
+    /// have pilots than trainers can use.
     #[serde(with = "SpanText")]
     pub idle_after: Span,
     /// Wait of a node after a failure, doubled with each further failure.
@@ -280,6 +287,12 @@ impl Default for Assumed {
 }
 
 impl Pilots {
+    /// Whether pilots are submitted under the accounts of trainers' owners.
+    #[must_use]
+    pub const fn by_helper(&self) -> bool {
+        !self.helper.is_empty()
+    }
+
     /// Checks the values.
     ///
     /// # Errors
@@ -331,6 +344,13 @@ impl Pilots {
             "control.pilots.pace.list_every",
             pace.list_every,
             "at least control.pilots.pace.list_soon",
+        )?;
+        let program = self.helper.first().map_or("none", String::as_str);
+        SettingError::unless(
+            !program.is_empty(),
+            "control.pilots.helper",
+            program,
+            "a program and its arguments, or an empty list",
         )?;
         // The name marks pilots, and is part of a format with fields separated by `|`.
         let sound = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

@@ -158,10 +158,16 @@ impl Signed {
     /// # Errors
     /// [`Refused::Unreadable`].
     pub fn unpacked(word: &str) -> Result<Ticket, Refused> {
+        Self::from_word(word)?.unverified()
+    }
+
+    /// What a word holds ([`Signed::packed`]).
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub fn from_word(word: &str) -> Result<Self, Refused> {
         let text = unhex(word).unwrap_or_default();
-        let signed: Self = serde_json::from_slice(&text)
-            .map_err(|error| Refused::Unreadable(error.to_string()))?;
-        signed.unverified()
+        serde_json::from_slice(&text).map_err(|error| Refused::Unreadable(error.to_string()))
     }
 
     /// The ticket, by whichever key it is signed.

@@ -14,6 +14,8 @@
 //!    renewal that names its epoch, or when control sends it again. It is never obeyed if an
 //!    earlier agent had begun it (the file `begun` of the trainer on the node). In that case its
 //!    processes are killed, the node is reported free, and control opens a new incarnation.
+//! 7. An agent that serves one trainer alone ([`Agent::with_serves`]) neither obeys nor acknowledges
+//!    a command that names another. A newer epoch of another trainer ends its own program.
 
 mod effect;
 
@@ -28,6 +30,8 @@ pub use effect::Effect;
 
 /// Reason in the status of an agent that gives its node back after the lease timeout.
 const LEASE_TIMEOUT: &str = "dead man";
+/// Reason in the status of an agent whose node has gone to a trainer that it does not serve.
+const FOREIGN: &str = "the node is another trainer's";
 
 /// The next state after the program has stopped.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,6 +108,8 @@ pub struct Agent {
     held: Option<Then>,
     /// The place of the node, as Slurm says.
     place: Option<String>,
+    /// The only trainer whose programs it starts.
+    serves: Option<TrainerId>,
 }
 
 impl Agent {
@@ -122,6 +128,7 @@ impl Agent {
             renewed: Timestamp::default(),
             held: None,
             place: None,
+            serves: None,
         }
     }
 
@@ -138,6 +145,31 @@ impl Agent {
     pub fn with_place(mut self, place: Option<String>) -> Self {
         self.place = place;
         self
+    }
+
+    /// The same agent, which starts programs of this trainer alone ([`AgentStatus::serves`]).
+    #[must_use]
+    pub fn with_serves(mut self, trainer: Option<TrainerId>) -> Self {
+        self.serves = trainer;
+        self
+    }
+
+    /// Whether a command names a trainer that this agent does not serve.
+    fn is_foreign(&self, command: &Command) -> bool {
+        let named = trainer_of(&command.action);
+        self.serves.is_some() && named.is_some() && named != self.serves.as_ref()
+    }
+
+    /// The node is another trainer's. A program of this agent's trainer ends, if the command is
+    /// newer than the one that it was started by.
+    fn foreign(&mut self, command: &Command, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if command.epoch > self.taken.0 {
+            self.held = None;
+            effects = self.give_up(FOREIGN, now);
+        }
+        effects.push(Effect::Report(self.status()));
+        effects
     }
 
     /// The assignment of the running program, if one runs.
@@ -194,6 +226,7 @@ impl Agent {
                 grace,
             }),
             place: self.place.clone(),
+            serves: self.serves.clone(),
         }
     }
 
@@ -202,7 +235,7 @@ impl Agent {
     /// more. An agent that has taken a command already obeys this one as any other.
     pub fn recover(&mut self, command: &Command, now: Now) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
-        if at <= self.taken {
+        if at <= self.taken || self.is_foreign(command) {
             return Vec::new();
         }
         if self.taken > (Epoch(0), 0) {
@@ -221,6 +254,9 @@ impl Agent {
     /// or be down. So the program starts only when a renewal names the epoch of the command, or
     /// the command comes again.
     pub fn hold(&mut self, command: Command, now: Now) -> Vec<Effect> {
+        if self.is_foreign(&command) {
+            return self.foreign(&command, now);
+        }
         let at = (command.epoch, command.seq);
         if at > self.taken && self.taken > (Epoch(0), 0) {
             return self.command(command, now);
@@ -263,6 +299,9 @@ impl Agent {
 
     /// Obeys a command, if it is the newest.
     pub fn command(&mut self, command: Command, now: Now) -> Vec<Effect> {
+        if self.is_foreign(&command) {
+            return self.foreign(&command, now);
+        }
         let at = (command.epoch, command.seq);
         if at < self.taken {
             let (epoch, seq) = at;

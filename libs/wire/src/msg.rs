@@ -17,6 +17,7 @@
 //!
 //! The events of other programs have a version of their own (`external::EVENT_VERSION`).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -234,6 +235,10 @@ pub enum Request {
         trainers: Vec<TrainerSpec>,
         /// Only check them.
         test_only: bool,
+        /// What their owners have signed, so that pilots may run their programs under the owners'
+        /// accounts: packed tickets (`lacuna-ticket`).
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        tickets: BTreeMap<TrainerId, String>,
     },
     /// End a trainer.
     Cancel {

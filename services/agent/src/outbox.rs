@@ -256,6 +256,7 @@ mod tests {
             broken: None,
             terms: None,
             place: None,
+            serves: None,
         })
     }
 

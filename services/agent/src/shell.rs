@@ -65,7 +65,8 @@ impl Shell {
                     let place = place().filter(|_| nodes.len() == 1);
                     let agent = Agent::new(node.clone(), dead_man)
                         .with_grace(grace)
-                        .with_place(place);
+                        .with_place(place)
+                        .with_serves(programs.serves());
                     (node.clone(), agent)
                 })
                 .collect(),

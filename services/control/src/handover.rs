@@ -116,6 +116,7 @@ mod tests {
             broken: None,
             terms: None,
             place: None,
+            serves: None,
         }
     }
 

@@ -22,6 +22,7 @@ mod service;
 mod settings;
 mod start;
 mod store;
+mod tickets;
 mod times;
 
 pub use audit::AuditMetrics;

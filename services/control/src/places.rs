@@ -89,6 +89,7 @@ mod tests {
             broken: None,
             terms: None,
             place: place.map(str::to_owned),
+            serves: None,
         }
     }
 

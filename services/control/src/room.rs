@@ -73,11 +73,17 @@ impl Room {
     ///
     /// # Errors
     /// How much there is, and what helps.
-    pub(crate) fn admits(&self, specs: &[TrainerSpec]) -> Result<(), Denied> {
+    pub(crate) fn admits(
+        &self,
+        specs: &[TrainerSpec],
+        tickets: &BTreeMap<TrainerId, String>,
+    ) -> Result<(), Denied> {
         let room = self.most / 100 * PERCENT;
         let mut more: BTreeMap<Option<Arc<str>>, u64> = BTreeMap::new();
         for spec in specs {
-            let bytes = bytes(&TrainerRecord::new(spec.clone(), 0));
+            let mut record = TrainerRecord::new(spec.clone(), 0);
+            record.ticket = tickets.get(&spec.id).cloned();
+            let bytes = bytes(&record);
             let owner = spec.owner.as_deref().map(Arc::from);
             *more.entry(owner).or_default() += bytes;
         }
@@ -155,7 +161,7 @@ mod tests {
     fn fill(room: &mut Room, owner: &str) -> (usize, Denied) {
         for count in 0.. {
             let spec = spec(owner, &count.to_string());
-            match room.admits(std::slice::from_ref(&spec)) {
+            match room.admits(std::slice::from_ref(&spec), &BTreeMap::new()) {
                 Ok(()) => room.stored(&TrainerRecord::new(spec, 1)),
                 Err(denied) => return (count, denied),
             }
@@ -183,7 +189,7 @@ mod tests {
         );
         assert!(fill(&mut room, "zoe").0 > counts[2]);
         let many: Vec<_> = (0..100).map(|n| spec("ivy", &n.to_string())).collect();
-        let refused = room.admits(&many).unwrap_err();
+        let refused = room.admits(&many, &BTreeMap::new()).unwrap_err();
         assert_eq!(refused.code, "L0025");
         assert!(refused.reason.contains("nothing was submitted"));
     }
@@ -196,13 +202,13 @@ mod tests {
         assert!(refused.reason.contains("half"), "{}", refused.reason);
         let (_, _) = fill(&mut room, "ann");
         assert!((0.59..=0.6).contains(&room.share()), "{}", room.share());
-        assert!(room.admits(&[spec("bob", "0")]).is_ok());
+        assert!(room.admits(&[spec("bob", "0")], &BTreeMap::new()).is_ok());
         // Also when the others have ended, half of the room is left.
-        assert!(room.admits(&[spec("eve", "x")]).is_err());
+        assert!(room.admits(&[spec("eve", "x")], &BTreeMap::new()).is_err());
         for n in 0..200 {
             room.removed(&spec("ann", &n.to_string()).id);
         }
-        assert!(room.admits(&[spec("eve", "x")]).is_err());
-        assert!(room.admits(&[spec("ann", "0")]).is_ok());
+        assert!(room.admits(&[spec("eve", "x")], &BTreeMap::new()).is_err());
+        assert!(room.admits(&[spec("ann", "0")], &BTreeMap::new()).is_ok());
     }
 }

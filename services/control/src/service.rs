@@ -23,7 +23,7 @@ use crate::archive::Archive;
 use crate::audit::{AuditMetrics, Trail};
 use crate::controls::ControlsStore;
 use crate::effects::EffectRunner;
-use crate::executor::ControlsRequest;
+use crate::executor::{ControlsRequest, Grants, NoPilots};
 use crate::feed::{Feed, tick};
 use crate::handover::Handovers;
 use crate::metrics::Metrics;
@@ -73,6 +73,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
     control.controls_requests = Some(executor.controls_requests);
+    control.grants = executor.grants;
+    control.no_pilots = Some(executor.no_pilots);
     control.event_loop(agents, requests).await
 }
 
@@ -93,6 +95,10 @@ struct Control {
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
     /// Controls that the executor's operators set, to be stored.
     controls_requests: Option<mpsc::UnboundedReceiver<ControlsRequest>>,
+    /// What the executor is told of trainers, if their owners have pilots of their own.
+    grants: Option<watch::Sender<Grants>>,
+    /// Trainers whose owners may have no pilots, as the executor finds.
+    no_pilots: Option<mpsc::UnboundedReceiver<NoPilots>>,
     /// Real time since the start.
     watch: Stopwatch,
     /// The newest correlation id seen, for the timer's inputs.
@@ -141,6 +147,8 @@ impl Control {
             trail,
             cancelled: None,
             controls_requests: None,
+            grants: None,
+            no_pilots: None,
             watch,
             newest: String::new(),
             totals: None,
@@ -192,12 +200,33 @@ impl Control {
                         .controller
                         .step(Input::LeasesWritten(results), self.now());
                     self.leases.send_replace(self.controller.leases());
+                    self.tell_grants();
                     next
                 }
                 None => Vec::new(),
             };
         }
         Ok((commands, reply))
+    }
+
+    /// Tells the executor which trainer has each node, and what their owners have signed.
+    fn tell_grants(&self) {
+        let Some(grants) = &self.grants else {
+            return;
+        };
+        let signed = self.controller.signed().filter_map(|record| {
+            let ticket = record.ticket.clone()?;
+            Some((record.spec.id.clone(), (ticket, record.phase.is_final())))
+        });
+        let new = Grants {
+            nodes: self.controller.given(),
+            tickets: signed.collect(),
+        };
+        grants.send_if_modified(|old| {
+            let differs = *old != new;
+            *old = new;
+            differs
+        });
     }
 
     async fn event_loop(
@@ -227,6 +256,7 @@ impl Control {
         let renewing = renew(self.ctx.clone(), self.leases.subscribe());
         lacuna_runtime::task::spawn(renewing);
         let mut controls_requests = self.controls_requests.take();
+        let mut no_pilots = self.no_pilots.take();
         let alive = self.effects.alive.clone();
         let shutdown = self.ctx.shutdown.clone();
         loop {
@@ -284,8 +314,12 @@ impl Control {
                 }
                 report = progress.next() => self.reports(Some(report?), &mut progress).await?,
                 request = requests.next() => self.request(request?).await?,
-                Some(request) = next_controls_request(&mut controls_requests) => {
+                Some(request) = next_of(&mut controls_requests) => {
                     self.store_controls(request).await?;
+                }
+                Some(NoPilots { trainer, reason, again_in }) = next_of(&mut no_pilots) => {
+                    let input = Input::NoPilots { trainer, reason, again_in };
+                    self.input(input, "").await?;
                 }
                 () = sleep(due) => self.timer().await?,
             }
@@ -447,6 +481,7 @@ impl Control {
         self.controls.check_stored(false).await;
         self.apply_controls().await?;
         self.input(Input::Timer, &correlation).await?;
+        self.tell_grants();
         self.publish_use().await;
         self.archive().await?;
         let tally = self.controller.tally();
@@ -555,12 +590,10 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
     }
 }
 
-/// The next controls to store; pending forever without an executor.
-async fn next_controls_request(
-    controls_requests: &mut Option<mpsc::UnboundedReceiver<ControlsRequest>>,
-) -> Option<ControlsRequest> {
-    match controls_requests {
-        Some(controls_requests) => controls_requests.recv().await,
+/// What the executor asks for or tells next; pending forever without one.
+async fn next_of<T>(from: &mut Option<mpsc::UnboundedReceiver<T>>) -> Option<T> {
+    match from {
+        Some(from) => from.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -1,9 +1,9 @@
 //! From the configuration to the settings of the controller.
 
 use lacuna_model::Span;
-use lacuna_pilots::settings::Mode;
+use lacuna_pilots::settings::{Mode, Pilots};
 use lacuna_runtime::{Config, Misconfigured};
-use lacuna_trainer::controller::ControllerConfig;
+use lacuna_trainer::controller::{ControllerConfig, OnDemand};
 use lacuna_trainer::settings::{Control, RunAs};
 
 /// A write to the bus and the way to an agent, at worst.
@@ -25,16 +25,32 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         lease_margin: agent.grace + SLACK,
         report_grace: agent.grace + SLACK,
         one_account: one_account(config),
+        on_demand: on_demand(config),
         ..ControllerConfig::default()
     }
+}
+
+/// How agents come, if they come as pilots of trainers' owners.
+fn on_demand(config: &Config) -> Option<OnDemand> {
+    let pilots = config.control.pilots.as_ref()?;
+    if pilots.mode != Mode::On || !pilots.by_helper() {
+        return None;
+    }
+    let (pace, report) = (&pilots.pace, config.agent.report_every);
+    let start = pace.start_limit.max(report + report + SLACK);
+    Some(OnDemand {
+        // A pilot of another trainer may have to end first, and a submission to be answered.
+        agent_wait: start + pace.rest + pace.command_limit,
+        rest: pace.rest,
+    })
 }
 
 /// Whether programs of all owners run under one account. Where plans are only observed no program
 /// runs.
 fn one_account(config: &Config) -> bool {
-    let pilots = config.control.pilots.as_ref().map(|pilots| pilots.mode);
-    match pilots {
-        Some(Mode::On) => true,
+    let pilots = config.control.pilots.as_ref();
+    match pilots.map(|pilots| pilots.mode) {
+        Some(Mode::On) => !pilots.is_some_and(Pilots::by_helper),
         Some(Mode::Observe) => false,
         Some(Mode::Off) | None => config.agent.run_as == RunAs::Agent,
     }
@@ -57,8 +73,6 @@ pub(crate) fn check_owners(config: &Config, proven: bool) -> Result<(), Misconfi
 
 #[cfg(test)]
 mod tests {
-    use lacuna_pilots::settings::Pilots;
-
     use super::*;
 
     #[test]
@@ -73,7 +87,16 @@ mod tests {
                 ..Pilots::default()
             });
             assert_eq!(one_account(&config), shared, "{mode:?}");
+            assert_eq!(on_demand(&config), None);
         }
+        config.control.pilots = Some(Pilots {
+            mode: Mode::On,
+            helper: vec!["helper".to_owned()],
+            ..Pilots::default()
+        });
+        assert!(!one_account(&config), "each has its owner's");
+        let on_demand = on_demand(&config).unwrap();
+        assert_eq!(on_demand.agent_wait, Span::from_secs(60 + 20 + 20));
     }
 
     #[test]

@@ -217,6 +217,7 @@ async fn members_are_stored_before_any_command_and_go_with_the_trainer() {
     let a = program.id.clone();
     let submit = Request::Submit {
         trainers: vec![program],
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     };
     trainers(&mut states, |_| true).await;
@@ -279,6 +280,7 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
             lacuna_testkit::spec("a", 500),
             lacuna_testkit::spec("b", 500),
         ],
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     };
     assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
@@ -390,6 +392,7 @@ async fn a_second_control_is_noticed() {
     assert!(first.version > 1_700_000_000_000, "{}", first.version);
     let submit = |name: &str| Request::Submit {
         trainers: vec![lacuna_testkit::spec(name, 4)],
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     };
     let cancel = |name: &str| Request::Cancel {
@@ -465,6 +468,7 @@ async fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
     trainers(&mut states, |_| true).await;
     let submit = Request::Submit {
         trainers: vec![lacuna_testkit::spec("a", 2)],
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     };
     assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
@@ -633,6 +637,7 @@ async fn members_meet_by_the_token_of_their_command_which_outlives_control() {
     };
     let submit = Request::Submit {
         trainers: vec![spec("a"), spec("b")],
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     };
     trainers(&mut states, |_| true).await;

@@ -94,6 +94,7 @@ fn code(reply: &Reply) -> &str {
 fn submit(trainers: Vec<TrainerSpec>) -> Request {
     Request::Submit {
         trainers,
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     }
 }

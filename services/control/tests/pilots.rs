@@ -5,6 +5,8 @@
 mod common;
 #[path = "pilots/operator.rs"]
 mod operator;
+#[path = "pilots/owners.rs"]
+mod owners;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -170,6 +172,7 @@ async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     };
     let subject = address::agent(&cluster(), &status.node);
     bus.publish(&subject, &status, "").await.unwrap();

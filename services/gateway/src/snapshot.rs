@@ -424,6 +424,7 @@ mod tests {
                 broken: None,
                 terms: None,
                 place: None,
+                serves: None,
             };
             view.take_agent(status, Timestamp::from_unix(11));
         }

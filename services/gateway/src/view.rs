@@ -349,6 +349,7 @@ mod tests {
             broken: None,
             terms: None,
             place: None,
+            serves: None,
         };
         view.take_agent(status.clone(), Timestamp::from_unix(1));
         assert!(view.given_back.is_empty());

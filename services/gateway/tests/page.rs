@@ -282,6 +282,7 @@ async fn states_of_the_services_are_shown_as_they_change() {
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     };
     bus.publish(&address::agent(&cluster(), &node("a")), &status, "")
         .await

@@ -198,6 +198,7 @@ impl Helper {
             extra: s.extra.clone(),
             script,
             time_min: None,
+            all_users: false,
             programs: match s.scheduler {
                 SchedulerKind::Slurm => programs("sbatch", "scancel", "squeue"),
                 SchedulerKind::Pbs => programs("qsub", "qdel", "qstat"),

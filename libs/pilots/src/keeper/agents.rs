@@ -1,14 +1,29 @@
 //! Reports of agents.
 
-use lacuna_model::{NodeId, Timestamp};
+use lacuna_model::{NodeId, Timestamp, TrainerId};
 
 use super::Keeper;
 use super::node::{Agent, NodeRecord, Phase};
 
 impl Keeper {
     /// An agent has reported.
-    pub(super) fn agent(&mut self, node: &NodeId, leaving: bool, free: bool, now: Timestamp) {
+    pub(super) fn agent(
+        &mut self,
+        node: &NodeId,
+        (leaving, free): (bool, bool),
+        serves: Option<TrainerId>,
+        now: Timestamp,
+    ) {
         let record = self.nodes.entry(node.clone()).or_default();
+        if let (Some(pilot), Some(_)) = (&record.pilot, &serves)
+            && pilot.is_submitted()
+            && pilot.serves.is_some()
+            && pilot.serves != serves
+        {
+            // The agent of an earlier pilot, whose trainer was another.
+            record.agent = record.agent.filter(|_| pilot.spoke || !leaving);
+            return;
+        }
         if leaving {
             record.agent = None;
             if let Some(pilot) = &mut record.pilot {
@@ -27,6 +42,7 @@ impl Keeper {
         });
         if let Some(pilot) = &mut record.pilot {
             pilot.spoke = true;
+            pilot.serves = serves.or(pilot.serves.take());
             if pilot.phase == Phase::Pending {
                 pilot.phase = Phase::Running;
             }

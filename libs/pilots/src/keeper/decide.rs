@@ -100,6 +100,14 @@ impl Keeper {
                 cancel.push(job, Some(node), "withheld");
                 continue;
             }
+            if settings.of_trainers
+                && !busy
+                && let Some(cause) =
+                    Self::is_of_no_use(&self.trainers, record.given.as_ref(), pilot)
+            {
+                cancel.push(job, Some(node), cause);
+                continue;
+            }
             // The agent has left, but the pilot does not end.
             let stuck = pilot.listed == Some(Stage::Running)
                 && pilot
@@ -140,6 +148,14 @@ impl Keeper {
                 continue;
             }
             let free = record.agent.and_then(|agent| agent.free_since);
+            if settings.of_trainers {
+                let since = free.map(|at| at.max(record.unused_since));
+                let unused = since.is_some_and(|at| now.since(at) >= settings.pace.idle_after);
+                if unused && record.given.is_none() {
+                    cancel.push(job, Some(node), "idle");
+                }
+                continue;
+            }
             let idle = free.is_some_and(|at| now.since(at) >= settings.pace.idle_after);
             if settings.pace.only_with_work && idle && spare > 0 {
                 spare -= 1;
@@ -168,7 +184,8 @@ impl Keeper {
         let most = self.limits.at_most.unwrap_or(u32::MAX);
         let most = most.min(self.settings.pace.most_pilots());
         room = room.min(most.saturating_sub(pilots));
-        if self.settings.pace.only_with_work {
+        // A node that a trainer has is needed.
+        if self.settings.pace.only_with_work && !self.settings.of_trainers {
             // An agent without a pilot, started by the site, also serves trainers.
             let nodes = self.nodes.values();
             let served = nodes.filter(|p| p.pilot.is_some() || self.agent_speaks(p, now));
@@ -188,6 +205,7 @@ impl Keeper {
                     && record.not_before <= now
                     && record.rest_until <= now
                     && !self.agent_speaks(record, now)
+                    && self.may_have_pilot(record, now)
             })
             .filter_map(|(node, record)| Some((record.hole?, node.clone())))
             .collect();
@@ -196,13 +214,19 @@ impl Keeper {
             let ticket = Ticket(self.next_ticket);
             self.next_ticket = self.next_ticket.saturating_add(1);
             self.tokens = self.tokens.saturating_sub(1000);
+            let mut trainer = None;
             if let Some(record) = self.nodes.get_mut(&node) {
-                record.pilot = Some(Pilot::new(ticket, now));
+                trainer = record.given.clone().filter(|_| self.settings.of_trainers);
+                record.pilot = Some(Pilot {
+                    serves: trainer.clone(),
+                    ..Pilot::new(ticket, now)
+                });
             }
             out.push(Effect::Submit {
                 ticket,
                 node,
                 limit,
+                trainer,
             });
         }
     }

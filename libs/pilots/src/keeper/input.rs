@@ -1,8 +1,8 @@
 //! Inputs and effects of the keeper.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
 use lacuna_scheduler::job::{End, JobId, Listed};
 use lacuna_scheduler::submit::Refusal;
 
@@ -41,6 +41,14 @@ pub enum Input {
     Pool(Vec<Offer>),
     /// Number of nodes that all trainers together can use.
     Demand(u32),
+    /// With pilots of single trainers: which trainer has each node or is being given it, and the
+    /// trainers that are not over.
+    Given {
+        /// The trainer of each node.
+        nodes: BTreeMap<NodeId, TrainerId>,
+        /// Trainers that can have pilots.
+        trainers: BTreeSet<TrainerId>,
+    },
     /// The operator's controls.
     Use(Limits),
     /// A report of an agent.
@@ -51,6 +59,8 @@ pub enum Input {
         leaving: bool,
         /// Whether it has no trainer.
         free: bool,
+        /// The only trainer that it serves.
+        serves: Option<TrainerId>,
     },
     /// Whether the bus is connected; without it no report arrives.
     Link(bool),
@@ -87,6 +97,8 @@ pub enum Effect {
         node: NodeId,
         /// Time limit of the pilot.
         limit: Span,
+        /// The only trainer that it serves.
+        trainer: Option<TrainerId>,
     },
     /// Cancel our own pilots.
     Cancel {
@@ -110,10 +122,12 @@ pub enum Note {
     Refused {
         /// Node of the submission.
         node: NodeId,
+        /// The only trainer that it was to serve.
+        trainer: Option<TrainerId>,
         /// Cause and message.
         refusal: Refusal,
-        /// Wait before the next submission to this node, or to any node if the cause is not the
-        /// node.
+        /// Wait before the next submission to this node, for this trainer if the cause is its owner,
+        /// or to any node.
         again_in: Span,
     },
     /// A running pilot was found and adopted.
@@ -138,7 +152,8 @@ pub enum Note {
         job: JobId,
         /// Node of the pilot, if it is known.
         node: Option<NodeId>,
-        /// Cause: `pending`, `duplicate`, `no agent`, `mute`, `stray`, `idle`, `withheld`, `off`.
+        /// Cause: `pending`, `duplicate`, `no agent`, `mute`, `stray`, `idle`, `withheld`, `off`,
+        /// `other trainer`, `over`.
         cause: &'static str,
     },
     /// A pilot failed, which counts as a failure of its node.

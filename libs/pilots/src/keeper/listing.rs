@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_scheduler::job::{JobId, Listed, Stage};
 
-use super::node::{Phase, Pilot};
+use super::node::{ADOPTED, Phase, Pilot};
 use super::{Effect, Keeper, Mode, Note, Ticket};
 
 /// A cancelled pilot that is not over is cancelled again after this time, milliseconds.
@@ -119,7 +119,7 @@ impl Keeper {
                 return;
             }
             other => {
-                *other = Some(found(job, Ticket(0), now));
+                *other = Some(found(job, ADOPTED, now));
                 out.push(Effect::Note(Note::Adopted {
                     node: node.clone(),
                     job: job.job.clone(),

@@ -18,6 +18,10 @@
 //! - Nothing is submitted before the second list after a start, since pilots may already run. They
 //!   are adopted.
 //!
+//! - With pilots of single trainers ([`Settings::of_trainers`]) a node gets a pilot of the trainer
+//!   that has it, and only while one has it. A pilot of another trainer is cancelled first. What an
+//!   owner may not have holds back submissions of that trainer alone.
+//!
 //! Job name and comment mark our own pilots, which any control of the cluster adopts.
 
 mod agents;
@@ -27,10 +31,11 @@ mod listing;
 mod node;
 mod outcome;
 mod settings;
+mod trainers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
 use lacuna_scheduler::job::JobId;
 
 pub use input::{Effect, Input, Limits, Note, Offer, Ticket};
@@ -41,6 +46,7 @@ pub use crate::settings::Mode;
 
 use listing::Asked;
 use node::{NodeRecord, Phase};
+use trainers::HeldBack;
 
 /// Number of lists after a start that show all running pilots.
 const FIRST_LISTS: u32 = 2;
@@ -54,6 +60,9 @@ pub struct Keeper {
     /// Number of nodes that trainers can use.
     demand: u32,
     limits: Limits,
+    /// Trainers that can have pilots, and those of which submissions are held back.
+    trainers: BTreeSet<TrainerId>,
+    held_back: BTreeMap<TrainerId, HeldBack>,
     /// Requested cancellations.
     cancelled: BTreeMap<JobId, Asked>,
     next_ticket: u64,
@@ -109,6 +118,8 @@ impl Keeper {
             nodes: BTreeMap::new(),
             demand: 0,
             limits: Limits::default(),
+            trainers: BTreeSet::new(),
+            held_back: BTreeMap::new(),
             cancelled: BTreeMap::new(),
             next_ticket: 1,
             tokens,
@@ -138,12 +149,14 @@ impl Keeper {
             }
             Input::Pool(offers) => self.pool(offers, now),
             Input::Demand(nodes) => self.demand = nodes,
+            Input::Given { nodes, trainers } => self.given(nodes, trainers, now),
             Input::Use(limits) => self.limits = limits,
             Input::Agent {
                 node,
                 leaving,
                 free,
-            } => self.agent(&node, leaving, free, now),
+                serves,
+            } => self.agent(&node, (leaving, free), serves, now),
             Input::Link(up) => {
                 if up && !self.linked {
                     self.linked_at = now;

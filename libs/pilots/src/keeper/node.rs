@@ -1,9 +1,12 @@
 //! State of one node in the keeper.
 
-use lacuna_model::{Span, Timestamp};
+use lacuna_model::{Span, Timestamp, TrainerId};
 use lacuna_scheduler::job::{JobId, Stage};
 
 use super::Ticket;
+
+/// The ticket of a pilot that another keeper has submitted.
+pub(super) const ADOPTED: Ticket = Ticket(0);
 
 /// State of one node.
 #[derive(Debug, Default)]
@@ -12,6 +15,10 @@ pub(super) struct NodeRecord {
     pub(super) hole: Option<Span>,
     /// Time at which the node left the pool.
     pub(super) closed_at: Option<Timestamp>,
+    /// The trainer that has the node or is being given it.
+    pub(super) given: Option<TrainerId>,
+    /// Time since which no trainer has it.
+    pub(super) unused_since: Timestamp,
     /// The agent on the node, if it has reported and not left.
     pub(super) agent: Option<Agent>,
     /// The pilot on the node, or its submission.
@@ -46,6 +53,8 @@ pub(super) struct Pilot {
     /// Time of submission, as the scheduler prints it; `None` until a list contains it.
     pub(super) submitted: Option<String>,
     pub(super) phase: Phase,
+    /// The only trainer that it serves; `None` also until the agent of an adopted pilot has said it.
+    pub(super) serves: Option<TrainerId>,
     /// Time of our submission or adoption.
     pub(super) began: Timestamp,
     /// A list requested before this time may lack the pilot.
@@ -100,6 +109,7 @@ impl NodeRecord {
         self.hole.is_none()
             && self.agent.is_none()
             && self.pilot.is_none()
+            && self.given.is_none()
             && self.not_before <= now
             && self.failures == 0
     }
@@ -113,6 +123,7 @@ impl Pilot {
             job: None,
             submitted: None,
             phase: Phase::Submitting,
+            serves: None,
             began: now,
             known_at: now,
             running_since: None,
@@ -122,6 +133,11 @@ impl Pilot {
             counted: false,
             missed: None,
         }
+    }
+
+    /// Whether this keeper has submitted it. Other pilots are adopted.
+    pub(super) fn is_submitted(&self) -> bool {
+        self.ticket != ADOPTED
     }
 
     /// Whether a job of a list is this pilot, and not another job with the same id.

@@ -24,6 +24,7 @@ impl Keeper {
         let Some(pilot) = &mut record.pilot else {
             return;
         };
+        let trainer = pilot.serves.clone();
         match outcome {
             Ok(job) => {
                 pilot.job = Some(job);
@@ -35,6 +36,7 @@ impl Keeper {
                 };
                 pilot.known_at = now;
                 self.refused = 0;
+                self.let_go(trainer.as_ref());
             }
             Err(refusal) => {
                 if refusal.cause.unsure() {
@@ -43,13 +45,18 @@ impl Keeper {
                 } else {
                     record.pilot = None;
                 }
-                let again_in = match refusal.cause {
-                    Cause::Node => {
+                let again_in = match (refusal.cause, &trainer) {
+                    (Cause::Owner, Some(trainer)) => {
+                        // The scheduler answers, so other trainers may be tried.
+                        self.refused = 0;
+                        self.hold_back(trainer, now)
+                    }
+                    (Cause::Node, _) => {
                         // The scheduler answers, so the next node may be tried.
                         self.refused = 0;
                         self.fail(&node, now, "refused", out)
                     }
-                    Cause::Unclear => {
+                    (Cause::Unclear, _) => {
                         // The node may be the cause. The next attempt uses another node, so that
                         // one bad node does not stop all submissions.
                         self.fail(&node, now, "refused", out);
@@ -59,6 +66,7 @@ impl Keeper {
                 };
                 out.push(Effect::Note(Note::Refused {
                     node,
+                    trainer,
                     refusal,
                     again_in,
                 }));
@@ -132,11 +140,16 @@ impl Keeper {
         };
         // Reports of its agent before the end do not count for the node now.
         record.agent = record.agent.filter(|_| end.is_none());
-        record.rest_until = now + self.settings.pace.rest;
         let by_us = pilot
             .job
             .as_ref()
             .is_some_and(|job| self.cancelled.remove(job).is_some());
+        // The scheduler has not taken the node, if it was cancelled for the next trainer's pilot.
+        let cancelled = by_us && matches!(end, Some(End::Cancelled) | None);
+        let handed_on = cancelled && record.given != pilot.serves;
+        if !(handed_on && self.settings.of_trainers) {
+            record.rest_until = now + self.settings.pace.rest;
+        }
         let lived = now.since(pilot.running_since.unwrap_or(pilot.began));
         let young = lived < self.settings.young || !pilot.spoke;
         out.push(Effect::Note(Note::Ended {

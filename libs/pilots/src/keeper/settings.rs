@@ -12,6 +12,9 @@ pub struct Settings {
     pub owner: Owner,
     /// Rates, limits and waits of the configuration.
     pub pace: Pace,
+    /// Whether each pilot serves one trainer alone, whose owner's job it is. It is then submitted
+    /// only to a node that this trainer has or is being given.
+    pub of_trainers: bool,
     /// An agent without a report for this time no longer counts as present.
     pub silent_after: Span,
     /// A pilot whose agent has not reported for this time is cancelled.
@@ -33,6 +36,7 @@ impl Settings {
         Self {
             owner,
             pace: Pace::default(),
+            of_trainers: false,
             silent_after: Span::from_secs(20),
             mute_after: Span::from_secs(90),
             young: Span::from_secs(30),

@@ -86,6 +86,7 @@ impl Case {
             node,
             leaving,
             free,
+            serves: None,
         });
     }
 
@@ -311,6 +312,7 @@ fn one_bad_node_does_not_stop_submissions_to_others() {
                     node,
                     leaving: false,
                     free: false,
+                    serves: None,
                 });
             }
         }

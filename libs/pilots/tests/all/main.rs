@@ -8,4 +8,5 @@
 
 mod cases;
 mod chaos;
+mod trainers;
 mod world;

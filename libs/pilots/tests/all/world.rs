@@ -1,8 +1,8 @@
 //! A scheduler with nodes, jobs, delays and failures, and agents in its pilots.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
@@ -73,6 +73,11 @@ pub(crate) struct World {
     pub(crate) mode: Mode,
     /// Outcomes of the jobs that are ending.
     pub(crate) ends: BTreeMap<u64, End>,
+    /// The trainer that has each node, and those that are not over.
+    pub(crate) given: BTreeMap<NodeId, TrainerId>,
+    pub(crate) trainers: BTreeSet<TrainerId>,
+    /// The only trainer that each job serves.
+    pub(crate) serves: BTreeMap<u64, TrainerId>,
 }
 
 impl World {
@@ -94,6 +99,9 @@ impl World {
             omitted: -1_000_000,
             mode: Mode::On,
             ends: BTreeMap::new(),
+            given: BTreeMap::new(),
+            trainers: BTreeSet::new(),
+            serves: BTreeMap::new(),
         }
     }
 
@@ -122,6 +130,13 @@ impl World {
         self.keeper = Keeper::new(self.settings.clone(), self.mode, self.now());
         let demand = self.busy.len() as u32;
         self.tell(Input::Demand(demand));
+        self.give();
+    }
+
+    /// The keeper hears which trainer has each node.
+    pub(crate) fn give(&mut self) {
+        let (nodes, trainers) = (self.given.clone(), self.trainers.clone());
+        self.tell(Input::Given { nodes, trainers });
     }
 
     fn land(&mut self, id: u64, node: usize) {
@@ -146,8 +161,20 @@ impl World {
     fn obey(&mut self, effect: Effect) {
         let trouble = self.trouble.0;
         match effect {
-            Effect::Submit { ticket, node, .. } => {
+            Effect::Submit {
+                ticket,
+                node,
+                trainer,
+                ..
+            } => {
                 assert_eq!(self.mode, Mode::On, "a submission in another mode than on");
+                if self.settings.of_trainers {
+                    assert_eq!(trainer.as_ref(), self.given.get(&node), "{node}");
+                }
+                if let Some(trainer) = trainer {
+                    assert!(self.trainers.contains(&trainer), "{trainer} is over");
+                    self.serves.insert(self.next, trainer);
+                }
                 self.submissions.push(self.ms);
                 let node = node.as_str()[1..].parse::<usize>().unwrap();
                 self.submit(ticket, node, trouble);
@@ -259,6 +286,7 @@ impl World {
                 node: name(node),
                 leaving: true,
                 free: true,
+                serves: self.serves.get(&id).cloned(),
             });
         }
     }
@@ -316,10 +344,14 @@ impl World {
                 Stage::Running if job.until <= self.ms => self.leave(id, End::TimeLimit),
                 Stage::Running if job.speaks_at <= self.ms => {
                     self.jobs.get_mut(&id).unwrap().speaks_at = self.ms + 5000;
+                    let serves = self.serves.get(&id).cloned();
+                    let used =
+                        serves.is_none() || serves.as_ref() == self.given.get(&name(job.node));
                     self.tell(Input::Agent {
                         node: name(job.node),
                         leaving: false,
-                        free: false,
+                        free: !used,
+                        serves,
                     });
                 }
                 Stage::Ending if job.until <= self.ms => {

@@ -104,6 +104,8 @@ pub enum Cause {
     Denied,
     /// The program does not exist on this machine.
     Missing,
+    /// The owner of the pilot may not have it; others may have theirs.
+    Owner,
     /// The user has too many jobs or requests.
     Busy,
     /// The scheduler did not answer in time. The job may exist.
@@ -114,10 +116,11 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Node,
         Self::Denied,
         Self::Missing,
+        Self::Owner,
         Self::Busy,
         Self::Unreachable,
         Self::Unclear,
@@ -130,6 +133,7 @@ impl Cause {
             Self::Node => "node",
             Self::Denied => "denied",
             Self::Missing => "missing",
+            Self::Owner => "owner",
             Self::Busy => "busy",
             Self::Unreachable => "unreachable",
             Self::Unclear => "unclear",
@@ -161,7 +165,7 @@ pub trait Scheduler: Send + Sync {
     /// scheduler can distinguish them.
     fn cancel(&self, jobs: &[JobId], pending_only: bool) -> CommandLine;
 
-    /// Command that lists our own jobs.
+    /// Command that lists our own jobs, or the pilots of all users ([`Submission::all_users`]).
     fn list(&self) -> CommandLine;
 
     /// Reads the output of a list.
@@ -195,6 +199,8 @@ pub struct Submission {
     /// Shortest time that Slurm may grant instead of the time limit, to fit a pilot in before a
     /// batch job. `None`: the whole time limit.
     pub time_min: Option<Span>,
+    /// Whether the list has the pilots of all users, and not those of this user alone.
+    pub all_users: bool,
     /// The programs for submission, cancellation and lists.
     pub programs: Programs,
 }

@@ -108,11 +108,11 @@ impl Scheduler for Slurm {
 
     fn list(&self) -> CommandLine {
         let s = &self.submission;
-        let mut args = vec![
-            "--me".to_owned(),
-            "--states=all".to_owned(),
-            format!("--name={}", s.name),
-        ];
+        let mut args = Vec::new();
+        if !s.all_users {
+            args.push("--me".to_owned());
+        }
+        args.extend(["--states=all".to_owned(), format!("--name={}", s.name)]);
         args.extend(squeue::arguments());
         CommandLine::new(&s.programs.list, args, None)
     }

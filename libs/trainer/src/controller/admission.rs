@@ -4,7 +4,7 @@
 //! places and may enter ([`crate::controller::entries`]), and its least fits into its owner's
 //! quota.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{Phase, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
 
@@ -45,7 +45,7 @@ impl Admission {
 impl Controller {
     pub(super) fn submit(
         &mut self,
-        specs: Vec<TrainerSpec>,
+        (specs, mut tickets): (Vec<TrainerSpec>, BTreeMap<TrainerId, String>),
         user: &str,
         test_only: bool,
         now: Now,
@@ -65,7 +65,9 @@ impl Controller {
                     spec.submit = now.cluster;
                 }
                 out.record(&spec.id);
+                let ticket = tickets.remove(&spec.id);
                 let mut record = TrainerRecord::new(spec, self.trainers.next_order());
+                record.ticket = ticket;
                 user.clone_into(&mut record.user);
                 self.enter(record, now);
             }
@@ -226,6 +228,7 @@ impl Controller {
     pub(super) fn fits(&self, trainer: &Trainer) -> bool {
         let pool = self.seq.map_or(u32::MAX, |_| self.nodes.in_pool());
         let nodes = u32::try_from(trainer.nodes().len()).unwrap_or(u32::MAX);
-        has_place(nodes, trainer.record().spec.min_nodes, pool)
+        let waits = nodes == 0 && trainer.lacks_pilots();
+        !waits && has_place(nodes, trainer.record().spec.min_nodes, pool)
     }
 }

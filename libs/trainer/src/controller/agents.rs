@@ -4,6 +4,8 @@
 //!   on, before any event of the scheduler, until an agent reports there again.
 //! - With `control.require_agents` a node is usable only after a report of its agent. This is the
 //!   only coupling of the controller with the starter of agents.
+//! - Agents that come on demand (`on_demand.rs`) are the other way round: a node gets its agent once
+//!   a trainer has its lease.
 
 use lacuna_model::{Activity, AgentStatus, TrainerId};
 
@@ -13,6 +15,9 @@ use crate::controller::{Controller, Note};
 
 impl Controller {
     pub(super) fn heard(&mut self, status: &AgentStatus, now: Now, out: &mut Out) {
+        if self.config.on_demand.is_some() && self.nodes.is_of_earlier_agent(status) {
+            return;
+        }
         if status.leaving {
             self.agent_leaves(status, now, out);
             return;
@@ -26,6 +31,9 @@ impl Controller {
         if let Some(terms) = heard.longer_terms {
             let node = id.clone();
             out.note(Note::OtherTerms { node, terms });
+        }
+        if heard.is_new && self.config.on_demand.is_some() {
+            self.pursue_all(now, out);
         }
         if !heard.has_acknowledged {
             // The command is on its way, or the status is older, or the agent has lost its memory:

@@ -33,6 +33,31 @@ pub struct ControllerConfig {
     pub report_grace: Span,
     /// Whether programs of all owners run under one account.
     pub one_account: bool,
+    /// If a node gets an agent only once a trainer has its lease: the limits of that.
+    pub on_demand: Option<OnDemand>,
+}
+
+/// Agents that come to a node for the trainer that has its lease, as pilots of its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDemand {
+    /// A trainer waits this long for agents on nodes that it has been given. A node on which none
+    /// has come is then unusable for as long, and twice as long each further time.
+    pub agent_wait: Span,
+    /// A node whose agent has left is unusable for this long, unless it has been busy since: the
+    /// pool may still show a node that the main scheduler has taken.
+    pub rest: Span,
+}
+
+impl OnDemand {
+    /// The longest time for which a node without an agent is unusable.
+    const LONGEST: Span = Span::from_secs(1800);
+
+    /// How long a node is unusable on which no agent has come this often in a row.
+    pub(crate) fn unusable_for(&self, times: u32) -> Span {
+        let factor = 1_i64 << times.saturating_sub(1).min(16);
+        let wait_ms = self.agent_wait.as_ms().saturating_mul(factor);
+        Span::from_ms(wait_ms).min(Self::LONGEST.max(self.agent_wait))
+    }
 }
 
 impl Default for ControllerConfig {
@@ -48,6 +73,7 @@ impl Default for ControllerConfig {
             node_failures: 3,
             report_grace: Span::from_secs(60),
             one_account: false,
+            on_demand: None,
         }
     }
 }

@@ -230,7 +230,19 @@ impl Controller {
         if grows && (!shrinks || moves || keep.len() >= min || keep.is_empty()) {
             if let Some(trainer) = self.trainers.get_mut(id) {
                 // An unchanged target has waited since it was first given.
-                let same = before.as_ref().filter(|target| *target.nodes() == want);
+                let on_demand = self.config.on_demand.is_some();
+                let newcomer = |node: &&NodeId| !trainer.is_member(node);
+                let goes_on = |target: &Target| {
+                    // Agents are on their way to some of its nodes.
+                    on_demand
+                        && target
+                            .nodes()
+                            .intersection(&want)
+                            .any(|node| newcomer(&node))
+                };
+                let same = before
+                    .as_ref()
+                    .filter(|target| *target.nodes() == want || goes_on(target));
                 let since = same.map_or(now.wall, Target::since);
                 trainer.set_target(Target::new(want, since, join));
             }
@@ -260,7 +272,7 @@ impl Controller {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        if !self.connected || !trainer.health().may_start(now) {
+        if !self.connected || !trainer.health().may_start(now) || trainer.lacks_pilots() {
             return;
         }
         let Some(mut target) = trainer.take_target() else {
@@ -307,7 +319,8 @@ impl Controller {
             self.wait_for(id, target);
             return;
         }
-        if self.prepare(id, &mut target, now, out) {
+        let lacks_agents = self.await_agents(id, &mut target, now, out);
+        if lacks_agents || self.prepare(id, &mut target, now, out) {
             self.wait_for(id, target);
             return;
         }

@@ -25,7 +25,9 @@ impl Controller {
     /// time that this took.
     pub(super) fn agent_leaves(&mut self, status: &AgentStatus, now: Now, out: &mut Out) {
         let id = &status.node;
-        let said = self.nodes.last_words(id);
+        let on_demand = self.config.on_demand;
+        let is_of_another = on_demand.is_some() && self.nodes.serves_another(status);
+        let said = self.nodes.last_words(status);
         if let Some(harm) = status.gave_back_in {
             let (node, cause) = (id.clone(), said.cause);
             out.note(Note::GivenBack { node, cause, harm });
@@ -33,7 +35,15 @@ impl Controller {
         if !said.first {
             return;
         }
+        if is_of_another {
+            // The node waits for the agent of its lease.
+            self.nodes.await_agent(id);
+            return;
+        }
         self.nodes.forget_agent(id);
+        if let Some(on_demand) = &on_demand {
+            self.nodes.rest(id, on_demand, now);
+        }
         self.publication.change();
         let (node, cause) = (id.clone(), "left");
         out.note(Note::Unusable { node, cause });

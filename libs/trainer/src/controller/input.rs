@@ -1,7 +1,10 @@
 //! Inputs of the controller.
 
+use std::collections::BTreeMap;
+
 use lacuna_model::{
-    AgentStatus, Hole, NodeId, Plan, Progress, RunId, Timestamp, Topology, TrainerId, TrainerSpec,
+    AgentStatus, Hole, NodeId, Plan, Progress, RunId, Span, Timestamp, Topology, TrainerId,
+    TrainerSpec,
 };
 
 use crate::controller::LeaseResult;
@@ -43,10 +46,21 @@ pub enum Input {
     Submit {
         /// Their specifications.
         trainers: Vec<TrainerSpec>,
+        /// Packed tickets of their owners, where pilots need them.
+        tickets: BTreeMap<TrainerId, String>,
         /// The user that submits them.
         user: String,
         /// Only check them.
         test_only: bool,
+    },
+    /// The owner of a trainer may have no pilots for now.
+    NoPilots {
+        /// The trainer.
+        trainer: TrainerId,
+        /// Why.
+        reason: String,
+        /// Real time until it is tried again.
+        again_in: Span,
     },
     /// The operator's controls, as they are now.
     Controls(Wanted),

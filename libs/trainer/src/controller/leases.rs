@@ -71,9 +71,12 @@ impl Controller {
     /// A node has no owner any more: its agent gets a release, and must confirm it.
     fn released(&mut self, id: &NodeId, now: Now, out: &mut Out) {
         let action = self.nodes.open_release(id, &self.config, now);
-        let has_left = self.nodes.get(id).is_some_and(|n| n.agent().has_left());
+        let node = self.nodes.get(id);
+        let has_left = node.is_some_and(|node| node.agent().has_left());
+        // An agent that comes on demand may never have come.
+        let is_unused = node.is_some_and(|node| !node.lease().is_used());
         self.send(id, 1, action, now, out);
-        if has_left {
+        if has_left || (is_unused && self.config.on_demand.is_some()) {
             // Nothing runs there. The command is kept for the next agent.
             self.nodes.expect_no_answer(id);
             self.confirmed(id, now, out);

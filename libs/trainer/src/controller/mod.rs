@@ -44,6 +44,7 @@ mod leases;
 mod lock_step;
 mod measuring;
 mod nodes;
+mod on_demand;
 mod one_account;
 mod out;
 mod plan_gate;
@@ -61,9 +62,10 @@ mod usage;
 mod view;
 mod withholding;
 
-pub use config::ControllerConfig;
+pub use config::{ControllerConfig, OnDemand};
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
+pub use on_demand::NO_PILOT;
 pub use view::{Apart, NodeView, Tally, TrainersView};
 pub use withholding::Use;
 

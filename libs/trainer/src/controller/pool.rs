@@ -43,7 +43,7 @@ impl Controller {
         self.lose(held, "the scheduler took the node", at, now, out);
         for hole in opened {
             self.publication.change_if(self.plans.takes(&hole.node));
-            self.nodes.open(hole, self.config.control.require_agents);
+            self.nodes.open(hole, &self.config);
         }
         self.pursue_all(now, out);
     }

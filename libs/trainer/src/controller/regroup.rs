@@ -12,7 +12,7 @@
 //!   The worker's side is the Python package in `libs/lacuna-py`.
 //! - A group with a silent member is the concern of `broken.rs`.
 
-use lacuna_model::{Action, NodeId, Phase, TrainerId, Work};
+use lacuna_model::{Action, NodeId, Phase, Span, TrainerId, Work};
 
 use crate::Now;
 use crate::account::Change;
@@ -39,7 +39,9 @@ impl Controller {
         let Some(trainer) = trainer.filter(|trainer| trainer.regroups()) else {
             return false;
         };
-        let is_late = now.since(target.since()) >= self.config.control.prepare_wait;
+        let agents = self.config.on_demand.map(|on_demand| on_demand.agent_wait);
+        let wait = self.config.control.prepare_wait + agents.unwrap_or(Span::ZERO);
+        let is_late = now.since(target.since()) >= wait;
         let mut to_start = Vec::new();
         let mut waits = false;
         target.retain(|id| {

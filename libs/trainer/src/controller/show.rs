@@ -33,13 +33,23 @@ impl Controller {
                 ..Self::for_all(record)
             };
             shown.spec.max_nodes = self.most_in_quota(trainer);
+            if trainer.lacks_pilots() {
+                let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX);
+                shown.spec.max_nodes = held.clamp(shown.spec.min_nodes, shown.spec.max_nodes);
+            }
             shown
         };
+        let may_have_nodes = |t: &&Trainer| !t.nodes().is_empty() || !t.lacks_pilots();
         let unusable = self.nodes.iter().filter(|(_, node)| !node.is_usable());
         TrainersView {
             version: self.version(),
             as_of: now.cluster,
-            trainers: self.trainers.admitted().map(shown).collect(),
+            trainers: self
+                .trainers
+                .admitted()
+                .filter(may_have_nodes)
+                .map(shown)
+                .collect(),
             unusable: unusable.map(|(id, _)| id.clone()).collect(),
         }
     }
@@ -81,6 +91,7 @@ impl Controller {
             args.clear();
             env.clear();
         }
+        record.ticket = None;
         record
     }
 

@@ -36,9 +36,15 @@ impl Controller {
         match input {
             Input::Submit {
                 trainers,
+                tickets,
                 user,
                 test_only,
-            } => self.submit(trainers, &user, test_only, now, out),
+            } => self.submit((trainers, tickets), &user, test_only, now, out),
+            Input::NoPilots {
+                trainer,
+                reason,
+                again_in,
+            } => self.no_pilots(&trainer, reason, again_in, now, out),
             Input::Controls(wanted) => self.withholding.want(wanted, &mut self.nodes),
             Input::Cancel(trainer) => self.cancel(&trainer, now, out),
             Input::Pool {

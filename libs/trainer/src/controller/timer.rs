@@ -11,6 +11,7 @@ impl Controller {
             self.look_for_overdue(now, out);
             self.resend(now, out);
             self.restart_due(now, out);
+            self.look_for_pilots_again(now);
             self.look_at_groups(now, out);
             self.pursue_all(now, out);
             self.probe_all(now, out);
@@ -31,12 +32,21 @@ impl Controller {
     fn look_for_overdue(&mut self, now: Now, out: &mut Out) {
         let found = self.nodes.find_overdue(&self.config, now);
         self.publication.change_if(!found.unusable.is_empty());
+        self.publication.change_if(!found.usable.is_empty());
+        for node in found.usable {
+            out.note(Note::Usable { node });
+        }
         for (node, cause) in found.unusable {
             out.note(Note::Unusable { node, cause });
         }
         for node in found.unheard {
             let is_wanted = self.nodes.stop_waiting(&node);
             self.count_harm(&node, false, now, out);
+            if self.config.on_demand.is_some() {
+                // No agent will speak there before a trainer has the node.
+                let _ = self.nodes.confirm(&node, now);
+                self.publication.change();
+            }
             if is_wanted {
                 out.push(Effect::AnswerReleased { node: node.clone() });
             }

@@ -59,7 +59,8 @@ pub struct Control {
     #[serde(with = "SpanText")]
     pub keep_finished: Span,
     /// Whether a node goes to a trainer only after a report of its agent, as where agents are
-    /// pilots of the main scheduler. If not, a missing agent is detected after `silent_after`.
+    /// pilots of the main scheduler. If not, a missing agent is detected after `silent_after`. Without
+    /// effect with `control.pilots.helper`, where a node gets its agent once a trainer has it.
     pub require_agents: bool,
     /// Host and port, as nodes reach them, of the store in which members of a trainer meet. Control
     /// keeps it: on that address, or for a name on all addresses of its machine. Trainers with

@@ -20,6 +20,7 @@ fn world() -> World {
     w.input(Input::Submit {
         trainers: trainers.into(),
         user: "ann".to_owned(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     let view = w.present();
@@ -95,6 +96,7 @@ fn ended_trainers_are_archived_in_order_and_their_sums_stay() {
     w.input(Input::Submit {
         trainers: vec![spec("d", 1, 1, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     assert_eq!(w.controller.record(&trainer("d")).unwrap().order, 4);
@@ -107,6 +109,7 @@ fn a_trainer_whose_last_report_may_still_come_stays() {
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 2, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.input(Input::Cancel(trainer("a")));

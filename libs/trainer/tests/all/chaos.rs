@@ -105,6 +105,7 @@ fn play(seed: u64) -> World {
     world.input(Input::Submit {
         trainers: specs,
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     world.chaos = Chaos {

@@ -79,6 +79,8 @@ pub(crate) struct World {
     pub(crate) settled: Vec<(u64, bool)>,
     pub(crate) notes: Vec<lacuna_trainer::controller::Note>,
     pub(crate) answered: Vec<NodeId>,
+    /// Nodes without an agent.
+    pub(crate) absent: BTreeSet<NodeId>,
 }
 
 /// A longer `silent_after` and a shorter `retry_after` than the defaults.
@@ -126,6 +128,7 @@ impl World {
             settled: Vec::new(),
             notes: Vec::new(),
             answered: Vec::new(),
+            absent: BTreeSet::new(),
         }
     }
 
@@ -277,6 +280,9 @@ impl World {
             match letter {
                 Letter::ToAgent(command) => {
                     let id = command.node.clone();
+                    if self.absent.contains(&id) {
+                        continue;
+                    }
                     let now = self.now;
                     let effects = self.agents.get_mut(&id).unwrap().command(command, now);
                     self.agent_does(&id, effects);
@@ -413,7 +419,11 @@ impl World {
     }
 
     pub(crate) fn statuses(&mut self) {
-        let all: Vec<AgentStatus> = self.agents.values().map(Agent::status).collect();
+        let present = self
+            .agents
+            .iter()
+            .filter(|(id, _)| !self.absent.contains(*id));
+        let all: Vec<AgentStatus> = present.map(|(_, agent)| agent.status()).collect();
         for status in all {
             self.post(Letter::Status(status));
         }

@@ -11,6 +11,7 @@ pub(crate) fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
     world.input(Input::Submit {
         trainers: specs,
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     world
@@ -223,6 +224,7 @@ fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     apply(&mut w, &[("a", &[0])]);
@@ -268,6 +270,7 @@ fn admission_is_by_priority_then_submission_and_not_before_it() {
     w.input(Input::Submit {
         trainers: vec![later, high, first],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     let admitted = |w: &World| -> Vec<String> {
@@ -313,6 +316,7 @@ fn a_trainer_that_does_not_fit_into_the_pool_takes_no_place() {
     w.input(Input::Submit {
         trainers,
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     let admitted = |w: &World| -> Vec<String> {
@@ -352,6 +356,7 @@ fn an_owner_with_all_places_keeps_no_other_owner_waiting() {
         w.input(Input::Submit {
             trainers: of(owner, count),
             user: owner.to_owned(),
+            tickets: std::collections::BTreeMap::new(),
             test_only: false,
         });
     }
@@ -389,6 +394,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
         w.input(Input::Submit {
             trainers: specs,
             user: String::new(),
+            tickets: std::collections::BTreeMap::new(),
             test_only: false,
         });
         let error = w.replies.last().unwrap().clone().unwrap_err();
@@ -398,6 +404,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
     w.input(Input::Submit {
         trainers: vec![spec("b", 1, 4, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: true,
     });
     assert!(w.replies.last().unwrap().is_ok());

@@ -21,6 +21,7 @@ fn world(seed: u64, config: ControllerConfig, sizes: &[(&str, u32, u32)]) -> Wor
     world.input(Input::Submit {
         trainers: sizes.iter().map(of).collect(),
         user: "ann".to_owned(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     for n in 0..NODES {
@@ -221,6 +222,7 @@ fn a_users_nodes_are_shared_and_trainers_are_counted() {
         w.input(Input::Submit {
             trainers: specs.iter().map(of).collect(),
             user: user.to_owned(),
+            tickets: std::collections::BTreeMap::new(),
             test_only: false,
         });
         let reply = w.replies.last().unwrap().clone();
@@ -391,6 +393,7 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
     world.input(Input::Submit {
         trainers: vec![secret],
         user: "ann".to_owned(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     for view in [world.view.clone().unwrap(), world.present()] {

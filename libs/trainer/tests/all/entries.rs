@@ -20,6 +20,7 @@ fn submit(w: &mut World, user: &str, numbers: std::ops::Range<u32>, most: u32) {
     w.input(Input::Submit {
         trainers: numbers.map(of).collect(),
         user: user.to_owned(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
 }

@@ -32,6 +32,12 @@ mod figures;
 mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+mod on_demand;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod one_account;
 mod plans;

@@ -10,6 +10,7 @@ fn submitted(w: &mut World, trainers: Vec<TrainerSpec>, user: &str) -> Result<()
     w.input(Input::Submit {
         trainers,
         user,
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.replies.last().unwrap().clone().map(|_| ())

@@ -123,6 +123,7 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 60, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     (0..60).for_each(|n| w.open(n));
@@ -177,6 +178,7 @@ fn a_plan_that_comes_too_early_or_while_the_bus_is_gone_is_held() {
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.restart_control();

@@ -40,6 +40,7 @@ fn world_of(spec: TrainerSpec, share: f64, order: ProfileOrder) -> World {
     w.input(Input::Submit {
         trainers: vec![spec],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.snapshot();
@@ -387,6 +388,7 @@ fn measurements_hold_for_the_whole_family() {
     w.input(Input::Submit {
         trainers: vec![relative, stranger, of_another],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     let of = |w: &World, name: &str| w.controller.record(&trainer(name)).unwrap().clone();

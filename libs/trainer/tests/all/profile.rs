@@ -28,6 +28,7 @@ fn world(spec: TrainerSpec, nodes: &[usize]) -> World {
     w.input(Input::Submit {
         trainers: vec![spec],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.snapshot();

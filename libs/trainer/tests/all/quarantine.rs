@@ -25,6 +25,7 @@ fn submit(w: &mut World, trainer: TrainerSpec) {
     w.input(Input::Submit {
         trainers: vec![trainer],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.deliver(usize::MAX);

@@ -215,6 +215,7 @@ fn with_required_agents_no_trainer_gets_a_node_before_its_agent_reports() {
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 8, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     (0..3).for_each(|n| w.open(n));

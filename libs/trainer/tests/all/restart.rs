@@ -11,6 +11,7 @@ fn world() -> (World, Command) {
     w.input(lacuna_trainer::controller::Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     w.snapshot();

@@ -132,6 +132,10 @@ fn every_message_keeps_its_bytes() {
             ..record()
         },
         measured_record(),
+        TrainerRecord {
+            ticket: Some("7b7d".to_owned()),
+            ..record()
+        },
     ]);
     check(&[
         LeaseRecord { trainer: None },

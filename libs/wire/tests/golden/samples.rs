@@ -355,6 +355,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     };
     let gone = AgentStatus {
         gave_back_in: Some(lacuna_model::Span::from_ms(34)),
@@ -368,9 +369,13 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         place: Some("top.leaf1.b".to_owned()),
         ..status((Activity::Free, false))
     };
+    let of_one = AgentStatus {
+        serves: Some(trainer("t")),
+        ..status((Activity::Free, false))
+    };
     last.map(status)
         .into_iter()
-        .chain([gone, broken, placed])
+        .chain([gone, broken, placed, of_one])
         .collect()
 }
 

@@ -30,7 +30,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lacuna_model::{Assignment, NodeId, RunId, Timestamp};
+use lacuna_model::{Assignment, NodeId, RunId, Timestamp, TrainerId};
 use lacuna_runtime::ClusterClock;
 use tokio::sync::mpsc;
 
@@ -92,6 +92,13 @@ impl Command {
             events,
             runs: BTreeMap::new(),
         }
+    }
+
+    /// The only trainer whose programs are started, if there is a ticket.
+    #[must_use]
+    pub fn serves(&self) -> Option<TrainerId> {
+        let ticket = self.settings.ticket.as_ref();
+        ticket.map(|ticket| ticket.trainer.clone())
     }
 
     /// Whether a program was started under this incarnation.

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
 use lacuna_stalls::in_words;
+use lacuna_trainer::controller::NO_PILOT;
 use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
@@ -87,6 +88,11 @@ fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
         ));
         lines.push(format!(
             "its output: `lacuna logs {id}`; it is started again by itself"
+        ));
+    } else if record.phase == Phase::Active && record.reason.starts_with(NO_PILOT) {
+        lines.push(format!(
+            "{id} gets no further nodes for now: {}",
+            record.reason
         ));
     } else if let Some(silence) = row.and_then(TrainerRow::silence) {
         lines.push(format!("{id}: {silence}"));

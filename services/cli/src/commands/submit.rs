@@ -2,16 +2,17 @@
 
 mod programs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use lacuna_model::TrainerSpec;
+use lacuna_model::{Launch, Span, TrainerId, TrainerSpec};
+use lacuna_runtime::clock::wall;
 use lacuna_wire::msg::{Reply, Request};
 
 use crate::client::{Client, ConnectArgs};
-use crate::commands::ListArgs;
+use crate::commands::{ListArgs, ticket};
 use crate::error::{CliError, Exit, Result};
 use crate::{output, submit_file};
 
@@ -29,7 +30,8 @@ Examples:
   lacuna wait $(lacuna submit --parsable trainer.toml)
   lacuna submit hpo-1000.jsonl.gz              a list, one JSON object a line
 
-The owner of a trainer is who submits it, if the file names none. A program that this machine lacks
+The owner of a trainer is who submits it, if the file names none. With an identity your key signs a
+ticket for each program of yours: where control.pilots.helper is set, pilots run it under your account. A program that this machine lacks
 is refused where `lacuna up` runs the nodes, and else a warning: nodes may have it.")]
 pub(crate) struct SubmitArgs {
     /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
@@ -38,6 +40,9 @@ pub(crate) struct SubmitArgs {
     /// Check the trainers without queueing them
     #[arg(long)]
     test_only: bool,
+    /// How long pilots may be started for the trainers under your account, which you sign with your key
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = output::parse_span)]
+    ticket_valid: Span,
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
@@ -64,20 +69,26 @@ pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
     }
 }
 
-/// Submits trainers in several requests; returns the names that control accepted.
+/// Submits trainers, with the packed tickets of those that have one, in several requests; returns the
+/// names that control accepted.
 ///
 /// # Errors
 /// Control refuses one request or does not answer. Trainers of earlier requests stay queued.
 pub async fn submit_all(
     client: &Client,
     trainers: Vec<TrainerSpec>,
+    mut tickets: BTreeMap<TrainerId, String>,
     test_only: bool,
 ) -> Result<Vec<String>> {
     let mut taken = Vec::with_capacity(trainers.len());
     let mut rest = trainers;
     while !rest.is_empty() {
         let tail = rest.split_off(rest.len().min(AT_ONCE));
+        let signed = rest
+            .iter()
+            .filter_map(|spec| tickets.remove_entry(&spec.id));
         let asked = Request::Submit {
+            tickets: signed.collect(),
             trainers: rest,
             test_only,
         };
@@ -111,6 +122,31 @@ fn check_programs(client: &Client, trainers: &[TrainerSpec]) -> Result<BTreeSet<
         ));
     }
     Ok(warnings)
+}
+
+/// The packed tickets that the holder of the identity signs for their own programs. Without an identity
+/// there are none.
+///
+/// # Errors
+/// The identity is wrong, or the time too long.
+fn sign(args: &SubmitArgs, trainers: &[TrainerSpec]) -> Result<BTreeMap<TrainerId, String>> {
+    let Some(path) = &args.connect.identity else {
+        return Ok(BTreeMap::new());
+    };
+    let identity = ticket::identity(path)?;
+    let user = &identity.holder.user;
+    let is_own = |spec: &&TrainerSpec| {
+        spec.launch != Launch::Simulated && spec.owner.as_deref().is_none_or(|owner| owner == user)
+    };
+    let until = wall() + ticket::valid(args.ticket_valid)?;
+    let own = trainers.iter().filter(is_own);
+    let packed = own.map(|spec| {
+        let signed = ticket::sign_one(&identity, spec, None, until)?;
+        let word = signed.packed().map_err(|error| error.to_string())?;
+        Ok((spec.id.clone(), word))
+    });
+    let packed: std::result::Result<BTreeMap<_, _>, String> = packed.collect();
+    packed.map_err(|error| CliError::failed(format!("no ticket: {error}")))
 }
 
 /// The trainers whose least is more than the nodes that control knows, as a warning.
@@ -152,7 +188,8 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
         .iter()
         .map(|spec| (spec.id.to_string(), spec.min_nodes));
     let least: Vec<(String, u32)> = least.collect();
-    let taken = submit_all(&client, trainers, args.test_only).await?;
+    let tickets = sign(&args, &trainers)?;
+    let taken = submit_all(&client, trainers, tickets, args.test_only).await?;
     warnings.extend(check_nodes(&client, &least).await);
     if args.list.json() {
         return output::print_json(&serde_json::json!({

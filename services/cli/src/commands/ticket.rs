@@ -1,6 +1,6 @@
 //! `lacuna pilots ticket`: a researcher signs for pilots under their own account.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lacuna_model::{Span, Timestamp, TrainerSpec};
@@ -46,17 +46,10 @@ pub(crate) fn run(args: &TicketArgs) -> Result<()> {
         return Err(CliError::new("L0044", Exit::Config, said)
             .remedy("give the identity of `lacuna keys`: --identity FILE or LACUNA_IDENTITY"));
     };
-    if args.valid <= Span::ZERO || args.valid > LONGEST {
-        let said = format!(
-            "--valid {}: a ticket is valid for {LONGEST} at most",
-            args.valid
-        );
-        return Err(CliError::new("L0007", Exit::Config, said));
-    }
-    let identity = Identity::load(path)
-        .map_err(|error| CliError::new("L0044", Exit::Config, error.to_string()))?;
+    let until = wall() + valid(args.valid)?;
+    let identity = identity(path)?;
     let trainers = submit::read(&args.file)?;
-    let signed = sign(&identity, trainers, args.pilots, wall() + args.valid);
+    let signed = sign(&identity, &trainers, args.pilots, until);
     let lines: std::result::Result<Vec<String>, String> = signed.and_then(|signed| {
         let line = |one: &Signed| serde_json::to_string(one).map_err(|error| error.to_string());
         signed.iter().map(line).collect()
@@ -65,26 +58,54 @@ pub(crate) fn run(args: &TicketArgs) -> Result<()> {
     output::print(&lines.join("\n"))
 }
 
+/// The time for which a ticket is to be valid.
+///
+/// # Errors
+/// `L0007` if it is none or too long.
+pub(super) fn valid(time: Span) -> Result<Span> {
+    if time > Span::ZERO && time <= LONGEST {
+        return Ok(time);
+    }
+    let said = format!("{time}: a ticket is valid for some time, and for {LONGEST} at most");
+    Err(CliError::new("L0007", Exit::Config, said))
+}
+
+/// The identity of a file.
+///
+/// # Errors
+/// `L0044` if the file is none.
+pub(super) fn identity(path: &Path) -> Result<Identity> {
+    Identity::load(path).map_err(|error| CliError::new("L0044", Exit::Config, error.to_string()))
+}
+
 /// A ticket of the identity's holder for each trainer.
 fn sign(
     identity: &Identity,
-    trainers: Vec<TrainerSpec>,
+    trainers: &[TrainerSpec],
     pilots: Option<u32>,
     not_after: Timestamp,
 ) -> std::result::Result<Vec<Signed>, String> {
+    let sign = |spec| sign_one(identity, spec, pilots, not_after);
+    trainers.iter().map(sign).collect()
+}
+
+/// A ticket of the identity's holder for one trainer.
+pub(super) fn sign_one(
+    identity: &Identity,
+    spec: &TrainerSpec,
+    pilots: Option<u32>,
+    not_after: Timestamp,
+) -> std::result::Result<Signed, String> {
     let key = KeyPair::from_seed(identity.seed.reveal()).map_err(|error| error.to_string())?;
-    let sign = |spec: TrainerSpec| {
-        let ticket = Ticket {
-            cluster: identity.cluster.clone(),
-            program: digest(&spec.launch).map_err(|error| error.to_string())?,
-            pilots: pilots.unwrap_or(spec.max_nodes),
-            owner: identity.holder.user.clone(),
-            trainer: spec.id,
-            not_after,
-        };
-        Signed::new(&ticket, &key)
+    let ticket = Ticket {
+        cluster: identity.cluster.clone(),
+        program: digest(&spec.launch).map_err(|error| error.to_string())?,
+        pilots: pilots.unwrap_or(spec.max_nodes),
+        owner: identity.holder.user.clone(),
+        trainer: spec.id.clone(),
+        not_after,
     };
-    trainers.into_iter().map(sign).collect()
+    Signed::new(&ticket, &key)
 }
 
 #[cfg(test)]
@@ -114,7 +135,7 @@ mod tests {
         let end = Timestamp::from_unix(1000);
         let keys = [pair.public_key()];
         for (pilots, expected) in [(None, 4), (Some(2), 2)] {
-            let signed = sign(&identity, vec![spec.clone()], pilots, end).unwrap();
+            let signed = sign(&identity, std::slice::from_ref(&spec), pilots, end).unwrap();
             let ticket = signed[0].open(|_| &keys, &identity.cluster).unwrap();
             assert_eq!((ticket.pilots, ticket.not_after), (expected, end));
             assert!(ticket.permits(&spec.id, Some("ann"), &spec.launch));

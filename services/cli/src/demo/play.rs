@@ -1,6 +1,6 @@
 //! The visible part: trainers are submitted, the machine plays, the view is drawn.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -102,7 +102,7 @@ pub(crate) async fn play(
     }
     let title = format!("lacuna demo: {} at {}x", input.title, playback.rate);
     let mut collector = Collector::start(client.clone(), title).await?;
-    submit_all(client, input.trainers.clone(), false).await?;
+    submit_all(client, input.trainers.clone(), BTreeMap::new(), false).await?;
     let mut display = Display {
         screen: (!playback.quiet).then(Screen::new),
         next_line: 0.0,

@@ -33,6 +33,16 @@ pub(super) struct Ran {
     pub(super) seconds: f64,
 }
 
+impl Ran {
+    /// What it has said of its failure.
+    pub(super) fn said(&self) -> String {
+        match &self.output {
+            Ok(output) => output.stderr.trim().chars().take(300).collect(),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
 impl Runner {
     pub(super) fn new(environment: Vec<(String, String)>, limit: Span) -> Self {
         Self {

@@ -52,7 +52,7 @@ impl PilotMetrics {
         let causes = Cause::ALL.map(Cause::name);
         let mut ends = ENDS.map(End::name).to_vec();
         ends.push(UNKNOWN);
-        let commands = ["submit", "cancel", "list"];
+        let commands = ["submit", "cancel", "list", "end"];
         let seconds = metrics::histograms(
             registry,
             "lacuna_control_pilots_command_seconds",
@@ -94,6 +94,8 @@ impl PilotMetrics {
                     "withheld",
                     "idle",
                     "off",
+                    "other trainer",
+                    "over",
                 ],
             )?,
             failed: labelled(

@@ -6,14 +6,18 @@
 //! (one-node jobs of the lowest priority that run `lacuna-agent --pilot`) by the main scheduler's
 //! own commands. Agents are all that the controller state hears of it.
 //!
+//! - With a helper (`helper.rs`) each pilot is the job of a trainer's owner. The controller tells which
+//!   trainer has each node (`owners.rs`), and hears which trainers may have no pilots.
 //! - It submits nothing before it has heard of the controls, and none where nodes are withheld. A
 //!   pilot on a withheld node is cancelled once nothing trains there.
 //! - In mode `observe` plans are not followed but counted (`pilots::observe`).
 
 mod check;
 mod commands;
+mod helper;
 mod metrics;
 mod observe;
+mod owners;
 mod service;
 mod settings;
 
@@ -21,7 +25,7 @@ use lacuna_model::{ControlsChange, NodeId};
 use lacuna_pilots::settings::Mode;
 use lacuna_runtime::{Context, OnError, ServiceError};
 use lacuna_wire::address;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::access::{Access, Denied};
 use crate::audit::Trail;
@@ -30,6 +34,7 @@ use service::Service;
 
 pub use metrics::PilotMetrics;
 pub use observe::ObservedMetrics;
+pub(crate) use owners::{Grants, NoPilots};
 
 /// The executor as control starts it.
 #[derive(Debug)]
@@ -40,6 +45,10 @@ pub(crate) struct Executor {
     pub(crate) cancelled: mpsc::UnboundedReceiver<NodeId>,
     /// Controls to store, which operators set at the executor.
     pub(crate) controls_requests: mpsc::UnboundedReceiver<ControlsRequest>,
+    /// What the executor is told of trainers, if their owners have pilots of their own.
+    pub(crate) grants: Option<watch::Sender<Grants>>,
+    /// Trainers whose owners may have no pilots.
+    pub(crate) no_pilots: mpsc::UnboundedReceiver<NoPilots>,
 }
 
 /// A change of the controls that is to outlive the executor, asked for by an operator.
@@ -77,11 +86,14 @@ pub(crate) async fn start(
 ) -> Result<Executor, ServiceError> {
     let (cancels, cancelled) = mpsc::unbounded_channel();
     let (requests, controls_requests) = mpsc::unbounded_channel();
+    let (refusals, no_pilots) = mpsc::unbounded_channel();
     let Some(pilots) = ctx.config.control.pilots.clone() else {
         return Ok(Executor {
             observes: false,
             cancelled,
             controls_requests,
+            grants: None,
+            no_pilots,
         });
     };
     let metrics = PilotMetrics::new(&ctx.registry)?;
@@ -109,6 +121,8 @@ pub(crate) async fn start(
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let mut first = Some(agents);
     let assumed = pilots.assumed;
+    let grants = pilots.by_helper().then(watch::Sender::default);
+    let granted = grants.as_ref().map(watch::Sender::subscribe);
     let task = ctx.clone();
     ctx.tasks.spawn("pilots", OnError::Restart, move |stop| {
         let mut service = Service::new(
@@ -120,6 +134,8 @@ pub(crate) async fn start(
         service.check.clone_from(&check);
         service.cancels = Some(cancels.clone());
         service.controls_requests = Some(requests.clone());
+        service.grants.clone_from(&granted);
+        service.no_pilots = Some(refusals.clone());
         service.observe = observes.then(|| (assumed, observed.clone()));
         service.run(first.take(), stop)
     });
@@ -127,5 +143,7 @@ pub(crate) async fn start(
         observes,
         cancelled,
         controls_requests,
+        grants,
+        no_pilots,
     })
 }

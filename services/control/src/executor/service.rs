@@ -5,16 +5,18 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use lacuna_model::{
-    Activity, AgentStatus, ControlsChange, NodeId, Timestamp, UseState, WithheldBy,
+    Activity, AgentStatus, ControlsChange, NodeId, Timestamp, TrainerId, UseState, WithheldBy,
 };
-use lacuna_pilots::keeper::{Effect, Input, Keeper, Limits, Mode, Note, Offer, Ticket};
+use lacuna_pilots::keeper::{
+    Cause, Effect, Input, Keeper, Limits, Mode, Note, Offer, Refusal, Ticket,
+};
 use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_scheduler::check::Finding;
 use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Denied, requester};
@@ -23,8 +25,10 @@ use crate::audit::{AuditedRequest, Trail};
 use super::ControlsRequest;
 use super::check::Check;
 use super::commands::{Ran, Runner};
+use super::helper::Helper;
 use super::metrics::PilotMetrics;
 use super::observe::{Observation, ObservedMetrics};
+use super::owners::{Grants, NoPilots, Owners};
 use super::settings::Setup;
 
 /// Time between two timer inputs of the keeper.
@@ -39,10 +43,13 @@ const RECHECK: Duration = Duration::from_secs(1800);
 /// A command that has come to its end, and what it was for.
 #[derive(Debug)]
 enum Done {
-    Submit(Ticket, Ran),
+    /// With the owner of a pilot that is not control's own.
+    Submit(Ticket, Option<String>, Ran),
     Cancel(Vec<JobId>, Ran),
     Check(Vec<Finding>),
     List(Ran),
+    /// The helper has heard, or could not, that a trainer is over.
+    End(TrainerId, Ran),
     /// An operator's stop (or start) is kept by controls of this version, or is not.
     Stored(bool, Option<u64>),
 }
@@ -73,6 +80,11 @@ pub(super) struct Service {
     pub(super) cancels: Option<mpsc::UnboundedSender<NodeId>>,
     /// Stores the controls that operators set.
     pub(super) controls_requests: Option<mpsc::UnboundedSender<ControlsRequest>>,
+    /// Which trainer has each node, if pilots are their owners'.
+    pub(super) grants: Option<watch::Receiver<Grants>>,
+    /// Gets the trainers whose owners may have no pilots.
+    pub(super) no_pilots: Option<mpsc::UnboundedSender<NoPilots>>,
+    owners: Owners,
     /// Whether the last list failed, so that only changes are logged.
     list_failed: bool,
 }
@@ -117,6 +129,9 @@ impl Service {
             observe: None,
             cancels: None,
             controls_requests: None,
+            grants: None,
+            no_pilots: None,
+            owners: Owners::default(),
             list_failed: false,
         }
     }
@@ -169,6 +184,11 @@ impl Service {
         let mut recheck = every(RECHECK);
         // The first tick comes at once, and the start has just checked.
         recheck.reset();
+        let mut grants = self.grants.take();
+        if let Some(grants) = &mut grants {
+            // What an executor before this one has heard counts.
+            grants.mark_changed();
+        }
         let alive = self
             .ctx
             .health
@@ -188,6 +208,10 @@ impl Service {
                     self.step(Input::Link(up));
                 }
                 Some(done) = self.finished.recv() => self.finished(done),
+                Some(grants) = next_grants(&mut grants) => {
+                    let given = self.owners.take(&grants);
+                    self.step(given);
+                }
                 state = uses.next() => {
                     let limits = limits(state?.message);
                     self.step(Input::Use(limits));
@@ -241,6 +265,7 @@ impl Service {
 
     fn timer(&mut self) {
         self.step(Input::Timer);
+        self.tell_ends();
         let now = self.now();
         let (counts, blind) = (self.keeper.counts(now), self.keeper.blind(now));
         self.metrics.state(counts, self.mode(), blind);
@@ -385,6 +410,7 @@ impl Service {
             node: status.node,
             leaving: status.leaving,
             free: status.activity == Activity::Free,
+            serves: status.serves,
         });
     }
 
@@ -395,12 +421,38 @@ impl Service {
                 ticket,
                 node,
                 limit,
+                trainer,
             } => {
                 tracing::debug!(%node, %limit, "pilot goes out");
-                let line = scheduler.submit(&node, limit);
-                self.start(line, move |ran| Done::Submit(ticket, ran));
+                let Some(helper) = &self.setup.helper else {
+                    let line = scheduler.submit(&node, limit);
+                    self.start(line, move |ran| Done::Submit(ticket, None, ran));
+                    return;
+                };
+                // The keeper submits for trainers with a ticket alone.
+                let Some((signed, owner)) = trainer.and_then(|id| self.owners.of(&id)) else {
+                    let refusal = Refusal {
+                        cause: Cause::Owner,
+                        text: "its trainer has no ticket".to_owned(),
+                    };
+                    let outcome = Err(refusal);
+                    self.step(Input::Submitted { ticket, outcome });
+                    return;
+                };
+                let (line, owner) = (helper.submit(signed, &node, limit), owner.to_owned());
+                self.start(line, move |ran| Done::Submit(ticket, Some(owner), ran));
             }
             Effect::Cancel { jobs, pending_only } => {
+                if let Some(helper) = &self.setup.helper {
+                    for job in jobs {
+                        let Some(owner) = self.owners.owner(&job) else {
+                            continue;
+                        };
+                        let line = helper.cancel(owner, &job, pending_only);
+                        self.start(line, move |ran| Done::Cancel(vec![job], ran));
+                    }
+                    return;
+                }
                 let line = scheduler.cancel(&jobs, pending_only);
                 self.start(line, move |ran| Done::Cancel(jobs, ran));
             }
@@ -408,6 +460,7 @@ impl Service {
             Effect::Note(note) => {
                 self.metrics.note(&note);
                 log(&note);
+                self.tell_refusal(&note);
                 if let Note::Cancelling {
                     node: Some(node), ..
                 } = note
@@ -417,6 +470,37 @@ impl Service {
                     let _ = cancels.send(node);
                 }
             }
+        }
+    }
+
+    /// The controller hears that the owner of a trainer may have no pilots.
+    fn tell_refusal(&self, note: &Note) {
+        let Note::Refused {
+            trainer: Some(trainer),
+            refusal,
+            again_in,
+            ..
+        } = note
+        else {
+            return;
+        };
+        if let (Cause::Owner, Some(no_pilots)) = (refusal.cause, &self.no_pilots) {
+            let _ = no_pilots.send(NoPilots {
+                trainer: trainer.clone(),
+                reason: refusal.text.clone(),
+                again_in: *again_in,
+            });
+        }
+    }
+
+    /// The helper hears that trainers are over, of one at a time.
+    fn tell_ends(&mut self) {
+        let now = self.now();
+        if let Some(helper) = &self.setup.helper
+            && let Some((trainer, ticket)) = self.owners.next_end(now)
+        {
+            let line = helper.end(&ticket);
+            self.start(line, move |ran| Done::End(trainer, ran));
         }
     }
 
@@ -440,8 +524,15 @@ impl Service {
 
     fn finished(&mut self, done: Done) {
         match done {
-            Done::Submit(ticket, ran) => {
-                let outcome = self.setup.scheduler.submitted(&ran.output);
+            Done::Submit(ticket, owner, ran) => {
+                let scheduler = self.setup.scheduler.as_ref();
+                let outcome = match &owner {
+                    Some(_) => Helper::submitted(scheduler, &ran.output),
+                    None => scheduler.submitted(&ran.output),
+                };
+                if let (Some(owner), Ok(job)) = (owner, &outcome) {
+                    self.owners.submitted(job.clone(), owner);
+                }
                 self.measure("submit", &ran, outcome.is_ok());
                 if outcome.is_ok() {
                     self.metrics.submitted.inc();
@@ -454,7 +545,20 @@ impl Service {
                 if let Err(error) = &ran.output {
                     tracing::warn!(%error, jobs = jobs.len(), "pilots not cancelled");
                     self.step(Input::CancelFailed(jobs));
+                } else if self.setup.helper.is_some() && !Helper::is_settled(&ran.output) {
+                    let said = ran.said();
+                    tracing::warn!(said, "the helper has cancelled no pilot");
+                    self.step(Input::CancelFailed(jobs));
                 }
+            }
+            Done::End(trainer, ran) => {
+                let settled = Helper::is_settled(&ran.output);
+                self.measure("end", &ran, settled);
+                if !settled {
+                    let said = ran.said();
+                    tracing::warn!(%trainer, said, "the helper does not know that it is over");
+                }
+                self.owners.heard_of_end(trainer, settled, self.now());
             }
             Done::Check(findings) => self.checked(&findings),
             Done::Stored(stop, version) => self.stored(stop, version),
@@ -467,6 +571,7 @@ impl Service {
                         if std::mem::take(&mut self.list_failed) {
                             tracing::info!("the scheduler lists pilots again");
                         }
+                        self.owners.listed(&jobs);
                         self.step(Input::Listing { asked, jobs });
                     }
                     Err(error) => {
@@ -505,6 +610,19 @@ fn limits(state: UseState) -> Limits {
     }
 }
 
+/// What the controller tells next; pending forever without a helper.
+async fn next_grants(grants: &mut Option<watch::Receiver<Grants>>) -> Option<Grants> {
+    let Some(receiver) = grants else {
+        return std::future::pending().await;
+    };
+    if receiver.changed().await.is_err() {
+        // The controller ends.
+        *grants = None;
+        return None;
+    }
+    Some(receiver.borrow_and_update().clone())
+}
+
 fn every(time: Duration) -> tokio::time::Interval {
     let mut interval = tokio::time::interval(time);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -521,11 +639,13 @@ fn log(note: &Note) {
         Note::Mode(mode) => tracing::warn!(mode = mode.name(), "pilots"),
         Note::Refused {
             node,
+            trainer,
             refusal,
             again_in,
         } => {
             let cause = refusal.cause.name();
-            tracing::warn!(%node, cause, said = refusal.text, %again_in, "no pilot");
+            let trainer = trainer.as_ref().map(ToString::to_string);
+            tracing::warn!(%node, trainer, cause, said = refusal.text, %again_in, "no pilot");
         }
         Note::Adopted { node, job } => tracing::info!(%node, %job, "pilot found"),
         Note::Ended { node, job, end } => {

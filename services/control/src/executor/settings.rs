@@ -11,6 +11,8 @@ use lacuna_scheduler::submit::pbs::{self, Pbs};
 use lacuna_scheduler::submit::slurm::{self, Slurm};
 use lacuna_scheduler::submit::{Programs, Scheduler, Submission, mark};
 
+use super::helper::Helper;
+
 /// Variables that the scheduler's commands see, besides those that the configuration names.
 const PASSED: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ"];
 /// Prefixes of further variables: the place of the scheduler's own configuration.
@@ -27,6 +29,8 @@ pub(super) struct Setup {
     /// must stay secret, as the password of NATS.
     pub(super) environment: Vec<(String, String)>,
     pub(super) limit: Span,
+    /// Submits and cancels pilots under their owners' accounts, if there is one.
+    pub(super) helper: Option<Helper>,
 }
 
 /// Makes the settings, with the checks that need the machine itself.
@@ -66,6 +70,7 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         extra: pilots.extra.clone(),
         script,
         time_min: pilots.time.flexible.then_some(pilots.time.min),
+        all_users: pilots.by_helper(),
         programs: Programs {
             submit: command(&commands.submit, submit),
             cancel: command(&commands.cancel, cancel),
@@ -74,7 +79,8 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
     };
     let user = environment.iter().find(|(name, _)| name == "USER");
     // `squeue --me` lists our own; `qstat` lists those of all users.
-    let user = user.map(|(_, user)| user.clone()).filter(|_| !is_slurm);
+    let user = user.map(|(_, user)| user.clone());
+    let user = user.filter(|_| !is_slurm && !pilots.by_helper());
     let owner = Owner {
         name: pilots.name.clone(),
         mark,
@@ -92,6 +98,7 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         scheduler,
         environment,
         limit: pilots.pace.command_limit,
+        helper: Helper::new(&pilots.helper),
     })
 }
 
@@ -120,6 +127,7 @@ fn keeper(ctx: &Context, pilots: &Pilots, owner: Owner) -> Settings {
             .blind_after
             .max(pace.list_every + pace.list_every + pace.command_limit),
         pool_stale: defaults.pool_stale.max(ctx.config.planner.stale_after),
+        of_trainers: pilots.by_helper(),
         ..defaults
     }
 }

@@ -10,7 +10,7 @@ use crate::access::{Denied, requester};
 use crate::archive;
 use crate::audit::{self, AuditedRequest};
 use crate::executor::ControlsRequest;
-use crate::{rate, replies, store};
+use crate::{rate, replies, store, tickets};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
@@ -105,11 +105,13 @@ impl Control {
         let Request::Submit {
             trainers,
             test_only,
+            tickets,
         } = &request.message
         else {
             return Ok(());
         };
         let (mut trainers, test_only) = (trainers.clone(), *test_only);
+        let mut tickets = tickets.clone();
         let audited = AuditedRequest {
             user: user.to_owned(),
             action: if test_only { "check" } else { "submit" },
@@ -125,7 +127,8 @@ impl Control {
             let place = self.ctx.config.control.store.as_deref();
             store::admits(place, &trainers)
         });
-        let may = may.and_then(|()| self.effects.room.admits(&trainers));
+        let may = may.and_then(|()| tickets::admit(&self.ctx, &trainers, user, &mut tickets));
+        let may = may.and_then(|()| self.effects.room.admits(&trainers, &tickets));
         let names = trainers.iter().map(|spec| &spec.id);
         let may = match may {
             Ok(()) => self.archive.names_are_free(&self.controller, names).await,
@@ -137,6 +140,7 @@ impl Control {
                 let input = Input::Submit {
                     trainers,
                     user: user.to_owned(),
+                    tickets,
                     test_only,
                 };
                 self.decide(input, &request).await?

@@ -12,6 +12,7 @@ mod scrape;
 mod sustained;
 mod table;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -164,7 +165,7 @@ async fn measure(args: &BusArgs, bench: &TestCluster, start_s: f64) -> Result<Ou
     let trainers = (0..args.trainers)
         .map(|n| trainer(n, most))
         .collect::<Result<Vec<_>>>()?;
-    submit_all(&bench.client, trainers, false).await?;
+    submit_all(&bench.client, trainers, BTreeMap::new(), false).await?;
     bench
         .publish_all(bench.nodes.iter().map(|n| event("node.idle", n)))
         .await?;

@@ -110,6 +110,7 @@ async fn fill(
             .ok_or_else(|| CliError::failed("the built-in trainer cannot be made"))?;
         let request = Request::Submit {
             trainers: vec![spec],
+            tickets: std::collections::BTreeMap::new(),
             test_only: false,
         };
         match client.ask(request).await? {

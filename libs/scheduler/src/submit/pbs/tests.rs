@@ -15,6 +15,7 @@ fn pbs() -> Pbs {
             extra: Vec::new(),
             script: script("lacuna-agent", ""),
             time_min: None,
+            all_users: false,
             programs: Programs {
                 submit: vec!["qsub".to_owned()],
                 cancel: vec!["qdel".to_owned()],

@@ -14,6 +14,7 @@ fn slurm() -> Slurm {
         extra: vec!["--gpus-per-node=4".to_owned()],
         script: script("/opt/lacuna/bin/lacuna-agent", "/etc/lacuna/lacuna.toml"),
         time_min: Some(Span::from_secs(600)),
+        all_users: false,
         programs: Programs {
             submit: vec!["sbatch".to_owned()],
             cancel: vec!["scancel".to_owned()],
@@ -178,6 +179,9 @@ fn lists_are_read_and_a_damaged_one_is_refused() {
         ["--me", "--states=all", "--name=lacuna-pilot"],
         "{asked:?}"
     );
+    let mut of_all = slurm();
+    of_all.submission.all_users = true;
+    assert_eq!(of_all.list().args, asked[1..], "those of all owners");
     assert!(
         asked[6].starts_with("JobArrayID:\u{1f},SubmitTime:\u{1f},ReqNodes:\u{1f},"),
         "{asked:?}"

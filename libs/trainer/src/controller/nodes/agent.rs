@@ -36,6 +36,11 @@ struct Left {
     cause: &'static str,
 }
 
+/// Whether the agent with this status may run programs of a trainer.
+pub(super) fn serves(status: &AgentStatus, trainer: &TrainerId) -> bool {
+    status.serves.as_ref().is_none_or(|only| only == trainer)
+}
+
 /// State of a node's agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct AgentView {
@@ -45,12 +50,23 @@ pub(crate) struct AgentView {
     silent: bool,
     left: Option<Left>,
     sent: Option<Sent>,
+    /// While it is silent: when the node may be used all the same, if agents come on demand (real
+    /// time).
+    usable_at: Option<Timestamp>,
+    /// How often in a row no agent has come.
+    missed: u32,
 }
 
 impl AgentView {
     /// Its last status, unless it has left.
     pub(crate) const fn status(&self) -> Option<&AgentStatus> {
         self.status.as_ref()
+    }
+
+    /// Whether it is there and may run programs of this trainer.
+    pub(crate) fn is_for(&self, trainer: &TrainerId) -> bool {
+        let status = self.status().filter(|_| !self.has_left());
+        status.is_some_and(|status| serves(status, trainer))
     }
 
     /// When it last spoke, or when control began to listen (real time).
@@ -113,6 +129,12 @@ impl AgentView {
     pub(super) fn hear(&mut self, status: &AgentStatus, now: Now) -> (bool, Option<AgentTerms>) {
         self.heard = Some(now.wall);
         self.left = None;
+        self.usable_at = None;
+        self.missed = 0;
+        let is_new = self.status.as_ref().map(|before| &before.serves) != Some(&status.serves);
+        if is_new && status.serves.is_some() {
+            self.listens_from_now();
+        }
         let was_silent = std::mem::take(&mut self.silent);
         if was_silent {
             self.listens();
@@ -128,6 +150,46 @@ impl AgentView {
         if let Some(sent) = &mut self.sent {
             sent.again = 0;
         }
+    }
+
+    /// Its command is sent again at once.
+    fn listens_from_now(&mut self) {
+        if let Some(sent) = &mut self.sent {
+            sent.again = 0;
+            sent.last = Timestamp::default();
+        }
+    }
+
+    /// Its node has no agent for its trainer, until one speaks there. That is as it should be.
+    pub(super) fn await_next(&mut self) {
+        self.heard = None;
+        self.status = None;
+        self.silent = false;
+        self.usable_at = None;
+    }
+
+    /// Its node is unusable until then, unless an agent speaks there.
+    pub(super) const fn unusable_until(&mut self, at: Timestamp) {
+        self.silent = true;
+        self.usable_at = Some(at);
+    }
+
+    /// The same, if it is unusable for an unknown time.
+    pub(super) const fn unusable_from(&mut self, at: Timestamp) {
+        if self.usable_at.is_none() {
+            self.unusable_until(at);
+        }
+    }
+
+    /// No agent has come. Returns how often in a row.
+    pub(super) const fn miss(&mut self) -> u32 {
+        self.missed = self.missed.saturating_add(1);
+        self.missed
+    }
+
+    /// Whether the time is over for which its node was unusable.
+    pub(super) fn is_usable_again(&self, now: Now) -> bool {
+        self.silent && self.usable_at.is_some_and(|at| at <= now.wall)
     }
 
     /// After an outage of the bus: silence during it does not count.

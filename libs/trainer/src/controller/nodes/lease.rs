@@ -61,6 +61,8 @@ pub(crate) struct Lease {
     overdue: bool,
     /// When the incarnation ended for which the node is released, if it was part of one.
     ended: Option<Timestamp>,
+    /// Whether an agent may have been commanded to start a program under the present lease.
+    used: bool,
 }
 
 impl Lease {
@@ -72,6 +74,25 @@ impl Lease {
     /// The revision of the bucket's entry.
     pub(crate) const fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The trainer that has the lease and keeps it, or is about to get it.
+    pub(crate) const fn holder(&self) -> Option<&TrainerId> {
+        match &self.pending {
+            Some(Pending::Grant(trainer)) => Some(trainer),
+            Some(Pending::Release) => None,
+            None => self.owner.as_ref(),
+        }
+    }
+
+    /// Whether an agent may have been commanded to start a program under the present lease, or
+    /// under the one that was just released.
+    pub(crate) const fn is_used(&self) -> bool {
+        self.used
+    }
+
+    pub(super) const fn used(&mut self) {
+        self.used = true;
     }
 
     /// Whether the trainer has the lease and keeps it.
@@ -114,6 +135,7 @@ impl Lease {
 
     pub(super) fn grant(&mut self, node: &NodeId, trainer: &TrainerId) -> LeaseWrite {
         self.pending = Some(Pending::Grant(trainer.clone()));
+        self.used = false;
         self.write(node, Some(trainer.clone()))
     }
 
@@ -155,6 +177,11 @@ impl Lease {
     /// The write that was under way has ended, and this is the entry now.
     pub(super) fn written(&mut self, owner: Option<TrainerId>, epoch: Epoch) -> Written {
         let pending = self.pending.take();
+        // Nothing is known of a lease that another has written.
+        self.used |= match &pending {
+            Some(Pending::Grant(trainer)) => owner.as_ref() != Some(trainer),
+            _ => owner.is_some(),
+        };
         self.restore(owner, epoch);
         match (pending, &self.owner) {
             (Some(Pending::Release), Some(_)) => Written::StillHeld,

@@ -10,6 +10,7 @@ mod agent;
 mod demand;
 mod failures;
 mod lease;
+mod on_demand;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ pub(crate) use failures::Failures;
 pub(crate) use lease::{Lease, Written};
 
 use demand::Demand;
+use on_demand::Silence;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -117,6 +119,8 @@ pub(crate) struct Closed {
 pub(crate) struct Heard {
     /// Whether the agent had been silent.
     pub(crate) was_silent: bool,
+    /// Whether no agent was there before, or one that served another trainer.
+    pub(crate) is_new: bool,
     /// Its terms, if they have changed and are longer than those of control's configuration.
     pub(crate) longer_terms: Option<AgentTerms>,
     /// Whether it has obeyed the newest command.
@@ -146,6 +150,8 @@ pub(crate) struct LastWords {
 /// Timeouts that have passed.
 #[derive(Debug, Default)]
 pub(crate) struct Overdue {
+    /// Nodes that may be used again, with agents on demand.
+    pub(crate) usable: Vec<NodeId>,
     /// Nodes that have become unusable, and why.
     pub(crate) unusable: Vec<(NodeId, &'static str)>,
     /// Releases that are no longer waited for.
@@ -226,9 +232,13 @@ impl Nodes {
 impl Nodes {
     /// A hole has opened. With `require_agents`, a node on which no agent has ever spoken counts as
     /// silent.
-    pub(crate) fn open(&mut self, hole: Hole, require_agents: bool) {
+    pub(crate) fn open(&mut self, hole: Hole, config: &ControllerConfig) {
         let node = self.by_id.entry(hole.node).or_default();
-        if require_agents && !node.agent.is_known() {
+        if config.on_demand.is_some() {
+            if node.idle_since.is_none() && node.agent.has_left() {
+                node.agent.await_next();
+            }
+        } else if config.control.require_agents && !node.agent.is_known() {
             node.agent.silence();
         }
         node.demand.none();
@@ -303,6 +313,7 @@ impl Nodes {
         self.count_lease(id, is_free);
         let node = self.node(id);
         node.lease.restore(owner, epoch);
+        node.lease.used();
         node.agent.listen(now);
         if is_free {
             node.lease.set_reason("released before control started");
@@ -437,6 +448,8 @@ impl Nodes {
     ) -> Heard {
         let id = &status.node;
         let node = self.node(id);
+        let before = node.agent.status().map(|before| &before.serves);
+        let is_new = before != Some(&status.serves);
         let (was_silent, terms) = node.agent.hear(status, now);
         let safe_after = node.agent.safe_after(config.safe_after());
         if terms.is_some() {
@@ -451,6 +464,7 @@ impl Nodes {
         }
         Heard {
             was_silent,
+            is_new,
             longer_terms: terms.filter(|_| safe_after > config.safe_after()),
             has_acknowledged,
         }
@@ -466,11 +480,15 @@ impl Nodes {
     }
 
     /// An agent reports that it leaves.
-    pub(crate) fn last_words(&mut self, id: &NodeId) -> LastWords {
-        let node = self.node(id);
+    pub(crate) fn last_words(&mut self, status: &AgentStatus) -> LastWords {
+        let node = self.node(&status.node);
         let cause = if node.demand.is_down() {
             "drained"
-        } else if node.lease.owner().is_some() {
+        } else if node
+            .lease
+            .owner()
+            .is_some_and(|owner| agent::serves(status, owner))
+        {
             "preempted"
         } else {
             "idle"
@@ -511,6 +529,9 @@ impl Nodes {
             seq,
             action,
         };
+        if !matches!(command.action, Action::Release { .. }) {
+            node.lease.used();
+        }
         node.agent.send(command.clone(), now);
         self.unacknowledged.insert(id.clone());
         command
@@ -536,6 +557,17 @@ impl Nodes {
             }
             if node.lease.is_safe(now) && self.releasing.contains(id) {
                 found.unheard.push(id.clone());
+            }
+            if let Some(on_demand) = &config.on_demand {
+                match node.silence_on_demand(on_demand, config.control.silent_after, now) {
+                    Silence::Nothing => {}
+                    Silence::Over => found.usable.push(id.clone()),
+                    Silence::Lost => {
+                        found.unusable.push((id.clone(), "silent"));
+                        found.lost.push(id.clone());
+                    }
+                }
+                continue;
             }
             let is_held = node.lease.owner().is_some();
             let matters = node.is_idle() || is_held;

@@ -30,6 +30,7 @@ fn status(node: &NodeId, epoch: Epoch, seq: u64) -> AgentStatus {
         broken: None,
         terms: None,
         place: None,
+        serves: None,
     }
 }
 
@@ -83,6 +84,8 @@ fn write(nodes: &mut Nodes, write: &LeaseWrite, rng: &mut ChaCha8Rng, config: &C
 #[test]
 fn counts_and_sets_are_those_of_the_nodes_whatever_happens() {
     let config = ControllerConfig::default();
+    let mut strict = config.clone();
+    strict.control.require_agents = true;
     let trainer = TrainerId::new("a").unwrap();
     for seed in 0..50 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -97,7 +100,7 @@ fn counts_and_sets_are_those_of_the_nodes_whatever_happens() {
                         node: id.clone(),
                         since: now.cluster,
                     },
-                    rng.random_bool(0.5),
+                    &[&config, &strict][usize::from(rng.random_bool(0.5))],
                 ),
                 2 => {
                     let _ = nodes.close(&id, Taken::Busy, now);

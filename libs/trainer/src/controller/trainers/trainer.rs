@@ -35,6 +35,8 @@ pub(crate) struct Trainer {
     health: Health,
     target: Option<Target>,
     loss: Option<Loss>,
+    /// While its owner may have no pilots: until when (real time).
+    no_pilots: Option<Timestamp>,
     /// Nodes that it had before the first step of a re-placement that is under way.
     replaced_from: Option<u32>,
     /// Whether the record has changed since it was last kept.
@@ -84,6 +86,7 @@ impl Trainer {
             record,
             target: None,
             loss: None,
+            no_pilots: None,
             replaced_from: None,
             dirty: false,
         }
@@ -377,6 +380,30 @@ impl Trainer {
         if from.is_some_and(|from| from > 0 && from != nodes) {
             self.record.rescales += 1;
         }
+    }
+}
+
+/// Its pilots.
+impl Trainer {
+    /// Its owner may have no pilots, for this reason.
+    pub(crate) fn hold_pilots(&mut self, until: Timestamp, reason: String) {
+        self.no_pilots = Some(until);
+        self.record.reason = reason;
+    }
+
+    /// Whether it gets no further nodes, since its owner may have no pilots.
+    pub(crate) const fn lacks_pilots(&self) -> bool {
+        self.no_pilots.is_some()
+    }
+
+    /// Whether pilots may be tried again from now on.
+    pub(crate) fn tries_pilots_again(&mut self, now: Now) -> bool {
+        let again = self.no_pilots.take_if(|until| *until <= now.wall).is_some();
+        if again {
+            self.record.reason.clear();
+            self.dirty = true;
+        }
+        again
     }
 }
 

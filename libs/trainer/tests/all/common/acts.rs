@@ -198,10 +198,36 @@ impl World {
 
     /// A node's agent dies with its program, and starts again.
     pub(crate) fn crash_agent(&mut self, id: &NodeId) {
+        let serves = self.agents[id].status().serves;
+        self.start_agent(id, serves);
+    }
+
+    /// A pilot comes to a node, for this trainer.
+    pub(crate) fn pilot(&mut self, id: &NodeId, serves: &TrainerId) {
+        self.absent.remove(id);
+        self.start_agent(id, Some(serves.clone()));
+        let status = self.agents[id].status();
+        self.post(Letter::Status(status));
+    }
+
+    /// A node loses its pilot, which says so, unless the words are lost.
+    pub(crate) fn pilot_leaves(&mut self, id: &NodeId) {
+        self.kill_programs(id);
+        let last = self.agents.get_mut(id).unwrap().leave("wanted");
+        self.absent.insert(id.clone());
+        self.post(Letter::Status(last));
+    }
+
+    fn kill_programs(&mut self, id: &NodeId) {
         self.programs.remove(id);
         self.prepared.remove(id);
         self.stopping.retain(|(node, _, _)| node != id);
-        let mut agent = Agent::new(id.clone(), self.config.lease_timeout);
+    }
+
+    fn start_agent(&mut self, id: &NodeId, serves: Option<TrainerId>) {
+        self.kill_programs(id);
+        let agent = Agent::new(id.clone(), self.config.lease_timeout);
+        let mut agent = agent.with_serves(serves);
         let (begun, now) = (self.begun.get(id).copied(), self.now);
         let effects = match self.commands.get(id) {
             None => Vec::new(),

@@ -6,6 +6,7 @@ pub(crate) fn requests() -> Vec<Request> {
     vec![
         Request::Submit {
             trainers: vec![spec()],
+            tickets: std::collections::BTreeMap::new(),
             test_only: true,
         },
         Request::Cancel {
@@ -52,6 +53,11 @@ pub(crate) fn requests() -> Vec<Request> {
                     name: "day".to_owned(),
                 },
             ],
+        },
+        Request::Submit {
+            trainers: vec![spec()],
+            test_only: false,
+            tickets: [(trainer("t"), "7b7d".to_owned())].into(),
         },
     ]
 }

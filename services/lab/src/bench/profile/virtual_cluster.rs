@@ -126,6 +126,7 @@ impl VirtualCluster {
         cluster.input(Input::Submit {
             trainers: vec![spec],
             user: String::new(),
+            tickets: std::collections::BTreeMap::new(),
             test_only: false,
         });
         let since = cluster.now().cluster;

@@ -1,0 +1,384 @@
+//! Pilots under their owners' accounts, by a stand-in for the helper.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{
+    Allocation, Command, Elastic, Generation, Hole, Launch, NodeId, Outcome, Plan, PlanReport,
+    Solve, TrainerId, TrainerSpec,
+};
+use lacuna_runtime::{Follow, Start};
+use lacuna_ticket::{Signed, Ticket, digest};
+use lacuna_trainer::Now;
+use lacuna_trainer::agent::{Agent, Effect};
+use lacuna_wire::msg::{PlanState, Reply, Request};
+use nkeys::KeyPair;
+
+use super::*;
+
+/// Writes its requests down. Each owner's job is in the list of all.
+const HELPER: &str = r#"#!/bin/bash
+d=@DIR@; req=$(cat); echo "$req" >> $d/helper.log
+field() { sed -n "s/.*$1.*/\\1/p" <<< "$req"; }
+case $req in
+*'"do":"submit"'*)
+  owner=$(field '\\"owner\\":\\"\([^\\]*\)\\"'); node=$(field '"node":"\([^"]*\)"')
+  [ -e $d/refuse-$owner ] && { echo "lacuna-pilot-helper: permission denied: the ticket is stale" >&2; exit 77; }
+  exec 9> $d/lock; flock 9
+  n=$(( $(cat $d/next 2>/dev/null || echo 100) + 1 )); echo $n > $d/next
+  echo "$n|1700000$n|$owner|RUNNING|$node|$node|lacuna-pilot|lacuna:c" > $d/jobs/$n
+  echo $n ;;
+*'"do":"cancel"'*)
+  sed -i 's/RUNNING/CANCELLED/' $d/jobs/$(field '"jobs":\["\([^"]*\)"\]') ;;
+esac
+"#;
+
+fn config(slurm: &Slurm) -> Config {
+    let path = slurm.path("helper");
+    let dir = slurm.0.path().display().to_string();
+    std::fs::write(&path, HELPER.replace("@DIR@", &dir)).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut config = slurm.config("on");
+    let pilots = config.control.pilots.as_mut().unwrap();
+    pilots.helper = vec![path.display().to_string()];
+    config.check().unwrap();
+    config
+}
+
+fn program(id: &str, owner: &str) -> TrainerSpec {
+    TrainerSpec {
+        owner: Some(owner.to_owned()),
+        launch: Launch::Command {
+            program: "/bin/train".to_owned(),
+            args: vec![id.to_owned()],
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic: Elastic::Restart,
+        },
+        ..lacuna_testkit::spec(id, 4)
+    }
+}
+
+/// A submission with a ticket that this owner has signed.
+fn signed(spec: TrainerSpec, by: &str) -> Request {
+    let ticket = Ticket {
+        cluster: cluster(),
+        trainer: spec.id.clone(),
+        owner: by.to_owned(),
+        program: digest(&spec.launch).unwrap(),
+        pilots: 4,
+        not_after: lacuna_runtime::clock::wall() + Span::from_secs(3600),
+    };
+    let word = Signed::new(&ticket, &KeyPair::new_user()).unwrap();
+    Request::Submit {
+        tickets: [(spec.id.clone(), word.packed().unwrap())].into(),
+        trainers: vec![spec],
+        test_only: false,
+    }
+}
+
+async fn ask(bus: &Bus, request: &Request) -> Reply {
+    let subject = address::requests_of(&cluster(), "tester");
+    bus.request(&subject, request, LIMIT).await.unwrap()
+}
+
+/// The agents of pilots.
+struct Fleet {
+    bus: Bus,
+    commands: Follow<Command>,
+    agents: BTreeMap<NodeId, Agent>,
+    generation: u64,
+}
+
+impl Fleet {
+    async fn start(nats: &TestNats) -> Self {
+        let bus = connect(nats, &cluster(), "agent").await;
+        let commands = address::commands(&cluster());
+        Self {
+            commands: bus.follow(&commands, Start::Last).await.unwrap(),
+            bus,
+            agents: BTreeMap::new(),
+            generation: 0,
+        }
+    }
+
+    async fn report(&self, status: &AgentStatus) {
+        let subject = address::agent(&cluster(), &status.node);
+        self.bus.publish(&subject, status, "").await.unwrap();
+    }
+
+    fn come(&mut self, name: &str, serves: &str) {
+        let agent = Agent::new(node(name), Span::from_secs(60));
+        let agent = agent.with_serves(Some(TrainerId::new(serves).unwrap()));
+        self.agents.insert(node(name), agent);
+    }
+
+    async fn leave(&mut self, name: &str) {
+        let last = self.agents.remove(&node(name)).unwrap().leave("wanted");
+        self.report(&last).await;
+    }
+
+    /// The trainer whose program runs on a node.
+    fn runs(&self, name: &str) -> Option<String> {
+        let running = self.agents.get(&node(name))?.running()?;
+        Some(running.trainer.to_string())
+    }
+
+    /// Agents obey and report until something is reached.
+    async fn until(&mut self, what: &str, reached: impl Fn(&Self) -> bool) {
+        let deadline = tokio::time::Instant::now() + LIMIT;
+        while !reached(self) {
+            assert!(tokio::time::Instant::now() < deadline, "never: {what}");
+            let next = tokio::time::timeout(Duration::from_millis(200), self.commands.next()).await;
+            let mut statuses = Vec::new();
+            if let Ok(command) = next {
+                let command = command.unwrap().message;
+                let Some(agent) = self.agents.get_mut(&command.node) else {
+                    continue;
+                };
+                let mut effects = agent.command(command, Now::default());
+                while let Some(effect) = effects.pop() {
+                    match effect {
+                        Effect::Stop { run, .. } => effects.extend(agent.stopped(run)),
+                        Effect::Report(status) => statuses.push(status),
+                        _ => {}
+                    }
+                }
+            } else {
+                statuses.extend(self.agents.values().map(Agent::status));
+            }
+            for status in statuses {
+                self.report(&status).await;
+            }
+        }
+    }
+
+    /// The planner gives nodes, from the present trainers.
+    async fn plan(&mut self, given: &[(&str, &[&str])]) {
+        self.generation += 1;
+        let trainers = self.bus.last(&address::trainers(&cluster())).await.unwrap();
+        let trainers = trainers.unwrap().message;
+        let allocations = given.iter().map(|(id, nodes)| Allocation {
+            trainer: TrainerId::new(*id).unwrap(),
+            nodes: nodes.iter().map(|name| node(name)).collect(),
+        });
+        let plan = PlanState {
+            plan: Plan {
+                generation: Generation(self.generation),
+                as_of: Timestamp::from_unix(100),
+                seq: 1,
+                allocations: allocations.collect(),
+                repooled: Vec::new(),
+                report: PlanReport {
+                    solve: Solve {
+                        outcome: Outcome::Optimal,
+                        objective: 0.0,
+                        solver: "test".to_owned(),
+                        shortcut: None,
+                        stopped_by_clock: false,
+                    },
+                    trainers: Vec::new(),
+                    holes: Vec::new(),
+                    forecast: None,
+                },
+            },
+            trainers_version: trainers.version,
+            runs: trainers
+                .trainers
+                .iter()
+                .map(|t| (t.spec.id.clone(), t.run))
+                .collect(),
+            latency_s: 0.0,
+        };
+        let subject = address::plan(&cluster());
+        let id = format!("plan {}", self.generation);
+        self.bus.store(&subject, &plan, &id).await.unwrap();
+    }
+}
+
+/// The requests to the helper that contain all of these.
+fn asked(slurm: &Slurm, parts: &[&str]) -> usize {
+    let has_all = |line: &&String| parts.iter().all(|part| line.contains(part));
+    slurm.lines("helper.log").iter().filter(has_all).count()
+}
+
+/// The nodes are holes, for control and for the executor.
+async fn open(bus: &Bus, names: &[&str]) {
+    let at = Timestamp::from_unix(100);
+    let hole = |name: &&str| Hole {
+        node: node(name),
+        since: at,
+    };
+    let snapshot = NodeEvent {
+        seq: 1,
+        at,
+        kind: EventKind::Snapshot {
+            idle: names.iter().map(hole).collect(),
+        },
+    };
+    let subject = address::snapshot(&cluster());
+    bus.store(&subject, &snapshot, "").await.unwrap();
+    idle(bus, 1, names).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    open(&bus, &["n1", "n2"]).await;
+    let control = Control::start(&nats, config(&slurm)).await;
+    let mut fleet = Fleet::start(&nats).await;
+    let listed = "lacuna_control_pilots_command_seconds_count{command=\"list\"}";
+    control.until("lists", |c| c.metric(listed) >= 3.0).await;
+    // At the door: no ticket, and one of another's.
+    let bare = Request::Submit {
+        trainers: vec![program("a", "ann")],
+        tickets: BTreeMap::new(),
+        test_only: false,
+    };
+    let forged = signed(program("a", "ann"), "eve");
+    for (request, said) in [(bare, "no ticket"), (forged, "signed by eve")] {
+        match ask(&bus, &request).await {
+            Reply::Refused { code, reason } => {
+                assert_eq!(code, "L0029");
+                assert!(
+                    reason.contains(said) && reason.contains("lacuna submit"),
+                    "{reason}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    for (id, owner) in [("a", "ann"), ("b", "bob")] {
+        let reply = ask(&bus, &signed(program(id, owner), owner)).await;
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    }
+    let admitted = "lacuna_control_trainers{phase=\"active\"}";
+    control
+        .until("admitted", |c| c.metric(admitted) == 2.0)
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(
+        slurm.lines("helper.log"),
+        Vec::<String>::new(),
+        "before any plan"
+    );
+    // The plan names a on n1. Its pilot comes, and its program starts at once.
+    fleet.plan(&[("a", &["n1"])]).await;
+    let of_ann = [
+        "\"do\":\"submit\"",
+        "\\\"owner\\\":\\\"ann\\\"",
+        "\"node\":\"n1\"",
+    ];
+    control
+        .until("a pilot of ann's", |_| asked(&slurm, &of_ann) == 1)
+        .await;
+    assert_eq!(slurm.lines("helper.log").len(), 1);
+    fleet.come("n1", "a");
+    fleet
+        .until("a runs", |f| f.runs("n1").as_deref() == Some("a"))
+        .await;
+    // It gives the node back, then its pilot goes, then bob's comes.
+    fleet.plan(&[("b", &["n1"])]).await;
+    let cancel = [
+        "\"do\":\"cancel\"",
+        "\"owner\":\"ann\"",
+        "\"jobs\":[\"101\"]",
+    ];
+    fleet
+        .until("ann's pilot goes", |_| asked(&slurm, &cancel) == 1)
+        .await;
+    assert_eq!(asked(&slurm, &["\\\"owner\\\":\\\"bob\\\""]), 0);
+    fleet.leave("n1").await;
+    let of_bob = [
+        "\"do\":\"submit\"",
+        "\\\"owner\\\":\\\"bob\\\"",
+        "\"node\":\"n1\"",
+    ];
+    control
+        .until("a pilot of bob's", |_| asked(&slurm, &of_bob) == 1)
+        .await;
+    fleet.come("n1", "b");
+    fleet
+        .until("b runs", |f| f.runs("n1").as_deref() == Some("b"))
+        .await;
+    let cause = "lacuna_control_pilots_cancelled_total{cause=\"other trainer\"}";
+    assert_eq!(control.metric(cause), 1.0);
+    // The helper hears that a trainer is over, also after a restart of control.
+    let cancelled = Request::Cancel {
+        trainer: TrainerId::new("a").unwrap(),
+    };
+    assert!(matches!(
+        ask(&bus, &cancelled).await,
+        Reply::Accepted { .. }
+    ));
+    let end = ["\"do\":\"end\"", "\\\"trainer\\\":\\\"a\\\""];
+    control.until("an end", |_| asked(&slurm, &end) == 1).await;
+    control.end().await;
+    let control = Control::start(&nats, config(&slurm)).await;
+    fleet
+        .until("an end again", |_| asked(&slurm, &end) == 2)
+        .await;
+    let running = "lacuna_control_pilots{state=\"running\"}";
+    control
+        .until("bob's is adopted", |c| c.metric(running) == 1.0)
+        .await;
+    assert_eq!(asked(&slurm, &["\"do\":\"submit\""]), 2);
+    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+    assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
+    control.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_ticket_holds_back_its_trainer_alone() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    open(&bus, &["n1", "n2"]).await;
+    slurm.touch("refuse-ann");
+    let control = Control::start(&nats, config(&slurm)).await;
+    let mut fleet = Fleet::start(&nats).await;
+    for (id, owner) in [("a", "ann"), ("b", "bob")] {
+        let reply = ask(&bus, &signed(program(id, owner), owner)).await;
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    }
+    let admitted = "lacuna_control_trainers{phase=\"active\"}";
+    control
+        .until("admitted", |c| c.metric(admitted) == 2.0)
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
+    let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
+    control
+        .until("ann's is refused", |c| c.metric(refused) == 1.0)
+        .await;
+    let submitted = "lacuna_control_pilots_submitted_total";
+    control
+        .until("bob's runs", |c| c.metric(submitted) == 1.0)
+        .await;
+    let asked_for = Request::Trainer {
+        trainer: TrainerId::new("a").unwrap(),
+    };
+    let reason = loop {
+        let reply = format!("{:?}", ask(&bus, &asked_for).await);
+        if reply.contains("the ticket is stale") {
+            break reply;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(
+        reason.contains("no pilot under its owner's account"),
+        "{reason}"
+    );
+    fleet.come("n2", "b");
+    fleet
+        .until("b runs", |f| f.runs("n2").as_deref() == Some("b"))
+        .await;
+    // The node that ann's trainer could not use is bob's.
+    fleet.plan(&[("b", &["n1", "n2"])]).await;
+    control
+        .until("another of bob's", |c| c.metric(submitted) == 2.0)
+        .await;
+    assert_eq!(control.metric(refused), 1.0);
+    control.end().await;
+}
