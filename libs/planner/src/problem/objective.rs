@@ -19,7 +19,7 @@
 //!
 //! Goodput is learning per second (Pollux, OSDI 2021). A trainer that follows its noise scale
 //! reports samples of its owner's batch, so its measured rates are goodput, and may dip. Over the
-//! least size, and not over one node, a trainer that needs several is worth as much as another there.
+//! least size, and not over one node, a trainer that needs several counts as much as another there.
 //!
 //! The weight is [`effective_weight`](lacuna_model::TrainerSpec::effective_weight). Multiplying all
 //! weights by one factor changes nothing.
