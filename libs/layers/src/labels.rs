@@ -72,7 +72,8 @@ impl Labels {
     /// Searches plans that spend less than `upper`.
     pub(crate) fn search(search: &Search<'_>, upper: f64) -> Self {
         let (layers, kinds) = (search.terms.layers(), search.terms.kinds().len());
-        let whole = |weights: &[f64]| Program::solve(search.terms, search.y, Count::Whole, weights);
+        let count = (Count::Whole, f64::INFINITY);
+        let whole = |weights: &[f64]| Program::solve(search.terms, search.y, count, weights);
         let to_go = whole(search.weights);
         let needed: Vec<Program> = search
             .tracked

@@ -96,7 +96,7 @@ impl<'a> Limited<'a> {
         let mut highest = (f64::NEG_INFINITY, multipliers.clone());
         for step in 0..STEPS {
             let (weights, free) = self.weighted(&multipliers);
-            let program = Program::solve(self.terms, y, Count::Whole, &weights);
+            let program = Program::solve(self.terms, y, (Count::Whole, f64::INFINITY), &weights);
             if program.least() == f64::INFINITY {
                 return nothing(f64::INFINITY);
             }
@@ -187,13 +187,14 @@ fn nothing(at_least: f64) -> Cheapest<Plan> {
 impl Rated for Limited<'_> {
     type Plan = Plan;
 
-    fn fractional(&mut self, rate: f64) -> f64 {
-        Program::solve(self.terms, 1.0 / rate, Count::Fractions, &self.prices).least() / rate
+    fn fractional(&mut self, rate: f64, enough: f64) -> f64 {
+        let count = (Count::Fractions, enough * rate);
+        Program::solve(self.terms, 1.0 / rate, count, &self.prices).least() / rate
     }
 
     fn cheapest(&mut self, rate: f64, below: f64) -> Cheapest<Plan> {
         let y = 1.0 / rate;
-        let program = Program::solve(self.terms, y, Count::Whole, &self.prices);
+        let program = Program::solve(self.terms, y, (Count::Whole, below), &self.prices);
         let least = program.least();
         if least >= below {
             return nothing(least);

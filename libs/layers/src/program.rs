@@ -41,14 +41,21 @@ pub(crate) struct Program {
     ends: Vec<usize>,
     /// Where the classes of a kind begin within those of all kinds, with their number at the end.
     classes: Vec<usize>,
+    below: f64,
     /// R and the first kind.
     least: f64,
     first: usize,
 }
 
 impl Program {
-    /// Solves it for a rate, y = 1/x, with weights of units by kind.
-    pub(crate) fn solve(terms: &Terms, y: f64, count: Count, weights: &[f64]) -> Self {
+    /// Solves it for a rate, y = 1/x, with weights of units by kind. Only what is less than `below` is
+    /// of interest: `below` stands for all that is not.
+    pub(crate) fn solve(
+        terms: &Terms,
+        y: f64,
+        (count, below): (Count, f64),
+        weights: &[f64],
+    ) -> Self {
         let (layers, kinds) = (terms.layers(), terms.kinds().len());
         let mut classes = vec![0];
         for kind in terms.kinds() {
@@ -59,18 +66,19 @@ impl Program {
             (0..kinds).partition(|&t| terms.kind(t).classes() == 2);
         let mut program = Self {
             kinds,
-            to_go: vec![f64::INFINITY; (layers + 1) * kinds],
+            to_go: vec![below; (layers + 1) * kinds],
             next_kind: vec![0; (layers + 1) * kinds],
             ends: vec![0; layers * all_classes],
             classes,
-            least: f64::INFINITY,
+            below,
+            least: below,
             first: 0,
         };
         program.to_go[layers * kinds..].fill(0.0);
         // B of the place, by kind and class.
-        let mut begun = vec![f64::INFINITY; all_classes];
+        let mut begun = vec![below; all_classes];
         for i in (0..layers).rev() {
-            begun.fill(f64::INFINITY);
+            begun.fill(below);
             for (t, &weight) in weights.iter().enumerate() {
                 program.begin(terms, (i, t), (y, count), weight, &mut begun);
             }
@@ -84,7 +92,7 @@ impl Program {
                 break;
             }
             // Most kinds receive from all others alike: of these the best two serve every sender.
-            let mut alike = [(f64::INFINITY, 0); 2];
+            let mut alike = [(below, 0); 2];
             for &t in &uniform {
                 let least = begun[program.classes[t] + 1];
                 if least < alike[0].0 {
@@ -168,7 +176,8 @@ impl Program {
         }
     }
 
-    /// R: the least weight of units a second; infinite if no plan has the rate.
+    /// R, if it is less than `below`: the least weight of units a second; infinite if no plan has the
+    /// rate.
     pub(crate) fn least(&self) -> f64 {
         self.least
     }
@@ -178,9 +187,9 @@ impl Program {
         self.to_go[place * self.kinds + kind]
     }
 
-    /// The stages with the least weight and their whole units, if there are any.
+    /// The stages with the least weight and their whole units, if R is less than `below`.
     pub(crate) fn steps(&self, terms: &Terms, y: f64) -> Option<Vec<Step>> {
-        if !self.least.is_finite() {
+        if self.least >= self.below {
             return None;
         }
         let (mut from, mut kind, mut before) = (0, self.first, None);

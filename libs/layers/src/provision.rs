@@ -69,7 +69,7 @@ impl<'a> Fixed<'a> {
 impl Rated for Fixed<'_> {
     type Plan = Plan;
 
-    fn fractional(&mut self, rate: f64) -> f64 {
+    fn fractional(&mut self, rate: f64, _: f64) -> f64 {
         let y = 1.0 / rate;
         let of = |(step, load): &(Step, Load)| {
             let inside = share_out(load.parallel, load.serial, y);

@@ -16,6 +16,8 @@
 //!
 //! Every rate is bounded by one of these, and the least of the bounds is the proof.
 
+use crate::model::ROUNDING;
+
 /// Rates behind a plan's own are tried from this relative step on.
 const NEXT: f64 = 1e-9;
 
@@ -24,6 +26,9 @@ const LOOK_AHEAD: f64 = 1.1;
 
 /// The step where a spend is not known exactly.
 const COARSE: f64 = 1.003;
+
+/// The factor between rates at which fractions are counted.
+const SELDOM: f64 = 1.02;
 
 /// The factor of the first look over the rates.
 const FIRST_LOOK: f64 = 1.25;
@@ -41,8 +46,9 @@ pub(crate) struct Cheapest<P> {
 pub(crate) trait Rated {
     type Plan: Clone;
 
-    /// F(x), a sample; infinite if no plan has the rate.
-    fn fractional(&mut self, rate: f64) -> f64;
+    /// F(x), a sample, if it is less than `enough`; else that or more. Infinite or `enough` if no plan
+    /// has the rate.
+    fn fractional(&mut self, rate: f64, enough: f64) -> f64;
 
     /// The plan of R(x), if it spends less than `below` a second.
     fn cheapest(&mut self, rate: f64, below: f64) -> Cheapest<Self::Plan>;
@@ -91,12 +97,17 @@ pub(crate) fn sweep<R: Rated>(
     };
     look_over(rated, rate, tolerance, &mut swept);
     let mut x = rate;
+    // The bound by fractions costs as much as a solve, and changes slowly.
+    let mut look = rate;
     loop {
-        let fractional = rated.fractional(x);
         let wanted = swept.cost() * (1.0 - tolerance);
-        if fractional >= wanted {
-            swept.at_least = swept.at_least.min(fractional);
-            break;
+        if x >= look {
+            let fractional = rated.fractional(x, wanted);
+            if fractional >= wanted * (1.0 - ROUNDING) {
+                swept.at_least = swept.at_least.min(fractional);
+                break;
+            }
+            look = x * SELDOM;
         }
         let below = if wanted.is_finite() {
             wanted * x * LOOK_AHEAD
@@ -139,8 +150,12 @@ pub(crate) fn sweep<R: Rated>(
 /// A first look at few rates, for a good plan to compare others with.
 fn look_over<R: Rated>(rated: &mut R, rate: f64, tolerance: f64, swept: &mut Swept<R::Plan>) {
     let mut x = rate;
-    while rated.fractional(x) < swept.cost() * (1.0 - tolerance) {
-        let found = rated.cheapest(x, f64::INFINITY);
+    loop {
+        let wanted = swept.cost() * (1.0 - tolerance);
+        if rated.fractional(x, wanted) >= wanted * (1.0 - ROUNDING) {
+            return;
+        }
+        let found = rated.cheapest(x, wanted * x * FIRST_LOOK);
         swept.solved += 1;
         let Some((plan, reached, spend)) = found.plan else {
             if found.at_least == f64::INFINITY {

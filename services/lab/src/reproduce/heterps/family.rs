@@ -39,11 +39,11 @@ pub(super) const FAMILIES: [Family; 6] = [
 /// What a layer does with a sample.
 #[derive(Debug, Clone, Copy)]
 enum Work {
-    /// Looks up so many bytes of a table of so many bytes, and pools them to so many floats.
+    /// Looks up `bytes` in a table of `table` bytes, and pools them to `out` floats.
     Lookup { bytes: f64, out: f64, table: f64 },
     /// Multiplies by a matrix.
     Dense { from: f64, to: f64 },
-    /// Joins or samples: little computation on so many floats.
+    /// Joins or samples: little computation on `floats`.
     Light { floats: f64 },
 }
 
