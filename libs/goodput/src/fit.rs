@@ -13,7 +13,7 @@
 
 use crate::error::Error;
 use crate::minimise::{Box7, Vector, minimise};
-use crate::profile::Observation;
+use crate::observation::Observation;
 use crate::step::{FLOOR, StepModel};
 
 /// The most seconds that a parameter may take.

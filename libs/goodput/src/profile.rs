@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::fit::{Fit, fit};
+use crate::observation::Observation;
 use crate::step::{FLOOR, Layout, StepModel};
 
 /// Seconds of a step by its layout.
@@ -16,21 +17,6 @@ impl StepTimes for StepModel {
     fn step_s(&self, at: Layout) -> f64 {
         StepModel::step_s(self, at)
     }
-}
-
-/// A step that was measured, of one pass.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Observation {
-    /// Nodes.
-    pub nodes: u32,
-    /// Replicas on them.
-    pub replicas: u32,
-    /// Samples of a replica in the pass.
-    pub local: u32,
-    /// Seconds of a pass without the sum over replicas.
-    pub pass_s: f64,
-    /// Seconds of the pass with the sum.
-    pub step_s: f64,
 }
 
 /// Steps that were measured, and the model through them.

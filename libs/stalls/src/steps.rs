@@ -17,7 +17,7 @@ use crate::trace::{RankTimes, Trace, VERSION};
 
 /// Fewest steps of which a mean is taken.
 const NEEDED: usize = 8;
-/// A step that takes so many times as long as the median is none of training alone: a validation,
+/// A step that takes this many times the median is none of training alone: a validation,
 /// a checkpoint, a machine that was suspended, or a clock that jumped.
 const UNUSUAL: f64 = 10.0;
 

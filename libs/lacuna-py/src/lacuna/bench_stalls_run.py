@@ -30,7 +30,7 @@ WIDTH = 324
 SAMPLES = 8
 #: Steps of a run: the first ones fill the loader.
 STEPS = WINDOW + WARM_UP + 15
-#: Each burst of preparation is a batch in so many.
+#: Each burst of preparation is one batch in this number.
 BURSTS = 4
 #: Real-time priority of members.
 PRIORITY = 10

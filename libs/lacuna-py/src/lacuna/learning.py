@@ -22,7 +22,7 @@ from .norms import Norms, decay, is_adaptive
 from .order import Share
 from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, reference, rule
 
-#: Every step is measured until so many are, and then each of these.
+#: The first steps, in this number, are measured; then one in EVERY.
 FIRST, EVERY = 40, 8
 #: Steps between two choices of the batch, two divisors of Adam's geometry, two looks of one member.
 LOOK, REFRESH, ALONE = 50, 64, 50

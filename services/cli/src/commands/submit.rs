@@ -12,7 +12,7 @@ use lacuna_runtime::clock::wall;
 use lacuna_wire::msg::{Reply, Request};
 
 use crate::client::{Client, ConnectArgs};
-use crate::commands::{ListArgs, ticket};
+use crate::commands::{ListArgs, signing};
 use crate::error::{CliError, Exit, Result};
 use crate::{output, submit_file};
 
@@ -133,15 +133,15 @@ fn sign(args: &SubmitArgs, trainers: &[TrainerSpec]) -> Result<BTreeMap<TrainerI
     let Some(path) = &args.connect.identity else {
         return Ok(BTreeMap::new());
     };
-    let identity = ticket::identity(path)?;
+    let identity = signing::identity(path)?;
     let user = &identity.holder.user;
     let is_own = |spec: &&TrainerSpec| {
         spec.launch != Launch::Simulated && spec.owner.as_deref().is_none_or(|owner| owner == user)
     };
-    let until = wall() + ticket::valid(args.ticket_valid)?;
+    let until = wall() + signing::valid(args.ticket_valid)?;
     let own = trainers.iter().filter(is_own);
     let packed = own.map(|spec| {
-        let signed = ticket::sign_one(&identity, spec, None, until)?;
+        let signed = signing::sign_one(&identity, spec, None, until)?;
         let word = signed.packed().map_err(|error| error.to_string())?;
         Ok((spec.id.clone(), word))
     });

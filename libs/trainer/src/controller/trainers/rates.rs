@@ -201,11 +201,11 @@ fn places(record: &TrainerRecord) -> BTreeMap<Place, f64> {
 /// The rates of near nodes by count. A count that was measured farther apart only has the rate that
 /// it would have without what that tier costs at the nearest count that was measured at both.
 fn near(places: &BTreeMap<Place, f64>) -> BTreeMap<u32, f64> {
-    let at_hand = |nodes: u32| places.get(&(nodes, Tier(0))).copied();
+    let measured_near = |nodes: u32| places.get(&(nodes, Tier(0))).copied();
     let share = |nodes: u32, tier: Tier| {
         let far = places.iter().filter(|((_, of), _)| *of == tier);
         let both = far.filter_map(|(&(count, _), rate)| {
-            let share = (rate / at_hand(count)?).min(1.0);
+            let share = (rate / measured_near(count)?).min(1.0);
             Some((count.abs_diff(nodes), share))
         });
         let nearest = both.min_by_key(|(apart, _)| *apart);
@@ -213,7 +213,7 @@ fn near(places: &BTreeMap<Place, f64>) -> BTreeMap<u32, f64> {
     };
     let mut near: BTreeMap<u32, f64> = BTreeMap::new();
     for (&(nodes, tier), &rate) in places {
-        let rate = at_hand(nodes).unwrap_or_else(|| rate / share(nodes, tier));
+        let rate = measured_near(nodes).unwrap_or_else(|| rate / share(nodes, tier));
         let best = near.entry(nodes).or_insert(rate);
         *best = best.max(rate);
     }

@@ -2,7 +2,8 @@
 
 use lacuna_layers::Placement;
 
-use super::study::LEARNER;
+/// The name of the learner of the goals.
+pub(super) const LEARNER: &str = "rl-lstm";
 
 /// Costs are compared within the tolerance of the exact search.
 const TOLERANCE: f64 = 1e-4;

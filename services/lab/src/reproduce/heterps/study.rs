@@ -9,7 +9,7 @@ use lacuna_runtime::clock::Stopwatch;
 
 use super::evaluate::Evaluator;
 use super::family::Family;
-use super::results::{Column, Figures, Optimism, Results, Run};
+use super::results::{Column, Figures, LEARNER, Optimism, Results, Run};
 use super::{learn, parzen, rules, search};
 
 /// A scheduler: its name, what it does with a seed, and whether the seed matters.
@@ -30,9 +30,6 @@ const fn scheduler(
 
 /// The name of brute force, which runs only where it ends.
 pub(super) const BRUTE: &str = "brute";
-
-/// The name of the learner of the goals.
-pub(super) const LEARNER: &str = "rl-lstm";
 
 /// All schedulers but the exact one.
 pub(super) const SCHEDULERS: [Scheduler; 12] = [
