@@ -238,23 +238,24 @@ proptest! {
         prop_assert_eq!(scaled.slow.map(|s| s.rank), step.slow.map(|s| s.rank));
     }
 
-    /// The model has only sums and maxima, so less work never makes the steps longer in the long run.
-    /// One round is compared, whose ends differ a little.
+    /// The model has only sums and maxima, so less work never ends later. The mean is that of one
+    /// round, though, and a change may move its two ends apart: by less than a step of the round.
     #[test]
     fn removal_never_costs(world in worlds()) {
         let steps = steps(&world);
         let answer = lacuna_stalls::answer(&steps).unwrap();
+        let slack = answer.replayed / steps.count() as f64;
         for cause in [Cause::Preparation, Cause::Fetch, Cause::Link] {
-            prop_assert!(answer.cost(cause) >= -1e-4 * answer.replayed, "{cause:?}");
+            prop_assert!(answer.cost(cause) >= -slack, "{cause:?}");
         }
-        prop_assert!(answer.computes <= answer.replayed * (1.0 + 1e-4));
+        prop_assert!(answer.computes <= answer.replayed + slack);
         let mut before = f64::INFINITY;
         for factor in [0.5, 1.0, 2.0, 4.0] {
             if steps.members() == 1 {
                 break;
             }
             let step = steps.replay(&Change::none().link(factor).unwrap()).unwrap();
-            prop_assert!(step <= before + 1e-4 * step, "{factor}: {step} after {before}");
+            prop_assert!(step <= before + slack, "{factor}: {step} after {before}");
             before = step;
         }
     }
