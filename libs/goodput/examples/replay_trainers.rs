@@ -10,8 +10,7 @@
 //! is counted in samples of the user's batch, so the rate of a trainer is its goodput at the median
 //! of the published noise scales.
 //!
-//! - `per-node`: each GPU takes the user's batch, as far as the largest batch goes. The objective
-//!   of a
+//! - `per-node`: each GPU takes the user's batch, as far as the largest batch goes. The objective of a
 //!   trainer is its speed-up in plain samples, as in `scaling-efficiency` without goodput.
 //! - `adapted`: the best batch at each size. `--objective goodput` plans by it.
 
@@ -39,6 +38,9 @@ const MIX: [(&str, usize); 5] = [
 const WITHIN_S: f64 = 6.0 * 3600.0;
 const RESCALE_S: f64 = 0.2;
 
+/// Nodes, goodput, and the planner's value.
+type Rows = Vec<(u32, f64, f64)>;
+
 #[derive(Deserialize)]
 struct Network {
     first_batch: u32,
@@ -65,7 +67,7 @@ impl Network {
     }
 
     /// Nodes, goodput in samples of the user's batch a second, and the planner's value.
-    fn table(&self, adapted: bool) -> Result<Vec<(u32, f64, f64)>, Box<dyn Error>> {
+    fn table(&self, adapted: bool) -> Result<Rows, Box<dyn Error>> {
         let seen = self.observations()?;
         let profile = Profile::new(&seen)?;
         let mut phi = self.phi.clone();
