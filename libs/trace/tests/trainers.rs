@@ -100,11 +100,6 @@ fn errors_name_line_and_field() {
             "line 1: trainer J0: 3 node counts but 2 rates",
         ),
         (
-            "[0.0,10.0,30.0]",
-            "[0.0,10.0,3.0]",
-            "the rate falls to 3 at 4 nodes",
-        ),
-        (
             "12.0",
             "-1",
             "rescale.down_s is -1: expected a number from 0 to 1000000",
