@@ -89,7 +89,10 @@ fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
             "its output: `lacuna logs {id}`; it is started again by itself"
         ));
     } else if record.phase == Phase::Active && record.reason.starts_with(NO_PILOT) {
-        lines.push(format!("{id} gets no further nodes for now: {}", record.reason));
+        lines.push(format!(
+            "{id} gets no further nodes for now: {}",
+            record.reason
+        ));
     } else if let Some(silence) = row.and_then(TrainerRow::silence) {
         lines.push(format!("{id}: {silence}"));
         lines.push(SILENCE_REMEDY.to_owned());
