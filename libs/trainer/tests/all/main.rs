@@ -32,11 +32,7 @@ mod figures;
 mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;
-#[expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod on_demand;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod one_account;

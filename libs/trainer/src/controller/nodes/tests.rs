@@ -100,7 +100,7 @@ fn counts_and_sets_are_those_of_the_nodes_whatever_happens() {
                         node: id.clone(),
                         since: now.cluster,
                     },
-                    &[&config, &strict][usize::from(rng.random_bool(0.5))],
+                    [&config, &strict][usize::from(rng.random_bool(0.5))],
                 ),
                 2 => {
                     let _ = nodes.close(&id, Taken::Busy, now);
