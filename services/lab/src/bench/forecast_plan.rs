@@ -245,7 +245,11 @@ const COLUMNS: [(&str, Side); 9] = [
 
 /// The rows as a table.
 fn table(rows: &[Row]) -> String {
-    let share = |gap: f64| format!("{:.3} %", gap * 100.0);
+    // The time limit may end before a bound is proven.
+    let share = |gap: f64| match gap.is_finite() {
+        true => format!("{:.3} %", gap * 100.0),
+        false => "-".to_owned(),
+    };
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
