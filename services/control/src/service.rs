@@ -95,7 +95,7 @@ struct Control {
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
     /// Controls that the executor's operators set, to be stored.
     controls_requests: Option<mpsc::UnboundedReceiver<ControlsRequest>>,
-    /// What the executor is told of trainers, if their owners have pilots of their own.
+    /// The nodes and tickets of trainers, for the executor, where a helper submits pilots.
     grants: Option<watch::Sender<Grants>>,
     /// Trainers whose owners may have no pilots, as the executor finds.
     no_pilots: Option<mpsc::UnboundedReceiver<NoPilots>>,

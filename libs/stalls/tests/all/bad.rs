@@ -19,6 +19,22 @@ fn read(change: impl Fn(&mut Trace)) -> Result<Steps, Error> {
     Steps::read(&trace)
 }
 
+/// Changes each list of times of each member.
+fn each_list(trace: &mut Trace, change: impl Fn(&mut Vec<f64>)) {
+    for times in &mut trace.ranks {
+        let lists = [
+            &mut times.wait,
+            &mut times.hand,
+            &mut times.prep,
+            &mut times.fetch,
+            &mut times.update,
+            &mut times.rest,
+        ];
+        let sums = times.ready.iter_mut().chain(&mut times.done);
+        lists.into_iter().chain(sums).for_each(&change);
+    }
+}
+
 #[test]
 fn a_silent_member_is_named_and_nothing_is_said() {
     let error = read(|trace| trace.silent = vec![1]).unwrap_err();
@@ -80,21 +96,7 @@ fn a_clock_that_jumps_costs_one_step() {
 #[test]
 fn few_steps_are_no_mean() {
     let error = read(|t| {
-        for times in &mut t.ranks {
-            let lists = [
-                &mut times.wait,
-                &mut times.hand,
-                &mut times.prep,
-                &mut times.fetch,
-                &mut times.update,
-                &mut times.rest,
-            ];
-            let sums = times.ready.iter_mut().chain(&mut times.done);
-            lists
-                .into_iter()
-                .chain(sums)
-                .for_each(|list| list.truncate(7));
-        }
+        each_list(t, |list| list.truncate(7));
     });
     assert!(matches!(
         error,
@@ -158,21 +160,7 @@ fn changes_that_make_no_sense_are_refused() {
 #[test]
 fn steps_of_no_time_at_all_do_not_divide_by_it() {
     let steps = read(|t| {
-        for times in &mut t.ranks {
-            let lists = [
-                &mut times.wait,
-                &mut times.hand,
-                &mut times.prep,
-                &mut times.fetch,
-                &mut times.update,
-                &mut times.rest,
-            ];
-            let sums = times.ready.iter_mut().chain(&mut times.done);
-            lists
-                .into_iter()
-                .chain(sums)
-                .for_each(|list| list.fill(0.0));
-        }
+        each_list(t, |list| list.fill(0.0));
     });
     let answer = lacuna_stalls::answer(&steps.unwrap()).unwrap();
     assert!(answer.costs.iter().all(|cost| cost.percent == 0.0));

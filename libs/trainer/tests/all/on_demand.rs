@@ -371,6 +371,20 @@ fn run_of(command: &Command) -> lacuna_model::RunId {
     lacuna_model::RunId(command.seq)
 }
 
+/// Seconds in which agents report, and pilots come at once.
+fn let_pass(w: &mut World, seconds: u32) {
+    for _ in 0..seconds {
+        w.pass(Span::from_secs(1));
+        w.all_ready();
+        w.renew();
+        w.statuses();
+        w.deliver(usize::MAX);
+        w.input(Input::Timer);
+        pilots(w, true);
+        w.deliver(usize::MAX);
+    }
+}
+
 /// The executor: pilots come to nodes that trainers have, and go from the others.
 fn pilots(w: &mut World, hurry: bool) {
     let given = w.controller.given();
@@ -450,32 +464,14 @@ fn owners_run_their_own_programs_whatever_happens_and_all_converge() {
         w.chaos = Chaos::default();
         (0..6).for_each(|n| w.open(n));
         w.snapshot();
-        for _ in 0..2400 {
-            w.pass(Span::from_secs(1));
-            w.all_ready();
-            w.renew();
-            w.statuses();
-            w.deliver(usize::MAX);
-            w.input(Input::Timer);
-            pilots(&mut w, true);
-            w.deliver(usize::MAX);
-        }
+        let_pass(&mut w, 2400);
         assert!(
             w.present().unusable.is_empty(),
             "seed {seed}: {:?}",
             w.present()
         );
         apply(&mut w, &[("a", &[0, 1, 2]), ("b", &[3, 4, 5])]);
-        for _ in 0..200 {
-            w.pass(Span::from_secs(1));
-            w.all_ready();
-            w.renew();
-            w.statuses();
-            w.deliver(usize::MAX);
-            w.input(Input::Timer);
-            pilots(&mut w, true);
-            w.deliver(usize::MAX);
-        }
+        let_pass(&mut w, 200);
         assert_eq!((w.nodes_of("a"), w.nodes_of("b")), (3, 3), "seed {seed}");
         assert_eq!(w.programs.len(), 6, "seed {seed}");
         assert_eq!(w.controller.unacknowledged(), 0, "seed {seed}");

@@ -45,7 +45,7 @@ pub(crate) struct Executor {
     pub(crate) cancelled: mpsc::UnboundedReceiver<NodeId>,
     /// Controls to store, which operators set at the executor.
     pub(crate) controls_requests: mpsc::UnboundedReceiver<ControlsRequest>,
-    /// What the executor is told of trainers, if their owners have pilots of their own.
+    /// The nodes and tickets of trainers, for the executor, where a helper submits pilots.
     pub(crate) grants: Option<watch::Sender<Grants>>,
     /// Trainers whose owners may have no pilots.
     pub(crate) no_pilots: mpsc::UnboundedReceiver<NoPilots>,

@@ -197,6 +197,19 @@ impl Fleet {
     }
 }
 
+/// Programs of two owners are admitted, each with a ticket.
+async fn two_owners(bus: &Bus, control: &Control) {
+    for (id, owner) in [("a", "ann"), ("b", "bob")] {
+        let reply = ask(bus, &signed(program(id, owner), owner)).await;
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    }
+    let admitted = "lacuna_control_trainers{phase=\"active\"}";
+    control
+        .until("admitted", |c| c.metric(admitted) == 2.0)
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
 /// The requests to the helper that contain all of these.
 fn asked(slurm: &Slurm, parts: &[&str]) -> usize {
     let has_all = |line: &&String| parts.iter().all(|part| line.contains(part));
@@ -250,15 +263,7 @@ async fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
             other => panic!("{other:?}"),
         }
     }
-    for (id, owner) in [("a", "ann"), ("b", "bob")] {
-        let reply = ask(&bus, &signed(program(id, owner), owner)).await;
-        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
-    }
-    let admitted = "lacuna_control_trainers{phase=\"active\"}";
-    control
-        .until("admitted", |c| c.metric(admitted) == 2.0)
-        .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    two_owners(&bus, &control).await;
     assert_eq!(
         slurm.lines("helper.log"),
         Vec::<String>::new(),
@@ -338,15 +343,7 @@ async fn a_refused_ticket_holds_back_its_trainer_alone() {
     slurm.touch("refuse-ann");
     let control = Control::start(&nats, config(&slurm)).await;
     let mut fleet = Fleet::start(&nats).await;
-    for (id, owner) in [("a", "ann"), ("b", "bob")] {
-        let reply = ask(&bus, &signed(program(id, owner), owner)).await;
-        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
-    }
-    let admitted = "lacuna_control_trainers{phase=\"active\"}";
-    control
-        .until("admitted", |c| c.metric(admitted) == 2.0)
-        .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    two_owners(&bus, &control).await;
     fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
     let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
     control
