@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+import secrets
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -134,17 +135,12 @@ class Torchrun:
         return _place(self._store, "torchrun", dist.get_rank(), dist.get_world_size())
 
     def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
-        if not dist.is_initialized():
-            dist.init_process_group(self._backend, timeout=timedelta(seconds=self._timeout))
+        if dist.is_initialized():
+            self._store = self._agree()
+        else:
+            self._store = self._meet()
         group = Group.adopted(self._node.place)
-        rank, world_size, host = dist.get_rank(), dist.get_world_size(), os.environ["MASTER_ADDR"]
-        port = torch.zeros(1, dtype=torch.long)
-        if rank == 0:
-            self._store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
-            port[0] = self._store.port
-        dist.broadcast(port, 0)
-        if rank > 0:
-            self._store = dist.TCPStore(host, int(port), is_master=False, wait_for_workers=False)
+        rank, world_size = dist.get_rank(), dist.get_world_size()
         self._store.set(f"card/{rank}", json.dumps(card()))
         # The store waits for those that have not come yet.
         cards = [json.loads(self._store.get(f"card/{other}")) for other in range(world_size)]
@@ -152,6 +148,58 @@ class Torchrun:
         if newest(cards) is None:
             load(cards, group.rank)
         return Formed(group, 0, os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), cards)
+
+    def _meet(self) -> Any:
+        """Builds the process group at a store of this attempt alone; returns the store.
+
+        torchrun's own store outlives a restart of its workers, and the addresses that they wrote
+        with it: PyTorch 2.15 then connects to workers that are dead (pytorch issue 135712).
+        """
+        timeout = timedelta(seconds=self._timeout)
+        lasting, rank, world_size = next(dist.rendezvous("env://", timeout=timeout))
+        if rank == 0:
+            store, token = self._serve(), secrets.token_hex(8)
+            store.set(token, "here")
+            lasting.set("lacuna/attempt", f"{store.port} {token}")
+        else:
+            store = self._follow(lasting)
+        named = dist.PrefixStore("group", store)
+        dist.init_process_group(
+            self._backend, store=named, rank=rank, world_size=world_size, timeout=timeout
+        )
+        return store
+
+    def _follow(self, lasting: Any) -> Any:
+        """The store that rank 0 of this attempt serves, not one of an attempt before."""
+        end = time.monotonic() + self._timeout
+        while True:
+            port, token = lasting.get("lacuna/attempt").decode().split()
+            try:
+                store = self._connect(int(port), timedelta(seconds=1.0))
+                store.get(token)
+                store.set_timeout(dist.default_pg_timeout)
+                return store
+            except RuntimeError:  # Nobody listens there, or a stranger does.
+                if time.monotonic() > end:
+                    raise
+                time.sleep(POLL)
+
+    def _agree(self) -> Any:
+        """A store at rank 0, for a process group that the program has built."""
+        port = torch.zeros(1, dtype=torch.long)
+        if dist.get_rank() == 0:
+            store = self._serve()
+            port[0] = store.port
+        dist.broadcast(port, 0)
+        return store if dist.get_rank() == 0 else self._connect(int(port), dist.default_pg_timeout)
+
+    def _serve(self) -> Any:
+        host = os.environ["MASTER_ADDR"]
+        return dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+
+    def _connect(self, port: int, timeout: timedelta) -> Any:
+        host = os.environ["MASTER_ADDR"]
+        return dist.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timeout)
 
     def moving(self) -> bool:
         return False
