@@ -331,7 +331,7 @@ pub struct Totals {
     pub now: Timestamp,
     /// Node-seconds in the pool so far.
     pub idle_node_s: f64,
-    /// Node-seconds under a lease so far.
+    /// Node-seconds in the pool under a lease so far.
     pub harvested_node_s: f64,
     /// Samples done by all trainers.
     pub samples: f64,

@@ -176,7 +176,7 @@ impl Metrics {
             )?,
             harvested: float(
                 "lacuna_control_harvested_node_seconds_total",
-                "harvested node-seconds: under a lease, in the cluster's time",
+                "harvested node-seconds: in the pool and under a lease, in the cluster's time",
             )?,
             samples: float(
                 "lacuna_control_samples_total",

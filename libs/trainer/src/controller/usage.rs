@@ -29,9 +29,10 @@ impl Usage {
         }
     }
 
-    /// Sums up to `now` with these numbers of nodes. Returns the cluster's time, which is never
+    /// Sums up to `now` with these numbers of nodes, in the pool, and in the pool under a lease: a
+    /// lease that outlives its hole harvests nothing more. Returns the cluster's time, which is never
     /// before the end of the sums.
-    pub(crate) fn advance(&mut self, now: Now, pool_nodes: u32, leased_nodes: u32) -> Timestamp {
+    pub(crate) fn advance(&mut self, now: Now, pool_nodes: u32, harvested_nodes: u32) -> Timestamp {
         if self
             .upto
             .is_some_and(|upto| now.cluster + OTHER_TRACE < upto)
@@ -42,7 +43,7 @@ impl Usage {
         if let Some(upto) = self.upto {
             let seconds = cluster.since(upto).as_secs_f64();
             self.idle_node_s += f64::from(pool_nodes) * seconds;
-            self.harvested_node_s += f64::from(leased_nodes) * seconds;
+            self.harvested_node_s += f64::from(harvested_nodes) * seconds;
         }
         // The cluster's time is unknown before its first event.
         if cluster > Timestamp::default() {

@@ -53,7 +53,7 @@ pub struct Tally {
     pub upto: Option<Timestamp>,
     /// Node-seconds in the pool.
     pub idle_node_s: f64,
-    /// Node-seconds under a lease.
+    /// Node-seconds in the pool under a lease.
     pub harvested_node_s: f64,
     /// Samples done by all trainers.
     pub samples: f64,

@@ -114,7 +114,8 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
         .clone()
         .unwrap_or_else(|| temporary.path().to_owned());
     std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
-    let input = input::find(args.data.as_deref(), args.nodes, args.seed, &folder)?;
+    let shown = Span::from_secs_f64(args.wall.as_secs_f64() * args.rate);
+    let input = input::find(args.data.as_deref(), args.nodes, args.seed, shown, &folder)?;
     spent.prepare_s = watch.seconds();
     if !args.json.json {
         output::print(&format!("{}\n{}\n", input.machine, input.workload))?;

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use lacuna_batchsim::workload::generated_machine;
 use lacuna_model::{
-    Distance, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, HoleRecord, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+    TrainerSpec, Work,
 };
 
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::files::write_holes;
+use crate::output::iso;
 
 /// A machine and its trainers.
 #[derive(Debug, Clone)]
@@ -106,15 +108,52 @@ pub(crate) fn workload(start: Timestamp) -> Vec<TrainerSpec> {
         .collect()
 }
 
-fn generated(nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
-    let holes = generated_machine(nodes, 2, seed)
+/// Days of the generated machine, of which the demonstration shows a part.
+const DAYS: u32 = 7;
+
+/// The whole hour from which the number of idle nodes stays closest to its mean over all holes,
+/// for a time of `shown`: by the absolute difference, summed over time. The earliest of equals.
+fn ordinary_hour(holes: &[HoleRecord], shown: Span) -> Option<Timestamp> {
+    let hour = Span::from_secs(3600);
+    let first = holes.iter().map(|h| h.from).min()?;
+    let last = holes.iter().map(|h| h.until).max()?;
+    let mut changes: Vec<(Timestamp, f64)> = holes
+        .iter()
+        .flat_map(|h| [(h.from, 1.0), (h.until, -1.0)])
+        .collect();
+    changes.sort_by_key(|&(at, _)| at);
+    let idle_s: f64 = holes
+        .iter()
+        .map(|h| h.until.since(h.from).as_secs_f64())
+        .sum();
+    let mean = idle_s / last.since(first).as_secs_f64().max(1.0);
+    let off = |from: Timestamp| {
+        let until = from + shown;
+        let (mut at, mut pool, mut sum) = (from, 0.0, 0.0);
+        for &(change, by) in changes.iter().take_while(|&&(change, _)| change < until) {
+            let change = change.max(from);
+            sum += f64::abs(pool - mean) * change.since(at).as_secs_f64();
+            (at, pool) = (change, pool + by);
+        }
+        sum + f64::abs(pool - mean) * until.since(at).as_secs_f64()
+    };
+    let hours = std::iter::successors(Some(first), |&at| Some(at + hour));
+    let starts = hours.take_while(|&at| at == first || at + shown <= last);
+    let scored = starts.map(|at| (off(at), at));
+    scored.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
+}
+
+fn generated(nodes: u32, seed: u64, shown: Span, folder: &Path) -> Result<Input> {
+    let holes = generated_machine(nodes, DAYS, seed)
         .map_err(|e| CliError::failed(format!("cannot generate a machine: {e}")))?;
-    let start = holes.iter().map(|h| h.from).min().unwrap_or_default();
+    let start = ordinary_hour(&holes, shown).unwrap_or_default();
     let path = folder.join("generated.csv.gz");
     write_holes(&path, &holes)?;
     Ok(Input {
         machine: format!(
-            "machine: {nodes} generated nodes (Lublin-Feitelson workload, FCFS with EASY backfill, seed {seed})"
+            "machine: {nodes} generated nodes (Lublin-Feitelson workload, FCFS with EASY backfill, seed {seed}), \
+             from {} on, where its pool is as on average",
+            iso(start)
         ),
         workload: format!(
             "trainers: {TRAINERS} equal ShuffleNet trainers of 1 to 64 nodes, by the curve of arXiv 2106.12091"
@@ -127,13 +166,20 @@ fn generated(nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
     })
 }
 
-/// The recorded machine in `data`, or at the default place, or a generated one.
+/// The recorded machine in `data`, or at the default place, or a generated one, of which the
+/// demonstration shows a time of `shown`.
 ///
 /// # Errors
 /// The recorded files cannot be read, the named folder has none, or no machine can be generated.
-pub(crate) fn find(data: Option<&Path>, nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
+pub(crate) fn find(
+    data: Option<&Path>,
+    nodes: u32,
+    seed: u64,
+    shown: Span,
+    folder: &Path,
+) -> Result<Input> {
     match data {
-        Some(none) if none.as_os_str() == "none" => generated(nodes, seed, folder),
+        Some(none) if none.as_os_str() == "none" => generated(nodes, seed, shown, folder),
         Some(named) => recorded(named, nodes).unwrap_or_else(|| {
             Err(CliError::new(
                 "L0011",
@@ -143,12 +189,13 @@ pub(crate) fn find(data: Option<&Path>, nodes: u32, seed: u64, folder: &Path) ->
             .remedy("expected summit-2021-02/{holes.csv.gz,nodes.txt,hpo-1000.jsonl.gz}; --data none generates a machine"))
         }),
         None => recorded(Path::new("../shared/data"), nodes)
-            .unwrap_or_else(|| generated(nodes, seed, folder)),
+            .unwrap_or_else(|| generated(nodes, seed, shown, folder)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::NodeId;
     use lacuna_testkit::{data, or_skip};
 
     use super::*;
@@ -168,9 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn a_generated_machine_begins_where_its_pool_is_ordinary() {
+        let hole = |node: u32, from: i64, to: i64| HoleRecord {
+            node: NodeId::new(format!("n{node}")).unwrap(),
+            from: Timestamp::from_unix(from * 3600),
+            until: Timestamp::from_unix(to * 3600),
+            censored: false,
+        };
+        // Ten hours: none idle but one node at the ends, then four nodes, then two, the mean.
+        let mut holes = vec![hole(1, 0, 1), hole(1, 9, 10)];
+        holes.extend((1..=4).map(|node| hole(node, 3, 5)));
+        holes.extend((1..=2).map(|node| hole(node, 6, 9)));
+        let hours = |n: i64| Some(Timestamp::from_unix(n * 3600));
+        assert_eq!(ordinary_hour(&holes, Span::from_secs(2 * 3600)), hours(6));
+        // A time longer than the trace begins with it.
+        assert_eq!(ordinary_hour(&holes, Span::from_secs(20 * 3600)), hours(0));
+        assert_eq!(ordinary_hour(&[], Span::from_secs(3600)), None);
+    }
+
+    #[test]
     fn a_folder_without_data_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let error = find(Some(dir.path()), 10, 1, dir.path()).unwrap_err();
+        let error = find(Some(dir.path()), 10, 1, Span::from_secs(60), dir.path()).unwrap_err();
         assert_eq!(error.code.as_deref(), Some("L0011"));
     }
 }

@@ -166,6 +166,7 @@ pub(crate) struct Nodes {
     by_id: BTreeMap<NodeId, Node>,
     in_pool: u32,
     leased: u32,
+    harvested: u32,
     /// Nodes with a command without acknowledgement.
     unacknowledged: BTreeSet<NodeId>,
     /// Nodes with a release that is waited for.
@@ -196,6 +197,11 @@ impl Nodes {
     /// Nodes under a lease.
     pub(crate) const fn leased(&self) -> u32 {
         self.leased
+    }
+
+    /// Nodes in the pool that are under a lease.
+    pub(crate) const fn harvested(&self) -> u32 {
+        self.harvested
     }
 
     /// Nodes with a command without acknowledgement.
@@ -244,16 +250,18 @@ impl Nodes {
         node.demand.none();
         if node.idle_since.replace(hole.since).is_none() {
             self.in_pool += 1;
+            self.harvested += u32::from(node.lease.owner().is_some());
         }
     }
 
     /// A hole has closed. Nothing is returned of a node that was never known.
     pub(crate) fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> Option<Closed> {
         let node = self.by_id.get_mut(id)?;
+        let was_held = node.lease.owner().is_some();
         if node.idle_since.take().is_some() {
             self.in_pool = self.in_pool.saturating_sub(1);
+            self.harvested = self.harvested.saturating_sub(u32::from(was_held));
         }
-        let was_held = node.lease.owner().is_some();
         let mut is_free = false;
         if was_held || self.releasing.contains(id) {
             node.demand.ask(taken, now);
@@ -325,9 +333,16 @@ impl Nodes {
     /// Keeps count of leases, before the owner of one changes.
     fn count_lease(&mut self, id: &NodeId, becomes_free: bool) {
         let was_free = self.owner(id).is_none();
+        let in_pool = u32::from(self.get(id).is_some_and(Node::is_idle));
         match (was_free, becomes_free) {
-            (true, false) => self.leased += 1,
-            (false, true) => self.leased = self.leased.saturating_sub(1),
+            (true, false) => {
+                self.leased += 1;
+                self.harvested += in_pool;
+            }
+            (false, true) => {
+                self.leased = self.leased.saturating_sub(1);
+                self.harvested = self.harvested.saturating_sub(in_pool);
+            }
             _ => {}
         }
     }

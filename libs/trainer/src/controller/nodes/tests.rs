@@ -39,6 +39,8 @@ fn check(nodes: &Nodes) {
     let count = |holds: fn(&Node) -> bool| nodes.by_id.values().filter(|n| holds(n)).count();
     assert_eq!(nodes.in_pool as usize, count(Node::is_idle));
     assert_eq!(nodes.leased as usize, count(|n| n.lease.owner().is_some()));
+    let harvested = count(|n| n.is_idle() && n.lease.owner().is_some());
+    assert_eq!(nodes.harvested as usize, harvested);
     for id in &nodes.unacknowledged {
         assert!(nodes.by_id[id].agent.command().is_some(), "{id}");
     }
