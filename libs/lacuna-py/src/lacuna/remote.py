@@ -163,16 +163,17 @@ class Remote:
 
     def _is_mine(self, job: _Job) -> bool:
         """Waits until a share is read; True if the program itself must read it."""
-        began = time.monotonic()
+        began, patience = time.monotonic(), 0.0
         with self._changed:
             while not job.done and job.error is None:
                 if self._workers == 0 and not job.taken:
                     job.taken = True
                     return True
                 self._changed.wait(0.5)
-                if time.monotonic() - began > max(PATIENCE, TOO_LONG * self._longest):
+                patience = max(patience, PATIENCE, TOO_LONG * self._longest)
+                if time.monotonic() - began > patience:
                     # The first answer counts. A loader that hangs answers late or never.
-                    job.taken, began = False, time.monotonic()
+                    job.taken, began, patience = False, time.monotonic(), 2.0 * patience
                     self._changed.notify_all()
         return False
 
