@@ -103,7 +103,10 @@ def main(argv: Sequence[str]) -> int:
         "rows": rows,
         "killed": [_kill(options) for _ in range(options.rounds)],
     }
-    print(json.dumps(result, indent=2)) if options.json else _print(result)
+    if options.json:
+        print(json.dumps(result, indent=2))
+    else:
+        _print(result)
     return 0
 
 
@@ -115,7 +118,8 @@ def _print(result: dict[str, Any]) -> None:
         f"batch {settings['batch']}, {1e3 * settings['device']:g} ms of device, "
         f"{settings['steps']} steps, {settings['rounds']} rounds"
     )
-    print(f"{'loaders':<9}{'step':>11}{'samples/s':>11}{'predicted':>11}{'off':>9}{'one more':>10}")
+    columns = ("step", "samples/s", "predicted", "off", "one more")
+    print("loaders  " + "".join(f"{name:>11}" for name in columns))
     for row in result["rows"]:
         predicted, off = "", ""
         if row["predicted_samples_s"]:
@@ -123,7 +127,7 @@ def _print(result: dict[str, Any]) -> None:
             off = f"{100.0 * (row['predicted_samples_s'] / row['samples_s'] - 1.0):+.1f} %"
         print(
             f"{row['loaders']:<9}{1e3 * row['step_s']:>8.1f} ms{row['samples_s']:>11.1f}"
-            f"{predicted:>11}{off:>9}{100.0 * row['one_more']:>+8.1f} %"
+            f"{predicted:>11}{off:>11}{100.0 * row['one_more']:>+9.1f} %"
         )
     for one in result["killed"]:
         print(

@@ -264,7 +264,9 @@ class Remote:
                 try:
                     self._look(rendezvous.once(run), known)
                 except (RuntimeError, OSError, ValueError) as failure:
+                    # A store that has started again numbers loaders from one on.
                     rendezvous.drop()
+                    known.clear()
                     log.debug("loaders are not known: %s", failure)
                 for address in set(known.values()):
                     self._connect(address, run)

@@ -398,10 +398,15 @@ class Elastic:
         file, member = self._settings.loaders, self._membership
         if file is None or not isinstance(feed, Feed) or feed.is_stream:
             return feed
-        if not isinstance(member, Regroup):
-            log.warning("remote loaders need the launcher regroup: %s is not used", file)
+        if not isinstance(member, Regroup) or self._node.count > 1:
+            log.warning(
+                "remote loaders need the launcher regroup, and a model that is not sharded: "
+                "%s is not used",
+                file,
+            )
             return feed
-        self._loaded = self._loaded or feed.data
+        if self._loaded is None:
+            self._loaded = feed.data
         if self._loaded is not feed.data:
             log.warning("loaders read the first data set alone, and this is another one")
             return feed
