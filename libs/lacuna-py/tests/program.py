@@ -14,6 +14,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 import lacuna
 from lacuna.group import Group
@@ -30,6 +31,20 @@ class Counted(nn.Module):
 
     def forward(self, x):
         return self.net(x)
+
+
+class Items(Dataset):
+    """Sample i is i, and takes its time."""
+
+    def __init__(self, length, seconds):
+        self.length, self.seconds = length, seconds
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        time.sleep(self.seconds)
+        return index
 
 
 def die_forming(group):
@@ -65,6 +80,7 @@ def main():
     options.add_argument("--batch", type=int, default=16)
     options.add_argument("--per-node", action="store_true", help="the batch is that of a node")
     options.add_argument("--dropout", type=float, default=0.0)
+    options.add_argument("--item", type=float, help="seconds of a sample, read by a worker")
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
     options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
@@ -111,7 +127,12 @@ def main():
         checkpoint_seconds=None,
         timeout=float(os.environ.get("PROGRAM_TIMEOUT", "5")),
     ) as run:
-        for indices in run.shares(options.samples, epochs=options.epochs):
+        if options.item is None:
+            batches = run.shares(options.samples, epochs=options.epochs)
+        else:
+            items = DataLoader(Items(options.samples, options.item), shuffle=True, num_workers=1)
+            batches = run.steps(items, epochs=options.epochs)
+        for indices in batches:
             optimizer.zero_grad()
             loss = (model(x[indices]) - y[indices]).pow(2).mean()
             (loss - model.used[indices].mean()).backward()

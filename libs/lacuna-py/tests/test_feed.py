@@ -138,7 +138,7 @@ def test_batches_are_those_of_the_order(data, workers):
             share, batch = member.step()
             assert values(batch) == [i * i for i in share.indices.tolist()]
         assert (member.at.epoch, member.at.offset) == (3, 0)
-        reads = member.feed._data.reads
+        reads = member.feed.data.reads
         assert reads.tolist() == [3] * 60
 
 
@@ -187,7 +187,7 @@ def test_the_first_batch_of_a_new_plan_is_read_by_all_workers_and_waits_for_no_o
         pids, begun = member.step()[1]
         assert len(set(pids.tolist())) == 3
         # Each worker has ended the sample that it was at, and begins no other one of the old plan.
-        assert int(begun.max()) <= int(member.feed._data.reads[0])
+        assert int(begun.max()) <= int(member.feed.data.reads[0])
         assert int(begun.min()) - int(before.max()) < 6 * BATCH
 
 

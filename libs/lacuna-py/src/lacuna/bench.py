@@ -35,6 +35,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --torchrun --times 3     the same changes under torchrun alone
   python3 -m lacuna.bench --torchft                and under torchft (pip install torchft)
   python3 -m lacuna.bench data --help              loading by workers, against DDP
+  python3 -m lacuna.bench loaders                  loaders on other nodes, and their prediction
   python3 -m lacuna.bench noise                    cost and errors of the noise scale
   python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
   python3 -m lacuna.bench stalls                   injected stalls, and those that are found
@@ -93,6 +94,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         from . import bench_data
 
         return bench_data.main(argv[1:])
+    if argv[:1] == ["loaders"]:
+        from . import bench_loaders
+
+        return bench_loaders.main(argv[1:])
     if argv[:1] == ["noise"]:
         from . import bench_noise
 

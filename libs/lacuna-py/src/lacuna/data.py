@@ -93,6 +93,20 @@ def source(
         return Tensors([data], alone=True), shuffle is not False
     if isinstance(data, tuple) and data and all(isinstance(t, torch.Tensor) for t in data):
         return Tensors(data, alone=False), shuffle is not False
+    loader, shuffle = loader_of(data, collate, policy, shuffle)
+    return Feed(loader, seed), shuffle
+
+
+def loader_of(
+    data: Any,
+    collate: Optional[Callable[[list[Any]], Any]],
+    policy: Optional[BatchPolicy],
+    shuffle: Optional[bool],
+) -> tuple["DataLoader[Any]", bool]:
+    """The loader of data that are not in memory, and whether their order is shuffled.
+
+    Raises as :func:`source` does.
+    """
     if isinstance(data, DataLoader):
         if collate is not None:
             raise ValueError("give collate to the DataLoader, as collate_fn, and not to Lacuna")
@@ -111,7 +125,7 @@ def source(
             "an iterable data set has its own order: leave shuffle out; if it has a set_epoch(), "
             "that is called with the number of the epoch"
         )
-    return Feed(data, seed), shuffle
+    return data, shuffle
 
 
 def whole(

@@ -51,8 +51,10 @@ class Feed:
         self.is_stream = isinstance(data, IterableDataset)
         #: Samples of an epoch; None for a stream that does not say it.
         self.length = _length(data)
-        self._data = data
+        self.data = data
         self._collate = loader.collate_fn
+        #: Whether batches lie in pinned memory.
+        self.pins = bool(loader.pin_memory)
         # All readers of a stream read all of it: more than one would only do the same.
         workers = min(1, loader.num_workers) if self.is_stream else loader.num_workers
         self._workers = max(1, workers)
@@ -84,16 +86,20 @@ class Feed:
         RuntimeError with the program's own traceback for samples that cannot be read, and if a
         worker has died.
         """
-        if share.offset == 0 and _length(self._data) != self.length:
-            raise RuntimeError(
-                f"the data set has {_length(self._data)} samples now, it had {self.length} when "
-                "run.steps() began: its length must stay the same"
-            )
+        self.check(share)
         if self.is_stream or len(share.places) > 0:
             if not self._planned or not self._planned[0].share.is_same(share):
                 self._plan_afresh(share, ahead)
             return self._arrived(self._planned.popleft())
         return share, None
+
+    def check(self, share: Share) -> None:
+        """Raises RuntimeError at the begin of an epoch if the data set has another length now."""
+        if share.offset == 0 and _length(self.data) != self.length:
+            raise RuntimeError(
+                f"the data set has {_length(self.data)} samples now, it had {self.length} when "
+                "run.steps() began: its length must stay the same"
+            )
 
     def next_task(self) -> Task:
         """What PyTorch gives to the next worker in turn."""

@@ -238,7 +238,7 @@ class Regroup:
         node: Optional[Node] = None,
     ) -> None:
         self._link = link
-        self._trainer = trainer
+        self.trainer = trainer
         self._backend = backend
         self._worker = worker
         self._node = node or Node()
@@ -262,7 +262,7 @@ class Regroup:
         assert run is not None
         if run.world_size == 1:
             return _place(dist.HashStore(), "alone", 0, 1)
-        prefix = f"{self._trainer}/{run.run}/{self._attempt}"
+        prefix = f"{self.trainer}/{run.run}/{self._attempt}"
         names = [self._name(prefix, rank) for rank in range(run.world_size)]
 
         def absent(store: Any, rank: int) -> bool:
@@ -274,7 +274,7 @@ class Regroup:
                 store = self._rendezvous.once(newest)
                 if store is None:
                     return False
-            at = peek(store, doing(self._trainer, run, rank)) or b""
+            at = peek(store, doing(self.trainer, run, rank)) or b""
             return at.startswith(b"meets ") and at != f"meets {names[rank]}".encode()
 
         def over() -> Optional[str]:
@@ -304,7 +304,7 @@ class Regroup:
             if store is not None:
                 first = run.rank - self._node.rank
                 for rank in range(first, first + self._node.count):
-                    store.set(doing(self._trainer, run, rank), f"busy {time.time()}")
+                    store.set(doing(self.trainer, run, rank), f"busy {time.time()}")
         except (RuntimeError, OSError) as failure:
             self._rendezvous.drop()
             log.debug("no sign of life in the store: %s", failure)
@@ -412,7 +412,7 @@ class Regroup:
         others = [rank for rank in range(run.world_size) if rank != mine]
         try:
             signs = [
-                self._rendezvous.lives(store, doing(self._trainer, run, rank))
+                self._rendezvous.lives(store, doing(self.trainer, run, rank))
                 for rank in others
                 if store is not None
             ]
@@ -461,7 +461,7 @@ class Regroup:
         return self._link.newest
 
     def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
-        prefix = self._name(f"{self._trainer}/{run.run}/{self._attempt}", self._node.rank)
+        prefix = self._name(f"{self.trainer}/{run.run}/{self._attempt}", self._node.rank)
         # A group that breaks before its first step may only need longer for it.
         factor = 2.0 ** min(self._failures, DOUBLINGS)
         limit = min(float(card["timeout"]) * factor, LONGEST_TIMEOUT)

@@ -14,9 +14,11 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Type, T
 import torch
 from torch import nn
 
+from . import serving
 from .busy import Busy
 from .calls import Calls, Place
 from .data import Indices, Source, source, whole
+from .feed import Feed
 from .gradients import Gradients, Vote
 from .group import Group, check_backend
 from .halves import Halves, halves
@@ -29,6 +31,7 @@ from .noise import Scale
 from .order import Order, Position, Share, cut
 from .policy import BatchPolicy, checked, reference
 from .progress import Reporter, Span
+from .remote import Remote
 from .saving import Saver
 from .sharding import Node, node_of
 from .state import Parts, Scaler, Stateful, broadcast
@@ -50,6 +53,7 @@ class Settings:
     timeout: float
     backend: str
     wire: Optional[torch.dtype]
+    loaders: Optional[str]
 
 
 def elastic(
@@ -73,6 +77,7 @@ def elastic(
     balance: bool = False,
     timeout: float = 2.0,
     backend: str = "gloo",
+    loaders: Optional[str] = None,
 ) -> "Elastic":
     """Makes a training loop elastic: ``with lacuna.elastic(model, optimizer, ...) as run:``.
 
@@ -86,7 +91,9 @@ def elastic(
     ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
     and ``before_step`` act on the averaged gradients. ``noise``: measures the noise scale of the
     gradient (:attr:`Elastic.noise`), also where the batch policy does not need it. ``balance``:
-    members of unequal speed get shares of unequal size. ``timeout``: seconds of silence in a
+    members of unequal speed get shares of unequal size. ``loaders``: a file by which processes on
+    other nodes find this training and prepare batches for it (default: ``LACUNA_LOADERS``), see
+    :mod:`lacuna.loader`. ``timeout``: seconds of silence in a
     collective after which the group counts as broken; it grows with the steps' duration, and
     doubles when a group breaks before its first step.
 
@@ -120,7 +127,7 @@ def elastic(
         parts,
         Update(parts, policy, clip_norm, before_step),
         Saver(folder, keep, checkpoint_every, checkpoint_seconds, node),
-        Settings(seed, reseed, timeout, backend, wire),
+        Settings(seed, reseed, timeout, backend, wire, loaders or os.environ.get("LACUNA_LOADERS")),
         node,
         learning,
     )
@@ -190,6 +197,9 @@ class Elastic:
         self._last_share: Optional[Share] = None
         self._applied = False
         self._calls = Calls()
+        #: The data set that remote loaders read.
+        self._loaded: Any = None
+        self._remote: Optional[Remote] = None
         membership = self._membership
         self._busy = (
             Busy(membership.show_busy, self._let_go) if isinstance(membership, Regroup) else None
@@ -290,6 +300,11 @@ class Elastic:
         return self._moments.report()
 
     @property
+    def loaders(self) -> int:
+        """Processes on other nodes that prepare batches for this member now."""
+        return 0 if self._remote is None else self._remote.loaders
+
+    @property
     def leaving(self) -> bool:
         """Whether this member must leave: long work of the program may look at it, and end."""
         return self._link.leaving is not None
@@ -356,6 +371,9 @@ class Elastic:
         """
         seed = self._settings.seed if self._settings.reseed else None
         policy = self._update.policy
+        join = serving.wanted()
+        if join is not None:
+            serving.serve(data, collate, seed, join)
         feed, shuffled = source(data, collate, policy, shuffle, seed)
         if feed.length is None and self._node.count > 1:
             feed.close()
@@ -370,7 +388,31 @@ class Elastic:
                 "leave balance out, or give the data set a __len__"
             )
         order = Order(feed.length, self._settings.seed, shuffled)
-        return self._batches(feed, order, epochs)
+        return self._batches(self._with_loaders(feed), order, epochs)
+
+    def _with_loaders(self, feed: Source) -> Source:
+        """The same batches, also prepared on other nodes, if the program asks for that.
+
+        Loaders read the data set with which the program trains first.
+        """
+        file, member = self._settings.loaders, self._membership
+        if file is None or not isinstance(feed, Feed) or feed.is_stream:
+            return feed
+        if not isinstance(member, Regroup) or self._node.count > 1:
+            log.warning(
+                "remote loaders need the launcher regroup, and a model that is not sharded: "
+                "%s is not used",
+                file,
+            )
+            return feed
+        if self._loaded is None:
+            self._loaded = feed.data
+        if self._loaded is not feed.data:
+            log.warning("loaders read the first data set alone, and this is another one")
+            return feed
+        seed = self._settings.seed if self._settings.reseed else None
+        self._remote = Remote(feed, seed, member.trainer, lambda: self._link.newest, file)
+        return self._remote
 
     def shares(
         self, length: int, *, epochs: Optional[int] = None, shuffle: bool = True
@@ -403,6 +445,7 @@ class Elastic:
                         ready = (wanted, *feed.take(wanted, ahead))
                 if self._lost():
                     continue
+                self._moments.reads(feed.loading)
                 self._moments.got(feed.reading)
                 (_, share, batch), ready = ready, None
                 order.reached(share)
