@@ -157,6 +157,7 @@ impl Page {
             as_of: Timestamp::from_unix(as_of),
             trainers,
             unusable: names.last().map(|name| node(name)).into_iter().collect(),
+            pilot_s: 0.0,
         };
         bus.store(&address::trainers(&self.id), &state, "")
             .await

@@ -94,7 +94,7 @@ pub struct Pilots {
     pub time: TimeLimit,
     /// Rates, limits and waits.
     pub pace: Pace,
-    /// Assumptions of observe-only accounting.
+    /// Assumptions of observe-only accounting, and of plans until pilots have run.
     pub assumed: Assumed,
 }
 
@@ -265,14 +265,15 @@ impl Default for Pace {
     }
 }
 
-/// Assumptions of observe-only accounting, which cannot be measured.
+/// Assumptions about what has not been measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Assumed {
     /// Wait of a batch job for nodes with pilots.
     #[serde(with = "SpanText")]
     pub delay: Span,
-    /// Time from the submission of a pilot until it trains.
+    /// Time from the submission of a pilot until it trains. With a helper, plans count it as the
+    /// wait of a node for its pilot until five waits are measured, and then their median.
     #[serde(with = "SpanText")]
     pub start: Span,
 }

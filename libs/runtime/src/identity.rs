@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{ClusterId, NodeId};
+use lacuna_model::{ClusterId, NodeId, Timestamp};
 use lacuna_wire::access::{Access, Holder, Role, access};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,9 @@ struct File {
     node: Option<NodeId>,
     url: String,
     seed: String,
+    /// Milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ca: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -88,6 +91,8 @@ pub struct Identity {
     pub url: String,
     /// The private key.
     pub seed: Secret,
+    /// The end of the key; none if it has none.
+    pub until: Option<Timestamp>,
     /// The authority of the server's certificate, in PEM. Without one the connection is not
     /// encrypted.
     pub ca: Option<String>,
@@ -155,6 +160,7 @@ impl Identity {
             },
             url: file.url,
             seed: Secret::from(file.seed),
+            until: file.until,
             ca: file.ca,
             control: file.control,
         })
@@ -173,6 +179,7 @@ impl Identity {
             node: self.holder.node.clone(),
             url: self.url.clone(),
             seed: self.seed.reveal().to_owned(),
+            until: self.until,
             ca: self.ca.clone(),
             control: self.control.clone(),
         };
@@ -202,6 +209,7 @@ mod tests {
             },
             url: "nats://bus:4222".to_owned(),
             seed: Secret::from("SUGEHEIM".to_owned()),
+            until: Some(Timestamp::from_unix(1_800_000_000)),
             ca: Some("-----BEGIN CERTIFICATE-----\nAA==\n".to_owned()),
             control: vec!["UCONTROL".to_owned()],
         }

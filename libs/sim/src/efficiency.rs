@@ -136,6 +136,7 @@ mod tests {
             value: rate.into(),
             rate_now: 0.0,
             up_s: 0.0,
+            pilot_s: 0.0,
             far: Far::default(),
             down_s: 0.0,
         };

@@ -30,6 +30,7 @@ mod tests {
             value: (0..=3).map(f64::from).collect(),
             rate_now: 0.0,
             up_s: 0.0,
+            pilot_s: 0.0,
             far: Far::default(),
             down_s: 0.0,
         };

@@ -111,6 +111,9 @@ pub fn replay(
         samples: tally.samples,
         zero_cost_fraction,
         rescale_cost_fraction: measure::share(rescale, tally.samples),
+        pilot_wait_fraction: settings
+            .pilot_start
+            .map(|_| measure::share(tally.pilot_wait, tally.samples)),
         preempt_cost_fraction: measure::share(preempt, tally.samples),
         loss: Loss::new(dedicated, tally.samples, (rescale, preempt), offer, spare),
         preemptions: tally.preemptions,

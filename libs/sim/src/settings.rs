@@ -177,6 +177,10 @@ pub struct Settings {
     /// free.
     #[serde(default)]
     pub charge_starts: bool,
+    /// How long a node of a trainer with an owner waits for a pilot of this owner; nothing where
+    /// agents serve any trainer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pilot_start: Option<Span>,
     /// The reference of efficiency.
     #[serde(default)]
     pub dedicated: Dedicated,
@@ -217,6 +221,7 @@ impl Default for Settings {
             objective: Objective::default(),
             objectives: NamedExpressions::default(),
             charge_starts: false,
+            pilot_start: None,
             dedicated: Dedicated::ByKind,
             gantt: None,
             lookahead: Lookahead::default(),

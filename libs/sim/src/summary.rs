@@ -163,6 +163,10 @@ pub struct Summary {
     pub zero_cost_fraction: Option<f64>,
     /// Share lost to rescaling: samples lost to changes by the planner, over samples done.
     pub rescale_cost_fraction: f64,
+    /// The part of it that nodes lost while they waited for pilots of their trainer's owner, over
+    /// samples done; only if such waits are charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pilot_wait_fraction: Option<f64>,
     /// Share lost to preemption: samples lost to nodes that left, over samples done.
     pub preempt_cost_fraction: f64,
     /// The split of dedicated samples into samples done and losses.

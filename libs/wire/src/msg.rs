@@ -176,6 +176,15 @@ pub struct TrainersState {
     pub trainers: Vec<TrainerRecord>,
     /// Nodes that no trainer may have: they are quarantined, or their agent is silent.
     pub unusable: Vec<NodeId>,
+    /// Seconds for which a node waits for a pilot of its trainer's owner; 0 where agents serve any
+    /// trainer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pilot_s: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 /// A plan with the versions of its inputs, sent by planner.
@@ -239,6 +248,13 @@ pub enum Request {
         /// accounts: packed tickets (`lacuna-ticket`).
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tickets: BTreeMap<TrainerId, String>,
+    },
+    /// Keep another ticket of a trainer's owner in place of the present one.
+    Renew {
+        /// The trainer.
+        trainer: TrainerId,
+        /// The packed ticket (`lacuna-ticket`).
+        ticket: String,
     },
     /// End a trainer.
     Cancel {

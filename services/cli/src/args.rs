@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
-    observe, place, plan, submit, top, trainers, wait,
+    observe, place, plan, renew, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -64,6 +64,8 @@ enum Command {
     Plan(plan::PlanArgs),
     /// Explain the state of a trainer or a node
     Explain(explain::ExplainArgs),
+    /// Sign again for trainers whose tickets end
+    Renew(renew::RenewArgs),
     /// End a trainer
     Cancel(trainers::CancelArgs),
     /// Show the last lines of a trainer's output, or follow it
@@ -142,6 +144,7 @@ fn on_the_bus(command: Command) -> Result<()> {
         match command {
             Command::Up(args) => up::run(args).await,
             Command::Submit(args) => submit::run(args).await,
+            Command::Renew(args) => renew::run(args).await,
             Command::Wait(args) => wait::run(args).await,
             Command::Trainers(args) => trainers::run(args).await,
             Command::Cancel(args) => trainers::cancel(args).await,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use lacuna_model::{ClusterId, Span, Topology};
+use lacuna_model::{ClusterId, Span, Timestamp, Topology};
+use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::{
     Bus, BusError, Follow, Health, Identity, Nats, PendingAck, Start, Subscription,
@@ -15,6 +16,7 @@ use lacuna_wire::msg::{Reply, Request};
 use lacuna_wire::{Message, Subject, address};
 
 use crate::error::{CliError, Exit, Result};
+use crate::output::{iso_short, print_error};
 use crate::up::{RuntimeFile, default_data_dir};
 
 /// The switches that select the cluster.
@@ -58,6 +60,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// number of attempts.
 const TOO_FAST: Duration = Duration::from_millis(250);
 const PATIENCE: usize = 40;
+/// A key that ends within this time is named at each command.
+const SOON: Span = Span::from_secs(30 * 86_400);
 
 /// A connection to one cluster. Clones share it.
 #[derive(Debug, Clone)]
@@ -65,6 +69,23 @@ pub struct Client {
     bus: Bus,
     /// Whether a `lacuna up` of this machine runs the cluster.
     has_nodes_here: bool,
+}
+
+/// What to say of a key that ends soon, or has ended.
+fn ending(own: &Identity, now: Timestamp) -> Option<String> {
+    let until = own.until?;
+    if until.since(now) > SOON {
+        return None;
+    }
+    let ends = if until > now { "ends" } else { "has ended" };
+    Some(format!(
+        "the key of {} {ends} at {}: ask who runs the bus for another (`lacuna keys add-user DIR {} \
+         --role {} --valid TIME --force`)",
+        own.holder.user,
+        iso_short(until),
+        own.holder.user,
+        own.holder.role
+    ))
 }
 
 /// The messages of one subject, in order of arrival.
@@ -99,6 +120,9 @@ impl Client {
         let running = RuntimeFile::read(&data_dir);
         let own = args.identity.as_deref().map(Identity::load).transpose();
         let own = own.map_err(|e| unproven(&e))?;
+        if let Some(said) = own.as_ref().and_then(|own| ending(own, wall())) {
+            print_error(&format!("lacuna: warning: {said}"));
+        }
         // The identity of a running `lacuna up` must not be shown to another server.
         let of_running = running
             .as_ref()

@@ -45,10 +45,11 @@ pub struct AuditMetrics {
 }
 
 /// All actions that can be requested.
-const ACTIONS: [&str; 14] = [
+const ACTIONS: [&str; 15] = [
     "submit",
     "check",
     "cancel",
+    "renew",
     "logs",
     "pause",
     "resume",

@@ -115,6 +115,7 @@ impl EffectRunner {
                         as_of: view.as_of,
                         trainers: view.trainers,
                         unusable: view.unusable,
+                        pilot_s: view.pilot_s,
                     };
                     let subject = address::trainers(&self.ctx.cluster);
                     // Not awaited: it is published again whenever figures change.

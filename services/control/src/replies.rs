@@ -92,6 +92,7 @@ pub(crate) fn query(
         },
         Request::Totals => Reply::Totals(totals(&controller.tally(), now)),
         Request::Submit { .. }
+        | Request::Renew { .. }
         | Request::Cancel { .. }
         | Request::Logs { .. }
         | Request::Page { .. }

@@ -42,6 +42,7 @@ fn on_demand(config: &Config) -> Option<OnDemand> {
         // A pilot of another trainer may have to end first, and a submission to be answered.
         agent_wait: start + pace.rest + pace.command_limit,
         rest: pace.rest,
+        start: pilots.assumed.start,
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{ClusterId, Launch, Timestamp, TrainerId, TrainerSpec};
+use lacuna_model::{ClusterId, Launch, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
 use lacuna_runtime::Context;
 use lacuna_runtime::clock::wall;
 use lacuna_ticket::{Signed, digest};
@@ -45,6 +45,31 @@ pub(crate) fn admit(
         })?;
     }
     Ok(())
+}
+
+/// Admits another ticket of a trainer's owner in place of the present one.
+///
+/// # Errors
+/// L0029, with the fault and the remedy.
+pub(crate) fn renews(
+    ctx: &Context,
+    record: &TrainerRecord,
+    user: &str,
+    ticket: &String,
+) -> Result<(), Denied> {
+    let pilots = ctx.config.control.pilots.as_ref();
+    let is_needed = pilots.is_some_and(lacuna_pilots::settings::Pilots::by_helper);
+    let fault = if is_needed {
+        let owner = record.spec.owner.as_deref().unwrap_or(&record.user);
+        let owner = if owner.is_empty() { user } else { owner };
+        fits(&record.spec, owner, Some(ticket), &ctx.cluster, wall())
+    } else {
+        Err("no program needs a ticket here (control.pilots.helper)".to_owned())
+    };
+    fault.map_err(|fault| Denied {
+        code: "L0029",
+        reason: format!("trainer {}: {fault}", record.spec.id),
+    })
 }
 
 /// What is wrong with the ticket of a trainer, if anything is.

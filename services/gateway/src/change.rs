@@ -78,6 +78,7 @@ mod tests {
             as_of: Timestamp::from_unix(as_of),
             trainers: vec![record(spec("t", 4), 1, nodes)],
             unusable: vec![],
+            pilot_s: 0.0,
         });
         view.settle();
     }

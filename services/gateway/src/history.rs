@@ -46,6 +46,8 @@ pub(crate) struct History {
     nodes: BTreeMap<Place, Vec<Turn>>,
     /// The rank of the leaf of each node, in the order of the switches above.
     ranks: HashMap<NodeId, u32>,
+    /// The name of the leaf of each rank.
+    leaves: Vec<String>,
     codes: BTreeMap<TrainerId, Code>,
     next_code: Code,
     turns: usize,
@@ -69,6 +71,9 @@ pub(crate) struct Past<'a> {
     until: i64,
     /// Names of the trainers, by code.
     trainers: BTreeMap<Code, &'a TrainerId>,
+    /// The leaves of the rows, each with its number of rows, in their order. The name is empty for
+    /// nodes that the topology lacks. Without a topology there are none.
+    leaves: Vec<(&'a str, usize)>,
     rows: Vec<Row<'a>>,
 }
 
@@ -81,6 +86,7 @@ impl History {
             until: Timestamp::default(),
             nodes: BTreeMap::new(),
             ranks: HashMap::new(),
+            leaves: Vec::new(),
             codes: BTreeMap::new(),
             next_code: code::FIRST,
             turns: 0,
@@ -103,6 +109,8 @@ impl History {
     pub(crate) fn order_by(&mut self, topology: &Topology) {
         let above = |path: &[String]| path.iter().rev().cloned().collect::<Vec<String>>();
         let leaves: BTreeSet<Vec<String>> = topology.nodes().map(|(_, path)| above(path)).collect();
+        let leaf = |path: &Vec<String>| path.last().cloned().unwrap_or_default();
+        self.leaves = leaves.iter().map(leaf).collect();
         let ranks: BTreeMap<Vec<String>, u32> = leaves.into_iter().zip(0..).collect();
         self.ranks = topology
             .nodes()
@@ -128,6 +136,7 @@ impl History {
             *self = Self {
                 codes: std::mem::take(&mut self.codes),
                 ranks: std::mem::take(&mut self.ranks),
+                leaves: std::mem::take(&mut self.leaves),
                 next_code: self.next_code,
                 version: self.version + 1,
                 ..Self::new(self.length)
@@ -221,7 +230,19 @@ impl History {
             node,
             turns: turns.iter().map(|t| (t.from.unix_ms(), t.code)).collect(),
         });
+        let mut leaves: Vec<(&str, usize)> = Vec::new();
+        let mut newest = None;
+        for (rank, _) in self.nodes.keys().filter(|_| !self.leaves.is_empty()) {
+            if newest.replace(rank) != Some(rank) {
+                let name = self.leaves.get(*rank as usize);
+                leaves.push((name.map_or("", String::as_str), 0));
+            }
+            if let Some((_, rows)) = leaves.last_mut() {
+                *rows += 1;
+            }
+        }
         Past {
+            leaves,
             since: self.since.unwrap_or(self.until).unix_ms(),
             until: self.until.unix_ms(),
             trainers: self
@@ -295,6 +316,9 @@ mod tests {
         assert_eq!(listed, ["a", "d", "b", "c"]);
         assert!(history.nodes().0 > version);
         assert_eq!(turns(&history, "d"), [(10, code::IDLE)]);
+        assert_eq!(history.past().leaves, [("l2", 2), ("l1", 1), ("", 1)]);
+        history.order_by(&Topology::default());
+        assert_eq!(history.past().leaves, [], "without a topology");
     }
 
     #[test]

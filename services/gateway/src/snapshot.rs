@@ -408,6 +408,7 @@ mod tests {
             as_of: Timestamp::from_unix(10),
             trainers: vec![record(spec("t", 4), 1, &["a", "b"])],
             unusable: vec![node("d")],
+            pilot_s: 0.0,
         });
         for event in events(1, &[("idle", "a"), ("busy", "x")]) {
             view.take_event(event);

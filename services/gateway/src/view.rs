@@ -275,6 +275,7 @@ mod tests {
             as_of: Timestamp::from_unix(as_of),
             trainers: vec![record(spec("t", 4), 1, nodes)],
             unusable: unusable.iter().map(|name| node(name)).collect(),
+            pilot_s: 0.0,
         }
     }
 

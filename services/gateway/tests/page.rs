@@ -208,6 +208,7 @@ async fn publish_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
         as_of: Timestamp::from_unix(i64::try_from(version).unwrap()),
         trainers: vec![record(spec("t", 4), 1, nodes)],
         unusable: vec![],
+        pilot_s: 0.0,
     };
     bus.store(&address::trainers(&cluster()), &state, "")
         .await

@@ -247,6 +247,7 @@ mod tests {
             as_of: Timestamp::from_unix(as_of),
             trainers: vec![record(spec("t", 4), 1, &[])],
             unusable: vec![],
+            pilot_s: 0.0,
         }
     }
 

@@ -107,6 +107,7 @@ fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> 
         generation: task.generation,
         stale: task.stale,
         topology: Some(&task.topology),
+        pilot_s: state.pilot_s,
     });
     let seconds = watch.seconds();
     let context = Context {

@@ -62,6 +62,7 @@ async fn trainers(bus: &Bus, version: u64, nodes: &[&str]) {
         as_of: Timestamp::from_unix(i64::try_from(version).unwrap()),
         trainers: vec![record(spec("t", 4), 1, nodes)],
         unusable: vec![],
+        pilot_s: 0.0,
     };
     bus.store(&address::trainers(&cluster()), &state, "")
         .await
@@ -193,6 +194,7 @@ async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
         as_of: Timestamp::from_unix(3),
         trainers: vec![trainer],
         unusable: vec![],
+        pilot_s: 0.0,
     };
     bus.store(&address::trainers(&cluster()), &trainers, "")
         .await

@@ -48,6 +48,8 @@ pub enum Input {
         nodes: BTreeMap<NodeId, TrainerId>,
         /// Trainers that can have pilots.
         trainers: BTreeSet<TrainerId>,
+        /// Trainers whose owners have signed again: refusals before it count no longer.
+        renewed: BTreeSet<TrainerId>,
     },
     /// The operator's controls.
     Use(Limits),

@@ -149,7 +149,14 @@ impl Keeper {
             }
             Input::Pool(offers) => self.pool(offers, now),
             Input::Demand(nodes) => self.demand = nodes,
-            Input::Given { nodes, trainers } => self.given(nodes, trainers, now),
+            Input::Given {
+                nodes,
+                trainers,
+                renewed,
+            } => {
+                self.given(nodes, trainers, now);
+                renewed.iter().for_each(|id| self.let_go(Some(id)));
+            }
             Input::Use(limits) => self.limits = limits,
             Input::Agent {
                 node,

@@ -53,7 +53,11 @@ impl Case {
         let given = given.iter().map(|(n, id)| (name(*n), trainer(id)));
         let nodes: BTreeMap<_, _> = given.collect();
         let trainers: BTreeSet<_> = live.iter().map(|id| trainer(id)).collect();
-        self.tell(Input::Given { nodes, trainers });
+        self.tell(Input::Given {
+            nodes,
+            trainers,
+            renewed: BTreeSet::new(),
+        });
     }
 
     fn list(&mut self, jobs: &[(&str, usize, Stage)]) {

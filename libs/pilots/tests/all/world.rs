@@ -136,7 +136,11 @@ impl World {
     /// The keeper hears which trainer has each node.
     pub(crate) fn give(&mut self) {
         let (nodes, trainers) = (self.given.clone(), self.trainers.clone());
-        self.tell(Input::Given { nodes, trainers });
+        self.tell(Input::Given {
+            nodes,
+            trainers,
+            renewed: BTreeSet::new(),
+        });
     }
 
     fn land(&mut self, id: u64, node: usize) {

@@ -28,8 +28,10 @@
 //! nodes, or with fewer than it can run on, has nothing to lose. Both are *flexible*: they may take
 //! any node set without a further switching cost. All others are *pinned*: the new set contains the
 //! old one or is contained in it (no migration). Growing costs `up_s` and shrinking `down_s` at the
-//! present rate. A change must gain `hysteresis` times its cost, since every event reconsiders the
-//! plan, and a small gain now may be none in a minute.
+//! present rate. Where agents come as pilots of the trainer's owner, further nodes add nothing for
+//! the `pilot_s` seconds of a pilot's start; they wait at a start and after a hit too. A change must
+//! gain `hysteresis` times its cost, since every event reconsiders the plan, and a small gain now
+//! may be none in a minute.
 //!
 //! **Method.** [`blocks`] finds node sets by dynamic programming over the order. [`columns`] is the
 //! same problem as a mixed-integer program with a bound. [`forecast`] makes the request from a pool

@@ -29,6 +29,8 @@ impl Member<'_> {
         let (a, b) = (self.item, other.item);
         (self.hit, a.min, a.max) == (other.hit, b.min, b.max)
             && (a.down_s, self.start_s) == (b.down_s, other.start_s)
+            && (a.pilot_s == b.pilot_s)
+            && (a.pilot_s == 0.0 || (a.current, a.rate_now) == (b.current, b.rate_now))
             && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
             && a.far == b.far
     }
@@ -42,12 +44,11 @@ impl Member<'_> {
     /// must gain `hysteresis` times its cost.
     pub(crate) fn switching_cost(&self, nodes: u32, tier: usize, hysteresis: f64) -> f64 {
         if self.is_flexible() {
-            // The stall of a hit is already paid, that of a start is not.
-            let starts = !self.hit && nodes > 0;
-            return if starts {
-                self.start_s * self.rate(nodes, tier)
-            } else {
-                0.0
+            // The stall of a hit is already paid, that of a start and its pilots is not.
+            return match (self.hit, nodes > self.item.current) {
+                (false, _) if nodes > 0 => self.start_s * self.rate(nodes, tier),
+                (true, true) => self.item.pilot_wait(self.rate(nodes, tier)),
+                _ => 0.0,
             };
         }
         hysteresis * self.item.change_cost(nodes)

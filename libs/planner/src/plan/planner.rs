@@ -31,6 +31,8 @@ pub struct Input<'a> {
     pub stale: bool,
     /// Where nodes are; without a topology distance costs nothing.
     pub topology: Option<&'a Topology>,
+    /// Seconds for which a node of a trainer with a program waits for a pilot of its owner.
+    pub pilot_s: f64,
 }
 
 /// A maker of plans. Two planners with equal settings make equal plans of equal inputs, whatever
@@ -104,6 +106,7 @@ impl Planner {
             generation,
             stale: false,
             topology: None,
+            pilot_s: 0.0,
         })
     }
 
@@ -117,7 +120,7 @@ impl Planner {
         let mut case = translate(pool, trainers, input.unusable, topology);
         let crossing = self.settings().foresight.joint.crossing;
         case.switches = case.switches.carrying(crossing);
-        let candidates = self.roster.candidates(&case, trainers, pool);
+        let candidates = self.roster.candidates(&case, trainers, pool, input.pilot_s);
         let users = match self.roster.objective() {
             Objective::Fair => Some(users(&case, trainers)),
             _ => None,

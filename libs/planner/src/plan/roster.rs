@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lacuna_model::{Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
 
 use super::translate::Translated;
 use crate::kind::{Costs, Kind, Values};
@@ -21,6 +21,7 @@ pub(crate) struct Roster {
 #[derive(Debug, Clone)]
 struct Known {
     spec: TrainerSpec,
+    pilot_s: f64,
     kind: Kind,
     own: Option<Values>,
     /// Error of the objective for this trainer: its kind then has its own objective.
@@ -53,6 +54,7 @@ impl Roster {
         case: &Translated,
         trainers: &[TrainerRecord],
         pool: &Pool,
+        pilot_s: f64,
     ) -> Vec<Candidate> {
         self.refused.clear();
         let records = case
@@ -79,7 +81,13 @@ impl Roster {
                 least_attained,
             };
             let held = (held, tier);
-            candidates.extend(self.candidate(record, held, is_hit(record, held.0, pool), &state));
+            // Only programs run under their owners' accounts.
+            let pilot_s = match record.spec.launch {
+                Launch::Command { .. } => pilot_s,
+                Launch::Simulated => 0.0,
+            };
+            let hit = is_hit(record, held.0, pool);
+            candidates.extend(self.candidate(record, held, hit, &state, pilot_s));
         }
         candidates
     }
@@ -90,14 +98,15 @@ impl Roster {
         (held, tier): (u32, usize),
         hit: bool,
         state: &State,
+        pilot_s: f64,
     ) -> Option<Candidate> {
         let spec = &record.spec;
         if self
             .known
             .get(&spec.id)
-            .is_none_or(|known| known.spec != *spec)
+            .is_none_or(|known| known.spec != *spec || known.pilot_s != pilot_s)
         {
-            let known = Known::new(spec, &self.objective, self.horizon_s)?;
+            let known = Known::new(spec, pilot_s, &self.objective, self.horizon_s)?;
             self.known.insert(spec.id.clone(), known);
         }
         let known = self.known.get_mut(&spec.id)?;
@@ -113,14 +122,21 @@ impl Roster {
 
 impl Known {
     /// Nothing if the trainer's own objective fails too, which is impossible.
-    fn new(spec: &TrainerSpec, objective: &Objective, horizon_s: f64) -> Option<Self> {
-        let kind = |objective| Kind::new(spec, Costs::of(spec), objective, horizon_s);
+    fn new(
+        spec: &TrainerSpec,
+        pilot_s: f64,
+        objective: &Objective,
+        horizon_s: f64,
+    ) -> Option<Self> {
+        let costs = Costs::of(spec).with_pilots(pilot_s);
+        let kind = |objective| Kind::new(spec, costs, objective, horizon_s);
         let (kind, refused) = match kind(objective) {
             Ok(kind) => (kind, None),
             Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),
         };
         Some(Self {
             spec: spec.clone(),
+            pilot_s,
             kind,
             own: None,
             refused,

@@ -35,11 +35,20 @@ pub struct Item {
     pub rate_now: f64,
     /// Cost of growing, seconds at `rate_now`.
     pub up_s: f64,
+    /// Seconds until its owner's pilots run on further nodes; until then it works as before. 0
+    /// where agents serve any trainer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub pilot_s: f64,
     /// Cost of shrinking, seconds at `rate_now`.
     pub down_s: f64,
     /// What is left of `value` where the nodes are apart.
     #[serde(default, skip_serializing_if = "Far::is_free")]
     pub far: Far,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+pub(super) fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 /// The shares of a rate that are left at each tier from 1 on, by node count. A tier beyond the last
@@ -117,7 +126,8 @@ impl Item {
     }
 
     /// Gain of `n` nodes over the horizon, less the cost of changing to them:
-    /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C])`, in objective units.
+    /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C]) - W(n)`, in objective units, with
+    /// W of [`pilot_wait`](Self::pilot_wait).
     /// Beyond `max`, minus infinity.
     #[must_use]
     pub fn gain(&self, horizon_s: f64, n: u32) -> f64 {
@@ -128,9 +138,22 @@ impl Item {
     #[must_use]
     pub fn change_cost(&self, n: u32) -> f64 {
         match n.cmp(&self.current) {
-            std::cmp::Ordering::Greater => self.rate_now * self.up_s,
+            std::cmp::Ordering::Greater => {
+                self.rate_now * self.up_s + self.pilot_wait(self.value_at(n))
+            }
             std::cmp::Ordering::Less => self.rate_now * self.down_s,
             std::cmp::Ordering::Equal => 0.0,
+        }
+    }
+
+    /// What further nodes do not add while they wait for their pilots, objective units: `rate` is
+    /// the objective rate on all nodes.
+    #[must_use]
+    pub fn pilot_wait(&self, rate: f64) -> f64 {
+        if self.pilot_s > 0.0 {
+            self.pilot_s * (rate - self.rate_now).max(0.0)
+        } else {
+            0.0
         }
     }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::allocation::is_zero;
 use crate::{Far, Item, Problem, Sizes};
 
 /// The kind that a file must name.
@@ -138,6 +139,8 @@ struct RawItem {
     curve: usize,
     rate_now: f64,
     up_s: f64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pilot_s: f64,
     down_s: f64,
 }
 
@@ -171,6 +174,7 @@ pub fn write(saved: &Saved) -> Result<String, FileError> {
             curve,
             rate_now: item.rate_now,
             up_s: item.up_s,
+            pilot_s: item.pilot_s,
             down_s: item.down_s,
         });
     }
@@ -248,6 +252,7 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
             value: value.clone(),
             rate_now: item.rate_now,
             up_s: item.up_s,
+            pilot_s: item.pilot_s,
             far: Far::default(),
             down_s: item.down_s,
         });
@@ -335,6 +340,7 @@ fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
     for (field, value) in [
         ("rate_now", item.rate_now),
         ("up_s", item.up_s),
+        ("pilot_s", item.pilot_s),
         ("down_s", item.down_s),
     ] {
         if !sound(value) {

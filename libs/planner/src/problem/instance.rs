@@ -173,6 +173,7 @@ pub fn scarce(size: Size, networks: &[Network], seed: u64) -> Problem {
                 value: value.clone(),
                 rate_now: 0.0,
                 up_s: network.up_s,
+                pilot_s: 0.0,
                 far: Far::default(),
                 down_s: network.down_s,
             };

@@ -21,6 +21,8 @@ pub struct Costs {
     pub rescale: RescaleCost,
     /// Stall of a start from no nodes, seconds at the rate after.
     pub start_s: f64,
+    /// Seconds until pilots of its owner run on further nodes; 0 where agents serve any trainer.
+    pub pilot_s: f64,
 }
 
 impl Costs {
@@ -30,6 +32,17 @@ impl Costs {
         Self {
             rescale: spec.rescale,
             start_s: spec.start_s(),
+            pilot_s: 0.0,
+        }
+    }
+
+    /// The costs where each node waits `pilot_s` seconds for a pilot of the trainer's owner.
+    #[must_use]
+    pub fn with_pilots(self, pilot_s: f64) -> Self {
+        Self {
+            start_s: self.start_s + pilot_s,
+            pilot_s,
+            ..self
         }
     }
 
@@ -39,6 +52,7 @@ impl Costs {
         Self {
             rescale: self.rescale.scaled(factor),
             start_s: self.start_s * factor,
+            pilot_s: self.pilot_s * factor,
         }
     }
 }
@@ -207,6 +221,7 @@ impl Kind {
             value: values.running.clone(),
             rate_now: 0.0,
             up_s: self.costs.rescale.up_s,
+            pilot_s: self.costs.pilot_s,
             far: self.far.clone(),
             down_s: self.costs.rescale.down_s,
         };

@@ -36,8 +36,10 @@ impl Candidate {
         if self.item.current >= self.item.min {
             return self.item.clone();
         }
+        // The cost of a start has the wait for its pilots.
         Item {
             value: self.starting.clone(),
+            pilot_s: 0.0,
             ..self.item.clone()
         }
     }

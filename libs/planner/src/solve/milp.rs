@@ -10,7 +10,7 @@
 //!
 //! **Constants.** N nodes; T horizon (s); O_j(n) objective rate; C_j present size; cr_j rate
 //! that a change stalls; R_up, R_dw (s). The gain of a size is
-//! `G_j(n) = T O_j(n) - cr_j (R_up [n > C_j] + R_dw [n < C_j])`: what is not concave in it (the
+//! `G_j(n) = T O_j(n) - cr_j (R_up [n > C_j] + R_dw [n < C_j])`, less the wait for pilots: what is not concave in it (the
 //! notch at C_j, bends of the curve) is where pieces end. `l_s` and `g_s` are a segment's
 //! length and its gain per node.
 //!
@@ -469,6 +469,7 @@ mod tests {
             value: (0..=8).map(f64::from).collect(),
             rate_now: 0.0,
             up_s: 0.0,
+            pilot_s: 0.0,
             far: crate::Far::default(),
             down_s: 0.0,
         };

@@ -98,11 +98,18 @@ fn columns(model: &mut milp::Model, problem: &Problem) -> Vec<Trainer> {
             let held = first_free..first_free + item.current;
             first_free = held.end;
             let sizes = (0..=item.max.min(problem.nodes)).filter(|&n| item.is_size(n));
+            let worth = |n: u32| {
+                let value = item.value_at(n);
+                let waits = if n > item.current {
+                    item.pilot_wait(value)
+                } else {
+                    0.0
+                };
+                problem.horizon_s * value - waits
+            };
             Trainer {
                 on: (0..problem.nodes).map(|_| model.binary(0.0)).collect(),
-                size: sizes
-                    .map(|n| (n, model.binary(problem.horizon_s * item.value_at(n))))
-                    .collect(),
+                size: sizes.map(|n| (n, model.binary(worth(n)))).collect(),
                 grows: model.binary(-item.rate_now * item.up_s),
                 shrinks: model.binary(-item.rate_now * item.down_s),
                 contains: model.column(Kind::Integer, 0.0, 1.0, 0.0),

@@ -17,6 +17,7 @@ fn candidate(max: u32, current: u32, tier: usize, far: Far) -> Candidate {
         value: value.into(),
         rate_now: 0.0,
         up_s: 5.0,
+        pilot_s: 0.0,
         down_s: 5.0,
         far,
     };
@@ -86,6 +87,31 @@ fn sizes_take_near_nodes_and_no_more_than_pay() {
         let held = [candidate(6, 3, 1, far())];
         let owners = decide(&held, &holds, &switches, policy);
         assert_eq!(owners, [None, Some(0), None, None, Some(0), None]);
+    }
+}
+
+#[test]
+fn a_topology_that_changes_while_it_runs_brings_a_trainer_together_in_two_decisions() {
+    let far = || share(6, 0.3);
+    let holds = [Some(0), Some(0), Some(0), Some(0), None, None];
+    let before = on_leaves(&[0, 0, 0, 0, 1, 1]);
+    for policy in [Policy::Dp, Policy::Milp] {
+        let held = [candidate(4, 4, 0, far())];
+        assert_eq!(decide(&held, &holds, &before, policy), holds);
+        // Recabled, or a corrected file: one of its nodes is elsewhere. 4 nodes apart bring 12, the
+        // three of one leaf 30.
+        let after = on_leaves(&[1, 0, 0, 0, 0, 1]);
+        let held = [candidate(4, 4, 1, far())];
+        let first = decide(&held, &holds, &after, policy);
+        assert_eq!(first, [None, Some(0), Some(0), Some(0), None, None]);
+        let held = [candidate(4, 3, 0, far())];
+        let second = decide(&held, &first, &after, policy);
+        assert_eq!(second, [None, Some(0), Some(0), Some(0), Some(0), None]);
+        let held = [candidate(4, 4, 0, far())];
+        assert_eq!(decide(&held, &second, &after, policy), second);
+        // The topology is gone: distance is not known any more, and nothing moves.
+        let none = Switches::default();
+        assert_eq!(decide(&held, &second, &none, policy), second);
     }
 }
 

@@ -50,11 +50,13 @@ impl Case {
     fn switching_cost(&self, j: usize, nodes: u32, tier: usize) -> f64 {
         let item = &self.trainers[j];
         let member = self.member(j);
+        let rate = item.value_on(nodes.min(item.max), tier);
+        let more = |rate: f64| item.pilot_s * (rate - item.rate_now).max(0.0);
         if member.hit {
-            return 0.0;
+            let waits = nodes > item.current;
+            return if waits { more(rate) } else { 0.0 };
         }
         if member.is_flexible() {
-            let rate = item.value_on(nodes.min(item.max), tier);
             return if nodes > 0 {
                 self.start_s[j] * rate
             } else {
@@ -66,7 +68,12 @@ impl Case {
             std::cmp::Ordering::Greater => item.up_s,
             std::cmp::Ordering::Less => item.down_s,
         };
-        self.settings.hysteresis * cost * item.rate_now
+        let waits = if nodes > item.current {
+            more(item.value_at(nodes))
+        } else {
+            0.0
+        };
+        self.settings.hysteresis * (cost * item.rate_now + waits)
     }
 
     /// The sum of V less all switching costs, by the definition.
@@ -165,6 +172,11 @@ impl Case {
     }
 }
 
+/// Half of the trainers wait for pilots of their owner.
+fn waits(up_s: f64) -> f64 {
+    (up_s - 100.0).max(0.0)
+}
+
 /// A rough curve, which need not be concave, nor even rise.
 fn item(rng: &mut ChaCha8Rng, most: u32) -> Item {
     let max = rng.random_range(1..=most);
@@ -174,13 +186,15 @@ fn item(rng: &mut ChaCha8Rng, most: u32) -> Item {
         let rough = rng.random_range(0.8..1.2);
         value.push(10.0 * f64::from(n).powf(0.9) * rough);
     }
+    let up_s = rng.random_range(0.0..200.0);
     Item {
         current: 0,
         min,
         max,
         value: value.into(),
         rate_now: 0.0,
-        up_s: rng.random_range(0.0..200.0),
+        up_s,
+        pilot_s: waits(up_s),
         far: Far::default(),
         down_s: rng.random_range(0.0..150.0),
     }

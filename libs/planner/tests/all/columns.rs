@@ -68,7 +68,10 @@ fn judged(request: &Request<'_>, shadow_price: f64, plan: &[Option<u32>]) -> Opt
         }
         let within = |a: &[usize], b: &[usize]| a.iter().all(|place| b.contains(place));
         let charge = if hit {
-            0.0
+            let tier = request.scenarios.switches().tier(new.iter().copied());
+            let more = item.value_on(n, tier) - item.rate_now;
+            let waits = f64::from(u8::from(n > item.current));
+            item.pilot_s * more.max(0.0) * waits
         } else if item.current < item.min {
             let tier = request.scenarios.switches().tier(new.iter().copied());
             start_s * item.value_on(n, tier)
@@ -116,6 +119,7 @@ fn small(seed: u64) -> Instance {
             rate_now: value[current as usize],
             value: value.into(),
             up_s: rng.random_range(0.0..20.0),
+            pilot_s: if seed % 2 == 0 { 15.0 } else { 0.0 },
             far: Far::default(),
             down_s: rng.random_range(0.0..30.0),
         });

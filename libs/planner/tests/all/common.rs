@@ -40,6 +40,8 @@ pub(crate) fn item(most: u32) -> impl Strategy<Value = Item> {
                         value: value.into(),
                         rate_now,
                         up_s: up_s * scale,
+                        // Half of the trainers wait for pilots of their owner.
+                        pilot_s: (up_s - 10.0).max(0.0),
                         far: Far::default(),
                         down_s: down_s * scale,
                     }
@@ -113,6 +115,7 @@ pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
         value: value.clone(),
         rate_now: value[current as usize],
         up_s: 18.0,
+        pilot_s: 0.0,
         far: Far::default(),
         down_s: 12.0,
     }

@@ -20,6 +20,7 @@ fn item(current: u32, min: u32, max: u32, worth: f64) -> Item {
         value: (0..=max).map(|n| worth * f64::from(n)).collect(),
         rate_now: 0.0,
         up_s: 0.0,
+        pilot_s: 0.0,
         far: Far::default(),
         down_s: 0.0,
     }

@@ -1,8 +1,8 @@
 //! Plans by forecasts: translation, order, refused holes, explanations.
 
 use lacuna_model::{
-    Forecast, ForecastPoint, Generation, HoleVerdict, Joint, More, OrderSource, Outcome, Plan,
-    Policy, TrainerId, Verdict,
+    Forecast, ForecastPoint, Generation, HoleVerdict, Joint, Launch, More, OrderSource, Outcome,
+    Plan, Policy, Span, TrainerId, Verdict,
 };
 use lacuna_planner::check::check;
 use lacuna_planner::{ForecastSettings, Input, Planner, Settings, explain};
@@ -61,6 +61,10 @@ pub(crate) fn plan(case: &Case) -> Plan {
 }
 
 pub(crate) fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
+    plan_in_pilots(case, settings, stale, 0.0)
+}
+
+fn plan_in_pilots(case: &Case, settings: &Settings, stale: bool, pilot_s: f64) -> Plan {
     let mut planner = Planner::new(settings.clone());
     let plan = planner.plan_of(&Input {
         pool: &case.pool,
@@ -69,6 +73,7 @@ pub(crate) fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
         generation: Generation(1),
         stale,
         topology: None,
+        pilot_s,
     });
     assert_eq!(check(&plan, &case.context()), [], "{plan:#?}");
     plan
@@ -110,6 +115,46 @@ fn a_trainer_with_a_costly_departure_gets_the_nodes_that_stay() {
     assert_eq!(plan.report.solve.outcome, Outcome::Found);
     assert_eq!(report(&plan).order, OrderSource::Scheduler);
     assert!(report(&plan).doubts.is_empty());
+}
+
+fn program() -> Launch {
+    Launch::Command {
+        program: "/bin/train".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: None,
+        profile: false,
+        family: None,
+        elastic: lacuna_model::Elastic::Restart,
+    }
+}
+
+#[test]
+fn nodes_that_end_while_their_pilots_start_go_to_no_program() {
+    // One node is held; the other would serve 30 s. Growing costs a second.
+    let case = case().hole(2, "5m").trainer("a").nodes(1..=2);
+    let case = case.costs(1.0, 1.0).holds([1]);
+    let mut case = with_forecasts(case, &[ends_at(30.0), ends_at(900.0)], Some(0.0));
+    for policy in [Policy::Forecast, Policy::MilpPatterns, Policy::Dp] {
+        let settings = Settings {
+            policy,
+            horizon: Span::from_secs(30),
+            ..settings(true)
+        };
+        let nodes = |case: &Case, pilot_s| {
+            let plan = plan_in_pilots(case, &settings, false, pilot_s);
+            nodes_of(&plan, "a").len()
+        };
+        case.trainers[0].spec.launch = Launch::Simulated;
+        assert_eq!(
+            (nodes(&case, 0.0), nodes(&case, 40.0)),
+            (2, 2),
+            "{policy:?}"
+        );
+        case.trainers[0].spec.launch = program();
+        let counts = [0.0, 5.0, 40.0].map(|pilot_s| nodes(&case, pilot_s));
+        assert_eq!(counts, [2, 2, 1], "{policy:?}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ fn waiting(up_s: f64) -> Item {
         value: vec![0.0, 10.0, 20.0].into(),
         rate_now: 0.0,
         up_s,
+        pilot_s: 0.0,
         far: Far::default(),
         down_s: 100.0,
     }

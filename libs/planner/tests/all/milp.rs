@@ -165,6 +165,7 @@ fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
                     value,
                     rate_now: 0.1,
                     up_s: 20.0,
+                    pilot_s: 0.0,
                     far: Far::default(),
                     down_s: 10.0,
                 }

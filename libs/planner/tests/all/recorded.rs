@@ -72,6 +72,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
                         },
                         value: value.into(),
                         up_s: row.rescale_up_s,
+                        pilot_s: 0.0,
                         far: Far::default(),
                         down_s: row.rescale_down_s,
                     }

@@ -11,7 +11,6 @@ use nix::unistd::{User, geteuid};
 use prometheus::{IntCounter, Registry};
 use tokio::sync::watch;
 
-use super::certificate;
 use super::credentials::{credentials, servers};
 use super::denied::Denials;
 use super::link::LinkSender;
@@ -21,6 +20,7 @@ use super::server::Server;
 use super::simulated::SimulatedServer;
 use super::tls::Expiry;
 use super::{Bus, BusError, BusMetrics, Inner};
+use super::{certificate, key_end};
 use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
 use crate::http::Health;
@@ -128,6 +128,7 @@ impl Bus {
             &expiry,
             metrics.certificate,
         );
+        key_end::watch(identity.as_ref().and_then(|own| own.until), metrics.key_end);
         let info = client.server_info();
         if LARGE_SENDERS.contains(&service) && info.max_payload < LARGEST {
             return Err(BusError::SmallPayload {
@@ -361,6 +362,7 @@ struct Declared {
     failed: prometheus::IntCounter,
     dead_letters: prometheus::IntCounter,
     certificate: prometheus::GaugeVec,
+    key_end: prometheus::GaugeVec,
 }
 
 fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::Error> {
@@ -398,6 +400,7 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
         )?,
         dead_letters: dead.with_label_values(&[service]),
         certificate: certificate::declare(registry)?,
+        key_end: key_end::declare(registry)?,
     })
 }
 

@@ -11,6 +11,7 @@ mod direct;
 mod error;
 mod follow;
 mod gate;
+mod key_end;
 mod link;
 mod nats;
 mod queue;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{TrainerSpec, Work};
+use lacuna_model::{Span, TrainerSpec, Work};
 use lacuna_planner::kind::{Costs, Kind};
 
 use crate::{Settings, SimError};
@@ -32,7 +32,9 @@ impl Kinds {
                 if settings.charge_starts && costs.start_s == 0.0 {
                     costs.start_s = costs.rescale.up_s;
                 }
-                let costs = costs.scaled(settings.cost_scale);
+                let pilot = settings.pilot_start.filter(|_| spec.owner.is_some());
+                let pilot_s = pilot.map_or(0.0, Span::as_secs_f64);
+                let costs = costs.scaled(settings.cost_scale).with_pilots(pilot_s);
                 let kind = Kind::new(spec, costs, objective, horizon_s)?;
                 let known = kinds.iter().position(|known| known.is_like(&kind));
                 Ok(known.unwrap_or_else(|| {

@@ -56,11 +56,29 @@ impl Member {
         self.resize(self.nodes);
     }
 
-    /// Charges a change of its nodes. Gives the stall debt, samples.
-    pub(super) fn charge(&mut self, change: Change, rates: Rates) -> f64 {
+    /// Charges a change of its nodes. Gives the stall debt, samples, and what of it was lost to the
+    /// wait for pilots.
+    pub(super) fn charge(&mut self, change: Change, rates: Rates) -> (f64, f64) {
         let costs = self.kind.costs();
-        let debt = stall_debt(&costs.rescale, costs.start_s, change, rates);
+        let mut debt = stall_debt(&costs.rescale, costs.start_s, change, rates);
+        let waits = pilot_wait(costs.pilot_s, change, rates);
+        if !is_start(change, rates) {
+            debt += waits;
+        }
         self.ledger.charge(debt);
-        debt
+        (debt, waits)
+    }
+}
+
+/// Whether a change is a start from no nodes; its costs have the wait for pilots.
+fn is_start(change: Change, rates: Rates) -> bool {
+    change == Change::Grown && rates.before <= 0.0
+}
+
+/// What further nodes do not add while they wait for pilots, samples.
+fn pilot_wait(pilot_s: f64, change: Change, rates: Rates) -> f64 {
+    match change {
+        Change::Grown | Change::Repooled => pilot_s * (rates.after - rates.before).max(0.0),
+        Change::Shrunk | Change::Lost { .. } | Change::Restarted | Change::Ended => 0.0,
     }
 }

@@ -57,7 +57,7 @@ impl<'a> World<'a> {
                 before: rate_before,
                 after: member.rate,
             };
-            let cost = member.charge(lost, rates);
+            let (cost, _) = member.charge(lost, rates);
             self.tally.preempt_cost += cost;
             self.tally.preemptions += 1;
             self.days.charge(self.tally.now_s, 0.0, cost);

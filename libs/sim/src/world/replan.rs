@@ -133,7 +133,8 @@ impl World<'_> {
                 before: member.rate,
                 after: member.kind.rate_on(nodes, tier),
             };
-            let cost = member.charge(change, rates);
+            let (cost, waits) = member.charge(change, rates);
+            self.tally.pilot_wait += waits;
             self.tally.rescale_cost += cost;
             self.days.charge(self.tally.now_s, cost, 0.0);
             self.tally.rescales += u64::from(member.nodes > 0);

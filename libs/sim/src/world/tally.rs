@@ -11,6 +11,8 @@ pub(crate) struct Tally {
     pub(crate) samples: f64,
     pub(crate) rescale_cost: f64,
     pub(crate) preempt_cost: f64,
+    /// What was lost to the wait for pilots; part of the cost of rescaling.
+    pub(crate) pilot_wait: f64,
     pub(crate) preemptions: u64,
     pub(crate) rescales: u64,
     /// Rescales of trainers that were hit at the same event.

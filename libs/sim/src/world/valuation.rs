@@ -185,6 +185,7 @@ fn value(
         let tier = scenarios.switches().tier(new.iter().copied());
         let rate = item.value_on(nodes, tier);
         let switching_cost = match (settings.repool && member.hit, item.current < item.min) {
+            (true, _) if nodes > item.current => item.pilot_wait(rate),
             (true, _) => 0.0,
             (false, true) => member.start_s * rate,
             (false, false) => settings.hysteresis * item.change_cost(nodes),

@@ -222,6 +222,32 @@ fn a_start_can_be_charged() {
 }
 
 #[test]
+fn nodes_of_owners_wait_for_their_pilots() {
+    let settings = Settings {
+        pilot_start: Some(Span::from_secs(7)),
+        ..Settings::published()
+    };
+    let seconds = |holes: &[_], owner: Option<&str>| {
+        let mut spec = trainer(0, 2, 400.0);
+        spec.owner = owner.map(str::to_owned);
+        let summary = run(holes, &[spec], &settings).unwrap().summary;
+        (summary.hours * 3600.0, summary.pilot_wait_fraction.unwrap())
+    };
+    // 400 samples at 10/s, after 7 s without any.
+    let one = [hole(0, 0, 100)];
+    assert_eq!(seconds(&one, None), (40.0, 0.0));
+    let (after, lost) = seconds(&one, Some("ada"));
+    assert!((after - 47.0).abs() < 1e-9 && (lost - 70.0 / 400.0).abs() < 1e-12);
+    // The second node comes after 17 s: 100 samples are done. It costs the stall of growing, as
+    // without owners, and what it would have brought in 7 s.
+    let two = [hole(0, 0, 100), hole(1, 17, 100)];
+    let (alone, _) = seconds(&two, None);
+    let (owned, lost) = seconds(&two, Some("ada"));
+    assert!((lost - 140.0 / 400.0).abs() < 1e-12, "{lost}");
+    assert!((owned - alone - 7.0).abs() < 1e-9, "{owned} {alone}");
+}
+
+#[test]
 fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
     let trainers = [trainer(0, 8, 1e9), trainer(1, 8, 1e9)];
     let start = Timestamp::from_unix(0);

@@ -179,6 +179,21 @@ fn a_file_that_contradicts_itself_is_refused_with_its_line() {
         ),
         ("SwitchName=a Switches=a\n", 1, "in a circle: a < a"),
         (
+            "- topology: t\n  tree:\n    switches:\n      - switch: b\n        children: c\n      - switch: c\n        children: b\n",
+            7,
+            "in a circle: b < c < b: remove one",
+        ),
+        (
+            "SwitchName=a Level=0 LinkSpeed=1 Nodes=n1\nSwitchName=b Level=1 LinkSpeed=1 Switches=c\nSwitchName=c Level=2 LinkSpeed=1 Switches=b\n",
+            3,
+            "in a circle: b < c < b: remove one",
+        ),
+        (
+            "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[2-3]\nBlockSizes=2\n",
+            2,
+            "node n2 is on leaf b1 (line 1) and on leaf b2",
+        ),
+        (
             "SwitchName=a Nodes=n1\nSwitchName=b Switches=a\nSwitchName=c Switches=a\n",
             3,
             "switch a is below b (line 2) and below c: keep one",

@@ -108,23 +108,28 @@ impl Controller {
     }
 
     pub(super) fn cancel(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
-        let refusal = match self.trainers.record(id).map(|record| record.phase) {
-            None => Some((
-                RefusalKind::Unknown,
-                format!("there is no trainer named {id}: `lacuna trainers --all` lists them"),
-            )),
-            Some(phase) if phase.is_final() => Some((
-                RefusalKind::Final,
-                format!("trainer {id} is over already: nothing to cancel"),
-            )),
-            Some(_) => None,
-        };
-        if let Some((kind, reason)) = refusal {
-            out.reply(Err(Refusal { kind, reason }));
+        if let Some(refusal) = self.not_live(id, "cancel") {
+            out.reply(Err(refusal));
             return;
         }
         self.end(id, Phase::Cancelled, "cancelled by request", now, out);
         out.reply(Ok(vec![id.clone()]));
+    }
+
+    /// Why no user can do something to a trainer: it is unknown, or over.
+    pub(super) fn not_live(&self, id: &TrainerId, what: &str) -> Option<Refusal> {
+        let (kind, reason) = match self.trainers.record(id).map(|record| record.phase) {
+            None => (
+                RefusalKind::Unknown,
+                format!("there is no trainer named {id}: `lacuna trainers --all` lists them"),
+            ),
+            Some(phase) if phase.is_final() => (
+                RefusalKind::Final,
+                format!("trainer {id} is over already: nothing to {what}"),
+            ),
+            Some(_) => return None,
+        };
+        Some(Refusal { kind, reason })
     }
 }
 

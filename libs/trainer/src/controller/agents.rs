@@ -33,6 +33,7 @@ impl Controller {
             out.note(Note::OtherTerms { node, terms });
         }
         if heard.is_new && self.config.on_demand.is_some() {
+            self.measure_start(status, now);
             self.pursue_all(now, out);
         }
         if !heard.has_acknowledged {

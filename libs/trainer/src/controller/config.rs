@@ -46,6 +46,8 @@ pub struct OnDemand {
     /// A node whose agent has left is unusable for this long, unless it has been busy since: the
     /// pool may still show a node that the main scheduler has taken.
     pub rest: Span,
+    /// Plans count this wait of a node for its agent until enough waits are measured.
+    pub start: Span,
 }
 
 impl OnDemand {

@@ -62,6 +62,13 @@ pub enum Input {
         /// Real time until it is tried again.
         again_in: Span,
     },
+    /// Another ticket of a trainer's owner, in place of the present one.
+    Renew {
+        /// The trainer.
+        trainer: TrainerId,
+        /// The packed ticket.
+        ticket: String,
+    },
     /// The operator's controls, as they are now.
     Controls(Wanted),
     /// A trainer is to end.

@@ -47,6 +47,7 @@ mod nodes;
 mod on_demand;
 mod one_account;
 mod out;
+mod pilot_starts;
 mod plan_gate;
 mod pool;
 mod publication;
@@ -74,6 +75,7 @@ use lacuna_model::Topology;
 use admission::Admission;
 use lock_step::LockStep;
 use nodes::Nodes;
+use pilot_starts::PilotStarts;
 use plan_gate::PlanGate;
 use publication::Publication;
 use trainers::Trainers;
@@ -92,6 +94,7 @@ pub struct Controller {
     withholding: Withholding,
     lock_step: LockStep,
     usage: Usage,
+    pilot_starts: PilotStarts,
     /// Where nodes are, for rates by tier.
     topology: Topology,
     /// Whether the bus is there.
@@ -114,6 +117,7 @@ impl Controller {
             withholding: Withholding::default(),
             lock_step: LockStep::default(),
             usage: Usage::default(),
+            pilot_starts: PilotStarts::default(),
             topology: Topology::default(),
             connected: true,
             seq: None,

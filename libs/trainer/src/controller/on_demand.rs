@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{NodeId, Span, TrainerId, TrainerRecord};
+use lacuna_model::{AgentStatus, NodeId, Span, TrainerId, TrainerRecord};
 
 use crate::Now;
 use crate::controller::nodes::Node;
@@ -61,6 +61,26 @@ impl Controller {
         false
     }
 
+    /// An agent has come to a node: notes how long the node has waited for it.
+    pub(super) fn measure_start(&mut self, status: &AgentStatus, now: Now) {
+        let served = status.serves.as_ref().and_then(|id| self.trainers.get(id));
+        let target = served.and_then(Trainer::target);
+        let target = target.filter(|target| target.nodes().contains(&status.node));
+        if let Some((target, on_demand)) = target.zip(self.config.on_demand) {
+            let wait = now.since(target.since());
+            let changed = self.pilot_starts.add(wait, on_demand.start);
+            self.publication.change_if(changed);
+        }
+    }
+
+    /// Seconds for which plans expect a node to wait for its agent; 0 where agents serve any
+    /// trainer.
+    #[must_use]
+    pub fn pilot_s(&self) -> f64 {
+        let on_demand = self.config.on_demand;
+        on_demand.map_or(0.0, |agents| self.pilot_starts.planned_s(agents.start))
+    }
+
     /// The owner of a trainer may have no pilots: it gets no further nodes for a while.
     pub(super) fn no_pilots(
         &mut self,
@@ -79,6 +99,19 @@ impl Controller {
         out.record(id);
         self.publication.change();
         self.release_unneeded(id, "its owner may have no pilot there", out);
+    }
+
+    /// Another ticket of a trainer's owner: pilots are tried again at once.
+    pub(super) fn renew(&mut self, id: &TrainerId, ticket: String, now: Now, out: &mut Out) {
+        if let Some(refusal) = self.not_live(id, "renew") {
+            out.reply(Err(refusal));
+            return;
+        }
+        let trainer = self.trainers.get_mut(id);
+        let again = trainer.is_some_and(|trainer| trainer.renew(ticket, now));
+        self.publication.change_if(again);
+        out.record(id);
+        out.reply(Ok(vec![id.clone()]));
     }
 
     /// Trainers whose owners had no pilots may be given nodes again.

@@ -51,6 +51,7 @@ impl Controller {
                 .map(shown)
                 .collect(),
             unusable: unusable.map(|(id, _)| id.clone()).collect(),
+            pilot_s: self.pilot_s(),
         }
     }
 

@@ -45,6 +45,7 @@ impl Controller {
                 reason,
                 again_in,
             } => self.no_pilots(&trainer, reason, again_in, now, out),
+            Input::Renew { trainer, ticket } => self.renew(&trainer, ticket, now, out),
             Input::Controls(wanted) => self.withholding.want(wanted, &mut self.nodes),
             Input::Cancel(trainer) => self.cancel(&trainer, now, out),
             Input::Pool {

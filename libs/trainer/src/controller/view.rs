@@ -16,6 +16,9 @@ pub struct TrainersView {
     pub trainers: Vec<TrainerRecord>,
     /// Nodes that must not be given to any trainer.
     pub unusable: Vec<NodeId>,
+    /// Seconds for which a node waits for a pilot of its trainer's owner; 0 where agents serve any
+    /// trainer.
+    pub pilot_s: f64,
 }
 
 /// One node, as control sees it.

@@ -28,6 +28,7 @@ fn world(seed: u64, elastic: bool) -> World {
     config.on_demand = Some(OnDemand {
         agent_wait: WAIT,
         rest: REST,
+        start: Span::from_secs(10),
     });
     // It does not count: agents never come first.
     config.control.require_agents = true;
@@ -111,6 +112,21 @@ fn a_trainer_has_a_node_first_and_takes_it_once_its_agent_speaks() {
         assert_eq!(w.nodes_of("a"), 3);
         assert_eq!(w.programs.len(), 3);
     }
+}
+
+#[test]
+fn plans_learn_how_long_nodes_wait_for_their_pilots() {
+    let mut w = world(1, true);
+    assert_eq!(w.present().pilot_s, 10.0, "as assumed");
+    apply(&mut w, &[("a", &[0, 1, 2]), ("b", &[3, 4, 5])]);
+    pass(&mut w, 4);
+    (0..3).for_each(|n| comes(&mut w, n, "a"));
+    assert_eq!(w.present().pilot_s, 10.0, "three are too few");
+    let version = w.present().version;
+    pass(&mut w, 1);
+    (3..6).for_each(|n| comes(&mut w, n, "b"));
+    assert_eq!(w.present().pilot_s, 5.0);
+    assert!(w.present().version > version, "plans depend on it");
 }
 
 #[test]
@@ -267,6 +283,23 @@ fn what_an_owner_may_not_have_holds_back_their_trainer_alone() {
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(record.reason, format!("{NO_PILOT}: the ticket is stale"));
     assert_eq!(record.failures, 0);
+    // Its owner signs again.
+    let mut signs = world(2, false);
+    apply(&mut signs, &[("a", &[0, 1])]);
+    signs.input(Input::NoPilots {
+        trainer: trainer("a"),
+        reason: "the ticket is stale".to_owned(),
+        again_in: Span::from_secs(3000),
+    });
+    assert_eq!(ids(&signs.present()), ["b"]);
+    signs.input(Input::Renew {
+        trainer: trainer("a"),
+        ticket: "11".to_owned(),
+    });
+    assert_eq!(ids(&signs.present()), ["a", "b"]);
+    let renewed = signs.controller.record(&trainer("a")).unwrap();
+    assert_eq!(renewed.ticket.as_deref(), Some("11"));
+    assert_eq!(renewed.reason, "");
     // One that has nodes keeps them and gets no more.
     w.input(Input::NoPilots {
         trainer: trainer("b"),

@@ -94,6 +94,7 @@ fn every_message_keeps_its_bytes() {
         as_of: at(4),
         trainers: vec![record()],
         unusable: vec![node("b")],
+        pilot_s: 0.0,
     }]);
     check(&[PlanState {
         plan: plan(),

@@ -4,7 +4,9 @@ use clap::Args;
 use serde_json::json;
 
 use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
+use lacuna_runtime::clock::wall;
 use lacuna_stalls::in_words;
+use lacuna_ticket::Signed;
 use lacuna_trainer::controller::NO_PILOT;
 use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 
@@ -14,7 +16,7 @@ use crate::commands::controls::why_withheld;
 use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::commands::trainers::{nodes_of_failing, one};
 use crate::error::{CliError, Exit, Result};
-use crate::output::{self, JsonArg, iso};
+use crate::output::{self, JsonArg, iso, iso_short};
 use crate::view::{
     TrainerRow, explain_json, node_rows, node_table, remedy, trainer_details, trainer_rows,
 };
@@ -102,6 +104,23 @@ fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
     lines
 }
 
+/// What to say of the end of a trainer's ticket, which its owner and operators see.
+fn ticket(record: &TrainerRecord, now: Timestamp) -> Option<String> {
+    let ticket = Signed::unpacked(record.ticket.as_deref()?).ok()?;
+    if record.phase.is_final() {
+        return None;
+    }
+    let (id, until) = (&record.spec.id, iso_short(ticket.not_after));
+    Some(if ticket.valid_at(now).is_ok() {
+        format!("its ticket holds until {until}")
+    } else {
+        format!(
+            "the ticket of {id} is stale since {until}: no further pilots start for it\n\
+             remedy: its owner signs again: `lacuna renew FILE`, with the file of `lacuna submit`"
+        )
+    })
+}
+
 /// Runs `explain`.
 ///
 /// # Errors
@@ -139,6 +158,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         };
         let mut lines = trouble(&record, row.as_ref());
         lines.push(why.trim_end().to_owned());
+        lines.extend(ticket(&record, wall()));
         lines.extend(row.map(|row| trainer_details(&record, row, now)));
         lines.extend(
             (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),

@@ -129,8 +129,12 @@ fn check_programs(client: &Client, trainers: &[TrainerSpec]) -> Result<BTreeSet<
 ///
 /// # Errors
 /// The identity is wrong, or the time too long.
-fn sign(args: &SubmitArgs, trainers: &[TrainerSpec]) -> Result<BTreeMap<TrainerId, String>> {
-    let Some(path) = &args.connect.identity else {
+pub(super) fn sign(
+    connect: &ConnectArgs,
+    valid: Span,
+    trainers: &[TrainerSpec],
+) -> Result<BTreeMap<TrainerId, String>> {
+    let Some(path) = &connect.identity else {
         return Ok(BTreeMap::new());
     };
     let identity = signing::identity(path)?;
@@ -138,7 +142,7 @@ fn sign(args: &SubmitArgs, trainers: &[TrainerSpec]) -> Result<BTreeMap<TrainerI
     let is_own = |spec: &&TrainerSpec| {
         spec.launch != Launch::Simulated && spec.owner.as_deref().is_none_or(|owner| owner == user)
     };
-    let until = wall() + signing::valid(args.ticket_valid)?;
+    let until = wall() + signing::valid(valid)?;
     let own = trainers.iter().filter(is_own);
     let packed = own.map(|spec| {
         let signed = signing::sign_one(&identity, spec, None, until)?;
@@ -188,7 +192,7 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
         .iter()
         .map(|spec| (spec.id.to_string(), spec.min_nodes));
     let least: Vec<(String, u32)> = least.collect();
-    let tickets = sign(&args, &trainers)?;
+    let tickets = sign(&args.connect, args.ticket_valid, &trainers)?;
     let taken = submit_all(&client, trainers, tickets, args.test_only).await?;
     warnings.extend(check_nodes(&client, &least).await);
     if args.list.json() {

@@ -90,6 +90,7 @@ mod tests {
             },
             url: String::new(),
             seed: Secret::from(pair.seed().unwrap()),
+            until: None,
             ca: None,
             control: Vec::new(),
         };

@@ -449,6 +449,7 @@ mod tests {
             as_of: Timestamp::from_unix(7),
             trainers,
             unusable: Vec::new(),
+            pilot_s: 0.0,
         };
         let grown = || {
             said(vec![

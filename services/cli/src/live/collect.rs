@@ -327,6 +327,7 @@ mod tests {
             as_of: Timestamp::default(),
             trainers,
             unusable: Vec::new(),
+            pilot_s: 0.0,
         };
         received.take_trainers(state(vec![
             record("a", Phase::Active, 3),

@@ -98,6 +98,10 @@ pub(crate) struct ReplayArgs {
     /// Charge a trainer for a start from no nodes, too; as published a start is free
     #[arg(long, help_heading = TRAINERS)]
     charge_starts: bool,
+    /// Let a node of a trainer with an owner wait this long for a pilot under this owner's account,
+    /// at every change of hands; agents that serve any trainer make no node wait
+    #[arg(long, help_heading = TRAINERS, value_name = "TIME", value_parser = parse_span)]
+    pilot_start: Option<Span>,
     /// The policy that decides which trainer gets which nodes
     #[arg(long, help_heading = DECIDES, value_parser = policy(), default_value = Policy::default().name())]
     policy: Policy,
@@ -259,6 +263,7 @@ impl ReplayArgs {
             objective: self.objective.clone(),
             objectives: self.objectives()?,
             charge_starts: self.charge_starts,
+            pilot_start: self.pilot_start,
             dedicated: match self.dedicated {
                 DedicatedArg::ByKind => Dedicated::ByKind,
                 DedicatedArg::Split => Dedicated::Split,

@@ -78,8 +78,11 @@ pub(super) fn table(
     if let Some(fraction) = summary.zero_cost_fraction {
         rows.push(("of zero-cost bound", percent(fraction)));
     }
+    rows.extend([("lost to rescaling", percent(summary.rescale_cost_fraction))]);
+    if let Some(fraction) = summary.pilot_wait_fraction {
+        rows.push(("of it, pilots", percent(fraction)));
+    }
     rows.extend([
-        ("lost to rescaling", percent(summary.rescale_cost_fraction)),
         ("lost to preemption", percent(summary.preempt_cost_fraction)),
         ("preemptions", summary.preemptions.to_string()),
         ("rescales", summary.rescales.to_string()),
@@ -138,6 +141,9 @@ pub(super) fn table(
     }
     if settings.charge_starts {
         also.push("starts charged".to_owned());
+    }
+    if let Some(start) = settings.pilot_start {
+        also.push(format!("pilots of owners after {start}"));
     }
     if settings.dedicated != Dedicated::ByKind {
         also.push(format!("dedicated {}", word(json!(settings.dedicated))));

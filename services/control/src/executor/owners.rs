@@ -31,6 +31,7 @@ pub(crate) struct NoPilots {
 /// A ticket as it goes to the helper.
 #[derive(Debug)]
 struct Known {
+    word: String,
     signed: Signed,
     ticket: Ticket,
     is_over: bool,
@@ -54,8 +55,12 @@ impl Owners {
     pub(super) fn take(&mut self, grants: &Grants) -> Input {
         self.known.retain(|id, _| grants.tickets.contains_key(id));
         self.ended.retain(|id| grants.tickets.contains_key(id));
+        let mut renewed = BTreeSet::new();
         for (id, (word, is_over)) in &grants.tickets {
-            if let Some(known) = self.known.get_mut(id) {
+            let known = self.known.get_mut(id);
+            if known.as_ref().is_some_and(|known| known.word != *word) {
+                renewed.insert(id.clone());
+            } else if let Some(known) = known {
                 known.is_over = *is_over;
                 continue;
             }
@@ -67,6 +72,7 @@ impl Owners {
                 Ok((signed, ticket)) => {
                     let is_over = *is_over;
                     let known = Known {
+                        word: word.clone(),
                         signed,
                         ticket,
                         is_over,
@@ -83,6 +89,7 @@ impl Owners {
         Input::Given {
             nodes: nodes.map(|(node, id)| (node.clone(), id.clone())).collect(),
             trainers,
+            renewed,
         }
     }
 

@@ -23,6 +23,7 @@ impl Control {
         }
         match &request.message {
             Request::Submit { .. } => self.submit(&user, request).await,
+            Request::Renew { .. } => self.renew(&user, request).await,
             Request::Cancel { .. } => self.cancel(&user, request).await,
             Request::Change { changes } => {
                 let changes = changes.clone();
@@ -147,6 +148,34 @@ impl Control {
             }
         };
         self.finish(audited, reply, request, !test_only);
+        Ok(())
+    }
+
+    async fn renew(&mut self, user: &str, request: Received<Request>) -> Result<(), ServiceError> {
+        let Request::Renew { trainer, ticket } = &request.message else {
+            return Ok(());
+        };
+        let (trainer, ticket) = (trainer.clone(), ticket.clone());
+        let audited = AuditedRequest {
+            user: user.to_owned(),
+            action: "renew",
+            target: vec![trainer.to_string()],
+            detail: String::new(),
+        };
+        let may = self.may(user, &trainer).await;
+        let may = may.and_then(|()| match self.controller.record(&trainer) {
+            Some(record) => tickets::renews(&self.ctx, record, user, &ticket),
+            // For the controller to refuse.
+            None => Ok(()),
+        });
+        let reply = match may {
+            Err(denied) => Some(denied.into()),
+            Ok(()) => {
+                let input = Input::Renew { trainer, ticket };
+                self.decide(input, &request).await?
+            }
+        };
+        self.finish(audited, reply, request, true);
         Ok(())
     }
 

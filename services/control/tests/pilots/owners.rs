@@ -60,19 +60,24 @@ fn program(id: &str, owner: &str) -> TrainerSpec {
     }
 }
 
-/// A submission with a ticket that this owner has signed.
-fn signed(spec: TrainerSpec, by: &str) -> Request {
+/// A packed ticket that this owner has signed.
+fn ticket(spec: &TrainerSpec, by: &str, seconds: i64) -> String {
     let ticket = Ticket {
         cluster: cluster(),
         trainer: spec.id.clone(),
         owner: by.to_owned(),
         program: digest(&spec.launch).unwrap(),
         pilots: 4,
-        not_after: lacuna_runtime::clock::wall() + Span::from_secs(3600),
+        not_after: lacuna_runtime::clock::wall() + Span::from_secs(seconds),
     };
     let word = Signed::new(&ticket, &KeyPair::new_user()).unwrap();
+    word.packed().unwrap()
+}
+
+/// A submission with a ticket that this owner has signed.
+fn signed(spec: TrainerSpec, by: &str) -> Request {
     Request::Submit {
-        tickets: [(spec.id.clone(), word.packed().unwrap())].into(),
+        tickets: [(spec.id.clone(), ticket(&spec, by, 3600))].into(),
         trainers: vec![spec],
         test_only: false,
     }
@@ -377,5 +382,52 @@ async fn a_refused_ticket_holds_back_its_trainer_alone() {
         .until("another of bob's", |c| c.metric(submitted) == 2.0)
         .await;
     assert_eq!(control.metric(refused), 1.0);
+    control.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trainer_whose_owner_signs_again_is_tried_at_once() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    open(&bus, &["n1", "n2"]).await;
+    slurm.touch("refuse-ann");
+    let mut config = config(&slurm);
+    // Without another ticket ann's would not be tried again in this test.
+    let pilots = config.control.pilots.as_mut().unwrap();
+    (pilots.pace.backoff, pilots.pace.backoff_max) = (Span::from_secs(900), Span::from_secs(900));
+    let control = Control::start(&nats, config).await;
+    let mut fleet = Fleet::start(&nats).await;
+    two_owners(&bus, &control).await;
+    fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
+    let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
+    control
+        .until("ann's is refused", |c| c.metric(refused) == 1.0)
+        .await;
+    std::fs::remove_file(slurm.path("refuse-ann")).unwrap();
+    let renew = |spec: TrainerSpec, by: &str| Request::Renew {
+        ticket: ticket(&spec, by, 7200),
+        trainer: spec.id,
+    };
+    let other = TrainerSpec {
+        launch: program("z", "ann").launch,
+        ..program("a", "ann")
+    };
+    for wrong in [renew(program("a", "bob"), "bob"), renew(other, "ann")] {
+        let Reply::Refused { code, .. } = ask(&bus, &wrong).await else {
+            panic!("it was taken: {wrong:?}");
+        };
+        assert_eq!(code, "L0029");
+    }
+    let unknown = ask(&bus, &renew(program("y", "ann"), "ann")).await;
+    assert!(matches!(unknown, Reply::Refused { code, .. } if code == "L0009"));
+    let renewed = ask(&bus, &renew(program("a", "ann"), "ann")).await;
+    assert!(matches!(renewed, Reply::Accepted { .. }), "{renewed:?}");
+    fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
+    let submitted = "lacuna_control_pilots_submitted_total";
+    control
+        .until("ann's and bob's run", |c| c.metric(submitted) == 2.0)
+        .await;
+    let of_ann = ["\"do\":\"submit\"", "\\\"owner\\\":\\\"ann\\\""];
+    assert_eq!(asked(&slurm, &of_ann), 2, "with the old and the new ticket");
     control.end().await;
 }

@@ -233,6 +233,29 @@ function drawDense(pen, { rows, until }, from, width, height) {
   pen.drawImage(sheet, LEFT, 0);
 }
 
+/** A line above each leaf but the first, and its name where there is room for it. */
+function drawLeaves(pen, leaves, row, width) {
+  let first = 0;
+  pen.textAlign = "right";
+  pen.textBaseline = "top";
+  for (const [name, rows] of leaves) {
+    const top = first * row;
+    if (first > 0 && rows * row >= 3) {
+      pen.fillStyle = tone("--ink");
+      pen.fillRect(LEFT, top - 0.5, width - LEFT, 1);
+    }
+    if (name && rows * row >= 14) {
+      const text = cut(pen, name, (width - LEFT) / 4);
+      const wide = pen.measureText(text).width + 6;
+      pen.fillStyle = tone("--card");
+      pen.fillRect(width - wide, top + 1, wide, 12);
+      pen.fillStyle = tone("--soft");
+      pen.fillText(text, width - 3, top + 2);
+    }
+    first += rows;
+  }
+}
+
 /** The trainer of each node from `from` to `past.until`, one line for each node; `marked` is the index of one. */
 export function drawGantt(canvas, past, from, marked) {
   const { pen, width, height } = sheet(canvas);
@@ -242,6 +265,7 @@ export function drawGantt(canvas, past, from, marked) {
   const x = (at) => LEFT + ((Math.max(at, from) - from) / (until - from)) * (width - LEFT);
   if (row < 1) drawDense(pen, past, from, Math.floor(width - LEFT), Math.floor(height - BOTTOM));
   else drawRows(pen, past, from, x, row);
+  drawLeaves(pen, past.leaves, row, width);
   if (marked !== null && rows[marked]) {
     pen.strokeStyle = tone("--ink");
     pen.lineWidth = 1.5;

@@ -106,7 +106,6 @@ fn best(
     shadow_price: f64,
 ) -> Option<Growth> {
     let member = candidate.member;
-    let cost = member.switching_cost(candidate.nodes + 1, 0, settings.hysteresis);
     let room = (member.item.max - candidate.nodes) as usize;
     let mut best: Option<Growth> = None;
     for level in candidate.set.tier()..=scenarios.switches().levels() {
@@ -115,6 +114,7 @@ fn best(
         for (taken, node) in (1..=room).zip(free) {
             set.add(scenarios, node);
             let nodes = candidate.nodes + taken as u32;
+            let cost = member.switching_cost(nodes, 0, settings.hysteresis);
             let gain = set.means().value(member, nodes, shadow_price) - candidate.value - cost;
             if gain > 0.0 && best.is_none_or(|best| gain > best.gain) {
                 best = Some(Growth {

@@ -133,7 +133,7 @@ impl BlockPlacer {
         let trainers = members.iter().map(|member| {
             let mut item = member.item.clone();
             if member.is_flexible() {
-                (item.up_s, item.down_s) = (0.0, 0.0);
+                (item.up_s, item.pilot_s, item.down_s) = (0.0, 0.0, 0.0);
             }
             item
         });

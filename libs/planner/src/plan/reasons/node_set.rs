@@ -81,6 +81,7 @@ mod tests {
             value: value.into(),
             rate_now: 0.0,
             up_s: 10.0,
+            pilot_s: 0.0,
             far: Far::default(),
             down_s: 5.0,
         };

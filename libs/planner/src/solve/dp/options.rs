@@ -25,6 +25,7 @@ pub(super) fn same(a: &Item, b: &Item) -> bool {
         && a.max == b.max
         && a.rate_now == b.rate_now
         && a.up_s == b.up_s
+        && a.pilot_s == b.pilot_s
         && a.down_s == b.down_s
         && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
 }

@@ -53,7 +53,7 @@ struct Key {
     min: u32,
     top: u32,
     limit: Option<u32>,
-    numbers: [u64; 5],
+    numbers: [u64; 6],
 }
 
 impl Key {
@@ -61,6 +61,7 @@ impl Key {
         let numbers = [
             item.rate_now,
             item.up_s,
+            item.pilot_s,
             item.down_s,
             frame.horizon_s,
             frame.bonus,
@@ -127,14 +128,14 @@ fn choices(item: &Item, frame: ProblemKey) -> Vec<Choice> {
     } = frame;
     let top = item.max.min(frame.nodes);
     let mut list = Vec::with_capacity(top as usize + 1);
-    // The cost of a change is one number on each side of the present size.
+    // But for pilots, the cost of a change is one number on each side of the present size.
     let (down, up) = (item.rate_now * item.down_s, item.rate_now * item.up_s);
     let mut best = f64::NEG_INFINITY;
     let mut consider = |n: u32, value: f64| {
         let gain = match n.cmp(&item.current) {
             std::cmp::Ordering::Less => horizon_s * value - down,
             std::cmp::Ordering::Equal => horizon_s * value + frame.bonus,
-            std::cmp::Ordering::Greater => horizon_s * value - up,
+            std::cmp::Ordering::Greater => horizon_s * value - up - item.pilot_wait(value),
         };
         if gain > best && (limit.is_none() || item.may_become(n, limit)) {
             best = gain;

@@ -396,6 +396,14 @@ impl Trainer {
         self.no_pilots.is_some()
     }
 
+    /// Takes another ticket of its owner. Returns whether pilots may be tried again with it.
+    pub(crate) fn renew(&mut self, ticket: String, now: Now) -> bool {
+        self.record.ticket = Some(ticket);
+        self.dirty = true;
+        self.no_pilots = self.no_pilots.map(|_| now.wall);
+        self.tries_pilots_again(now)
+    }
+
     /// Whether pilots may be tried again from now on.
     pub(crate) fn tries_pilots_again(&mut self, now: Now) -> bool {
         let again = self.no_pilots.take_if(|until| *until <= now.wall).is_some();

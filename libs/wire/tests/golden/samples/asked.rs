@@ -59,6 +59,10 @@ pub(crate) fn requests() -> Vec<Request> {
             test_only: false,
             tickets: [(trainer("t"), "7b7d".to_owned())].into(),
         },
+        Request::Renew {
+            trainer: trainer("t"),
+            ticket: "00".to_owned(),
+        },
     ]
 }
 

@@ -141,6 +141,7 @@ mod tests {
             node: None,
             key: key.to_owned(),
             created: "2026-01-01T00:00:00Z".to_owned(),
+            until: None,
             revoked: None,
             control: Vec::new(),
         }

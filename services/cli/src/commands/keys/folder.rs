@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lacuna_model::ClusterId;
+use lacuna_model::{ClusterId, Timestamp};
 use lacuna_runtime::{Identity, Secret};
 use lacuna_wire::access::{Holder, Role};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::ring::{KeyRing, User};
 use super::{accounts, files, tls};
 use crate::error::{CliError, Exit, Result, file_error};
-use crate::output::iso;
+use crate::output::{iso, iso_short};
 
 /// The file of the list of users. It holds no secret.
 const FILE: &str = "users.toml";
@@ -30,6 +30,9 @@ pub(crate) struct Entry {
     pub(crate) file: PathBuf,
     /// Whether the key is new.
     pub(crate) new: bool,
+    /// The end of a new key, ISO-8601.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<String>,
 }
 
 /// A folder of keys, locked against a second `lacuna keys`.
@@ -91,7 +94,8 @@ impl KeyFolder {
     }
 
     /// Gives a user a key, unless the user has one. With `force` the user gets a new key, and the
-    /// old one ends with the server's next reload. [`KeyFolder::save`] makes the change permanent.
+    /// old one ends with the server's next reload. A new key may have an end. [`KeyFolder::save`]
+    /// makes the change permanent.
     ///
     /// # Errors
     /// `L0041` if the user has another role; `L0011` for files.
@@ -100,6 +104,7 @@ impl KeyFolder {
         cluster: &ClusterId,
         holder: &Holder,
         force: bool,
+        until: Option<Timestamp>,
     ) -> Result<Entry> {
         let path = self.identity_path(cluster, &holder.user);
         let entry = |new| Entry {
@@ -108,6 +113,7 @@ impl KeyFolder {
             role: holder.role.name(),
             file: path.clone(),
             new,
+            until: until.filter(|_| new).map(iso_short),
         };
         let known = self
             .ring
@@ -139,6 +145,7 @@ impl KeyFolder {
             holder: holder.clone(),
             url: self.ring.url.clone(),
             seed,
+            until,
             ca: Some(tls::authority(&self.dir)?),
             control: Vec::new(),
         };
@@ -154,6 +161,7 @@ impl KeyFolder {
             node: holder.node.clone(),
             key,
             created: now(),
+            until: until.map(iso_short),
             revoked: None,
             control: Vec::new(),
         });

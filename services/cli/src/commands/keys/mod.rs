@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use lacuna_model::{ClusterId, NodeId};
+use lacuna_model::{ClusterId, NodeId, Span, Timestamp};
+use lacuna_runtime::clock::wall;
 use lacuna_wire::access::{Holder, Role};
 
 pub(crate) use prepare::{Prepared, prepare};
@@ -68,14 +69,18 @@ Examples:
   lacuna keys add-user keys root --role operator
   lacuna keys add-user keys slurm --role events --cluster main
   lacuna keys add-user keys agent-a01n03 --role agent --node a01n03
+  lacuna keys add-user keys bob --role researcher --valid 400d
 
 Prints the path of the identity file: hand the file over, then delete it here if you like.")]
     AddUser(AddUserArgs),
     /// List users with their keys, and the end of the server's certificate
     #[command(after_help = "Examples:\n  lacuna keys list keys\n  lacuna keys list keys --json")]
     List(KeysListArgs),
-    /// Revoke a key
-    #[command(after_help = "Example:\n  lacuna keys revoke keys ann")]
+    /// Revoke a key, or all keys whose time is over
+    #[command(
+        after_help = "Examples:\n  lacuna keys revoke keys ann\n  lacuna keys revoke keys --ended\n\n\
+        nats-server knows no end of a key: run --ended every day, and reload nats-server after it."
+    )]
     Revoke(RevokeArgs),
     /// Renew the server's certificate, signed by the same authority
     #[command(after_help = "\
@@ -129,6 +134,9 @@ pub(crate) struct AddUserArgs {
     /// The one node that an agent speaks for
     #[arg(long, value_name = "NODE")]
     node: Option<NodeId>,
+    /// How long a new key holds, as in 400d [default: without an end]
+    #[arg(long, value_name = "TIME", value_parser = output::parse_span)]
+    valid: Option<Span>,
     /// Replace an existing key by a new one
     #[arg(long)]
     force: bool,
@@ -151,7 +159,11 @@ pub(crate) struct RevokeArgs {
     /// The folder of keys
     dir: PathBuf,
     /// Name of the user
-    name: String,
+    #[arg(required_unless_present = "ended")]
+    name: Option<String>,
+    /// Revoke all keys whose time is over
+    #[arg(long, conflicts_with_all = ["name", "cluster"])]
+    ended: bool,
     /// Name of the cluster [default: the only one]
     #[arg(long, value_name = "ID")]
     cluster: Option<ClusterId>,
@@ -253,7 +265,7 @@ fn init(args: &InitArgs) -> Result<()> {
             node: None,
         };
         for holder in services(&args.agent).iter().chain([&operator]) {
-            made.push(keys.add(cluster, holder, args.force)?);
+            made.push(keys.add(cluster, holder, args.force, None)?);
         }
     }
     let remade = |user: &User| {
@@ -299,10 +311,14 @@ fn print_keys(keys: &KeyFolder, made: &[Entry], revoked: &[User], json: JsonArg)
     for entry in made {
         let what = if entry.new { "new " } else { "kept" };
         text.push_str(&format!(
-            "{what}  {}  {} of cluster {}\n",
+            "{what}  {}  {} of cluster {}{}\n",
             entry.file.display(),
             entry.role,
-            entry.cluster
+            entry.cluster,
+            entry
+                .until
+                .as_ref()
+                .map_or_else(String::new, |until| format!(", until {until}"))
         ));
     }
     for user in revoked {
@@ -359,9 +375,19 @@ fn add_user(args: &AddUserArgs) -> Result<()> {
         role: args.role,
         node: args.node.clone(),
     };
-    let entry = keys.add(&cluster, &holder, args.force)?;
+    let until = args.valid.map(until).transpose()?;
+    let entry = keys.add(&cluster, &holder, args.force, until)?;
     keys.save()?;
     print_keys(&keys, &[entry], &[], args.json)
+}
+
+/// The end of a key that holds for a time from now on.
+fn until(valid: Span) -> Result<Timestamp> {
+    if valid <= Span::ZERO {
+        let said = format!("--valid {valid}: a key holds for some time");
+        return Err(CliError::new("L0041", Exit::Failed, said));
+    }
+    Ok(wall() + valid)
 }
 
 fn list(args: &KeysListArgs) -> Result<()> {
@@ -381,6 +407,7 @@ fn list(args: &KeysListArgs) -> Result<()> {
         ("NODE", Side::Left),
         ("KEY", Side::Left),
         ("SINCE", Side::Left),
+        ("UNTIL", Side::Left),
         ("REVOKED", Side::Left),
     ];
     let row = |user: &User| {
@@ -395,6 +422,7 @@ fn list(args: &KeysListArgs) -> Result<()> {
             node,
             user.key.clone(),
             user.created.clone(),
+            user.until.clone().unwrap_or_else(|| "-".to_owned()),
             user.revoked.clone().unwrap_or_else(|| "-".to_owned()),
         ]
     };
@@ -412,13 +440,20 @@ fn list(args: &KeysListArgs) -> Result<()> {
 
 fn revoke(args: &RevokeArgs) -> Result<()> {
     let mut keys = KeyFolder::open(&args.dir, false)?;
+    let Some(name) = &args.name else {
+        let now = wall();
+        let revoked = keys.revoke(|user| user.has_ended(now));
+        keys.save()?;
+        revoked.iter().try_for_each(|user| keys.forget(user))?;
+        return print_keys(&keys, &[], &revoked, args.json);
+    };
     let cluster = cluster(&keys, args.cluster.as_ref())?;
-    let revoked = keys.revoke(|user| user.cluster == cluster && user.name == args.name);
+    let revoked = keys.revoke(|user| user.cluster == cluster && user.name == *name);
     let user = revoked.first().ok_or_else(|| {
         CliError::new(
             "L0040",
             Exit::Failed,
-            format!("{} has no key in cluster {cluster}", args.name),
+            format!("{name} has no key in cluster {cluster}"),
         )
         .remedy(format!("see: lacuna keys list {}", args.dir.display()))
     })?;
@@ -426,9 +461,9 @@ fn revoke(args: &RevokeArgs) -> Result<()> {
     keys.forget(user)?;
     let key = &user.key;
     if args.json.json {
-        return output::print_json(&json!({ "user": args.name, "key": key, "revoked": true }));
+        return output::print_json(&json!({ "user": name, "key": key, "revoked": true }));
     }
-    output::print(&format!("{} ({key}) is revoked; {RELOAD}", args.name))
+    output::print(&format!("{name} ({key}) is revoked; {RELOAD}"))
 }
 
 fn renew(args: &RenewArgs) -> Result<()> {

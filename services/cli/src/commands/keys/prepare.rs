@@ -47,7 +47,7 @@ pub(crate) fn prepare(dir: &Path, cluster: &ClusterId, url: &str, user: &str) ->
     let mut found = BTreeMap::new();
     for holder in services(&[]).iter().chain([&operator]) {
         let missing = !keys.identity_path(cluster, &holder.user).is_file();
-        let entry = keys.add(cluster, holder, missing)?;
+        let entry = keys.add(cluster, holder, missing, None)?;
         found.insert(entry.user, entry.file);
     }
     keys.save()?;

@@ -1,8 +1,10 @@
 //! The list of users and their public keys, as `users.toml` keeps it.
 
-use lacuna_model::{ClusterId, NodeId};
+use lacuna_model::{ClusterId, NodeId, Timestamp};
 use lacuna_wire::access::{Holder, Role};
 use serde::{Deserialize, Serialize};
+
+use crate::output::parse_time;
 
 /// A user who has, or had, a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,9 @@ pub(crate) struct User {
     pub(crate) key: String,
     /// The time at which the key was made, ISO-8601.
     pub(crate) created: String,
+    /// The end of the key, ISO-8601; none if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<String>,
     /// The time at which the key was revoked, ISO-8601; none while it is valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revoked: Option<String>,
@@ -31,6 +36,12 @@ pub(crate) struct User {
 }
 
 impl User {
+    /// Whether the time of the key is over.
+    pub(super) fn has_ended(&self, now: Timestamp) -> bool {
+        let end = self.until.as_deref().map(parse_time);
+        end.is_some_and(|end| end.is_ok_and(|end| end <= now))
+    }
+
     /// The user as the bus knows it.
     pub(crate) fn holder(&self) -> Holder {
         Holder {

@@ -228,3 +228,30 @@ fn names_must_fit_files_and_subjects() {
     }
     assert!(parse_name("ann.b_c-9").is_ok());
 }
+
+#[test]
+fn a_key_with_an_end_says_so_and_is_revoked_once_it_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    keys("x init DIR --cluster a", dir).unwrap();
+    keys("x add-user DIR ann --role researcher --valid 30d", dir).unwrap();
+    keys("x add-user DIR bob --role researcher --valid 1ms", dir).unwrap();
+    let none = keys("x add-user DIR eve --role researcher --valid 0s", dir).unwrap_err();
+    assert_eq!(none.code.as_deref(), Some("L0041"));
+    let ann = Identity::load(&dir.join("a/ann.toml")).unwrap();
+    let left = ann.until.unwrap().since(wall());
+    assert!(left > Span::from_secs(29 * 86_400) && left <= Span::from_secs(30 * 86_400));
+    let control = Identity::load(&dir.join("a/control.toml")).unwrap();
+    assert_eq!(control.until, None, "no end unless it is asked for");
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    keys("x revoke DIR --ended", dir).unwrap();
+    let users = KeyFolder::open(dir, false).unwrap().ring.users;
+    let revoked = users.iter().filter(|user| user.revoked.is_some());
+    let revoked: Vec<&str> = revoked.map(|user| user.name.as_str()).collect();
+    assert_eq!(revoked, ["bob"]);
+    assert!(!dir.join("a/bob.toml").exists());
+    // A second run has none to revoke, and a new key may follow.
+    keys("x revoke DIR --ended", dir).unwrap();
+    keys("x add-user DIR bob --role researcher --valid 1d", dir).unwrap();
+    assert!(Identity::load(&dir.join("a/bob.toml")).is_ok());
+}

@@ -97,6 +97,7 @@ fn items(trainers: &[TrainerSpec]) -> Vec<Item> {
                 value,
                 rate_now: 0.0,
                 up_s: spec.rescale.up_s,
+                pilot_s: 0.0,
                 far: Far::default(),
                 down_s: spec.rescale.down_s,
             }
