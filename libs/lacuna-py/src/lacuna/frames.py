@@ -1,8 +1,13 @@
-"""What members and remote loaders say to each other: JSON headers, and the raw bytes of tensors.
+"""What processes of a training say to each other: JSON headers, and the raw bytes of tensors.
 
-A connection begins with a proof of both sides that they know the token of the training's run: each
-answers the other's random challenge with an HMAC-SHA256, so the token itself does not travel. Then
-the member says hello, and asks for one task at a time. Nothing is unpickled.
+    4 bytes   length of the header, big-endian
+    8 bytes   length of the body
+    header    a JSON object
+    body      tensors one after another, each padded to a multiple of 16 bytes
+
+A connection begins with a proof of both sides that they know a token: each answers the other's
+random challenge with an HMAC-SHA256, so the token itself does not travel. Then the caller asks, and
+the server answers. Nothing is unpickled. Files of such frames have no proof.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import math
 import secrets
 import socket
 import struct
-from typing import Any, Iterable, Sequence
+from typing import Any, BinaryIO, Iterable, Sequence, Union
 
 import torch
 
@@ -23,9 +28,9 @@ from .tree import pack, shapes, unpack
 
 #: Version of this protocol, a part of each proof.
 VERSION = 1
-#: Most bytes of a header, and of a batch.
+#: Most bytes of a header, and of a body.
 HEADER_LIMIT = 16 << 20
-BATCH_LIMIT = 4 << 30
+BODY_LIMIT = 4 << 30
 #: Seconds in which a connection must be made and proved.
 HELLO_LIMIT = 5.0
 #: Tensors begin at multiples of this, as their elements need it.
@@ -33,39 +38,41 @@ _ALIGNED = 16
 _PREFIX = struct.Struct("!IQ")
 _NONCE, _PROOF = 16, 32
 
+Source = Union[socket.socket, BinaryIO]
+
 
 class Refused(Exception):
     """The other side does not know the token, or does not accept this one's hello."""
 
 
 def _proof(token: str, side: str, nonces: bytes) -> bytes:
-    words = f"lacuna loader {VERSION} {side} ".encode() + nonces
+    words = f"lacuna frames {VERSION} {side} ".encode() + nonces
     return hmac.new(token.encode(), words, hashlib.sha256).digest()
 
 
 def admit(connection: socket.socket, tokens: Iterable[str]) -> None:
-    """The loader's side of the proof, for a member that knows one of the tokens. Raises Refused."""
+    """The server's side of the proof, for a caller that knows one of the tokens. Raises Refused."""
     mine = secrets.token_bytes(_NONCE)
     connection.sendall(mine)
     answer = bytes(_exactly(connection, _NONCE + _PROOF))
     nonces = mine + answer[:_NONCE]
     for token in tokens:
-        if token and hmac.compare_digest(answer[_NONCE:], _proof(token, "member", nonces)):
-            connection.sendall(_proof(token, "loader", nonces))
+        if token and hmac.compare_digest(answer[_NONCE:], _proof(token, "caller", nonces)):
+            connection.sendall(_proof(token, "server", nonces))
             return
     raise Refused("it does not know the token of this training")
 
 
 def introduce(connection: socket.socket, token: str) -> None:
-    """The member's side of the proof. Raises Refused."""
+    """The caller's side of the proof. Raises Refused."""
     mine = secrets.token_bytes(_NONCE)
     nonces = bytes(_exactly(connection, _NONCE)) + mine
-    connection.sendall(mine + _proof(token, "member", nonces))
+    connection.sendall(mine + _proof(token, "caller", nonces))
     try:
         proved = bytes(_exactly(connection, _PROOF))
     except ConnectionError:
         raise Refused("it does not accept this training's token") from None
-    if not hmac.compare_digest(proved, _proof(token, "loader", nonces)):
+    if not hmac.compare_digest(proved, _proof(token, "server", nonces)):
         raise Refused("it does not know the token of this training")
 
 
@@ -78,33 +85,43 @@ def stay(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
+def pieces(header: dict[str, Any], tensors: Sequence[torch.Tensor] = ()) -> list[Any]:
+    """The bytes of a frame with the tensors, which lie on the CPU; they may be views of these."""
+    text = json.dumps(header).encode()
+    views = [_bytes_of(tensor.contiguous()) for tensor in tensors]
+    padded = [_padded(view.nbytes) for view in views]
+    found: list[Any] = [_PREFIX.pack(len(text), sum(padded)) + text]
+    for view, size in zip(views, padded):
+        found += [view, bytes(size - view.nbytes)]
+    return found
+
+
 def send(
     connection: socket.socket, header: dict[str, Any], tensors: Sequence[torch.Tensor] = ()
 ) -> None:
     """Sends a header, and the bytes of tensors on the CPU."""
-    text = json.dumps(header).encode()
-    # Copies live until they are sent.
-    whole = [tensor.contiguous() for tensor in tensors]
-    views = [_bytes_of(tensor) for tensor in whole]
-    total = sum(_padded(view.nbytes) for view in views)
-    connection.sendall(_PREFIX.pack(len(text), total) + text)
-    for view in views:
-        connection.sendall(view)
-        connection.sendall(bytes(_padded(view.nbytes) - view.nbytes))
+    for piece in pieces(header, tensors):
+        connection.sendall(piece)
 
 
-def receive(connection: socket.socket) -> tuple[dict[str, Any], bytearray]:
-    """The next header and the bytes after it.
+def head(source: Source, limit: int = BODY_LIMIT) -> tuple[dict[str, Any], int]:
+    """The next header, and how many bytes come after it, at most ``limit``.
 
-    Raises ConnectionError at the end of the connection, ValueError for what is no frame.
+    Raises ConnectionError if the source ends before, ValueError for what is no frame.
     """
-    length, total = _PREFIX.unpack(_exactly(connection, _PREFIX.size))
-    if length > HEADER_LIMIT or total > BATCH_LIMIT:
+    length, total = _PREFIX.unpack(_exactly(source, _PREFIX.size))
+    if length > HEADER_LIMIT or total > limit:
         raise ValueError(f"a frame of {length} and {total} bytes is too long")
-    header = json.loads(bytes(_exactly(connection, length)))
+    header = json.loads(bytes(_exactly(source, length)))
     if not isinstance(header, dict):
         raise ValueError("a header is no JSON object")
-    return header, _exactly(connection, total)
+    return header, total
+
+
+def receive(source: Source, limit: int = BODY_LIMIT) -> tuple[dict[str, Any], bytearray]:
+    """The next header and the bytes after it, as for :func:`head`."""
+    header, total = head(source, limit)
+    return header, _exactly(source, total)
 
 
 def encoded(batch: Any) -> tuple[str, list[torch.Tensor]]:
@@ -112,7 +129,7 @@ def encoded(batch: Any) -> tuple[str, list[torch.Tensor]]:
     text, tensors = pack(batch)
     for tensor in tensors:
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-            raise TypeError("remote loaders send dense tensors of the CPU only")
+            raise TypeError("only dense tensors of the CPU are sent")
     return text, tensors
 
 
@@ -136,20 +153,24 @@ def _padded(size: int) -> int:
 
 
 def _bytes_of(tensor: torch.Tensor) -> memoryview:
-    """The memory of a contiguous tensor; valid as long as that lives."""
+    """The memory of a contiguous tensor, which lives as long as the view."""
     size = tensor.numel() * tensor.element_size()
     if size == 0:
         return memoryview(b"")
-    view = memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr()))
-    return view.cast("B")
+    memory = (ctypes.c_ubyte * size).from_address(tensor.data_ptr())
+    memory.tensor = tensor
+    return memoryview(memory).cast("B")
 
 
-def _exactly(connection: socket.socket, count: int) -> bytearray:
+def _exactly(source: Source, count: int) -> bytearray:
     data = bytearray(count)
-    view, at = memoryview(data), 0
-    while at < count:
-        got = connection.recv_into(view[at:])
-        if got == 0:
-            raise ConnectionError("the connection has ended")
-        at += got
+    view = memoryview(data)
+    while view:
+        if isinstance(source, socket.socket):
+            got = source.recv_into(view)
+        else:
+            got = source.readinto(view)  # type: ignore[attr-defined]
+        if not got:
+            raise ConnectionError("it ends too early")
+        view = view[got:]
     return data
