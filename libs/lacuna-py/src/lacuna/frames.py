@@ -107,4 +107,4 @@ def _exactly(source: Union[socket.socket, BinaryIO], count: int) -> bytearray:
 
 
 def _read(source: BinaryIO, view: memoryview) -> int:
-    return source.readinto(view) or 0  # type: ignore[attr-defined, no-any-return]
+    return source.readinto(view) or 0  # type: ignore[attr-defined]

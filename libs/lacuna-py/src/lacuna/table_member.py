@@ -4,8 +4,8 @@ Members of the dense part ask it (:mod:`lacuna.tables`), over one connection eac
 message shows the token that this incarnation wrote into FOLDER::
 
     {"say":"hello","token":"..."}
-    {"say":"look_up","map":3,"applied":41}         ids of each table; the rows come back
-    {"say":"stage","map":3,"step":42,"run":7,"size":2,"rank":0,"shares":2}   and gradients
+    {"say":"look_up","applied":41}                 ids of each table; the rows come back
+    {"say":"stage","step":42,"run":7,"size":2,"rank":0,"shares":2}   and gradients
     {"say":"put", ...}                             parts of a member that leaves or makes room
     {"say":"give","to":"c3"}                       a newcomer asks for its share
 
@@ -134,7 +134,8 @@ class Holder:
         if applied >= self._saved + self._every and self._directory is not None:
             self.save(applied)
         self._wait(began, count)
-        return {"say": "done", "lost": lost}, found
+        newest = max((rows.newest for rows in self.rows.values()), default=0)
+        return {"say": "done", "lost": lost, "step": newest}, found
 
     def save(self, step: int) -> None:
         """Writes a checkpoint; a failure is logged."""

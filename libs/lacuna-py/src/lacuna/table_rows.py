@@ -227,8 +227,10 @@ class Rows:
             ids, gradients = tensors[f"ids/{name}"], tensors[f"gradients/{name}"]
             more = taken[ids % PARTS]
             staged = self._staged.setdefault(step, _Staged((run, size), shares))
-            if staged.attempt != (run, size):
+            if staged.attempt[0] > run:
                 continue
+            if staged.attempt != (run, size):
+                staged = self._staged[step] = _Staged((run, size), shares)
             none = (ids[:0], gradients[:0])
             before = staged.by_rank.get(rank, none)
             staged.by_rank[rank] = (

@@ -77,6 +77,7 @@ class Tables:
         self._ready: Optional[tuple[_Asked, Tensors]] = None
         self._now: Optional[tuple[int, dict[str, torch.Tensor], dict[str, torch.Tensor]]] = None
         self._run: Optional[Elastic] = None
+        self._said = False
         #: Steps of updates that parts have lost, by table and part.
         self.lost: dict[str, dict[int, int]] = {name: {} for name in self._tables}
 
@@ -113,6 +114,16 @@ class Tables:
             if coming is not None and coming.numel():
                 self._next = self._ask(self._checked(ids(coming)), run.steps_done)
             yield index, rows
+        self._end(run.steps_done)
+
+    def _end(self, step: int) -> None:
+        """The update of the last step, which no lookup follows."""
+        self._receive_ahead()
+        nothing = {name: torch.empty(0, dtype=torch.int64) for name in self._tables}
+        try:
+            self._look_up(nothing, step)
+        except (OSError, EOFError, Refused) as error:
+            log.warning("the update of step %d is with the table members: %s", step, error)
 
     def step(self, loss: Optional[Union[torch.Tensor, float]] = None) -> bool:
         """Sends the gradients of the rows, then does :meth:`Elastic.step <lacuna.Elastic.step>`."""
@@ -142,7 +153,7 @@ class Tables:
 
     def whole(self, applied: int) -> dict[str, torch.Tensor]:
         """All rows of all tables after a step, to judge or to save them. Not within a step."""
-        self._next = None
+        self._receive_ahead()
         ids = {name: torch.arange(table.rows) for name, table in self._tables.items()}
         return self._until_done(None, lambda: self._look_up(ids, applied))
 
@@ -189,7 +200,7 @@ class Tables:
 
     def _send(self, ids: dict[str, torch.Tensor], applied: int) -> _Asked:
         places = self._cut(ids)
-        header = {"say": "look_up", "map": self._map.number, "applied": applied}
+        header = {"say": "look_up", "applied": applied}
         for member, of in places.items():
             self._to(member, header, {name: ids[name][at] for name, at in of.items()})
         return _Asked(ids, applied, places)
@@ -214,6 +225,13 @@ class Tables:
             header, tensors = self._from(member)
             for name, at in of.items():
                 rows[name][at] = tensors[name]
+            if int(header["step"]) > asked.applied + 1 and not self._said:
+                self._said = True
+                log.warning(
+                    "the rows have the updates of %s steps, the dense part comes from step %d: "
+                    "updates up to there are not made twice; a new training needs a new folder",
+                    *(header["step"], asked.applied),
+                )
             for name, parts in header.get("lost", {}).items():
                 for part, steps in parts.items():
                     known = self.lost[name]
@@ -232,7 +250,7 @@ class Tables:
         for member, of in places.items():
             tensors = {f"ids/{name}": ids[name][at] for name, at in of.items()}
             tensors.update({f"gradients/{name}": gradients[name][at] for name, at in of.items()})
-            self._to(member, {**header, "map": self._map.number}, tensors)
+            self._to(member, header, tensors)
         for member in places:
             self._from(member)
 
