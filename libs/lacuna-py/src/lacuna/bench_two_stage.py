@@ -51,10 +51,10 @@ KINDS = {
 #: Least samples/s that are asked for, samples of a step and of a pass of the profiler, steps before
 #: the first that counts, and the most units of a kind: each is a process here.
 RATE = 2000.0
-BATCH = 480
-PROFILED = {"slow": 128, "fast": BATCH}
+BATCH = 960
+PROFILED = {"slow": 128, "fast": 480}
 LIMIT = 6
-WARM = 10
+WARM = 5
 #: How far the measured rate may be from the plan.
 WITHIN = 0.15
 
