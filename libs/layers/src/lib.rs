@@ -33,7 +33,7 @@ pub use error::Error;
 pub use explain::{Worth, worth_of_one_more};
 pub use fastest::fastest;
 pub use pipeline::{Jitter, Pipeline, simulate};
-pub use place::{Answer, Obstacle, Options, place};
+pub use place::{Answer, Obstacle, Options, place, without_limit};
 pub use placement::{Bound, Placement, Stage};
 pub use profile::{Kind, Layer, Profile};
 pub use provision::{Provisioner, provision};

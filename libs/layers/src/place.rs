@@ -33,6 +33,17 @@ pub enum Obstacle {
         /// The highest rate with as many as are wanted.
         without_limit: f64,
     },
+    /// A kind has no limit, so that the highest rate takes more units of it than any machine has.
+    NoLimit {
+        /// The kind.
+        kind: usize,
+        /// Its units.
+        units: u32,
+        /// A rate of nine tenths, samples/s.
+        rate: f64,
+        /// The units of this kind in the cheapest placement with that rate.
+        units_then: u32,
+    },
     /// More units bring nothing: what they do not divide takes too long.
     Serial {
         /// The stage of the nearest placement.
@@ -41,6 +52,9 @@ pub enum Obstacle {
         part: Bound,
     },
 }
+
+/// From this number of units on a kind without a limit is an obstacle.
+const MANY: u32 = 10_000;
 
 /// The answer to a rate.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,8 +83,40 @@ pub fn place(profile: &Profile, options: &Options) -> Result<Answer, Error> {
         return Ok(Answer::Met(placement));
     }
     let nearest = fastest(profile)?;
-    let why = obstacles(profile, &nearest);
+    let mut why = obstacles(profile, &nearest);
+    why.extend(without_limit(profile, &nearest, options)?);
     Ok(Answer::Short { nearest, why })
+}
+
+/// The kinds without a limit of which a placement that asks for the highest rate, as that of
+/// [`fastest`], takes 10,000 units or more.
+///
+/// # Errors
+/// None is expected: a lower rate can be met too.
+pub fn without_limit(
+    profile: &Profile,
+    highest: &Placement,
+    options: &Options,
+) -> Result<Vec<Obstacle>, Error> {
+    let kinds = profile.kinds().iter().zip(&highest.used).enumerate();
+    let endless = kinds.filter(|(_, (kind, used))| kind.limit().is_none() && **used >= MANY);
+    let endless: Vec<(usize, u32)> = endless.map(|(kind, (_, used))| (kind, *used)).collect();
+    if endless.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rate = 0.9 * highest.rate;
+    let lower = profile.clone().with_min_rate(rate)?;
+    let then = cheapest(&lower, &Terms::new(&lower), options, None);
+    let obstacle = |(kind, units): (usize, u32)| Obstacle::NoLimit {
+        kind,
+        units,
+        rate,
+        units_then: then
+            .as_ref()
+            .and_then(|placement| placement.used.get(kind).copied())
+            .unwrap_or(units),
+    };
+    Ok(endless.into_iter().map(obstacle).collect())
 }
 
 /// The cheapest placement, if one is found. One that is known already is a start.

@@ -41,6 +41,14 @@ fn boot() -> Duration {
     now.map_or(Duration::ZERO, Duration::from)
 }
 
+/// Processor time of this thread, seconds; None if the system does not report it. Other processes
+/// do not lengthen it.
+#[must_use]
+pub fn processor_s() -> Option<f64> {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    Some(Duration::from(now).as_secs_f64())
+}
+
 impl Stopwatch {
     /// Starts a measurement now.
     #[must_use]

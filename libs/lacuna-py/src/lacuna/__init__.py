@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .policy import Adaptive, BatchPolicy, PerNode, WholeGroup
     from .run import Elastic, elastic
     from .sharding import node_mesh
+    from .table_rows import Table
+    from .tables import Tables
     from .worker import device
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "BatchPolicy",
     "Elastic",
     "PerNode",
+    "Table",
+    "Tables",
     "WholeGroup",
     "device",
     "elastic",
@@ -43,6 +47,8 @@ _HOMES = {
     "WholeGroup": "policy",
     "device": "worker",
     "node_mesh": "sharding",
+    "Table": "table_rows",
+    "Tables": "tables",
 }
 
 

@@ -39,6 +39,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench noise                    cost and errors of the noise scale
   python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
   python3 -m lacuna.bench stalls                   injected stalls, and those that are found
+  python3 -m lacuna.bench two_stage                tables and dense part apart, beside the plan
 """
 
 #: The kinds of change, and the agent's view of each.
@@ -108,6 +109,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         from . import bench_stalls
 
         return bench_stalls.main(argv[1:])
+    if argv[:1] == ["two_stage"]:
+        from . import bench_two_stage
+
+        return bench_two_stage.main(argv[1:])
     options = arguments().parse_args(argv)
     known = bench_torchrun.KINDS if options.torchrun else KINDS
     known = bench_torchft.KINDS if options.torchft else known

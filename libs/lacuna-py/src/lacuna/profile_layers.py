@@ -273,9 +273,10 @@ def _is_table(module: Any) -> bool:
 
 
 def _bytes(layer: Any) -> tuple[float, float]:
-    """Bytes of weights and of tables."""
+    """Bytes of weights and of tables; a layer without parameters may have ``table_bytes``."""
     weights = tables = 0.0
     for module in layer.modules():
+        tables += getattr(module, "table_bytes", 0.0)
         own = sum(p.numel() * p.element_size() for p in module.parameters(recurse=False))
         if _is_table(module):
             tables += own

@@ -195,6 +195,7 @@ class Elastic:
         self._share: Optional[Share] = None
         #: The share of the last batch, and whether its step was applied.
         self._last_share: Optional[Share] = None
+        self._ahead_now: Optional[Callable[[], Iterator[Share]]] = None
         self._applied = False
         self._calls = Calls()
         #: The data set that remote loaders read.
@@ -251,6 +252,21 @@ class Elastic:
         With ``adascale`` and ``adamscale``, what they are worth in samples of the user's batch.
         """
         return self._position.samples
+
+    @property
+    def share(self) -> Optional[Share]:
+        """This member's part of the present batch; None outside of one."""
+        return self._share
+
+    @property
+    def coming(self) -> Optional[torch.Tensor]:
+        """The indices of this member's next batch, if no member comes or goes before it."""
+        if self._share is None or self._ahead_now is None:
+            return None
+        shares = self._ahead_now()
+        next(shares, None)
+        share = next(shares, None)
+        return None if share is None else share.indices
 
     @property
     def progress(self) -> float:
@@ -435,7 +451,7 @@ class Elastic:
                     self._finish()
                     return
                 ahead = self._ahead(order, epochs)
-                wanted = next(ahead(), None)
+                wanted, self._ahead_now = next(ahead(), None), ahead
                 if wanted is None:
                     self._finish()
                     return

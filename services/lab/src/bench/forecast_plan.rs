@@ -19,7 +19,7 @@ use lacuna_planner::placement::columns::{
     Answer, Instance, Options, Shape, Situation, Source, decide, instance,
 };
 use lacuna_planner::{Far, Switches};
-use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::clock::{Stopwatch, processor_s};
 
 /// Arguments of `bench forecast-plan`.
 #[derive(Debug, Args)]
@@ -142,13 +142,6 @@ fn quantile(sorted: &[f64], percent: usize) -> f64 {
         .get(rank.saturating_sub(1))
         .copied()
         .unwrap_or(f64::NAN)
-}
-
-/// Processor seconds of this thread, if the system reports them.
-fn processor_s() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanoseconds: f64 = stat.split_whitespace().next()?.parse().ok()?;
-    Some(nanoseconds * 1e-9)
 }
 
 /// The distance of an answer from the bound, relative to the value of the best plan.

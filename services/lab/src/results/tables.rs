@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 18] = [
+pub(super) const TABLES: [Table; 19] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -188,6 +188,14 @@ pub(super) const TABLES: [Table; 18] = [
         policy: "`forecast` (dynamic program) and `milp-patterns`",
         objective: "the value of node sets (`planner::joint`)",
         seed: "30 from 0 on",
+    },
+    Table {
+        name: "heterps",
+        title: "Layers on kinds of node: the schedulers of HeterPS (arXiv 2111.10635) beside the optimum",
+        commands: &["reproduce heterps"],
+        policy: "none: nothing is decided about nodes",
+        objective: "the least cost with the rate that is asked for",
+        seed: "1 to 3, medians",
     },
 ];
 

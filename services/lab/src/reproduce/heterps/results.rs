@@ -31,7 +31,7 @@ impl Column {
         costs.get((costs.len().max(1) - 1) / 2).copied()
     }
 
-    /// The least seconds: a busy machine makes runs longer, none shorter.
+    /// The least processor seconds: a busy machine makes runs longer, none shorter.
     pub(super) fn seconds(&self) -> Option<f64> {
         let seconds = self.runs.iter().map(|run| run.seconds);
         seconds.min_by(f64::total_cmp)
@@ -55,7 +55,7 @@ pub(super) struct Figures {
     pub(super) kind_names: Vec<String>,
     pub(super) min_rate: f64,
     pub(super) exact: Placement,
-    /// The least seconds of several exact searches.
+    /// The least processor seconds of several exact searches.
     pub(super) seconds: f64,
     pub(super) columns: Vec<Column>,
     pub(super) optimism: Vec<Optimism>,

@@ -18,7 +18,7 @@ pub(super) fn markdown(results: &Results) -> String {
         results.seeds.len()
     );
     text += &costs(results);
-    text += "\n## Time\n\nThe whole search in one thread, least of all runs, and of nine for the exact one: a busy machine makes\nruns longer, none shorter.\n\n";
+    text += "\n## Time\n\nProcessor time of the whole search in one thread, least of all runs, and of nine for the exact one:\na busy machine makes runs longer, none shorter.\n\n";
     text += &times(results);
     text += "\n## Placements\n\n";
     text += &placements(results);
