@@ -239,6 +239,7 @@ impl World {
             members: u32::try_from(marks.len()).unwrap(),
             workers: u32::try_from(self.workers).unwrap(),
             depth: u32::try_from(self.depth).unwrap(),
+            passes: 1,
             bytes: self.bytes.clone(),
             silent: Vec::new(),
             ranks: ranks.collect(),

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("To begin", &["up", "demo", "help", "completions"]),
     (
         "For researchers",
-        &["submit", "wait", "trainers", "explain", "logs", "cancel"],
+        &["submit", "wait", "trainers", "explain", "stalls", "logs", "cancel"],
     ),
     (
         "For operators",

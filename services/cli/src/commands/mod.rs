@@ -17,6 +17,7 @@ pub(crate) mod observe;
 pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod signing;
+pub(crate) mod stalls;
 pub(crate) mod submit;
 pub(crate) mod ticket;
 pub(crate) mod top;
