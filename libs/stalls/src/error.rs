@@ -56,6 +56,9 @@ pub enum Error {
         /// How many they are.
         members: u32,
     },
+    /// A site that offers nothing.
+    #[error("the site offers no node: each kind needs counts in nodes and workers")]
+    NoOffer,
     /// There are no members.
     #[error("the report has the times of no member")]
     Empty,

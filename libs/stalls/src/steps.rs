@@ -115,7 +115,10 @@ impl Steps {
                 .collect(),
         });
         let aligned: Vec<_> = lines.iter().map(|step| align(step)).collect();
-        let (services, exact) = aligned.into_iter().unzip();
+        let (services, mut exact): (_, Vec<Vec<bool>>) = aligned.into_iter().unzip();
+        if trace.ends_known {
+            exact.iter_mut().for_each(|sums| sums.fill(true));
+        }
         let total: f64 = lines.iter().map(|step| duration(step)).sum();
         Self {
             members: members.collect(),

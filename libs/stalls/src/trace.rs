@@ -25,6 +25,9 @@ pub struct Trace {
     /// Batches whose gradients are added up for a step.
     #[serde(default = "one")]
     pub passes: u32,
+    /// Whether `done` is the moment of a sum's end even if the member computed then.
+    #[serde(default)]
+    pub ends_known: bool,
     /// Size of each sum of a step, in bytes, in the order in which they are launched.
     pub bytes: Vec<u64>,
     /// Members that sent no times.
@@ -60,6 +63,7 @@ impl Trace {
             if let Some(&(what, _)) = same.iter().find(|(_, same)| !same) {
                 return Err(Error::Apart { what });
             }
+            whole.ends_known &= part.ends_known;
             whole.passes = whole.passes.max(part.passes);
             whole.ranks.extend(part.ranks);
         }
@@ -99,7 +103,7 @@ pub struct RankTimes {
     /// For each sum, from the batch's arrival to its launch.
     pub ready: Vec<Vec<f64>>,
     /// For each sum, from the batch's arrival to the moment at which its end was seen. It is the
-    /// moment of the end if the member waited then, later if it computed.
+    /// moment of the end if the member waited then, later if it computed, unless `ends_known`.
     pub done: Vec<Vec<f64>>,
 }
 

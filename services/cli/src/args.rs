@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
-    observe, place, plan, stalls, submit, top, trainers, wait,
+    observe, place, plan, recommend, stalls, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -82,6 +82,8 @@ enum Command {
     Place(place::PlaceArgs),
     /// Say where the steps of a PyTorch program spend their time, without changing it
     Stalls(stalls::StallsArgs),
+    /// Find the cheapest resource that ends a program's work in time
+    Recommend(recommend::RecommendArgs),
     /// Check whether a scheduler lets pilots run without harm, or a file of where nodes are
     #[command(subcommand)]
     Check(check::CheckCommand),
@@ -130,6 +132,7 @@ impl Command {
             Self::Holes(args) => holes::run(&args),
             Self::Place(args) => place::run(&args),
             Self::Stalls(args) => stalls::run(&args),
+            Self::Recommend(args) => recommend::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Keys(command) => keys::run(&command),
             Self::Completions(args) => help::completions(&args, definition()),
@@ -214,6 +217,7 @@ mod tests {
             "lacuna place ctr.json --rate 500000 --limit cpu=40 --limit gpu=none --json",
             "lacuna stalls --save a.jsonl -- torchrun --nproc-per-node 2 train.py --json",
             "lacuna stalls a.jsonl b.jsonl --json",
+            "lacuna recommend a.jsonl --prices p.toml --steps 2e4 --within 12h --margin 0.1",
             "lacuna pilots stop",
             "lacuna pause --now --for 2h",
             "lacuna drain a[01-16] b01 --reason fans",

@@ -193,6 +193,7 @@ class Watch:
             "workers": self._workers,
             "depth": self._depth,
             "passes": int(statistics.median_low(self._batches)),
+            "ends_known": True,
             "bytes": sizes,
             "ranks": [entry(self._rank, torch.tensor(self._rows).round(), len(sizes))],
         }

@@ -16,6 +16,7 @@ pub(crate) mod nodes;
 pub(crate) mod observe;
 pub(crate) mod place;
 pub(crate) mod plan;
+pub(crate) mod recommend;
 pub(crate) mod signing;
 pub(crate) mod stalls;
 pub(crate) mod submit;

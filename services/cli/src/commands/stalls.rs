@@ -81,10 +81,20 @@ pub(crate) fn run(args: &StallsArgs) -> Result<()> {
 }
 
 fn said(traces: Vec<Trace>) -> Result<StepCosts> {
-    let found = Trace::joined(traces)
+    Trace::joined(traces)
         .and_then(|trace| Steps::read(&trace))
-        .and_then(|steps| answer(&steps));
-    found.map_err(|error| match error {
+        .and_then(|steps| answer(&steps))
+        .map_err(refused)
+}
+
+/// The readings of one run.
+pub(crate) fn readings(files: &[PathBuf]) -> Result<Trace> {
+    Trace::joined(read(files)?).map_err(refused)
+}
+
+/// Why readings give no answer.
+pub(crate) fn refused(error: lacuna_stalls::Error) -> CliError {
+    match error {
         lacuna_stalls::Error::Empty => CliError::new(
             "L0011",
             Exit::Failed,
@@ -98,7 +108,7 @@ fn said(traces: Vec<Trace>) -> Result<StepCosts> {
         )
         .remedy("give the files of all nodes: `lacuna stalls FILE...`"),
         other => CliError::new("L0011", Exit::Failed, other.to_string()),
-    })
+    }
 }
 
 fn read(files: &[PathBuf]) -> Result<Vec<Trace>> {
