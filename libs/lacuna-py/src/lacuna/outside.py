@@ -285,7 +285,8 @@ def _wrap_loader(watch: Watch, patches: _Patches) -> None:
             return plain(following(self))[0]
         watch.asked()
         batch, reading = plain(following(self))
-        watch.got(reading, self._num_workers, self._prefetch_factor or 0)
+        # In PyTorch 2 an iterator without workers lacks it.
+        watch.got(reading, self._num_workers, getattr(self, "_prefetch_factor", None) or 0)
         return batch
 
     # It stays, since workers that live on may still send what they have timed.
