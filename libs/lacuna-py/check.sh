@@ -74,6 +74,6 @@ for python in $pythons; do
     rm -rf "$cache/v"
     [ $# -gt 0 ] ||
         set -- tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py \
-            tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py
+            tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py
 done
 exit "$worst"

@@ -17,6 +17,7 @@ pub struct Change {
     members: Option<u32>,
     link: f64,
     share: f64,
+    device: f64,
 }
 
 impl Default for Change {
@@ -27,6 +28,7 @@ impl Default for Change {
             members: None,
             link: 1.0,
             share: 1.0,
+            device: 1.0,
         }
     }
 }
@@ -83,6 +85,19 @@ impl Change {
         Ok(self)
     }
 
+    /// Members compute `factor` times as fast; reading takes as long as before.
+    ///
+    /// # Errors
+    /// [`Error::Change`] unless the factor is positive and finite.
+    pub fn device(mut self, factor: f64) -> Result<Self, Error> {
+        self.device = positive("the speed of the device", factor)?;
+        Ok(self)
+    }
+
+    pub(crate) fn device_factor(&self) -> f64 {
+        self.device
+    }
+
     pub(crate) fn lacks(&self, cause: Cause) -> bool {
         self.away.contains(&cause)
     }
@@ -112,7 +127,7 @@ pub(crate) fn within(what: &'static str, value: u32, most: u32) -> Result<u32, E
     }
 }
 
-fn positive(what: &'static str, value: f64) -> Result<f64, Error> {
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64, Error> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
     } else {

@@ -32,6 +32,33 @@ pub enum Error {
         /// What is wrong.
         what: String,
     },
+    /// Reports of members do not belong together.
+    #[error(
+        "the readings are not of one run: their {what} differ; give the files of one run, each once"
+    )]
+    Apart {
+        /// What differs.
+        what: &'static str,
+    },
+    /// A step adds up the gradients of several batches.
+    #[error(
+        "a step of this program adds up the gradients of {passes} batches, and the replay knows steps of one: for the readings let each batch have its step"
+    )]
+    Accumulates {
+        /// Batches of a step.
+        passes: u32,
+    },
+    /// Several members, none of whose sums was seen.
+    #[error(
+        "{members} members train, but no sum of their gradients was seen, so a slow link and a slow member cannot be told: DistributedDataParallel is timed, without a hook that is built into PyTorch"
+    )]
+    NoSums {
+        /// How many they are.
+        members: u32,
+    },
+    /// A site that offers nothing.
+    #[error("the site offers no node: each kind needs counts in nodes and workers")]
+    NoOffer,
     /// There are no members.
     #[error("the report has the times of no member")]
     Empty,

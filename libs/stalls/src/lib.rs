@@ -9,6 +9,7 @@
 //! - [`Steps::replay`] is the model, with its formulas.
 //! - [`answer`]: the costs of all causes, other sizes, links and loaders, and the advice, which
 //!   [`in_words`] says. It advises nothing if the replayed step is not the measured one.
+//! - [`recommend`]: the cheapest resource that does a work in time.
 //! - [`Runs`]: the published method, by differences of runs, to be shown beside it.
 //!
 //! Source of the causes and of the method of differences: Stash (arXiv 2208.14344) and its program.
@@ -19,6 +20,7 @@ mod change;
 mod differences;
 mod error;
 mod link;
+mod recommend;
 mod replay;
 mod steps;
 mod trace;
@@ -30,6 +32,7 @@ pub use change::Change;
 pub use differences::{Coded, Differences, Runs};
 pub use error::Error;
 pub use link::Link;
+pub use recommend::{Candidate, Kind, Site, Work, recommend};
 pub use steps::Steps;
 pub use trace::{RankTimes, Trace, VERSION};
-pub use words::in_words;
+pub use words::{cause_in_words, in_words};

@@ -114,6 +114,7 @@ impl Steps {
 
     fn changed_members(&self, change: &Change) -> Vec<Vec<Row>> {
         let share = change.share_factor();
+        let device = change.device_factor();
         let prep = if change.lacks(Cause::Preparation) {
             0.0
         } else {
@@ -134,14 +135,14 @@ impl Steps {
                     row.after
                 };
                 let ready = row.ready.iter().zip(&behind.ready).map(|(ready, behind)| {
-                    (if even { ready - behind } else { *ready }).max(0.0) * share
+                    (if even { ready - behind } else { *ready }).max(0.0) * share / device
                 });
                 Row {
                     prep: row.prep * prep,
                     fetch: row.fetch * fetch,
                     hand: row.hand,
                     ready: ready.collect(),
-                    after: after.max(0.0),
+                    after: after.max(0.0) / device,
                 }
             });
             rows.collect::<Vec<_>>()

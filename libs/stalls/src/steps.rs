@@ -76,6 +76,14 @@ impl Steps {
                 ranks: trace.silent.clone(),
             });
         }
+        if trace.passes > 1 {
+            let passes = trace.passes;
+            return Err(Error::Accumulates { passes });
+        }
+        if trace.members > 1 && trace.bytes.is_empty() {
+            let members = trace.members;
+            return Err(Error::NoSums { members });
+        }
         within("the number of workers", trace.workers, MOST_WORKERS)?;
         within("the number of batches ahead", trace.depth, MOST_WORKERS)?;
         let first = trace.ranks.first().ok_or(Error::Empty)?;
@@ -107,7 +115,10 @@ impl Steps {
                 .collect(),
         });
         let aligned: Vec<_> = lines.iter().map(|step| align(step)).collect();
-        let (services, exact) = aligned.into_iter().unzip();
+        let (services, mut exact): (_, Vec<Vec<bool>>) = aligned.into_iter().unzip();
+        if trace.ends_known {
+            exact.iter_mut().for_each(|sums| sums.fill(true));
+        }
         let total: f64 = lines.iter().map(|step| duration(step)).sum();
         Self {
             members: members.collect(),

@@ -41,12 +41,7 @@ pub fn in_words(found: &StepCosts) -> String {
         time(found.computes)
     );
     for cost in &found.costs {
-        let name = match cost.cause {
-            Cause::Preparation => "preparation",
-            Cause::Fetch => "fetch",
-            Cause::Link => "link",
-            Cause::Straggler => "straggler",
-        };
+        let name = cause_in_words(cost.cause);
         // Moving a slow member to the mean of the others can cost a little.
         let seconds = cost.seconds.max(0.0);
         let percent = cost.percent.max(0.0);
@@ -69,4 +64,15 @@ pub fn in_words(found: &StepCosts) -> String {
         let _ = writeln!(text, "  {}", advice_in_words(advice));
     }
     text
+}
+
+/// The name of a cause.
+#[must_use]
+pub fn cause_in_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Preparation => "preparation",
+        Cause::Fetch => "fetch",
+        Cause::Link => "link",
+        Cause::Straggler => "straggler",
+    }
 }

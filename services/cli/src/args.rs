@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
-    observe, place, plan, renew, submit, top, trainers, wait,
+    observe, place, plan, recommend, renew, stalls, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -82,6 +82,10 @@ enum Command {
     Holes(holes::HolesArgs),
     /// Put the layers of a network on kinds of node, at the least cost
     Place(place::PlaceArgs),
+    /// Say where the steps of a PyTorch program spend their time, without changing it
+    Stalls(stalls::StallsArgs),
+    /// Find the cheapest resource that ends a program's work in time
+    Recommend(recommend::RecommendArgs),
     /// Check whether a scheduler lets pilots run without harm, or a file of where nodes are
     #[command(subcommand)]
     Check(check::CheckCommand),
@@ -129,6 +133,8 @@ impl Command {
             Self::Replay(args) => replay::run(&args),
             Self::Holes(args) => holes::run(&args),
             Self::Place(args) => place::run(&args),
+            Self::Stalls(args) => stalls::run(&args),
+            Self::Recommend(args) => recommend::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Keys(command) => keys::run(&command),
             Self::Completions(args) => help::completions(&args, definition()),
@@ -212,6 +218,9 @@ mod tests {
             "lacuna check topology nodes.json --keys switch,cabinet --json",
             "lacuna observe report --since 24h",
             "lacuna place ctr.json --rate 500000 --limit cpu=40 --limit gpu=none --json",
+            "lacuna stalls --save a.jsonl -- torchrun --nproc-per-node 2 train.py --json",
+            "lacuna stalls a.jsonl b.jsonl --json",
+            "lacuna recommend a.jsonl --prices p.toml --steps 2e4 --within 12h --margin 0.1",
             "lacuna pilots stop",
             "lacuna pause --now --for 2h",
             "lacuna drain a[01-16] b01 --reason fans",
@@ -237,6 +246,8 @@ mod tests {
             "lacuna pause --now --max-nodes 3",
             "lacuna place ctr.json --rate 0",
             "lacuna place ctr.json --limit cpu",
+            "lacuna stalls",
+            "lacuna stalls a.jsonl -- torchrun",
             "lacuna limits add-window day --from 08:00 --to 18:00",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
-import platform
 import socket
 import statistics
 import subprocess
@@ -21,63 +21,60 @@ import time
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-from .loopback import Loopback
+from . import bench_common
 
 EPILOG = """examples:
   python3 -m lacuna.bench data                         items of 5 ms, 4 workers, 5 rounds
   python3 -m lacuna.bench data --item 0 --workers 1    the cost of the loaders themselves
   python3 -m lacuna.bench data --rounds 9 --json
+  python3 -m lacuna.bench data --kinds ddp,timed --item 0.0005       what `lacuna stalls` costs
 """
 
 #: Steps at the beginning that do not count.
 WARM = 10
-KINDS = {"ddp": "DistributedDataParallel", "lacuna": "run.steps(loader)"}
+KINDS = {
+    "ddp": "DistributedDataParallel",
+    "lacuna": "run.steps(loader)",
+    "timed": "DDP, timed from outside",
+}
+#: Two-sided 95 % of Student's t for many rounds.
+NORMAL = 1.96
 
 
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench data",
-        description="Measures loading by workers, against DistributedDataParallel.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    what = "Measures loading by workers, against DistributedDataParallel."
+    parser = bench_common.parser("data", what, EPILOG)
     parser.add_argument("--item", type=float, default=0.005, help="seconds of a sample")
     parser.add_argument("--workers", type=int, default=4, help="of each member's loader")
-    parser.add_argument("--nodes", type=int, default=2, help="members (default: %(default)s)")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step, of all members")
     parser.add_argument("--steps", type=int, default=100, help="of a round, besides the first ones")
     parser.add_argument("--rounds", type=int, default=5, help="of each kind, in turns")
     parser.add_argument("--hidden", type=int, default=256, help="width of the model")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--kinds", default="ddp,lacuna", help="in turns (default: %(default)s)")
     return parser
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
     options = arguments().parse_args(argv)
+    kinds = options.kinds.split(",")
+    if set(kinds) - set(KINDS) or "ddp" not in kinds:
+        print(f"lacuna.bench: kinds are {', '.join(KINDS)}; ddp is always one of them")
+        return 64
     if min(options.nodes, options.rounds, options.steps) < 1 or options.batch % options.nodes:
         print("lacuna.bench: nodes, rounds, steps >= 1; batch is a multiple of nodes")
         return 64
-    try:
-        import torch
-    except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+    host = bench_common.host()
+    if host is None:
         return 69
     if options.worker:
         return _train(options)
-    rounds: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    rounds: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(options.rounds):
         for kind, times in rounds.items():
             with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
                 times.append(_round(kind, options, Path(folder)))
-    host = {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-    }
     settings = {k: v for k, v in vars(options).items() if k not in ("json", "worker")}
     rows = [_summary(kind, times, rounds["ddp"]) for kind, times in rounds.items()]
     if options.json:
@@ -96,8 +93,17 @@ def _summary(kind: str, times: list[float], ddp: list[float]) -> dict[str, Any]:
         "step_worst_s": max(times),
         # Neighbouring rounds have the same load of the machine.
         "of_ddp": statistics.median(d / t for d, t in zip(ddp, times)),
+        "slower": _slower(ddp, times),
         "steps_s": times,
     }
+
+
+def _slower(ddp: list[float], times: list[float]) -> list[float]:
+    """How much longer a step takes than with DDP, as a share: the mean, and its 95 % interval."""
+    shares = [t / d - 1.0 for d, t in zip(ddp, times)]
+    mean = statistics.fmean(shares)
+    wide = NORMAL * statistics.stdev(shares) / len(shares) ** 0.5 if len(shares) > 1 else math.inf
+    return [mean, mean - wide, mean + wide]
 
 
 def _print(rows: list[dict[str, Any]], host: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -106,11 +112,16 @@ def _print(rows: list[dict[str, Any]], host: dict[str, Any], settings: dict[str,
         f"{host['torch']}; {settings['workers']} workers a member, {1e3 * settings['item']:g} ms a "
         f"sample, batch {settings['batch']}, {settings['steps']} steps a round"
     )
-    print(f"{'loop':<26}{'rounds':>7}{'step':>11}{'best':>11}{'worst':>11}{'rate of DDP':>13}")
+    print(
+        f"{'loop':<26}{'rounds':>7}{'step':>11}{'best':>11}{'worst':>11}{'rate of DDP':>13}"
+        f"{'a step is longer by':>28}"
+    )
     for row in rows:
+        mean, low, high = row["slower"]
         print(
             f"{KINDS[row['kind']]:<26}{row['rounds']:>7}{row['step_median_s']:>9.4f} s"
             f"{row['step_best_s']:>9.4f} s{row['step_worst_s']:>9.4f} s{row['of_ddp']:>13.3f}"
+            f"{100 * mean:>11.2f} % ({100 * low:+.2f} to {100 * high:+.2f})"
         )
 
 
@@ -119,19 +130,17 @@ def _round(kind: str, options: argparse.Namespace, folder: Path) -> float:
     names = ("item", "workers", "nodes", "batch", "steps", "hidden")
     settings = [text for name in names for text in (f"--{name}", str(getattr(options, name)))]
     argv = [sys.executable, "-m", "lacuna.bench", "data", "--worker", kind, *settings]
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "LACUNA_BENCH_INTO": str(folder)}
+    env = bench_common.environment(LACUNA_BENCH_INTO=str(folder))
     if kind == "lacuna":
-        with Loopback(argv, folder, env=env) as cluster:
-            nodes = [f"n{i}" for i in range(options.nodes)]
-            for node in nodes:
-                cluster.start(node)
-            cluster.join(*nodes)
-            for node in nodes:
-                if cluster.wait_gone(node, 600.0) != 0:
-                    raise RuntimeError(cluster.words(node))
+        bench_common.train(argv, folder, env, options.nodes, 600.0)
     else:
+        if kind == "timed":
+            from . import outside
+
+            front = folder / "front"
+            outside.folder(front)
+            env["PYTHONPATH"] = os.pathsep.join((str(front), env["PYTHONPATH"]))
+            env["LACUNA_STALLS_INTO"] = str(folder)
         _by_ddp(argv, env, options.nodes)
     times = [float(line) for line in (folder / "times").read_text().split()]
     return (times[-1] - times[WARM]) / (len(times) - 1 - WARM)
@@ -181,7 +190,7 @@ def _train(options: argparse.Namespace) -> int:
     )
     data: Any = _Items(torch.randn(options.batch * (options.steps + WARM + 1), 32), options.item)
     times: list[float] = []
-    if options.worker == "ddp":
+    if options.worker != "lacuna":
         import torch.distributed as dist
 
         dist.init_process_group("gloo")

@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -21,11 +20,12 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from .loopback import Loopback
+from . import bench_common
 
 EPILOG = """examples:
-  python3 -m lacuna.bench noise                      two members, three models, and the draws
-  python3 -m lacuna.bench noise --models transformer --sizes 1 --nodes 4 --json
+  python3 -m lacuna.bench noise                      two members, two models, and the draws
+  python3 -m lacuna.bench noise --sizes 1,10 --blocks 20      as in the README, for an idle machine
+  python3 -m lacuna.bench noise --models transformer --nodes 4 --json
 """
 
 #: Models, by name and millions of parameters, and samples of a member in a step.
@@ -42,21 +42,14 @@ NORMAL = 1.96
 
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench noise",
-        description="Measures the cost and the errors of the gradient's noise scale.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    what = "Measures the cost and the errors of the gradient's noise scale."
+    parser = bench_common.parser("noise", what, EPILOG)
     parser.add_argument("--models", help="mlp, transformer (default: both)")
-    parser.add_argument("--sizes", help="million parameters: 1, 10 (default: all)")
-    parser.add_argument("--nodes", type=int, default=2, help="members (default: %(default)s)")
+    parser.add_argument("--sizes", default="1", help="million parameters: 1,10 (default: 1)")
     parser.add_argument(
-        "--blocks", type=int, default=20, help="pairs of blocks (default: %(default)s)"
+        "--blocks", type=int, default=8, help="pairs of blocks (default: %(default)s)"
     )
     parser.add_argument("--adam", action="store_true", help="AdamW and its geometry, not SGD")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser
 
 
@@ -64,29 +57,20 @@ def main(argv: Sequence[str]) -> int:
     """Prints the tables; 64 for wrong arguments, 69 if PyTorch is missing."""
     options = arguments().parse_args(argv)
     names = options.models.split(",") if options.models else list(BATCH)
-    sizes = options.sizes.split(",") if options.sizes else ["1", "10"]
+    sizes = options.sizes.split(",")
     chosen = [one for one in MODELS if one[0] in names and str(one[1]) in sizes]
     if options.nodes < 2 or options.blocks < 2 or not chosen:
         print("lacuna.bench: nodes and blocks >= 2; models mlp (1) and transformer (1, 10)")
         return 64
-    try:
-        import torch
-    except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+    host = bench_common.host()
+    if host is None:
         return 69
     if options.worker:
         name, size = options.worker.split(":")
         return _train(options, name, int(size))
     costs = [_measured(options, name, size) for name, size in chosen]
     draws = [_drawn(shares) for shares in SHARES]
-    host = {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "members": options.nodes,
-        "geometry": "adam" if options.adam else "sgd",
-    }
+    host |= {"members": options.nodes, "geometry": "adam" if options.adam else "sgd"}
     if options.json:
         print(json.dumps({"host": host, "costs": costs, "draws": draws}, indent=2))
     else:
@@ -99,19 +83,10 @@ def _measured(options: argparse.Namespace, name: str, size: int) -> dict[str, An
     argv = [sys.executable, "-m", "lacuna.bench", "noise", "--worker", f"{name}:{size}"]
     argv += ["--nodes", str(options.nodes), "--blocks", str(options.blocks)]
     argv += ["--adam"] if options.adam else []
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     with tempfile.TemporaryDirectory(prefix="lacuna-noise-") as folder:
         into = Path(folder) / "result.json"
-        env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "LACUNA_NOISE": str(into)}
-        with Loopback(argv, Path(folder), env=env) as cluster:
-            members = [f"n{i}" for i in range(options.nodes)]
-            for member in members:
-                cluster.start(member)
-            cluster.join(*members)
-            for member in members:
-                if cluster.wait_gone(member, 900.0) != 0:
-                    raise RuntimeError(cluster.words(member))
+        env = bench_common.environment(LACUNA_NOISE=str(into))
+        bench_common.train(argv, Path(folder), env, options.nodes, 900.0)
         found: dict[str, Any] = json.loads(into.read_text())
     return {"model": name, "million_parameters": size, **found}
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
+from . import bench_common
 from . import bench_stalls_cost as cost
 from . import bench_stalls_run as run
 from .bench_stalls_run import Config
@@ -93,10 +93,8 @@ def main(argv: Sequence[str]) -> int:
     if set(cases) - set(CASES) or options.nodes < 2 or options.rounds < 1:
         print(f"lacuna.bench: cases are {', '.join(CASES)}; nodes >= 2, rounds >= 1")
         return 64
-    try:
-        import torch
-    except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+    host = bench_common.host()
+    if host is None:
         return 69
     if options.worker:
         return run.train(Config(**json.loads(options.worker)))
@@ -114,10 +112,7 @@ def main(argv: Sequence[str]) -> int:
     burn = (os.cpu_count() or 1) >= 2 * options.nodes if options.burn is None else options.burn
     found: dict[str, Any] = {
         "host": {
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-            "load": os.getloadavg()[0],
+            **host,
             "nodes": options.nodes,
             "rounds": options.rounds,
             "realtime": run.real_time(),

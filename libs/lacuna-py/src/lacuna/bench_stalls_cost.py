@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from . import bench_common
 from .bench_stalls_run import burn, run_first
 from .loopback import Loopback
 from .moments import NUMBERS, Moments, Stopwatch
@@ -110,16 +111,13 @@ def _inside() -> dict[str, float]:
 def _alternate(rounds: int, folder: Path) -> list[tuple[float, float]]:
     """Seconds of a step with and without readings, by round."""
     argv = [sys.executable, "-m", "lacuna.bench", "rates", "--models", "mlp", "--sizes", "1"]
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     pairs: dict[str, Pair] = {}
     clusters = []
     try:
         for value in ("on", "off"):
             (folder / value).mkdir()
             pair = pairs[value] = Pair(folder / f"{value}.socket")
-            env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "LACUNA_STALLS": value}
-            env["LACUNA_RATES"] = str(pair.path)
+            env = bench_common.environment(LACUNA_STALLS=value, LACUNA_RATES=str(pair.path))
             # A pair waits for its turn without a step.
             cluster = Loopback(
                 [*argv, "--worker", "lacuna"], folder / value, env=env, hang_after=600.0

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from . import bench_common
 from .loopback import Loopback
 from .moments import WARM_UP, WINDOW, Reading, Stopwatch
 
@@ -83,9 +84,7 @@ def one(config: Config, folder: Path, apart: bool) -> dict[str, Any]:
     ``apart``: each member has a link. Raises RuntimeError with the words of a member that failed.
     """
     argv = [sys.executable, "-m", "lacuna.bench", "stalls", "--worker", json.dumps(asdict(config))]
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "LACUNA_BENCH_INTO": str(folder)}
+    env = bench_common.environment(LACUNA_BENCH_INTO=str(folder))
     names = [f"n{i}" for i in range(config.nodes)]
     links = Links(names, config.link) if apart else None
     try:

@@ -87,7 +87,7 @@ class Loading:
 
 
 @dataclass
-class _Step:
+class Step:
     """The moments of a step here."""
 
     asked: float
@@ -110,7 +110,7 @@ class Moments:
         self._loading = Loading()
         self._members = 1
         self._rank = 0
-        self._step: Optional[_Step] = None
+        self._step: Optional[Step] = None
         self._slot: Optional[list[float]] = None
         self._bytes: list[int] = []
         self._group_of: list[int] = []
@@ -134,7 +134,7 @@ class Moments:
         self._skipped = 0
         self._window.clear()
         self._next = 0.0
-        self._step = _Step(clock()) if self.on else None
+        self._step = Step(clock()) if self.on else None
 
     def asked(self) -> None:
         """The program asks for a batch, so the step before has ended."""
@@ -143,10 +143,10 @@ class Moments:
         now, step = clock(), self._step
         self._slot = None
         if step is not None and step.updated > 0.0:
-            self._slot = _slot(step, now)
+            self._slot = durations(step, now)
             if self._members == 1:
                 self._keep(torch.tensor([self._slot or [0.0] * WIDTH], dtype=torch.float64))
-        self._step = _Step(now)
+        self._step = Step(now)
 
     def got(self, reading: Optional[Reading]) -> None:
         """The batch is here. ``reading``: how it was read, if it was."""
@@ -275,14 +275,7 @@ class Moments:
             numbers = len(speaking) * (len(_NAMES) + 2 * sums)
             window = window[-max(ENOUGH // 2, limit // max(numbers, 1)) :]
         micro = (window * 1e6).round().long()
-        ranks = []
-        for rank in speaking:
-            columns = micro[:, rank].t().tolist()
-            entry: dict[str, Any] = {"rank": rank}
-            entry.update(zip(_NAMES, columns[1:_SUMS_AT]))
-            entry["ready"] = columns[_SUMS_AT : _SUMS_AT + sums]
-            entry["done"] = columns[_SUMS_AT + SUMS : _SUMS_AT + SUMS + sums]
-            ranks.append(entry)
+        ranks = [entry(rank, micro[:, rank], sums) for rank in speaking]
         return {
             "version": VERSION,
             "members": self._members,
@@ -294,7 +287,18 @@ class Moments:
         }
 
 
-def _slot(step: _Step, now: float) -> Optional[list[float]]:
+def entry(rank: int, steps: torch.Tensor, sums: int) -> dict[str, Any]:
+    """A member's part of a report, from its durations (steps times numbers of a slot)."""
+    columns = steps.t().tolist()
+    at = _SUMS_AT + (steps.shape[1] - _SUMS_AT) // 2
+    found: dict[str, Any] = {"rank": rank}
+    found.update(zip(_NAMES, columns[1:_SUMS_AT]))
+    found["ready"] = columns[_SUMS_AT : _SUMS_AT + sums]
+    found["done"] = columns[at : at + sums]
+    return found
+
+
+def durations(step: Step, now: float) -> Optional[list[float]]:
     """The durations of a step that has ended now, None if they make no sense."""
     got, count = step.got, len(step.launched)
     if got <= 0.0 or step.summed < got:

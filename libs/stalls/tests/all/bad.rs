@@ -44,12 +44,11 @@ fn a_silent_member_is_named_and_nothing_is_said() {
 
 #[test]
 fn lists_that_do_not_fit_are_refused() {
-    let changes: [fn(&mut Trace); 5] = [
+    let changes: [fn(&mut Trace); 4] = [
         |t| t.ranks[1].wait.truncate(9),
         |t| t.ranks[1].done.truncate(1),
         |t| t.ranks[1].ready[0].truncate(9),
         |t| t.bytes.push(1),
-        |t| t.bytes.clear(),
     ];
     for change in changes {
         let error = read(change).unwrap_err();
@@ -68,6 +67,57 @@ fn lists_that_do_not_fit_are_refused() {
         read(|t| t.depth = u32::MAX),
         Err(Error::Limit { .. })
     ));
+}
+
+#[test]
+fn steps_that_are_no_replayed_ones_are_refused() {
+    let error = read(|t| t.passes = 4).unwrap_err();
+    assert_eq!(error, Error::Accumulates { passes: 4 });
+    let error = read(|t| t.bytes.clear()).unwrap_err();
+    assert_eq!(error, Error::NoSums { members: 2 });
+}
+
+/// The report of each member alone.
+fn parts() -> Vec<Trace> {
+    let whole = trace();
+    let alone = whole.ranks.iter().map(|times| Trace {
+        ranks: vec![times.clone()],
+        ..whole.clone()
+    });
+    alone.collect()
+}
+
+#[test]
+fn reports_of_single_members_are_joined_in_any_order_to_their_common_steps() {
+    let mut parts = parts();
+    parts.reverse();
+    assert_eq!(Trace::joined(parts.clone()).unwrap(), trace());
+    each_list(&mut parts[0], |list| list.truncate(30));
+    let joined = Trace::joined(parts).unwrap();
+    assert_eq!(joined.ranks[0].wait, trace().ranks[0].wait[..30]);
+    assert_eq!(Steps::read(&joined).unwrap().count(), 30);
+}
+
+#[test]
+fn reports_that_do_not_belong_together_are_refused() {
+    let changes: [fn(&mut Trace); 4] = [
+        |t| t.members = 3,
+        |t| t.workers += 1,
+        |t| t.bytes.push(1),
+        |t| t.ranks[0].rank = 0,
+    ];
+    for change in changes {
+        let mut parts = parts();
+        change(&mut parts[1]);
+        let error = Trace::joined(parts).unwrap_err();
+        assert!(matches!(error, Error::Apart { .. }), "{error}");
+    }
+    assert_eq!(Trace::joined(Vec::new()).unwrap_err(), Error::Empty);
+    let joined = Trace::joined(vec![parts().remove(1)]).unwrap();
+    assert_eq!(joined.silent, [0]);
+    let mut many = parts();
+    many[0].members = u32::MAX;
+    assert!(matches!(Trace::joined(many), Err(Error::Limit { .. })));
 }
 
 #[test]

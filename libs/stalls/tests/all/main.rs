@@ -10,4 +10,5 @@ mod advice;
 mod bad;
 mod golden;
 mod oracle;
+mod recommended;
 mod world;

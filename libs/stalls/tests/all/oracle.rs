@@ -199,6 +199,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     services: vec![if members == 1 { 0 } else { service }; sums],
                     bytes: vec![1_000_000; sums],
                     after: vec![3 * MS; members],
+                    ends_known: false,
                 }
             },
         )

@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) services: Vec<u64>,
     pub(crate) bytes: Vec<u64>,
     pub(crate) after: Vec<u64>,
+    /// Whether members know when a sum ended, though they computed then.
+    pub(crate) ends_known: bool,
 }
 
 impl std::fmt::Debug for World {
@@ -69,6 +71,7 @@ impl World {
             services: vec![0; ready.len()],
             bytes: vec![1; ready.len()],
             after: vec![2_000_000; members],
+            ends_known: false,
         }
     }
 
@@ -229,7 +232,8 @@ impl World {
                 ready: sums(&|k, b| marks[k].launched[b] - marks[k].got),
                 done: sums(&|k, b| {
                     // While it computes, a member looks when its next gradient is there.
-                    let seen = marks[k].launched.iter().find(|&&at| at >= ends[k][b]);
+                    let mut launches = marks[k].launched.iter();
+                    let seen = launches.find(|&&at| at >= ends[k][b] && !self.ends_known);
                     seen.copied().unwrap_or(ends[k][b]) - marks[k].got
                 }),
             }
@@ -239,6 +243,8 @@ impl World {
             members: u32::try_from(marks.len()).unwrap(),
             workers: u32::try_from(self.workers).unwrap(),
             depth: u32::try_from(self.depth).unwrap(),
+            passes: 1,
+            ends_known: self.ends_known,
             bytes: self.bytes.clone(),
             silent: Vec::new(),
             ranks: ranks.collect(),

@@ -13,7 +13,16 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("To begin", &["up", "demo", "help", "completions"]),
     (
         "For researchers",
-        &["submit", "wait", "trainers", "explain", "logs", "cancel"],
+        &[
+            "submit",
+            "wait",
+            "trainers",
+            "explain",
+            "stalls",
+            "recommend",
+            "logs",
+            "cancel",
+        ],
     ),
     (
         "For operators",

@@ -1,0 +1,60 @@
+"""What the measurements of :mod:`lacuna.bench` have in common."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any, Optional
+
+from .loopback import Loopback
+
+
+def parser(name: str, what: str, examples: str) -> argparse.ArgumentParser:
+    """The command line of a measurement, with the arguments that all have."""
+    made = argparse.ArgumentParser(
+        prog=f"python3 -m lacuna.bench {name}",
+        description=what,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--nodes", type=int, default=2, help="members (default: %(default)s)")
+    made.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    made.add_argument("--worker", help=argparse.SUPPRESS)
+    return made
+
+
+def host() -> Optional[dict[str, Any]]:
+    """What the figures depend on; None, and words to standard error, without PyTorch."""
+    try:
+        import torch
+    except ImportError as error:
+        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        return None
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a member: this package, and one thread."""
+    source = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+
+
+def train(argv: list[str], folder: Path, env: dict[str, str], nodes: int, limit: float) -> None:
+    """Runs a program on members of this number to its end, within ``limit`` seconds."""
+    with Loopback(argv, folder, env=env) as cluster:
+        members = [f"n{i}" for i in range(nodes)]
+        for member in members:
+            cluster.start(member)
+        cluster.join(*members)
+        for member in members:
+            if cluster.wait_gone(member, limit) != 0:
+                raise RuntimeError(cluster.words(member))
