@@ -133,6 +133,12 @@ impl KindRates {
         self.alone.keys()
     }
 
+    /// The curve on nodes of one kind alone.
+    #[must_use]
+    pub fn curve(&self, kind: &KindName) -> Option<&ScalingCurve> {
+        self.alone.get(kind)
+    }
+
     /// The curve of the fastest kind at its first point: the one that stands for the trainer where
     /// kinds are not told apart.
     #[must_use]
