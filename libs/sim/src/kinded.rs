@@ -18,22 +18,23 @@ impl<'a> Kinded<'a> {
     /// The trace with the kinds of a list. Kinds are in the order of their names.
     ///
     /// # Errors
-    /// [`SimError::NoKind`] for a node that is not in the list, [`SimError::ManyKinds`] for nodes of
+    /// [`SimError::NoKind`] for a node that is not in the list, [`SimError::ManyKinds`] for a list of
     /// more kinds than a replay plans.
     pub fn new(
         trace: &'a dyn PoolTrace,
         kinds: &BTreeMap<NodeId, KindName>,
     ) -> Result<Self, SimError> {
+        // A kind whose nodes never idle in the trace is a kind too.
+        let names: BTreeSet<&KindName> = kinds.values().collect();
+        let names: Vec<KindName> = names.into_iter().cloned().collect();
+        if names.len() > 2 {
+            return Err(SimError::ManyKinds { kinds: names });
+        }
         let mut of = Vec::new();
         for node in 0..trace.known_nodes() {
             let name = trace.node_name(node).into_owned();
             let kind = NodeId::new(&name).ok().and_then(|id| kinds.get(&id));
             of.push(kind.ok_or(SimError::NoKind { node: name })?);
-        }
-        let names: BTreeSet<&KindName> = of.iter().copied().collect();
-        let names: Vec<KindName> = names.into_iter().cloned().collect();
-        if names.len() > 2 {
-            return Err(SimError::ManyKinds { kinds: names });
         }
         let second = names.get(1);
         let of = of.into_iter().map(|kind| u8::from(Some(kind) == second));

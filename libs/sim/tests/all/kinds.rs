@@ -170,7 +170,8 @@ fn more_of_one_kind_changes_nothing_on_the_other() {
     let busy = (2..6).map(|n| hole(n, i64::from(n) * 31, 390 - i64::from(n) * 17));
     let many: Vec<HoleRecord> = gpu_holes.iter().cloned().chain(busy).collect();
     let (after, harvest) = samples(&many, &[gpu(), cpu(1), cpu(2)]);
-    assert_eq!(before.samples, after.samples);
+    assert_eq!(before.sizes, after.sizes);
+    assert_eq!(before.preemptions, after.preemptions);
     let trained: Vec<f64> = harvest
         .iter()
         .map(|kind| kind.harvested_node_hours)
