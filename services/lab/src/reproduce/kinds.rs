@@ -191,7 +191,7 @@ impl KindsArgs {
             for cost in &self.costs {
                 for (plan, name) in PLANS.iter().enumerate() {
                     let mut command = vec!["replay".to_owned(), holes.clone()];
-                    command.extend(["--endless".to_owned(), "--json".to_owned()]);
+                    command.push("--endless".to_owned());
                     for (flag, value) in [
                         ("--trainers", files.path(&format!("trainers-{plan}.jsonl"))),
                         ("--kinds", files.path(&format!("{order}.csv"))),
