@@ -206,7 +206,7 @@ fn curve_lists(object: &Map<String, Value>) -> Result<(Vec<u32>, Vec<f64>), Fiel
 /// The rates by kind of node. The inner error is about their meaning.
 fn kinds(object: &Map<String, Value>) -> Result<Result<KindRates, KindError>, FieldError> {
     let named = |name: &str| {
-        KindName::new(name).map_err(|e| FieldError::new("field kinds", e.expected, name.to_owned()))
+        KindName::new(name).map_err(|e| FieldError::new("field kinds", e.expected, name))
     };
     let mut alone = BTreeMap::new();
     let given = optional(
