@@ -31,8 +31,8 @@ pub(crate) fn decide(
 ) -> Decision {
     let (answer, solve) = mixed::solve(problem);
     let mut owners = vec![None; situation.slots.len()];
-    let kinds: [(u8, fn(&Mix) -> u32); 2] = [(0, |[a, _]| *a), (1, |[_, b]| *b)];
-    for (kind, count) in kinds {
+    let counts: [fn(&Mix) -> u32; 2] = [|[a, _]| *a, |[_, b]| *b];
+    for (kind, count) in (0_u8..).zip(counts) {
         let of_kind = situation.slots.iter().zip(&mixes.of).enumerate();
         let of_kind = of_kind.filter(|(_, (_, of))| (**of > 0) == (kind > 0));
         let (places, slots): (Vec<usize>, Vec<Slot>) =
