@@ -50,6 +50,7 @@ pub(super) fn trainer(n: usize) -> TrainerSpec {
         min_nodes: 1,
         max_nodes: 16,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

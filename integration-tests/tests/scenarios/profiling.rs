@@ -60,6 +60,7 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
         min_nodes: nodes.0,
         max_nodes: nodes.1,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::linear(1.0, nodes.1).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -57,6 +57,7 @@ fn trainer(dir: &Path) -> TrainerSpec {
         min_nodes: 1,
         max_nodes: 2,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -199,6 +199,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
         min_nodes: 1,
         max_nodes: 3,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::new([(1, 100.0), (3, 280.0)]).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} name {name:?} is not usable: {expected}")]
 pub struct IdError {
-    /// The kind of name: `cluster`, `node` or `trainer`.
+    /// The kind of name: `cluster`, `node`, `trainer` or `kind`.
     pub kind: &'static str,
     /// The name as it was given.
     pub name: String,
@@ -99,6 +99,15 @@ string_id!(
     /// A trainer, by the name that its owner gave it.
     TrainerId,
     "trainer",
+    is_trainer,
+    "1 to 64 of A-Z a-z 0-9 _ - ."
+);
+
+string_id!(
+    /// A kind of node: a partition, feature, queue or host type, by the name that a setting or a
+    /// list gives it.
+    KindName,
+    "kind",
     is_trainer,
     "1 to 64 of A-Z a-z 0-9 _ - ."
 );

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CurveError, Distance, DistanceError, ScalingCurve, Timestamp, TrainerId};
+use crate::{
+    CurveError, Distance, DistanceError, KindError, KindRates, ScalingCurve, Timestamp, TrainerId,
+};
 
 /// Seconds of lost training when the nodes of a trainer change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -220,6 +222,10 @@ pub struct TrainerSpec {
     /// What distance between its nodes costs it; nothing if absent.
     #[serde(default, skip_serializing_if = "Distance::is_free")]
     pub distance: Distance,
+    /// Rates by kind of node; without any, every node is alike to it. Replays know kinds; services
+    /// do not yet, so no message has them.
+    #[serde(skip)]
+    pub kinds: KindRates,
     /// The curve that the planner maximises, by node count; throughput if absent.
     #[serde(default)]
     pub objective: Option<ScalingCurve>,
@@ -295,6 +301,14 @@ pub enum SpecError {
         /// The reason.
         source: CurveError,
     },
+    /// The rates by kind of node are refused.
+    #[error("trainer {id}: {source}")]
+    Kinds {
+        /// The trainer.
+        id: TrainerId,
+        /// The reason.
+        source: KindError,
+    },
     /// The cost of distance is refused.
     #[error("trainer {id}: distance: {source}")]
     Distance {
@@ -345,8 +359,15 @@ impl TrainerSpec {
             .objective
             .as_ref()
             .map_or(u32::MAX, ScalingCurve::last_nodes);
+        if !self.kinds.is_any() {
+            let checked = match self.objective {
+                Some(_) => Err(KindError::Objective),
+                None => self.kinds.check(&self.throughput, self.max_nodes),
+            };
+            checked.map_err(|source| SpecError::Kinds { id: id(), source })?;
+        }
         let last = self.throughput.last_nodes().min(objective_end);
-        if last < self.max_nodes {
+        if last < self.max_nodes && self.kinds.is_any() {
             return Err(SpecError::CurveTooShort {
                 id: id(),
                 max: self.max_nodes,
@@ -397,7 +418,8 @@ impl TrainerSpec {
         let curves = std::iter::once(&self.throughput).chain(&self.objective);
         let curves: usize = curves.map(|curve| size_of_val(curve.points())).sum();
         let owner = self.owner.as_ref().map_or(0, String::len);
-        curves + self.distance.bytes() + owner + self.id.as_str().len() + self.launch.bytes()
+        let rates = curves + self.distance.bytes() + self.kinds.bytes();
+        rates + owner + self.id.as_str().len() + self.launch.bytes()
     }
 
     /// The curve that the planner maximises.
@@ -471,6 +493,7 @@ mod tests {
             min_nodes: 2,
             max_nodes: 4,
             distance: Distance::default(),
+            kinds: KindRates::default(),
             throughput: ScalingCurve::linear(10.0, 4).unwrap(),
             objective: None,
             rescale: RescaleCost {

@@ -177,6 +177,7 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
                     min_nodes: 1,
                     max_nodes: 128,
                     distance: Distance::default(),
+                    kinds: lacuna_model::KindRates::default(),
                     throughput: ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)])
                         .ok()?,
                     objective: None,

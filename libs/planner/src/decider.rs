@@ -12,6 +12,9 @@
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
+//! If [`Situation::mixes`] has two kinds of nodes, counts of each are decided exactly, whatever the
+//! policy ([`crate::mixed`]); holes are not forecast then.
+//!
 //! If [`Situation::users`] names several users with candidates, [`fair`] shares the nodes out over
 //! them. The policy then decides within the share of each user.
 //!
@@ -38,9 +41,9 @@ use crate::fair::Claim;
 use crate::placement::attainable;
 use crate::placement::blocks::BlockPlacer;
 use crate::placement::forecast;
-use crate::problem::{Candidate, Problem, Situation, Sizes, Slot};
+use crate::problem::{Candidate, MixProblem, Problem, Situation, Sizes, Slot};
 use crate::settings::Settings;
-use crate::{choose, dp, equal_share, fair, milp};
+use crate::{choose, dp, equal_share, fair, milp, two_kinds};
 
 /// A decider with its settings. Its memory between decisions is room only.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +53,8 @@ pub struct Decider {
     placer: BlockPlacer,
     /// The newest problem over sizes, with its room.
     problem: Problem,
+    /// The newest problem over mixes.
+    mixed: Option<MixProblem>,
 }
 
 impl Decider {
@@ -74,6 +79,12 @@ impl Decider {
         &self.problem
     }
 
+    /// The problem over mixes of the newest situation, if its nodes were of two kinds.
+    #[must_use]
+    pub const fn mixed(&self) -> Option<&MixProblem> {
+        self.mixed.as_ref()
+    }
+
     /// Whether forecasts decide a situation.
     #[must_use]
     pub fn by_forecasts(&self, situation: &Situation<'_>) -> bool {
@@ -91,6 +102,15 @@ impl Decider {
     pub fn decide(&mut self, situation: &Situation<'_>, stopwatch: &dyn Fn() -> f64) -> Decision {
         if let Some(doubt) = &situation.doubt {
             return forecast::keep(situation, doubt.clone());
+        }
+        self.mixed = None;
+        if let Some(mixes) = situation.mixes {
+            let problem = two_kinds::pose(mixes, self.settings.horizon.as_secs_f64());
+            let rng = || ChaCha8Rng::seed_from_u64(seed(self.settings.seed, situation.slots));
+            let choice = self.settings.node_choice;
+            let decision = two_kinds::decide(situation, mixes, &problem, choice, rng);
+            self.mixed = Some(problem);
+            return decision;
         }
         match situation.pool_forecast {
             Some(pool_forecast) if self.by_forecasts(situation) => {

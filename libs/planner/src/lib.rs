@@ -3,7 +3,7 @@
 //! | folder | what it holds |
 //! |---|---|
 //! | `problem` | the problem as ordinal-indexed data: [`Situation`], [`Problem`], [`objective`], [`mod@file`] |
-//! | `solve` | sizes: [`dp`], [`milp`], [`node_binary`], [`equal_share`]; [`fair`] shares between owners |
+//! | `solve` | sizes: [`dp`], [`milp`], [`node_binary`], [`equal_share`], [`mixed`]; [`fair`] shares between owners |
 //! | [`placement`] | nodes: value of a node set, blocks, columns, decisions by forecasts, [`choose`] |
 //! | `plan` | from names to ordinals and back: [`Planner`], [`check`], [`explain`] |
 //!
@@ -11,7 +11,7 @@
 //! change of a live cluster; a replay calls the [`Decider`] itself.
 //!
 //! Each file depends only on files below it: `problem`, `solve`, `placement`, [`Settings`] and
-//! [`Decision`], [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
+//! [`Decision`], `two_kinds`, [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
 //! choice of nodes for known sizes ([`choose`]) lies in `placement`, since it works on ordinals.
 
 mod decider;
@@ -21,14 +21,16 @@ mod plan;
 mod problem;
 mod settings;
 mod solve;
+mod two_kinds;
 
 pub use decider::Decider;
 pub use decision::{Decision, Share};
 pub use placement::choose;
 pub use plan::{Input, Planner, check, explain, translate};
 pub use problem::{
-    Candidate, Far, Item, PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users,
+    Candidate, Far, Item, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, PoolForecast,
+    Problem, Situation, Sizes, Slot, Switches, Users,
 };
 pub use problem::{file, instance, kind, objective};
 pub use settings::{ForecastSettings, Settings};
-pub use solve::{dp, equal_share, fair, milp, node_binary};
+pub use solve::{dp, equal_share, fair, milp, mixed, node_binary};

@@ -45,6 +45,7 @@ fn bench(c: &mut Criterion) {
             min_nodes: 1,
             max_nodes: 64,
             distance: Distance::default(),
+            kinds: lacuna_model::KindRates::default(),
             throughput: ScalingCurve::new(points).ok()?,
             objective: None,
             rescale: RescaleCost {

@@ -6,7 +6,7 @@ use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_trainer::measure::split_rate;
 
 use crate::world::{Decisions, Kinds, World};
-use crate::{Dedicated, HoleTrace, Settings, SimError, TrainerEnd};
+use crate::{Dedicated, HoleTrace, Kinded, Settings, SimError, TrainerEnd};
 
 /// Samples of these trainers on `nodes` dedicated nodes in `seconds`, by the definition that
 /// `settings` choose ([`Dedicated`]).
@@ -29,6 +29,8 @@ pub(crate) struct Baseline<'a> {
     trainers: &'a [TrainerSpec],
     kinds: &'a Kinds,
     settings: Settings,
+    /// The share of the first kind in the nodes, where they are of two kinds.
+    first: f64,
 }
 
 impl<'a> Baseline<'a> {
@@ -51,7 +53,14 @@ impl<'a> Baseline<'a> {
                 policy: lacuna_model::Policy::Dp,
                 ..settings.clone()
             },
+            first: 1.0,
         }
+    }
+
+    /// With this share of nodes of the first kind, where nodes are of two kinds.
+    pub(crate) const fn with_share(mut self, first: f64) -> Self {
+        self.first = first;
+        self
     }
 
     /// Samples on `nodes` dedicated nodes in `seconds`.
@@ -61,7 +70,8 @@ impl<'a> Baseline<'a> {
         seconds: f64,
         nodes: f64,
     ) -> Result<f64, SimError> {
-        match (self.settings.dedicated, self.kinds.only()) {
+        let only = self.kinds.only().filter(|_| self.kinds.nodes().is_none());
+        match (self.settings.dedicated, only) {
             (Dedicated::ByKind | Dedicated::Split, Some(kind)) => {
                 let parallel = self.settings.max_parallel;
                 Ok(seconds * split_rate(kind.rates(), kind.min(), parallel, nodes))
@@ -95,6 +105,9 @@ impl<'a> Baseline<'a> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
             let trace = HoleTrace::dedicated(n, start, end);
+            let names = self.kinds.nodes().map_or(&[][..], |names| names);
+            let first = (f64::from(n) * self.first).round() as u32;
+            let trace = Kinded::split(&trace, names, first);
             let (kinds, fits) = (self.kinds, Fits::Inside);
             let mut world = World::new(&trace, self.trainers, kinds, &self.settings, false, fits)?;
             world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_batchsim::BatchError;
-use lacuna_model::{Timestamp, TrainerId};
+use lacuna_model::{KindName, Timestamp, TrainerId};
 use lacuna_planner::check::Violation;
 use lacuna_planner::objective::ObjectiveError;
 use lacuna_trace::ReadError;
@@ -67,6 +67,44 @@ pub enum SimError {
         /// Largest accepted value.
         most: f64,
     },
+    /// A node without a kind, where kinds are given.
+    #[error("node {node} has no kind: add it to the list of kinds, as {node},KIND")]
+    NoKind {
+        /// The node.
+        node: String,
+    },
+    /// Nodes of more than two kinds.
+    #[error(
+        "the nodes are of {} kinds ({}): a replay plans two kinds at most; name two of them alike, \
+         or leave the nodes of the others out", kinds.len(), list(kinds)
+    )]
+    ManyKinds {
+        /// The kinds.
+        kinds: Vec<KindName>,
+    },
+    /// A trainer that names a kind of which there is no node.
+    #[error(
+        "trainer {id} names kind {kind}, and no node is of it: the nodes are of kind {}; correct \
+         the name in the list of trainers or of kinds",
+        list(kinds)
+    )]
+    UnknownKind {
+        /// The trainer.
+        id: TrainerId,
+        /// The kind.
+        kind: KindName,
+        /// The kinds of the nodes.
+        kinds: Vec<KindName>,
+    },
+    /// A trainer with kinds, where the kinds of nodes are not known.
+    #[error(
+        "trainer {id} has kinds, and the kinds of nodes are not known: give them as --kinds FILE \
+         (node,kind)"
+    )]
+    KindsUnknown {
+        /// The trainer.
+        id: TrainerId,
+    },
     /// Trainers of an endless list that end too fast for time to advance.
     #[error(
         "{events} trainers end within a second, {at_s} s after the start: in an endless list, or on the dedicated nodes that efficiency is measured by, each needs more work"
@@ -110,4 +148,10 @@ pub enum SimError {
         /// Accepted values.
         expected: &'static str,
     },
+}
+
+/// Names in a row.
+fn list(kinds: &[KindName]) -> String {
+    let names: Vec<&str> = kinds.iter().map(KindName::as_str).collect();
+    names.join(", ")
 }

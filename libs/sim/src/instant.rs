@@ -151,6 +151,7 @@ mod tests {
             max_nodes: 4,
             throughput: ScalingCurve::new(curve.iter().copied()).unwrap(),
             distance: Distance::Shares(vec![share]),
+            kinds: lacuna_model::KindRates::default(),
             objective: None,
             rescale: RescaleCost {
                 up_s: 0.0,

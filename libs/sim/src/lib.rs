@@ -12,6 +12,7 @@ mod history;
 mod hole_trace;
 mod hooks;
 mod instant;
+mod kinded;
 mod limits;
 mod located;
 mod loss;
@@ -32,6 +33,7 @@ pub use error::SimError;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use hole_trace::HoleTrace;
 pub use hooks::{Decision, Hooks, Progress};
+pub use kinded::Kinded;
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use located::{Located, leaves_by_name};
 pub use loss::Loss;
@@ -43,4 +45,6 @@ pub use settings::{
 };
 pub use simulated::{JobCounts, SimulatedTrace, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
-pub use summary::{Apart, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary, Verified};
+pub use summary::{
+    Apart, HarvestOfKind, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary, Verified,
+};

@@ -4,9 +4,10 @@
 //! and not in a lack of memory, an overflow, or an endless loop.
 
 use lacuna_forecast::OrderBy;
-use lacuna_model::TrainerSpec;
+use lacuna_model::{Policy, TrainerSpec};
+use lacuna_planner::objective::Objective;
 
-use crate::{PoolTrace, Settings, SimError};
+use crate::{PoolTrace, Quirks, Settings, SimError};
 
 /// Most years of a trace. Each day takes memory in the history, each hour in the statistics.
 const MOST_YEARS: f64 = 1000.0;
@@ -61,7 +62,50 @@ pub(crate) fn check(
     }
     check_length(trace)?;
     trainers.iter().try_for_each(check_trainer)?;
+    check_kinds(trace, trainers, settings)?;
     check_settings(settings)
+}
+
+/// Trainers that know kinds, on nodes of two kinds.
+fn check_kinds(
+    trace: &dyn PoolTrace,
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+) -> Result<(), SimError> {
+    let kinds = trace.kinds();
+    let mut by_kind = trainers.iter().filter(|spec| !spec.kinds.is_any());
+    for spec in by_kind.clone() {
+        let id = spec.id.clone();
+        if kinds.is_empty() {
+            return Err(SimError::KindsUnknown { id });
+        }
+        if let Some(kind) = spec.kinds.names().find(|kind| !kinds.contains(kind)) {
+            let (kind, kinds) = (kind.clone(), kinds.to_vec());
+            return Err(SimError::UnknownKind { id, kind, kinds });
+        }
+    }
+    if kinds.len() < 2 || by_kind.next().is_none() {
+        return Ok(());
+    }
+    let refuse = |what, expected| Err(SimError::Setting { what, expected });
+    if !matches!(settings.policy, Policy::Auto | Policy::Dp) {
+        return refuse("policy", "auto or dp, where nodes are of two kinds");
+    }
+    if settings.quirks == Quirks::Published {
+        return refuse("compat", "no quirks, where nodes are of two kinds");
+    }
+    if trace.topology().is_some() {
+        return refuse("topology", "no topology, where nodes are of two kinds");
+    }
+    let mut owners = trainers.iter().map(|spec| &spec.owner);
+    let first = owners.next();
+    if settings.objective == Objective::Fair && owners.any(|owner| Some(owner) != first) {
+        return refuse(
+            "objective",
+            "as-given or another one without shares of owners, where nodes are of two kinds",
+        );
+    }
+    Ok(())
 }
 
 fn check_trainer(spec: &TrainerSpec) -> Result<(), SimError> {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use lacuna_model::{Timestamp, Topology};
+use lacuna_model::{KindName, Timestamp, Topology};
 
 use crate::SimError;
 
@@ -53,6 +53,16 @@ pub trait PoolTrace: Sync {
     /// Where its nodes are, if that is known.
     fn topology(&self) -> Option<&Topology> {
         None
+    }
+
+    /// The kinds of its nodes, two at most; empty if they are not known.
+    fn kinds(&self) -> &[KindName] {
+        &[]
+    }
+
+    /// The kind of a node, as an index into [`kinds`](Self::kinds).
+    fn kind(&self, _node: u32) -> u8 {
+        0
     }
 
     /// Length of the trace, seconds.

@@ -4,12 +4,12 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::Fits;
-use lacuna_model::{Distance, Policy, Span, Stall, TrainerSpec};
+use lacuna_model::{Distance, KindName, Policy, Span, Stall, TrainerSpec};
 use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
-use crate::summary::Summary;
-use crate::world::{Decisions, Kinds, Observer, Tally, World};
+use crate::summary::{HarvestOfKind, Summary};
+use crate::world::{Decisions, Kinds, Observer, Tally, World, of_one_kind};
 use crate::{
     History, Hooks, Lookahead, Loss, PoolTrace, Progress, Settings, SimError, SolveTimes, limits,
 };
@@ -42,7 +42,9 @@ pub fn replay(
     hooks: &mut Hooks<'_>,
 ) -> Result<Replayed, SimError> {
     limits::check(trace, trainers, settings)?;
-    let kinds = Kinds::new(trainers, settings)?;
+    let plain = of_one_kind(trace, trainers);
+    let trainers = plain.as_ref();
+    let kinds = Kinds::on(trace, trainers, settings)?;
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
     let is_over = AtomicBool::new(false);
@@ -57,7 +59,8 @@ pub fn replay(
                 Ok((world.tally, order, oddities, apart, world.take_history()))
             };
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            if cores < 2 || !settings.policy.forecasts() || settings.lookahead == Lookahead::All {
+            let counts = !settings.policy.forecasts() || kinds.nodes().is_some();
+            if cores < 2 || counts || settings.lookahead == Lookahead::All {
                 return live(Fits::Inside);
             }
             let (tell, hear) = Fits::scouted(AHEAD);
@@ -81,7 +84,8 @@ pub fn replay(
         (tally.last_end_s, tally.offer_at_last_end)
     };
     let equivalent_nodes = measure::equivalent_nodes(offer.node_s, seconds);
-    let baseline = Baseline::new(trainers, settings, &kinds);
+    let first = 1.0 - measure::share(tally.second_node_s, tally.offer.node_s);
+    let baseline = Baseline::new(trainers, settings, &kinds).with_share(first);
     let dedicated = baseline.samples(trace.start(), seconds, equivalent_nodes)?;
     if let Some(history) = &mut history {
         for day in &mut history.days {
@@ -138,6 +142,18 @@ pub fn replay(
         order,
         oddities,
         apart,
+        kinds: kinds.nodes().map(|names| {
+            let hours = |second: f64, all: f64| [(all - second) / 3600.0, second / 3600.0];
+            let offered = hours(tally.second_node_s, tally.offer.node_s);
+            let used = hours(tally.used_second, tally.used);
+            let by_kind = names.iter().zip(offered.into_iter().zip(used));
+            let of = |(kind, (offered, harvested)): (&KindName, _)| HarvestOfKind {
+                kind: kind.to_string(),
+                offered_node_hours: offered,
+                harvested_node_hours: harvested,
+            };
+            by_kind.map(of).collect()
+        }),
         settings: settings.clone(),
     };
     Ok(Replayed {
@@ -169,7 +185,7 @@ fn zero_cost(
         ..spec.clone()
     };
     let trainers: &[TrainerSpec] = &trainers.iter().map(near).collect::<Vec<_>>();
-    let kinds = Kinds::new(trainers, &free)?;
+    let kinds = Kinds::on(trace, trainers, &free)?;
     let mut world = World::new(trace, trainers, &kinds, &free, false, Fits::Inside)?;
     let mut watch = watch("zero-cost bound", trace, hooks.progress);
     world.run(&mut Decisions::new(&free, &|| 0.0), &mut watch)?;

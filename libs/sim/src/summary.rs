@@ -108,6 +108,17 @@ impl OrderFound {
     }
 }
 
+/// The node-time of one of two kinds of nodes in a replay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HarvestOfKind {
+    /// The kind.
+    pub kind: String,
+    /// Node-hours of its holes.
+    pub offered_node_hours: f64,
+    /// Node-hours of trainers on it.
+    pub harvested_node_hours: f64,
+}
+
 /// What distance did in a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Apart {
@@ -223,6 +234,9 @@ pub struct Summary {
     /// What distance did; only where nodes are on several leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
+    /// Node-time by kind; only where trainers tell two kinds of nodes apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<HarvestOfKind>>,
     /// The settings of the replay.
     pub settings: Settings,
 }

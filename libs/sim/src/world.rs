@@ -17,7 +17,7 @@ mod tally;
 mod valuation;
 
 pub(crate) use decide::Decisions;
-pub(crate) use kinds::Kinds;
+pub(crate) use kinds::{Kinds, of_one_kind};
 pub(crate) use observer::Observer;
 pub(crate) use run::World;
 pub(crate) use tally::{Offer, Tally};

@@ -83,6 +83,7 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
         min_nodes: 1,
         max_nodes,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput,
         objective: None,
         rescale: RescaleCost {

@@ -7,13 +7,19 @@
 //! (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). `distance` is what
 //! nodes on several leaves cost ([`Distance`]): `{"shares": [0.8]}` leaves 80 % of the rate at
 //! tier 1. Further fields are ignored.
+//!
+//! `kinds` has a curve for each kind of node, as `{"gpu": {"nodes": [1, 2], "samples_per_s": [9,
+//! 17]}}`, and `together` rates over counts of two kinds, as `[{"cpu": 4, "gpu": 1,
+//! "samples_per_s": 12}]`. With `kinds` the curve is that of the fastest kind, and need not be
+//! given.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{
-    Distance, Launch, RescaleCost, ScalingCurve, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, KindError, KindName, KindRates, Launch, MixedPoint, RescaleCost, ScalingCurve,
+    SpecError, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -138,8 +144,15 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
         .as_str()
         .and_then(|name| TrainerId::new(name).ok())
         .ok_or_else(|| unexpected("name", "a text of 1 to 64 of A-Z a-z 0-9 _ - .", name))?;
-    let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
-    let rates = list(object, "samples_per_s", "a number", Value::as_f64)?;
+    let kinds = match kinds(object)? {
+        Ok(kinds) => kinds,
+        Err(source) => return Ok(Err(SpecError::Kinds { id, source })),
+    };
+    let fastest = kinds.fastest().filter(|_| !object.contains_key("nodes"));
+    let (nodes, rates) = match fastest {
+        Some(curve) => curve.points().iter().map(|p| (p.nodes, p.rate)).unzip(),
+        None => curve_lists(object)?,
+    };
     let objective = match object.get("objective") {
         None | Some(Value::Null) => None,
         Some(_) => Some(list(object, "objective", "a number", Value::as_f64)?),
@@ -171,6 +184,7 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
             Distance::deserialize(value).ok()
         })?
         .unwrap_or_default(),
+        kinds,
         throughput,
         rescale: RescaleCost {
             up_s: number(object, "rescale_up_s")?,
@@ -180,6 +194,58 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
         work: Work::Samples(number(object, "samples")?),
         launch: Launch::Simulated,
     }))
+}
+
+/// The two lists of a curve: node counts and samples/s.
+fn curve_lists(object: &Map<String, Value>) -> Result<(Vec<u32>, Vec<f64>), FieldError> {
+    let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
+    let rates = list(object, "samples_per_s", "a number", Value::as_f64)?;
+    Ok((nodes, rates))
+}
+
+/// The rates by kind of node. The inner error is about their meaning.
+fn kinds(object: &Map<String, Value>) -> Result<Result<KindRates, KindError>, FieldError> {
+    let named = |name: &str| {
+        KindName::new(name).map_err(|e| FieldError::new("field kinds", e.expected, name))
+    };
+    let mut alone = BTreeMap::new();
+    let given = optional(
+        object,
+        "kinds",
+        "an object with a curve for each kind",
+        |v| v.as_object().cloned(),
+    )?;
+    for (name, value) in given.unwrap_or_default() {
+        let kind = named(&name)?;
+        let curve = value.as_object().ok_or_else(|| {
+            unexpected(
+                "kinds",
+                "a curve as {\"nodes\": [..], \"samples_per_s\": [..]}",
+                &value,
+            )
+        })?;
+        let (nodes, rates) = curve_lists(curve)?;
+        match ScalingCurve::from_lists(&nodes, &rates) {
+            Ok(curve) => alone.insert(kind, curve),
+            Err(source) => return Ok(Err(KindError::Curve { kind, source })),
+        };
+    }
+    let mut together = Vec::new();
+    let given = optional(object, "together", "a list of points", |v| {
+        v.as_array().cloned()
+    })?;
+    for value in given.unwrap_or_default() {
+        let expected = "an object with counts of two kinds and samples_per_s";
+        let point = value.as_object();
+        let point = point.ok_or_else(|| unexpected("together", expected, &value))?;
+        let mut counts = BTreeMap::new();
+        for name in point.keys().filter(|name| *name != "samples_per_s") {
+            counts.insert(named(name)?, whole(point, name)?);
+        }
+        let rate = number(point, "samples_per_s")?;
+        together.push(MixedPoint { counts, rate });
+    }
+    Ok(KindRates::new(alone, together))
 }
 
 fn moment(seconds: f64) -> Timestamp {

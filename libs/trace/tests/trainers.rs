@@ -47,6 +47,51 @@ fn fields_of_objectives_are_read() {
 }
 
 #[test]
+fn rates_by_kind_are_read_and_contradictions_refused() {
+    let curve = r#""nodes":[0,1,4],"samples_per_s":[0.0,10.0,30.0],"objective":[0.0,1.0,3.0]"#;
+    let line = |fields: &str| GOOD.replace(curve, fields);
+    let kinds = r#""kinds":{"cpu":{"nodes":[2],"samples_per_s":[4]},"gpu":{"nodes":[1,2],"samples_per_s":[9,17]}}"#;
+    let both = format!(r#"{kinds},"together":[{{"cpu":2,"gpu":1,"samples_per_s":12}}]"#);
+    let trainers = read(line(&both).as_bytes()).unwrap();
+    assert_eq!(trainers[0].throughput.at(2), 17.0);
+    let [cpu, gpu] = ["cpu", "gpu"].map(|name| lacuna_model::KindName::new(name).unwrap());
+    assert_eq!(trainers[0].kinds.rate((&cpu, 2), (&gpu, 1)), Some(12.0));
+    for (fields, expected) in [
+        (
+            kinds.to_owned(),
+            "line 1: trainer J0: max_nodes is 4, but the kinds were measured up to 2",
+        ),
+        (
+            format!(r#"{both},"nodes":[4],"samples_per_s":[50]"#),
+            "kinds contradict the scaling curve: it is 50 samples/s on 4 nodes",
+        ),
+        (
+            format!("{both},{curve}"),
+            "objective is a curve over counts of nodes",
+        ),
+        (
+            r#""kinds":{"cpu":{"nodes":[2],"samples_per_s":[0]}}"#.to_owned(),
+            "kinds: the curve of cpu: the rate at 2 nodes is 0",
+        ),
+        (
+            r#""kinds":{"a b":{}}"#.to_owned(),
+            "field kinds: expected 1 to 64",
+        ),
+        (
+            r#""kinds":{"a":3}"#.to_owned(),
+            "field kinds: expected a curve",
+        ),
+        (
+            format!(r#"{kinds},"together":[{{"cpu":2,"fpga":1,"samples_per_s":12}}]"#),
+            "together names kind fpga, which has no curve",
+        ),
+    ] {
+        let error = read(line(&fields).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn errors_name_line_and_field() {
     for (from, to, expected) in [
         (

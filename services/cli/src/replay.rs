@@ -18,9 +18,10 @@ use lacuna_report::{Report, Source, drawing, from_replay, render};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::{
-    Decision, History, Hooks, Lookahead, PoolTrace, Replayed, Settings, SimError, Verified, replay,
+    Decision, History, Hooks, Kinded, Lookahead, PoolTrace, Replayed, Settings, SimError, Verified,
+    replay,
 };
-use lacuna_trace::read_trainers;
+use lacuna_trace::{read_kinds, read_trainers};
 
 use crate::error::{CliError, Result};
 use crate::log::{Bar, HoleSource, Input, LogSummary, load, unreadable};
@@ -59,6 +60,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         Some(located) => located,
         None => recording.as_ref(),
     };
+    let kinds = args.kinds.as_deref().map(read_kinds);
+    let kinds = kinds.transpose().map_err(unreadable)?;
+    let kinded = kinds.map(|kinds| Kinded::new(recording, &kinds));
+    let kinded = kinded.transpose().map_err(failed)?;
+    let recording = kinded
+        .as_ref()
+        .map_or(recording, |kinded| kinded as &dyn PoolTrace);
     let mut trainers = match given {
         Some(trainers) => trainers,
         None => {

@@ -199,6 +199,7 @@ impl Context<'_> {
             min_nodes: *raw.min_nodes.get_ref(),
             max_nodes,
             distance: raw.distance.clone().unwrap_or_default(),
+            kinds: lacuna_model::KindRates::default(),
             throughput,
             objective,
             rescale: self.rescale(&raw)?,

@@ -145,6 +145,7 @@ mod tests {
             min_nodes: 1,
             max_nodes: 4,
             distance: Distance::default(),
+            kinds: lacuna_model::KindRates::default(),
             throughput: ScalingCurve::linear(10.0, 4).unwrap(),
             objective: None,
             rescale: RescaleCost {

@@ -1,7 +1,7 @@
 //! The independent checker of decisions and plans: numbered invariants. It shares no code with the
 //! makers of plans.
 //!
-//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I16.
+//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I17.
 //! [`check`] judges names: it translates a plan into ordinals for the same code, and adds the
 //! invariants of names.
 //!
@@ -189,6 +189,18 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The most that may.
         most: u32,
     },
+    /// I17: a trainer gets a mix of two kinds of nodes that it can use. Only decisions are judged.
+    #[error(
+        "I17: trainer {trainer} gets {first} nodes of the first kind and {second} of the second, which it cannot use together"
+    )]
+    Mix {
+        /// The trainer.
+        trainer: T,
+        /// Nodes of the first kind.
+        first: u32,
+        /// Nodes of the second kind.
+        second: u32,
+    },
 }
 
 impl<T, N> Violation<T, N> {
@@ -212,6 +224,7 @@ impl<T, N> Violation<T, N> {
             Self::UnknownCandidate { .. } => 14,
             Self::Shape { .. } => 15,
             Self::Crossing { .. } => 16,
+            Self::Mix { .. } => 17,
         }
     }
 }
@@ -282,6 +295,7 @@ impl<'a> Ownership<'a> {
                 node: node.clone(),
                 before,
                 after: first,
+                kind: false,
             });
             slots.extend(after.into_iter().map(|j| Slot::given(node, j)));
         }

@@ -129,6 +129,7 @@ impl Planner {
             candidates: &candidates,
             slots: &case.slots,
             switches: &case.switches,
+            mixes: None,
             users: users.as_ref(),
             max_change: None,
             pool_forecast: Some(PoolForecast {

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{RescaleCost, TrainerSpec};
+use lacuna_model::{KindName, RescaleCost, TrainerSpec};
 
 use super::allocation::{Far, Item};
+use super::mixes::{Mix, MixItem, MixTable};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;
 
@@ -73,6 +74,17 @@ pub struct Kind {
     /// Value of a start, as part of the value of its size over the horizon of a decision.
     start: f64,
     weight: f64,
+    /// Rates over mixes, if nodes are of two kinds.
+    mixes: Option<MixRates>,
+}
+
+/// The rates of a trainer over mixes.
+#[derive(Debug, Clone, PartialEq)]
+struct MixRates {
+    /// Samples/s of each mix.
+    rate: MixTable,
+    /// Whether it has no rates by kind: then its curve holds on each kind alone.
+    any: bool,
 }
 
 /// Objective values at 0..=max nodes, at one step of a [`ValueTable`].
@@ -112,6 +124,10 @@ impl Kind {
         objective: &Objective,
         horizon_s: f64,
     ) -> Result<Self, ObjectiveError> {
+        if !spec.kinds.is_any() && matches!(objective, Objective::Expression(_)) {
+            let trainer = spec.id.clone();
+            return Err(ObjectiveError::Kinds { trainer });
+        }
         let table = ValueTable::new(spec, objective)?;
         let lost = costs.start_s / horizon_s;
         let start = if lost > 0.0 {
@@ -129,6 +145,73 @@ impl Kind {
             costs,
             start,
             weight: spec.effective_weight(),
+            mixes: None,
+        })
+    }
+
+    /// The kind where nodes are of two kinds, of which there are at most `nodes`. A trainer without
+    /// rates by kind has its curve on each kind, one kind at a time.
+    #[must_use]
+    pub fn with_kinds(mut self, spec: &TrainerSpec, names: &[KindName; 2], nodes: Mix) -> Self {
+        let ([first, second], [nodes_a, nodes_b]) = (names, nodes);
+        let (kinds, min, max) = (&spec.kinds, self.min, self.max);
+        let any = kinds.is_any();
+        let most = |kind, nodes: u32| {
+            let measured = if any { max } else { kinds.most(kind) };
+            measured.min(max).min(nodes)
+        };
+        let rate = |[a, b]: Mix| {
+            if !(min..=max).contains(&a.saturating_add(b)) {
+                None
+            } else if any {
+                (a == 0 || b == 0).then(|| self.rate(a + b))
+            } else {
+                kinds.rate((first, a), (second, b))
+            }
+        };
+        let rate = MixTable::new([most(first, nodes_a), most(second, nodes_b)], rate);
+        self.mixes = Some(MixRates { rate, any });
+        self
+    }
+
+    /// Samples/s of a mix; 0 where it cannot run.
+    #[must_use]
+    pub fn mix_rate(&self, mix: Mix) -> f64 {
+        let rate = self.mixes.as_ref().map_or(0.0, |mixes| mixes.rate.at(mix));
+        if rate.is_finite() { rate } else { 0.0 }
+    }
+
+    /// A trainer of this kind on a mix, with its own values if it has any. Nothing where nodes are
+    /// of one kind.
+    #[must_use]
+    pub fn mix_item(&self, current: Mix, own: Option<&Values>) -> Option<MixItem> {
+        let MixRates { rate, any } = self.mixes.as_ref()?;
+        let values = own.unwrap_or(&self.values);
+        let runs = self.mix_rate(current) > 0.0;
+        let list = if runs {
+            &values.running
+        } else {
+            &values.starting
+        };
+        let value = if *any {
+            let at = |[a, b]: Mix| {
+                let possible = rate.at([a, b]).is_finite();
+                list.get((a + b) as usize).copied().filter(|_| possible)
+            };
+            MixTable::new(rate.most(), at)
+        } else {
+            // Without an own curve a named objective is the rate times a factor.
+            let least = self.min as usize;
+            let value = list.get(least).copied().unwrap_or_default();
+            rate.times(value / self.rate(self.min))
+        };
+        let rate_now = if runs { value.at(current) } else { 0.0 };
+        Some(MixItem {
+            current,
+            rate_now,
+            value,
+            up_s: self.costs.rescale.up_s,
+            down_s: self.costs.rescale.down_s,
         })
     }
 
@@ -146,6 +229,7 @@ impl Kind {
             && self.costs == other.costs
             && self.rate == other.rate
             && self.far == other.far
+            && self.mixes == other.mixes
     }
 
     /// Samples/s on `nodes` nodes; beyond the maximum, those of the maximum.

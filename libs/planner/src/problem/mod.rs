@@ -4,11 +4,13 @@ mod allocation;
 pub mod file;
 pub mod instance;
 pub mod kind;
+mod mixes;
 pub mod objective;
 pub(crate) mod ordinal;
 mod situation;
 mod switches;
 
 pub use allocation::{Far, Item, Problem, Sizes};
+pub use mixes::{Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes};
 pub use situation::{Candidate, PoolForecast, Situation, Slot, Users};
 pub use switches::Switches;

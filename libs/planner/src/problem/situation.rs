@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lacuna_model::{Doubt, Pool};
 
 use super::allocation::Item;
+use super::mixes::Mixes;
 use super::switches::Switches;
 
 /// One usable hole of the pool.
@@ -77,6 +78,8 @@ pub struct Situation<'a> {
     pub slots: &'a [Slot],
     /// Where the slots are.
     pub switches: &'a Switches,
+    /// The kinds of the slots, if they are of two kinds.
+    pub mixes: Option<&'a Mixes>,
     /// The users, if nodes are shared out fairly between them.
     pub users: Option<&'a Users>,
     /// Largest change of one trainer in one decision over sizes; see

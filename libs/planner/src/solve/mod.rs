@@ -4,4 +4,5 @@ pub mod dp;
 pub mod equal_share;
 pub mod fair;
 pub mod milp;
+pub mod mixed;
 pub mod node_binary;

@@ -48,6 +48,7 @@ fn decide(
         candidates,
         slots: &slots,
         switches,
+        mixes: None,
         users: None,
         max_change: None,
         pool_forecast: None,

@@ -195,6 +195,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         candidates: &candidates,
         slots: &slots,
         switches: &Switches::default(),
+        mixes: None,
         users: None,
         max_change: None,
         pool_forecast: None,

@@ -271,6 +271,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         candidates: &candidates,
         slots: &slots,
         switches: &Switches::default(),
+        mixes: None,
         users: users.as_ref(),
         max_change: None,
         pool_forecast: None,

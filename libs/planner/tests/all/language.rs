@@ -84,6 +84,7 @@ impl Case {
                     min_nodes: 1,
                     max_nodes: 8,
                     distance: Distance::default(),
+                    kinds: lacuna_model::KindRates::default(),
                     throughput: ScalingCurve::linear(10.0, 8).unwrap(),
                     objective: None,
                     rescale: RescaleCost {

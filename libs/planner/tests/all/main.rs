@@ -22,6 +22,7 @@ mod groups;
 mod horizon;
 mod language;
 mod milp;
+mod mixed;
 mod objectives;
 mod oracles;
 mod planner;

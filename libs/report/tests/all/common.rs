@@ -33,6 +33,7 @@ pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
         min_nodes: 1,
         max_nodes: max,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::linear(10.0, max).unwrap(),
         objective: None,
         rescale: RescaleCost {

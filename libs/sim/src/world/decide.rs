@@ -167,7 +167,8 @@ impl<'a, 's> Decisions<'a, 's> {
             None => (
                 decided.solve.shortcut.as_deref().unwrap_or("none"),
                 Some(decided.solve.outcome).filter(|_| {
-                    self.decider.settings().policy == Policy::Milp && decided.doubt.is_none()
+                    let proves = self.decider.settings().policy == Policy::Milp;
+                    (proves || self.decider.mixed().is_some()) && decided.doubt.is_none()
                 }),
             ),
         };
@@ -232,6 +233,7 @@ mod tests {
             candidates: &[],
             slots: &slots,
             switches: &Switches::default(),
+            mixes: None,
             users: None,
             max_change: None,
             pool_forecast: None,

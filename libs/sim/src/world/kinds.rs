@@ -1,11 +1,14 @@
-//! The kinds of a list of trainers. Trainers that are alike share one kind.
+//! The kinds of a list of trainers. Trainers that are alike share one kind. Nodes may be of two kinds,
+//! which a kind of trainers then tells apart.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use lacuna_model::{Span, TrainerSpec, Work};
+use lacuna_model::{KindName, Span, TrainerSpec, Work};
+use lacuna_planner::Mix;
 use lacuna_planner::kind::{Costs, Kind};
 
-use crate::{Settings, SimError};
+use crate::{PoolTrace, Settings, SimError};
 
 /// All kinds of a list of trainers.
 #[derive(Debug, Clone)]
@@ -13,14 +16,75 @@ pub(crate) struct Kinds {
     kinds: Vec<Arc<Kind>>,
     /// The index of the kind of each trainer.
     of: Vec<usize>,
+    /// The two kinds of nodes, if trainers tell them apart.
+    nodes: Option<[KindName; 2]>,
+}
+
+/// The trainers where all nodes are of one kind: their curves are those of that kind.
+pub(crate) fn of_one_kind<'a>(
+    trace: &dyn PoolTrace,
+    trainers: &'a [TrainerSpec],
+) -> Cow<'a, [TrainerSpec]> {
+    let ([kind], true) = (
+        trace.kinds(),
+        trainers.iter().any(|spec| !spec.kinds.is_any()),
+    ) else {
+        return Cow::Borrowed(trainers);
+    };
+    let plain = trainers.iter().map(|spec| {
+        let mut spec = spec.clone();
+        let kinds = std::mem::take(&mut spec.kinds);
+        if let Some(curve) = kinds.curve(kind) {
+            spec.max_nodes = spec.max_nodes.min(curve.last_nodes());
+            spec.throughput = curve.clone();
+        }
+        spec
+    });
+    plain.collect()
 }
 
 impl Kinds {
+    /// The kinds of a list of trainers on the nodes of a trace.
+    ///
+    /// # Errors
+    /// As [`Kinds::new`].
+    pub(crate) fn on(
+        trace: &dyn PoolTrace,
+        trainers: &[TrainerSpec],
+        settings: &Settings,
+    ) -> Result<Self, SimError> {
+        let any = trainers.iter().all(|spec| spec.kinds.is_any());
+        let nodes = match trace.kinds() {
+            [first, second] if !any => Some([first.clone(), second.clone()]),
+            _ => None,
+        };
+        let mut counts = [0, 0];
+        for node in 0..trace.nodes() {
+            let [first, second] = &mut counts;
+            *(if trace.kind(node) > 0 { second } else { first }) += 1;
+        }
+        Self::sorted(trainers, settings, nodes, counts)
+    }
+
+    /// The kinds of nodes, if trainers tell them apart.
+    pub(crate) const fn nodes(&self) -> Option<&[KindName; 2]> {
+        self.nodes.as_ref()
+    }
+
     /// Sorts a list of trainers into kinds.
     ///
     /// # Errors
     /// [`SimError::Objective`] if an objective is invalid for a trainer.
     pub(crate) fn new(trainers: &[TrainerSpec], settings: &Settings) -> Result<Self, SimError> {
+        Self::sorted(trainers, settings, None, [0, 0])
+    }
+
+    fn sorted(
+        trainers: &[TrainerSpec],
+        settings: &Settings,
+        nodes: Option<[KindName; 2]>,
+        counts: Mix,
+    ) -> Result<Self, SimError> {
         let horizon_s = settings.horizon.as_secs_f64();
         let mut kinds: Vec<Arc<Kind>> = Vec::new();
         let of = trainers
@@ -36,6 +100,10 @@ impl Kinds {
                 let pilot_s = pilot.map_or(0.0, Span::as_secs_f64);
                 let costs = costs.scaled(settings.cost_scale).with_pilots(pilot_s);
                 let kind = Kind::new(spec, costs, objective, horizon_s)?;
+                let kind = match &nodes {
+                    Some(names) => kind.with_kinds(spec, names, counts),
+                    None => kind,
+                };
                 let known = kinds.iter().position(|known| known.is_like(&kind));
                 Ok(known.unwrap_or_else(|| {
                     kinds.push(Arc::new(kind));
@@ -43,7 +111,7 @@ impl Kinds {
                 }))
             })
             .collect::<Result<_, SimError>>()?;
-        Ok(Self { kinds, of })
+        Ok(Self { kinds, of, nodes })
     }
 
     /// The kind of a trainer of the list.

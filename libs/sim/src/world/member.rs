@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lacuna_model::TrainerSpec;
+use lacuna_planner::Mix;
 use lacuna_planner::kind::{Kind, Values};
 use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
@@ -12,6 +13,8 @@ use lacuna_trainer::account::{Change, Rates, stall_debt};
 pub(super) struct Member {
     pub(super) kind: Arc<Kind>,
     pub(super) nodes: u32,
+    /// Its nodes of each kind, where nodes are of two kinds.
+    pub(super) mix: Option<Mix>,
     /// How far apart its nodes are.
     pub(super) tier: usize,
     /// Its rate at its nodes, samples/s.
@@ -48,6 +51,37 @@ impl Member {
     pub(super) fn resize(&mut self, nodes: u32) {
         self.nodes = nodes;
         self.rate = self.kind.rate_on(nodes, self.tier);
+    }
+
+    /// Sets its nodes of each kind.
+    pub(super) fn remix(&mut self, mix: Mix) {
+        let [a, b] = mix;
+        self.nodes = a + b;
+        self.mix = Some(mix);
+        self.rate = self.kind.mix_rate(mix);
+    }
+
+    /// Takes a node of a kind from it.
+    pub(super) fn lose(&mut self, kind: u8) {
+        match self.mix {
+            Some([a, b]) if kind > 0 => self.remix([a, b.saturating_sub(1)]),
+            Some([a, b]) => self.remix([a.saturating_sub(1), b]),
+            None => self.resize(self.nodes.saturating_sub(1)),
+        }
+    }
+
+    /// Takes all nodes from it.
+    pub(super) fn stop(&mut self) {
+        match self.mix {
+            Some(_) => self.remix([0, 0]),
+            None => self.resize(0),
+        }
+    }
+
+    /// Whether its nodes are too few to run, or a mix on which it cannot.
+    pub(super) fn is_short(&self) -> bool {
+        let unfit = self.mix.is_some() && self.rate <= 0.0;
+        self.nodes > 0 && (self.nodes < self.kind.min() || unfit)
     }
 
     /// Sets how far apart its nodes are.

@@ -27,14 +27,14 @@ impl<'a> World<'a> {
         };
         if let Some(member) = self.active.get_mut(owner as usize) {
             member.hit.get_or_insert(member.rate);
-            member.resize(member.nodes.saturating_sub(1));
+            member.lose(self.trace.kind(node));
         }
     }
 
     /// Charges each trainer that lost nodes once, for any number of nodes. A trainer below its
     /// minimum gives its other nodes back.
     pub(super) fn charge_preemptions(&mut self) {
-        let is_short = |m: &Member| m.hit.is_some() && m.nodes > 0 && m.nodes < m.kind.min();
+        let is_short = |m: &Member| m.hit.is_some() && m.is_short();
         if self.active.iter().any(is_short) {
             let active = &self.active;
             let keeps = |j: u32| active.get(j as usize).is_some_and(|m| !is_short(m));
@@ -43,7 +43,7 @@ impl<'a> World<'a> {
         let at = self.now();
         for member in &mut self.active {
             if is_short(member) {
-                member.resize(0);
+                member.stop();
             }
             let Some(rate_before) = member.hit.take() else {
                 continue;
@@ -187,6 +187,7 @@ impl<'a> World<'a> {
         self.active.push(Member {
             kind: kind.clone(),
             nodes: 0,
+            mix: self.kinds.nodes().map(|_| [0, 0]),
             tier: 0,
             rate: 0.0,
             work: work(spec),

@@ -1,7 +1,7 @@
 //! The decider decides at an event, and changes of size are charged.
 
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Decision, PoolForecast, Situation, Users};
+use lacuna_planner::{Decision, Mix, Mixes, PoolForecast, Situation, Users};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -60,6 +60,7 @@ impl World<'_> {
         let switches = switches.unwrap_or_default();
         let switches = switches.carrying(self.settings.forecast.joint.crossing);
         let users = (self.settings.objective == Objective::Fair).then(|| self.users());
+        let mixes = self.mixes();
         let now_s = self.tally.now_s;
         let seen = self
             .observer
@@ -81,6 +82,7 @@ impl World<'_> {
             candidates: &self.candidates,
             slots: self.pool.slots(),
             switches: &switches,
+            mixes: mixes.as_ref(),
             users: users.as_ref(),
             max_change: match (self.settings.quirks, self.settings.policy) {
                 // The limit is the published program's; its equal-share baseline has none.
@@ -105,8 +107,57 @@ impl World<'_> {
         };
         let decision = decisions.decide(&event, &situation)?;
         self.pool.assign(&decision.owners);
-        self.charge_changes(&decision);
+        match &mixes {
+            Some(mixes) => self.charge_mixes(&mixes.of),
+            None => self.charge_changes(&decision),
+        }
         Ok(())
+    }
+
+    /// The kinds of the slots and what mixes are worth, if nodes are of two kinds.
+    fn mixes(&self) -> Option<Mixes> {
+        self.kinds.nodes()?;
+        let item = |m: &Member| m.kind.mix_item(m.mix?, m.values.as_ref());
+        let nodes = self.pool.nodes().iter();
+        Some(Mixes {
+            of: nodes.map(|node| self.trace.kind(*node)).collect(),
+            items: self.active.iter().filter_map(item).collect(),
+        })
+    }
+
+    /// Gives trainers their new mixes and charges the changes: growth in one kind and loss in the
+    /// other both cost. `of` has the kind of each slot.
+    fn charge_mixes(&mut self, of: &[u8]) {
+        let mut mixes: Vec<Mix> = vec![[0, 0]; self.active.len()];
+        for (slot, kind) in self.pool.slots().iter().zip(of) {
+            if let Some([a, b]) = slot.owner.and_then(|j| mixes.get_mut(j as usize)) {
+                *(if *kind > 0 { b } else { a }) += 1;
+            }
+        }
+        for (member, mix) in self.active.iter_mut().zip(mixes) {
+            let was_hit = std::mem::take(&mut member.was_hit);
+            let before = member.mix.unwrap_or_default();
+            if mix == before {
+                continue;
+            }
+            let rates = Rates {
+                before: member.rate,
+                after: member.kind.mix_rate(mix),
+            };
+            let pairs = || mix.iter().zip(&before);
+            let mut cost = 0.0;
+            if pairs().any(|(after, before)| after > before) {
+                cost += member.charge(Change::Grown, rates);
+            }
+            if pairs().any(|(after, before)| after < before) {
+                cost += member.charge(Change::Shrunk, rates);
+            }
+            self.tally.rescale_cost += cost;
+            self.days.charge(self.tally.now_s, cost, 0.0);
+            self.tally.rescales += u64::from(member.nodes > 0);
+            self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
+            member.remix(mix);
+        }
     }
 
     /// Gives trainers their new sizes and charges the changes. A hit trainer that the decision

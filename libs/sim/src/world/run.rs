@@ -66,7 +66,8 @@ impl<'a> World<'a> {
         remembers: bool,
         fits: Fits,
     ) -> Result<Self, SimError> {
-        let forecasts = settings.policy.forecasts();
+        // Two kinds of nodes are decided by counts.
+        let forecasts = settings.policy.forecasts() && kinds.nodes().is_none();
         let observer = forecasts.then(|| Observer::new(trace, settings, fits));
         let observer = observer.transpose()?;
         Ok(Self {
@@ -271,6 +272,9 @@ impl<'a> World<'a> {
             }
             let gained = member.ledger.done() - done;
             interval.used += trained * nodes;
+            if let Some([_, second]) = member.mix {
+                interval.used_second += trained * f64::from(second);
+            }
             if let Some(sites) = &mut self.sites {
                 sites.trained(member.tier, nodes, trained);
             }
@@ -289,6 +293,11 @@ impl<'a> World<'a> {
             sites.passed(self.pool.len(), dt, interval.samples);
         }
         interval.offer.node_s = dt * pool;
+        if self.kinds.nodes().is_some() {
+            let nodes = self.pool.nodes().iter();
+            let second = nodes.filter(|node| self.trace.kind(**node) > 0).count();
+            self.tally.second_node_s += dt * second as f64;
+        }
         interval.offer.waiting_node_s = dt * (pool - held);
         let tally = &mut self.tally;
         if let Some(end) = last_end {
@@ -306,6 +315,7 @@ impl<'a> World<'a> {
         }
         tally.offer = tally.offer.plus(interval.offer);
         tally.used += interval.used;
+        tally.used_second += interval.used_second;
         tally.samples += interval.samples;
         tally.now_s = now;
         self.days.add(before, now, &interval);

@@ -27,6 +27,10 @@ pub(crate) struct Tally {
     pub(crate) offer_at_last_end: Offer,
     /// Node-seconds that trained.
     pub(crate) used: f64,
+    /// The same on the second of two kinds of nodes.
+    pub(crate) used_second: f64,
+    /// Node-seconds that the pool offered of the second of two kinds.
+    pub(crate) second_node_s: f64,
     /// Time of the newest end of a trainer, seconds since the start.
     pub(crate) last_end_s: f64,
     /// The present moment, seconds since the start.
@@ -59,6 +63,7 @@ impl Offer {
 pub(super) struct Interval {
     pub(super) offer: Offer,
     pub(super) used: f64,
+    pub(super) used_second: f64,
     pub(super) samples: f64,
 }
 
@@ -148,6 +153,7 @@ mod tests {
                 idling: 8.0,
             },
             used: 300.0,
+            used_second: 0.0,
             samples: 40.0,
         };
         days.add(DAY_S - 100.0, DAY_S + 300.0, &interval);

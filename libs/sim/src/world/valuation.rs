@@ -10,7 +10,7 @@ use lacuna_planner::placement::columns::{self, Answer};
 use lacuna_planner::placement::forecast::Evaluation;
 use lacuna_planner::placement::{Assignment, Request, Settings};
 use lacuna_planner::{Decider, Decision};
-use lacuna_planner::{Problem, Sizes, dp};
+use lacuna_planner::{MixProblem, Problem, Sizes, dp, mixed};
 
 use crate::Verified;
 
@@ -50,6 +50,9 @@ impl Valuation {
     /// Solves again by the other exact method, without shortcuts, since those rest on the same
     /// bound as the dynamic program. Shares of owners are compared one by one.
     fn compare_sizes(&mut self, decider: &Decider, decided: &Decision) {
+        if let Some(problem) = decider.mixed() {
+            return self.compare_mixes(problem, decided);
+        }
         let (problem, sizes) = (decider.problem(), &decided.sizes);
         let policy = decider.settings().policy;
         if decided.shares.is_empty() {
@@ -62,6 +65,17 @@ impl Valuation {
             let sizes = own.sizes(counts.collect());
             self.compare_problem(&own, &sizes, policy);
         }
+    }
+
+    /// Solves again by the plain program over both counts.
+    fn compare_mixes(&mut self, problem: &MixProblem, decided: &Decision) {
+        let plain = mixed::reference::solve(problem);
+        let worst = difference(decided.sizes.objective, plain.objective);
+        let verified = &mut self.verified;
+        verified.decisions += 1;
+        verified.unproven += u64::from(decided.solve.outcome != Outcome::Optimal);
+        verified.worst_difference = verified.worst_difference.max(worst);
+        verified.disagreements += u64::from(worst > AGREEMENT);
     }
 
     fn compare_problem(&mut self, problem: &Problem, sizes: &Sizes, policy: Policy) {

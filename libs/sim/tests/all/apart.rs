@@ -110,6 +110,7 @@ proptest! {
             // On one leaf a cost of distance is no cost.
             let costly = trainers.map(|spec| TrainerSpec {
                 distance: Distance::Shares(vec![0.3]),
+                kinds: lacuna_model::KindRates::default(),
                 ..spec
             });
             let one = |trace: &HoleTrace| leaves_by_name(trace, 100, None).unwrap();

@@ -14,6 +14,7 @@ mod forecast_policy;
 mod hand;
 mod hostile;
 mod idle_share;
+mod kinds;
 mod leak;
 mod objectives;
 mod oracle_lookahead;

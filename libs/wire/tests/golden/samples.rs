@@ -40,6 +40,7 @@ pub(crate) fn spec() -> TrainerSpec {
         min_nodes: 1,
         max_nodes: 2,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: curve(),
         objective: Some(curve().speedup()),
         rescale: RescaleCost {

@@ -85,6 +85,7 @@ pub fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
         min_nodes: 1,
         max_nodes: 64,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::from_lists(&counts, &rates).ok()?,
         objective: None,
         rescale: RescaleCost {

@@ -56,6 +56,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
   lacuna replay holes.csv.gz --topology leaves.csv --crossing-cost 0.2 --report out.html
+  lacuna replay holes.csv.gz --kinds kinds.csv --trainers by-kind.jsonl
   lacuna replay holes.csv.gz --svg day.svg --gantt 24h..48h --gantt-nodes 32
   lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
@@ -116,6 +117,9 @@ pub(crate) struct ReplayArgs {
     forecast: ForecastArgs,
     #[command(flatten)]
     pub(super) located: LocatedArgs,
+    /// The kinds of nodes, for trainers that tell them apart: a CSV file, node,kind
+    #[arg(long, help_heading = TRAINERS, value_name = "FILE", conflicts_with_all = ["save_problem", "topology", "leaves"])]
+    pub(super) kinds: Option<PathBuf>,
     /// Objective: fair (what the list of trainers asks for, within fair shares of their owners),
     /// as-given (the same without shares), throughput, scaling-efficiency, goodput, weighted,
     /// deadline, least-attained, or an expression

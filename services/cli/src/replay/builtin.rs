@@ -56,6 +56,7 @@ pub(super) fn trainers(start: Timestamp) -> Result<Vec<TrainerSpec>> {
         min_nodes: 1,
         max_nodes: MOST,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::new(CURVE).map_err(|e| failed(e.to_string()))?,
         objective: None,
         rescale: RESCALE,

@@ -92,6 +92,11 @@ pub(super) fn table(
     if let Some(hours) = summary.mean_completion_hours {
         rows.push(("mean completion", format!("{hours:.2} h")));
     }
+    for harvest in summary.kinds.iter().flatten() {
+        let (harvested, offered) = (harvest.harvested_node_hours, harvest.offered_node_hours);
+        let text = format!("{} of {} node-hours", short(harvested), short(offered));
+        rows.push(("harvested by kind", format!("{}: {text}", harvest.kind)));
+    }
     if let Some(apart) = &summary.apart {
         rows.extend(distance(apart));
     }

@@ -45,6 +45,7 @@ pub(crate) mod tests {
                     min_nodes: 1,
                     max_nodes: 16,
                     distance: Distance::default(),
+                    kinds: lacuna_model::KindRates::default(),
                     throughput: ScalingCurve::linear(100.0, 16).unwrap(),
                     objective: None,
                     rescale: RescaleCost {

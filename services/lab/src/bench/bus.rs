@@ -141,6 +141,7 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
         min_nodes: 1,
         max_nodes,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::linear(1000.0, max_nodes).map_err(|e| bad(e.to_string()))?,
         objective: None,
         rescale: RescaleCost {

@@ -4,6 +4,7 @@ mod bus;
 mod data;
 mod forecast_plan;
 mod gangs;
+mod kinds;
 mod parse;
 mod profile;
 mod replay;
@@ -24,6 +25,8 @@ pub(crate) enum BenchCommand {
     ForecastPlan(forecast_plan::ForecastPlanArgs),
     /// Time of a plan for gangs, by policy
     Gangs(gangs::GangsArgs),
+    /// Time of a decision over two kinds of nodes, beside one kind
+    Kinds(kinds::KindsBenchArgs),
     /// Speed of replays, in events a second
     Replay(replay::ReplayBenchArgs),
     /// Speed of reading logs, in MB a second
@@ -42,6 +45,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Solve(args) => solve::run(&args).await,
         BenchCommand::ForecastPlan(args) => forecast_plan::run(&args),
         BenchCommand::Gangs(args) => gangs::run(&args),
+        BenchCommand::Kinds(args) => kinds::run(&args),
         BenchCommand::Replay(args) => replay::run(&args),
         BenchCommand::Parse(args) => parse::run(&args),
         BenchCommand::Profile(args) => profile::run(&args),

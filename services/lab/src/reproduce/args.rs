@@ -12,6 +12,7 @@ use super::data::SUMMIT;
 use super::distance::{self, DistanceArgs};
 use super::forecast::{self, ForecastTableArgs};
 use super::heterps::{self, HeterpsArgs};
+use super::kinds::{self, KindsArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
@@ -31,6 +32,8 @@ pub(crate) enum ReproduceCommand {
     Dally(DallyArgs),
     /// The schedulers of HeterPS (arXiv 2111.10635) for layers on kinds of node, beside the optimum
     Heterps(HeterpsArgs),
+    /// The value of mixing two kinds of nodes, beside one kind each
+    Kinds(KindsArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -90,6 +93,7 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
         ReproduceCommand::Distance(args) => distance::run(args),
         ReproduceCommand::Dally(args) => dally::run(args),
         ReproduceCommand::Heterps(args) => heterps::run(args),
+        ReproduceCommand::Kinds(args) => kinds::run(args),
     }
 }
 

@@ -35,6 +35,12 @@ pub(super) const DALLY: Recording = Recording {
     ],
 };
 
+/// Rates over counts of two kinds of nodes.
+pub(super) const KIND_RATES: Recording = Recording {
+    name: "seeds",
+    files: &["heterps_two_kinds.json"],
+};
+
 impl Recording {
     /// Finds it: in the given folder, else in the one that `LACUNA_DATA` names, else in
     /// `../shared/data`. The folder itself may be named as well.

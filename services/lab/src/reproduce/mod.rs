@@ -1,5 +1,5 @@
 //! `lacuna-lab reproduce`: repeats published figures on their own trace, and measures the gain of
-//! forecasts, of policies of gangs and of exact placement of layers.
+//! forecasts, of policies of gangs, of exact placement of layers and of kinds of nodes.
 //!
 //! `published` is the table of published figures. Each of its rows is one run of `lacuna`, so that
 //! a row can be repeated by hand and rows use all cores. `table` and `page` show the results beside
@@ -11,6 +11,7 @@ mod data;
 mod distance;
 mod forecast;
 mod heterps;
+mod kinds;
 mod page;
 mod published;
 mod row;

@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 19] = [
+pub(super) const TABLES: [Table; 21] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -196,6 +196,25 @@ pub(super) const TABLES: [Table; 19] = [
         policy: "none: nothing is decided about nodes",
         objective: "the least cost with the rate that is asked for",
         seed: "1 to 3, medians",
+    },
+    Table {
+        name: "kinds",
+        title: "Trainers that mix CPU and GPU nodes, beside one kind each: eleven days of two parts of Summit",
+        commands: &["reproduce kinds"],
+        policy: "`auto`, the default, which decides two kinds by counts",
+        objective: FAIR,
+        seed: "1 of the shuffled nodes",
+    },
+    Table {
+        name: "kinds-decisions",
+        title: "How long a decision over two kinds takes, beside one kind",
+        commands: &[
+            "bench kinds",
+            "bench kinds --trainers 35 --cpu 800 --gpu 200",
+        ],
+        policy: "the program over both counts, and `dp`",
+        objective: "made values",
+        seed: "100 from 0 on",
     },
 ];
 

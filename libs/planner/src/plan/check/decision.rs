@@ -40,14 +40,40 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
     let unknown = repooled.iter().filter(|&&j| j as usize >= candidates);
     found.extend(unknown.map(|&trainer| Violation::NotHit { trainer }));
     let owners = situation.slots.iter().zip(&decision.owners);
+    let of = situation.mixes.map_or(&[][..], |mixes| &mixes.of);
+    let kind = |at: u32| of.get(at as usize).is_some_and(|kind| *kind > 0);
     let slots = (0..).zip(owners).map(|(at, (slot, owner))| Slot {
         node: at,
         before: slot.owner,
         after: *owner,
+        kind: kind(at),
     });
     sound(&reported, slots, situation.max_change, &mut found);
     uplinks(situation, decision, &mut found);
+    mixes(situation, decision, &mut found);
     found
+}
+
+/// I17.
+fn mixes(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Violation<u32, u32>>) {
+    let Some(mixes) = situation.mixes else { return };
+    let mut given = vec![[0, 0]; situation.candidates.len()];
+    for (owner, kind) in decision.owners.iter().zip(&mixes.of) {
+        let mix = owner.and_then(|j| given.get_mut(j as usize));
+        if let Some([first, second]) = mix {
+            *(if *kind > 0 { second } else { first }) += 1;
+        }
+    }
+    for ((trainer, item), mix) in (0..).zip(&mixes.items).zip(given) {
+        if !item.is_mix(mix) {
+            let [first, second] = mix;
+            found.push(Violation::Mix {
+                trainer,
+                first,
+                second,
+            });
+        }
+    }
 }
 
 /// I16.
@@ -111,6 +137,8 @@ pub(super) struct Slot<N> {
     pub(super) node: N,
     pub(super) before: Option<u32>,
     pub(super) after: Option<u32>,
+    /// Whether it is of the second of two kinds.
+    pub(super) kind: bool,
 }
 
 impl<N: Clone> Slot<N> {
@@ -120,6 +148,7 @@ impl<N: Clone> Slot<N> {
             node: node.clone(),
             before: None,
             after: Some(j),
+            kind: false,
         }
     }
 }
@@ -129,8 +158,9 @@ impl<N: Clone> Slot<N> {
 struct Moves<N> {
     before: u32,
     after: u32,
-    lost: Option<N>,
-    gained: Option<N>,
+    /// By kind.
+    lost: [Option<N>; 2],
+    gained: [Option<N>; 2],
 }
 
 /// I5, I6, I9 and I12 to I14, in ordinals, reported with the names of candidates and slots.
@@ -143,8 +173,8 @@ pub(super) fn sound<T: Clone, N: Clone>(
     let none = Moves {
         before: 0,
         after: 0,
-        lost: None,
-        gained: None,
+        lost: [None, None],
+        gained: [None, None],
     };
     let mut moves = vec![none; reported.len()];
     for slot in slots {
@@ -155,13 +185,15 @@ pub(super) fn sound<T: Clone, N: Clone>(
                 of.after += 1;
                 continue;
             }
-            of.lost = Some(slot.node.clone());
+            let [first, second] = &mut of.lost;
+            *(if slot.kind { second } else { first }) = Some(slot.node.clone());
         }
         let Some(j) = slot.after else { continue };
         match moves.get_mut(j as usize) {
             Some(of) => {
                 of.after += 1;
-                of.gained = Some(slot.node);
+                let [first, second] = &mut of.gained;
+                *(if slot.kind { second } else { first }) = Some(slot.node);
             }
             None => found.push(Violation::UnknownCandidate {
                 node: slot.node,
@@ -203,12 +235,14 @@ impl<T: Clone> Reported<T> {
                 limit,
             });
         }
-        if let (Some(lost), Some(gained), 0) = (moves.lost, moves.gained, self.repooled) {
-            found.push(Violation::Migration {
-                trainer: trainer(),
-                lost,
-                gained,
-            });
+        for pair in moves.lost.into_iter().zip(moves.gained) {
+            if let ((Some(lost), Some(gained)), 0) = (pair, self.repooled) {
+                found.push(Violation::Migration {
+                    trainer: trainer(),
+                    lost,
+                    gained,
+                });
+            }
         }
         let restarts = self.hit || before < self.min;
         if self.repooled > usize::from(restarts) {

@@ -19,6 +19,7 @@ fn spec(name: &str) -> TrainerSpec {
         min_nodes: 1,
         max_nodes: 3,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::new([(1, 10.0), (2, 16.0), (3, 18.0)]).unwrap(),
         objective: Some(ScalingCurve::new([(1, 1.0), (3, 2.0)]).unwrap()),
         rescale: RescaleCost {

@@ -36,6 +36,7 @@ fn record(name: &str, priority: i32, order: u64, phase: Phase) -> TrainerRecord 
         min_nodes: 2,
         max_nodes: 8,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::linear(10.0, 8).unwrap(),
         objective: None,
         rescale: RescaleCost {

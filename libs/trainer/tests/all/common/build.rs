@@ -25,6 +25,7 @@ pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
         min_nodes: min,
         max_nodes: max,
         distance: Distance::default(),
+        kinds: lacuna_model::KindRates::default(),
         throughput: ScalingCurve::linear(10.0, max).unwrap(),
         objective: None,
         rescale: RescaleCost {

@@ -109,6 +109,7 @@ impl VirtualCluster {
             min_nodes: 1,
             max_nodes: all,
             distance: Distance::default(),
+            kinds: lacuna_model::KindRates::default(),
             throughput: ScalingCurve::linear(1.0, all).ok()?,
             objective: None,
             rescale: cluster.truth.rescale,

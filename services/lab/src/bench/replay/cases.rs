@@ -172,6 +172,7 @@ fn synthetic(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
                 min_nodes: 1,
                 max_nodes: network.curve.last_nodes(),
                 distance: Distance::default(),
+                kinds: lacuna_model::KindRates::default(),
                 throughput: network.curve.clone(),
                 objective: None,
                 rescale: RescaleCost {

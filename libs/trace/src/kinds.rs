@@ -1,0 +1,74 @@
+//! Lists of the kinds of nodes: `node,kind`, one node a line.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lacuna_model::{KindName, NodeId};
+
+use crate::fields::unexpected;
+use crate::rows::{Rows, node_id};
+use crate::{ReadError, open};
+
+/// The header of a list of kinds.
+pub const KINDS_HEADER: &str = "node,kind";
+
+/// Reads the kind of each node, plain, gzip or zstd.
+///
+/// # Errors
+/// [`ReadError`] with the line of a wrong name or of a node of two kinds, and for an empty list.
+pub fn read_kinds(path: &Path) -> Result<BTreeMap<NodeId, KindName>, ReadError> {
+    let mut rows = Rows::<_, 2>::new(path, open(path)?, KINDS_HEADER)?;
+    let mut kinds: BTreeMap<NodeId, KindName> = BTreeMap::new();
+    while let Some(()) = rows.next(|[node, kind]| {
+        let name = node_id("column 1 (node)", node)?;
+        let text = std::str::from_utf8(kind).ok();
+        let named = text.and_then(|text| KindName::new(text).ok());
+        let expected = "a kind, 1 to 64 of A-Z a-z 0-9 _ - .";
+        let named = named.ok_or_else(|| unexpected("column 2 (kind)", expected, kind))?;
+        match kinds.insert(name, named.clone()) {
+            Some(before) if before != named => {
+                let expected = format!("{before}, as an earlier line says");
+                Err(unexpected("column 2 (kind)", &expected, kind))
+            }
+            _ => Ok(()),
+        }
+    })? {}
+    if kinds.is_empty() {
+        return Err(ReadError::Empty {
+            path: path.to_owned(),
+            expected: "one node with its kind a line",
+        });
+    }
+    Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_one_kind_and_errors_name_the_line() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("kinds.csv");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_kinds(&path)
+        };
+        let kinds = read("node,kind\nn1,cpu\nn2,gpu\nn1,cpu\n").unwrap();
+        assert_eq!(kinds.len(), 2);
+        for (text, line, what) in [
+            (
+                "node,kind\nn1,cpu\nn1,gpu\n",
+                "line 3",
+                "cpu, as an earlier",
+            ),
+            ("node,kind\nn1,a b\n", "line 2", "a kind"),
+            ("node,kind\nn1\n", "line 2", "2 columns"),
+            ("node,kind\n", "", "one node with its kind"),
+            ("node,leaf\nn1,a\n", "line 1", "node,kind"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(line) && error.contains(what), "{error}");
+        }
+    }
+}
