@@ -119,7 +119,7 @@ fn small(seed: u64) -> Instance {
             rate_now: value[current as usize],
             value: value.into(),
             up_s: rng.random_range(0.0..20.0),
-            pilot_s: if seed % 2 == 0 { 15.0 } else { 0.0 },
+            pilot_s: if seed.is_multiple_of(2) { 15.0 } else { 0.0 },
             far: Far::default(),
             down_s: rng.random_range(0.0..30.0),
         });

@@ -52,7 +52,7 @@ mod tests {
             let families = registry.gather();
             families
                 .first()
-                .map(|f| f.get_metric()[0].get_gauge().value())
+                .map(|f| f.get_metric()[0].get_gauge().get_value())
         };
         watch(None, gauge.clone());
         assert_eq!(value(), None);

@@ -145,13 +145,14 @@ impl World<'_> {
                 after: member.kind.mix_rate(mix),
             };
             let pairs = || mix.iter().zip(&before);
-            let mut cost = 0.0;
+            let (mut cost, mut waits) = (0.0, 0.0);
             if pairs().any(|(after, before)| after > before) {
-                cost += member.charge(Change::Grown, rates);
+                (cost, waits) = member.charge(Change::Grown, rates);
             }
             if pairs().any(|(after, before)| after < before) {
-                cost += member.charge(Change::Shrunk, rates);
+                cost += member.charge(Change::Shrunk, rates).0;
             }
+            self.tally.pilot_wait += waits;
             self.tally.rescale_cost += cost;
             self.days.charge(self.tally.now_s, cost, 0.0);
             self.tally.rescales += u64::from(member.nodes > 0);

@@ -198,6 +198,7 @@ fn of_one_kind(problem: &MixProblem) -> Problem {
             value,
             rate_now: 0.0,
             up_s: item.up_s,
+            pilot_s: 0.0,
             far: Far::default(),
             down_s: item.down_s,
         };
