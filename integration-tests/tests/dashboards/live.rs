@@ -61,8 +61,9 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 7] = [
 ];
 
 /// Metrics of alerts that are not exported here: there are no main scheduler, pilots or keys.
-const ABSENT: [&str; 4] = [
+const ABSENT: [&str; 5] = [
     "lacuna_bus_certificate_",
+    "lacuna_bus_key_seconds",
     "lacuna_ingest_scheduler_",
     "lacuna_ingest_follow_",
     "lacuna_control_pilots_",

@@ -179,7 +179,7 @@ class Torchrun:
                 store.get(token)
                 store.set_timeout(dist.default_pg_timeout)
                 return store
-            except RuntimeError:  # Nobody listens there, or a stranger does.
+            except RuntimeError:  # No server is there, or another program.
                 if time.monotonic() > end:
                     raise
                 time.sleep(POLL)

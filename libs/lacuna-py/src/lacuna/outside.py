@@ -230,8 +230,8 @@ def _row(step: _Open, end: Mark) -> Optional[list[float]]:
         began, read, prep = step.reading
         made.prep, made.fetch = prep, max(read - began - prep, 0.0)
         # Workers share the machine, and so the clock.
-        hand = got.at - max(min(read, got.at), base.at)
-        made.wait = max(made.got - base.at - hand, 0.0)
+        lent = got.at - max(min(read, got.at), base.at)
+        made.wait = max(made.got - base.at - lent, 0.0)
     made.launched = [at(mark) for mark in step.launched]
     made.ended = [at(mark) for mark in step.ended]
     made.summed = max(made.ended, default=at(step.entered))

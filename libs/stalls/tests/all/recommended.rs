@@ -214,7 +214,7 @@ fn one_kind(nodes: Vec<u32>, price: f64) -> Site {
 }
 
 #[test]
-fn of_late_ones_the_fastest_comes_first_and_of_free_ones_too() {
+fn where_all_are_late_or_free_the_fastest_comes_first() {
     let workload = Workload::random(&mut Dice(5));
     let (trace, step) = workload.world(2, 1, 1.0, 1.0).run();
     let steps = Steps::read(&trace).unwrap();

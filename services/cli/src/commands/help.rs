@@ -21,6 +21,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "stalls",
             "recommend",
             "logs",
+            "renew",
             "cancel",
         ],
     ),
