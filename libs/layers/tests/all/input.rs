@@ -197,9 +197,22 @@ fn a_rate_out_of_reach_gives_the_nearest_and_why() {
     let Answer::Short { nearest, why } = place(&profile, &Options::default()).unwrap() else {
         panic!("met");
     };
-    let [Obstacle::Serial { stage, part }] = why[..] else {
+    let [
+        Obstacle::Serial { stage, part },
+        Obstacle::NoLimit {
+            kind,
+            units,
+            rate,
+            units_then,
+        },
+    ] = why[..]
+    else {
         panic!("{why:?}");
     };
+    // The highest rate takes nearly a million units, nine tenths of it a thousandth of these.
+    assert_eq!(units, nearest.used[kind]);
+    assert!((rate / nearest.rate - 0.9).abs() < 1e-9);
+    assert!(units > 100_000 && units_then < units / 100, "{why:?}");
     assert_eq!(stage, nearest.slowest());
     assert_eq!(part, lacuna_layers::Bound::Communication);
     assert!(
