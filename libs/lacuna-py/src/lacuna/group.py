@@ -21,6 +21,7 @@ shards of one model (:mod:`lacuna.sharding`), it is one of its own.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import socket
@@ -477,11 +478,20 @@ def _forget_failure() -> None:
         log.warning("PyTorch's count of groups stays as it is: %s", failure)
 
 
+#: Held by a thread of :func:`_outlast` while it is within PyTorch, and for good when the interpreter
+#: ends: a thread that is ended there aborts the process.
+_LOOKING = threading.Lock()
+atexit.register(_LOOKING.acquire)
+
+
 def _outlast(kept: list[Any]) -> None:
     """Holds an abandoned group until its operations have ended by their own timeouts."""
-    while not all(work.is_completed() for work in kept[1:]):
+    while True:
+        with _LOOKING:
+            if all(work.is_completed() for work in kept[1:]):
+                kept.clear()
+                return
         time.sleep(0.05)
-    kept.clear()
 
 
 def _probe(host: str, port: int) -> Optional[str]:
