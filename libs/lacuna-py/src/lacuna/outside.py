@@ -18,6 +18,7 @@ import functools
 import json
 import os
 import statistics
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,6 +241,11 @@ def _row(step: _Open, end: Mark) -> Optional[list[float]]:
     return durations(made, at(end))
 
 
+#: Seconds for which an ending program waits: threads of gloo let go of the last sums' hooks, which
+#: are Python, and the process would abort if the interpreter ended meanwhile.
+LETTING_GO = 0.1
+
+
 def install() -> None:
     """Wraps PyTorch's classes in this process."""
     watch = Watch(Path(os.environ["LACUNA_STALLS_INTO"]))
@@ -352,6 +358,7 @@ def _wrap_ddp(watch: Watch, patches: _Patches) -> None:
     forward = Ddp.forward
 
     def hooked(self: Any, state: Any, hook: Any) -> None:
+        atexit.register(time.sleep, LETTING_GO)
         register(self, state, hook if watch.over else _timed_hook(watch, hook))
         self._lacuna_hooked = True
 
