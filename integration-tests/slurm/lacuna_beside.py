@@ -139,7 +139,8 @@ class Lacuna:
     def fresh(self) -> None:
         """Empty state, no job, idle nodes, all services running."""
         self.tidy()
-        self.cluster.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*")
+        # A container that was restarted mounts /small with its folder's mode, root's alone.
+        self.cluster.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*; chmod 1777 /small")
         self.cluster.ctl("bash", "-c", "rm -rf /shared/*")
         self.start()
 
