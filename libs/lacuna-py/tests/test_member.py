@@ -1,9 +1,10 @@
 """The timeout of a member in the runs that it tries, without processes."""
 
 import pytest
+import torch.distributed as dist
 
 from lacuna import member
-from lacuna.group import Group
+from lacuna.group import Group, Rendezvous, doing
 from lacuna.member import Regroup
 from lacuna.messages import Membership
 
@@ -114,3 +115,19 @@ def test_a_member_without_state_waits_longer_and_its_group_no_longer(regroup):
     assert timeouts == [TIMEOUT, 2 * TIMEOUT]
     assert regroup._rendezvous.limits == [member.NEWCOMER, 2 * member.NEWCOMER]
     assert member.NEWCOMER >= 60.0
+
+
+@pytest.mark.parametrize(
+    "last, said",
+    [("meets trainer/1/0", [{"say": "broken", "run": 1}]), ("meets trainer/1/1", []), ("busy 1", [])],
+)
+def test_a_group_that_a_busy_member_let_go_is_not_broken(regroup, last, said):
+    """Also where that member is back, and meets the others again before they have noticed."""
+    regroup._link.open()
+    run, store = regroup._link.newest, dist.HashStore()
+    meetings = regroup._rendezvous
+    meetings.once, meetings.lives = lambda run: store, Rendezvous().lives
+    regroup._run = regroup._all = run
+    store.set(doing("trainer", run, 1), last)
+    regroup.broke()
+    assert regroup._link.said == said

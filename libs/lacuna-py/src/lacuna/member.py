@@ -263,7 +263,6 @@ class Regroup:
         if run.world_size == 1:
             return _place(dist.HashStore(), "alone", 0, 1)
         prefix = f"{self.trainer}/{run.run}/{self._attempt}"
-        names = [self._name(prefix, rank) for rank in range(run.world_size)]
 
         def absent(store: Any, rank: int) -> bool:
             newest = link.newest
@@ -274,8 +273,7 @@ class Regroup:
                 store = self._rendezvous.once(newest)
                 if store is None:
                     return False
-            at = peek(store, doing(self.trainer, run, rank)) or b""
-            return at.startswith(b"meets ") and at != f"meets {names[rank]}".encode()
+            return self._has_gone_on(store, run, rank, rank)
 
         def over() -> Optional[str]:
             newest = link.newest
@@ -290,6 +288,13 @@ class Regroup:
         """The name of the group to which a worker of the run belongs."""
         count = self._node.count
         return prefix if count == 1 else f"{prefix}.{rank % count}"
+
+    def _has_gone_on(self, store: Any, run: Membership, rank: int, place: int) -> bool:
+        """Whether a worker of the run meets another group than this one; ``place``: its rank among
+        all workers, or that of any with its local rank."""
+        here = self._name(f"{self.trainer}/{run.run}/{self._attempt}", place)
+        at = peek(store, doing(self.trainer, run, rank)) or b""
+        return at.startswith(b"meets ") and at != f"meets {here}".encode()
 
     def show_busy(self) -> None:
         """Shows the others a sign of life while this member is busy.
@@ -403,7 +408,7 @@ class Regroup:
             self._link.say({"say": "broken", "run": run.run})
 
     def _is_one_busy(self, run: Membership) -> bool:
-        """Whether the group broke because a member was busy, and lives."""
+        """Whether the group broke because a member is busy, or was and already meets it again."""
         if run.world_size == 1:
             return False
         store = self._rendezvous.once(run)
@@ -413,6 +418,7 @@ class Regroup:
         try:
             signs = [
                 self._rendezvous.lives(store, doing(self.trainer, run, rank))
+                or self._has_gone_on(store, run, rank, self._node.rank)
                 for rank in others
                 if store is not None
             ]
