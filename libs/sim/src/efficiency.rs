@@ -6,7 +6,7 @@ use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_trainer::measure::split_rate;
 
 use crate::world::{Decisions, Kinds, World};
-use crate::{Dedicated, HoleTrace, Kinded, Settings, SimError, TrainerEnd};
+use crate::{Annotated, Dedicated, HoleTrace, Settings, SimError, TrainerEnd};
 
 /// Samples of these trainers on `nodes` dedicated nodes in `seconds`, by the definition that
 /// `settings` choose ([`Dedicated`]).
@@ -107,7 +107,7 @@ impl<'a> Baseline<'a> {
             let trace = HoleTrace::dedicated(n, start, end);
             let names = self.kinds.nodes().map_or(&[][..], |names| names);
             let first = (f64::from(n) * self.first).round() as u32;
-            let trace = Kinded::split(&trace, names, first);
+            let trace = Annotated::new(&trace).split(names, first);
             let (kinds, fits) = (self.kinds, Fits::Inside);
             let mut world = World::new(&trace, self.trainers, kinds, &self.settings, false, fits)?;
             world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;

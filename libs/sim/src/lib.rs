@@ -6,15 +6,14 @@
 //! - [`dedicated_samples`] is the reference of efficiency.
 //! - [`pool_stats`] counts idle nodes, and [`skill`] scores forecasts. Neither trains anything.
 
+mod annotated;
 mod efficiency;
 mod error;
 mod history;
 mod hole_trace;
 mod hooks;
 mod instant;
-mod kinded;
 mod limits;
-mod located;
 mod loss;
 mod oracle;
 pub mod pool_stats;
@@ -28,14 +27,13 @@ mod solve_times;
 mod summary;
 mod world;
 
+pub use annotated::{Annotated, leaves_by_name};
 pub use efficiency::dedicated_samples;
 pub use error::SimError;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use hole_trace::HoleTrace;
 pub use hooks::{Decision, Hooks, Progress};
-pub use kinded::Kinded;
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
-pub use located::{Located, leaves_by_name};
 pub use loss::Loss;
 pub use oracle::OracleWalk;
 pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};

@@ -18,8 +18,8 @@ use lacuna_report::{Report, Source, drawing, from_replay, render};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::{
-    Decision, History, Hooks, Kinded, Lookahead, PoolTrace, Replayed, Settings, SimError, Verified,
-    replay,
+    Annotated, Decision, History, Hooks, Lookahead, PoolTrace, Replayed, Settings, SimError,
+    Verified, replay,
 };
 use lacuna_trace::{read_kinds, read_trainers};
 
@@ -55,18 +55,15 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         summary: mut log_summary,
         recording,
     } = load(&log, submitted, &mut bar)?;
-    let located = args.located.locate(recording.as_ref())?;
-    let recording: &dyn PoolTrace = match &located {
-        Some(located) => located,
-        None => recording.as_ref(),
-    };
-    let kinds = args.kinds.as_deref().map(read_kinds);
-    let kinds = kinds.transpose().map_err(unreadable)?;
-    let kinded = kinds.map(|kinds| Kinded::new(recording, &kinds));
-    let kinded = kinded.transpose().map_err(failed)?;
-    let recording = kinded
-        .as_ref()
-        .map_or(recording, |kinded| kinded as &dyn PoolTrace);
+    let mut recording = Annotated::new(recording.as_ref());
+    if let Some(topology) = args.located.topology(&recording)? {
+        recording = recording.with_topology(topology);
+    }
+    if let Some(file) = &args.kinds {
+        let kinds = read_kinds(file).map_err(unreadable)?;
+        recording = recording.with_kinds(&kinds).map_err(failed)?;
+    }
+    let recording: &dyn PoolTrace = &recording;
     let mut trainers = match given {
         Some(trainers) => trainers,
         None => {

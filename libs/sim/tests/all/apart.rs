@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{Distance, HoleRecord, NodeId, Policy, Timestamp, Topology, TrainerSpec};
 use lacuna_sim::{
-    History, HoleTrace, Hooks, Located, Place, Replayed, Settings, leaves_by_name, replay,
+    Annotated, History, HoleTrace, Hooks, Place, Replayed, Settings, leaves_by_name, replay,
 };
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn run(
     settings: &Settings,
 ) -> Replayed {
     let trace = HoleTrace::new(holes, None, Timestamp::from_unix(0), None);
-    let located = Located::new(&trace, topology(&trace));
+    let located = Annotated::new(&trace).with_topology(topology(&trace));
     let mut progress = |_| {};
     let mut hooks = Hooks::new(&|| 0.0, &mut progress);
     let history = Some(History::default());

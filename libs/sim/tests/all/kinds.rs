@@ -8,7 +8,8 @@ use lacuna_model::{
     TrainerSpec,
 };
 use lacuna_sim::{
-    History, HoleTrace, Hooks, Kinded, Objective, PoolTrace, Replayed, Settings, SimError, replay,
+    Annotated, History, HoleTrace, Hooks, Objective, PoolTrace, Replayed, Settings, SimError,
+    replay,
 };
 use proptest::prelude::*;
 
@@ -99,7 +100,9 @@ fn nodes_of_one_kind_or_trainers_without_kinds_are_as_before() {
             ..Settings::default()
         };
         let expected = run(&plain, &trainers, &settings).unwrap();
-        let one = Kinded::new(&plain, &kinds(&["cpu"; 5])).unwrap();
+        let one = Annotated::new(&plain)
+            .with_kinds(&kinds(&["cpu"; 5]))
+            .unwrap();
         assert_eq!(run(&one, &trainers, &settings).unwrap(), expected);
         let named = trainers.iter().map(|spec| TrainerSpec {
             kinds: rates(&[("cpu", 10.0, 4)], &[]),
@@ -108,7 +111,7 @@ fn nodes_of_one_kind_or_trainers_without_kinds_are_as_before() {
         let named: Vec<TrainerSpec> = named.collect();
         assert_eq!(run(&one, &named, &settings).unwrap(), expected);
         let two = kinds(&["cpu", "gpu", "cpu", "gpu", "cpu"]);
-        let two = Kinded::new(&plain, &two).unwrap();
+        let two = Annotated::new(&plain).with_kinds(&two).unwrap();
         assert_eq!(run(&two, &trainers, &settings).unwrap(), expected);
     }
 }
@@ -117,7 +120,9 @@ fn nodes_of_one_kind_or_trainers_without_kinds_are_as_before() {
 fn a_trainer_takes_the_kind_or_the_mix_that_is_best_for_it() {
     // One node of each kind for 100 s.
     let plain = trace(&[hole(0, 0, 100), hole(1, 0, 100)]);
-    let two = Kinded::new(&plain, &kinds(&["cpu", "gpu"])).unwrap();
+    let two = Annotated::new(&plain)
+        .with_kinds(&kinds(&["cpu", "gpu"]))
+        .unwrap();
     let alone = [("cpu", 10.0, 1), ("gpu", 100.0, 1)];
     let cases = [
         (rates(&alone, &[]), 1, 10_000.0),
@@ -138,7 +143,9 @@ fn a_kind_that_vanishes_while_it_trains_leaves_the_other() {
     // The CPU node leaves after 50 s, and one comes again at 80 s.
     let holes = [hole(0, 0, 50), hole(1, 0, 100), hole(0, 80, 100)];
     let plain = trace(&holes);
-    let two = Kinded::new(&plain, &kinds(&["cpu", "gpu"])).unwrap();
+    let two = Annotated::new(&plain)
+        .with_kinds(&kinds(&["cpu", "gpu"]))
+        .unwrap();
     let both = rates(&[("cpu", 10.0, 1), ("gpu", 100.0, 1)], &[(1, 1, 130.0)]);
     let done = run(&two, &[by_kind(0, both, 2)], &verified()).unwrap();
     // 130/s, less 2 s at that rate; 100/s, less 3 s at that rate; 130/s.
@@ -158,7 +165,7 @@ fn more_of_one_kind_changes_nothing_on_the_other() {
     let names = kinds(&["gpu", "gpu", "cpu", "cpu", "cpu", "cpu"]);
     let samples = |holes: &[HoleRecord], trainers: &[TrainerSpec]| {
         let plain = trace(holes);
-        let two = Kinded::new(&plain, &names).unwrap();
+        let two = Annotated::new(&plain).with_kinds(&names).unwrap();
         let done = run(&two, trainers, &verified()).unwrap();
         let history = done.history.unwrap();
         let life = history.lives.iter().find(|life| life.name.as_str() == "t0");
@@ -184,14 +191,16 @@ fn more_of_one_kind_changes_nothing_on_the_other() {
 fn bad_kinds_are_refused_with_a_remedy() {
     let plain = trace(&[hole(0, 0, 100), hole(1, 0, 100), hole(2, 0, 100)]);
     let text = |error: SimError| error.to_string();
-    let refuse = |of: &[&str]| text(Kinded::new(&plain, &kinds(of)).err().unwrap());
+    let refuse = |of: &[&str]| text(Annotated::new(&plain).with_kinds(&kinds(of)).err().unwrap());
     assert!(refuse(&["cpu", "gpu"]).contains("node n2 has no kind: add it"));
     assert!(refuse(&["cpu", "gpu", "fat"]).contains("two kinds at most"));
     let trainers = [by_kind(0, rates(&[("fpga", 1.0, 1)], &[]), 1)];
     let settings = Settings::default();
     let error = text(run(&plain, &trainers, &settings).unwrap_err());
     assert!(error.contains("--kinds FILE"), "{error}");
-    let two = Kinded::new(&plain, &kinds(&["cpu", "gpu", "gpu"])).unwrap();
+    let two = Annotated::new(&plain)
+        .with_kinds(&kinds(&["cpu", "gpu", "gpu"]))
+        .unwrap();
     let error = text(run(&two, &trainers, &settings).unwrap_err());
     assert!(
         error.contains("names kind fpga, and no node is of it"),
@@ -235,7 +244,7 @@ proptest! {
         }
         let all = ["cpu", "gpu", "cpu", "cpu", "gpu", "cpu", "gpu", "cpu"];
         let plain = trace(&holes);
-        let two = Kinded::new(&plain, &kinds(&all)).unwrap();
+        let two = Annotated::new(&plain).with_kinds(&kinds(&all)).unwrap();
         let alone = [("cpu", 4.0, 3), ("gpu", 11.0, 2)];
         let grid = [(1, 1, points[0]), (1, 2, points[1]), (3, 1, points[2]), (3, 2, points[3])];
         let trainers = [

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lacuna_model::{Distance, TrainerSpec};
-use lacuna_sim::{Located, Place, PoolTrace, leaves_by_name};
+use lacuna_model::{Distance, Topology, TrainerSpec};
+use lacuna_sim::{Place, PoolTrace, leaves_by_name};
 
 use crate::error::{CliError, Result};
 
@@ -52,21 +52,22 @@ impl LocatedArgs {
         }
     }
 
-    /// The trace with its topology, if there is one.
+    /// The topology of the trace's nodes, if there is one.
     ///
     /// # Errors
     /// The file cannot be read, or contradicts itself.
-    pub(super) fn locate<'a>(&self, trace: &'a dyn PoolTrace) -> Result<Option<Located<'a>>> {
-        let topology = match (&self.topology, self.leaves) {
+    pub(super) fn topology(&self, trace: &dyn PoolTrace) -> Result<Option<Topology>> {
+        match (&self.topology, self.leaves) {
             (Some(path), _) => {
                 let read = lacuna_trace::topology::load(path, &[]);
-                read.map_err(|e| CliError::failed(e.to_string()))?.1
+                let (_, topology) = read.map_err(|e| CliError::failed(e.to_string()))?;
+                Ok(Some(topology))
             }
             (None, Some(size)) => leaves_by_name(trace, size, self.shuffle_leaves)
-                .map_err(|e| CliError::failed(format!("--leaves: {e}")))?,
-            (None, None) => return Ok(None),
-        };
-        Ok(Some(Located::new(trace, topology)))
+                .map(Some)
+                .map_err(|e| CliError::failed(format!("--leaves: {e}"))),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Charges trainers that do not say what distance costs them.
