@@ -45,19 +45,27 @@ cd "$here" || exit 1
 cache=$(mktemp -d) || exit 1
 trap 'rm -rf "$cache"' EXIT
 
-# Tests with one interpreter, and once more what failed. Arguments: the interpreter, then pytest's.
+# Tests with one interpreter: arguments are its number, the interpreter, then pytest's.
 test_with() {
-    python=$1
-    shift
+    kept=$cache/$1 python=$2
+    shift 2
     "$python" -c "import sys, torch; print('lacuna-py: python', sys.version.split()[0], 'torch', torch.__version__)"
     code=0
-    "$python" -m pytest -q -o "cache_dir=$cache" "$@" || code=$?
+    "$python" -m pytest -q -o "cache_dir=$kept" "$@" || code=$?
+    echo "$code" >"$kept.code"
+}
+
+# Once more what has failed there, with the same arguments.
+once_more() {
+    kept=$cache/$1 python=$2
+    shift 2
+    code=$(cat "$kept.code") || return 1
     # Exit code 1 is a failed test; others get no second chance.
     [ "$code" -eq 1 ] || return "$code"
     "$python" -c '
 import json, sys
 for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
-' "$cache/v/cache/lastfailed" >"$cache/failed" || return 1
+' "$kept/v/cache/lastfailed" >"$cache/failed" || return 1
     count=$(wc -l <"$cache/failed")
     echo "lacuna-py: $count failed, and once more:"
     sed 's/^/    /' "$cache/failed"
@@ -65,15 +73,37 @@ for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
         [ -z "${LACUNA_SKIPPED:-}" ] ||
             printf 'again\ttorch\tlibs/lacuna-py/check.sh\t%s\tit failed\tlook at it\n' "$test" >>"$LACUNA_SKIPPED"
     done <"$cache/failed"
-    "$python" -m pytest -q -o "cache_dir=$cache" --lf "$@"
+    "$python" -m pytest -q -o "cache_dir=$kept" --lf "$@"
 }
 
-worst=0
-for python in $pythons; do
-    test_with "$python" "$@" || worst=$?
-    rm -rf "$cache/v"
-    [ $# -gt 0 ] ||
+# Calls a function for an interpreter, with its arguments of pytest.
+for_one() {
+    what=$1 number=$2 python=$3
+    shift 3
+    [ $# -gt 0 ] || [ "$number" -eq 1 ] ||
         set -- tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py \
             tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py
+    "$what" "$number" "$python" "$@"
+}
+
+# All interpreters at once, since tests mostly wait. What failed comes again when all are done.
+number=0 others=
+for python in $pythons; do
+    number=$((number + 1))
+    if [ "$number" -eq 1 ]; then
+        first=$python
+    else
+        for_one test_with "$number" "$python" "$@" >"$cache/$number.said" 2>&1 &
+        others="$others $cache/$number.said"
+    fi
+done
+for_one test_with 1 "$first" "$@"
+wait
+# shellcheck disable=SC2086 # words are files
+[ -z "$others" ] || cat $others
+worst=0 number=0
+for python in $pythons; do
+    number=$((number + 1))
+    for_one once_more "$number" "$python" "$@" || worst=$?
 done
 exit "$worst"
