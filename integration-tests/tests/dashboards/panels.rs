@@ -160,6 +160,10 @@ fn dashboards_show_the_essential() {
             ],
         ),
         ("pilots.json", &["pilots", "requests", "observed"]),
+        (
+            "training.json",
+            &["by cause", "goodput", "noise scale", "batch"],
+        ),
     ] {
         let (_, dashboard) = shown
             .iter()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, StepCosts, Timestamp, Token,
-    TrainerId, Work,
+    Epoch, Launch, Learning, NodeId, RescaleCost, RunId, ScalingCurve, Span, StepCosts, Timestamp,
+    Token, TrainerId, Work,
 };
 
 /// A node of a trainer, with the epoch of its lease.
@@ -223,6 +223,9 @@ pub struct Progress {
     /// Where the time of a step goes, if the program has measured it since the report before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_costs: Option<Box<StepCosts>>,
+    /// What the batch is worth, if the program has measured it since the report before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Learning>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attained, Measured, NodeId, Progress, RunId, StepCosts, Timestamp, TrainerSpec};
+use crate::{
+    Attained, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp, TrainerSpec,
+};
 
 /// The phase of a trainer's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -188,6 +190,9 @@ pub struct TrainerRecord {
     /// Where the time of a step went, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_costs: Option<Box<StepCosts>>,
+    /// What its batch was worth, as last reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Learning>,
     /// What its owner has signed, so that pilots may run its program under their account: a packed
     /// ticket (`lacuna-ticket`). Kept where control submits pilots through the helper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,6 +249,7 @@ impl TrainerRecord {
             checkpoint: None,
             measured: None,
             step_costs: None,
+            learning: None,
             ticket: None,
         }
     }

@@ -20,6 +20,17 @@ pub enum Cause {
 impl Cause {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Preparation, Self::Fetch, Self::Link, Self::Straggler];
+
+    /// Its name, in outputs and as a label of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Preparation => "preparation",
+            Self::Fetch => "fetch",
+            Self::Link => "link",
+            Self::Straggler => "straggler",
+        }
+    }
 }
 
 /// What a cause costs.

@@ -178,6 +178,7 @@ async fn no_report_is_missed_while_the_connection_is_away() {
         saved: None,
         base: None,
         step_costs: None,
+        learning: None,
     };
     let other = connect(&nats, &cluster(), "other").await;
     for run in 1..=2 {

@@ -35,4 +35,4 @@ pub use link::Link;
 pub use recommend::{Candidate, Kind, Site, Work, recommend};
 pub use steps::Steps;
 pub use trace::{RankTimes, Trace, VERSION};
-pub use words::{cause_in_words, in_words};
+pub use words::in_words;

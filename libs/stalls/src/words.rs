@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lacuna_model::{Cause, StepCosts};
+use lacuna_model::StepCosts;
 
 use crate::advice::{advice_in_words, time};
 
@@ -41,7 +41,7 @@ pub fn in_words(found: &StepCosts) -> String {
         time(found.computes)
     );
     for cost in &found.costs {
-        let name = cause_in_words(cost.cause);
+        let name = cost.cause.name();
         // Moving a slow member to the mean of the others can cost a little.
         let seconds = cost.seconds.max(0.0);
         let percent = cost.percent.max(0.0);
@@ -64,15 +64,4 @@ pub fn in_words(found: &StepCosts) -> String {
         let _ = writeln!(text, "  {}", advice_in_words(advice));
     }
     text
-}
-
-/// The name of a cause.
-#[must_use]
-pub fn cause_in_words(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Preparation => "preparation",
-        Cause::Fetch => "fetch",
-        Cause::Link => "link",
-        Cause::Straggler => "straggler",
-    }
 }

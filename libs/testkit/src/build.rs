@@ -1,9 +1,9 @@
 //! Builders of data that many tests need.
 
 use lacuna_model::{
-    Distance, EventKind, Forecast, ForecastPoint, Hole, Launch, NodeEvent, NodeId, Phase, Pool,
-    PooledHole, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
-    Work,
+    Cause, CauseCost, Distance, EventKind, Forecast, ForecastPoint, Hole, Launch, Learning,
+    NodeEvent, NodeId, Phase, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, StepCosts,
+    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 
 /// A node by name.
@@ -106,6 +106,41 @@ pub fn record(spec: TrainerSpec, order: u64, nodes: &[&str]) -> TrainerRecord {
         nodes,
         run: RunId(0),
         ..TrainerRecord::new(spec, order)
+    }
+}
+
+/// A trainer on node n1 that reports its steps: of 200 ms two members compute 150 ms and wait 50 ms
+/// for the link, and a sample of its batch of 64 is worth .9 of one of its user's batch of 32.
+#[must_use]
+pub fn reporting(name: &str) -> TrainerRecord {
+    let link = CauseCost {
+        cause: Cause::Link,
+        seconds: 0.05,
+        percent: 25.0,
+    };
+    TrainerRecord {
+        step_costs: Some(Box::new(StepCosts {
+            members: 2,
+            steps: 16,
+            left_out: 0,
+            measured: 0.2,
+            replayed: 0.2,
+            trusted: true,
+            costs: vec![link],
+            computes: 0.15,
+            loaders: Vec::new(),
+            elsewhere: Vec::new(),
+            slow: None,
+            advice: Vec::new(),
+        })),
+        learning: Some(Learning {
+            noise_scale: 640.0,
+            error: 0.1,
+            user_batch: 32,
+            batch: 64,
+            efficiency: 0.9,
+        }),
+        ..record(spec(name, 4), 1, &["n1"])
     }
 }
 

@@ -377,7 +377,7 @@ fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
     }
 }
 
-/// Keeps the loss, the checkpoint and the costs of a step of a report.
+/// Keeps the loss, the checkpoint, the costs and the worth of a step of a report.
 fn note(record: &mut TrainerRecord, report: &Progress) {
     if report.loss.is_some() {
         record.loss = report.loss;
@@ -388,6 +388,7 @@ fn note(record: &mut TrainerRecord, report: &Progress) {
     if report.step_costs.is_some() {
         record.step_costs.clone_from(&report.step_costs);
     }
+    record.learning = report.learning.or(record.learning);
 }
 
 /// Whether all work of the trainer is done, within a millionth of a sample, since sums of

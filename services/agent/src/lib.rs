@@ -26,6 +26,7 @@ mod service;
 mod shell;
 mod tail;
 mod untrusted;
+mod worth;
 
 pub use guard::{GUARD, OWNER, become_owner, guard};
 pub use launcher::{Command, Launcher, LauncherEvent, MembersAnswer, Names, Settings, Simulated};

@@ -241,6 +241,7 @@ mod tests {
             saved: None,
             base: None,
             step_costs: None,
+            learning: None,
         })
     }
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::untrusted;
+use crate::worth::Worth;
 
 /// Most bytes of one read.
 const READ: u64 = 1 << 20;
@@ -36,6 +37,9 @@ pub struct Line {
     /// The times of the newest steps, now and then.
     #[serde(default)]
     pub stalls: Option<serde_json::Value>,
+    /// The noise scale of the gradient and the batch, now and then, as the package reports them.
+    #[serde(flatten)]
+    pub worth: Worth,
 }
 
 /// Follows one file.

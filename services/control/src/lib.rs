@@ -24,6 +24,7 @@ mod start;
 mod store;
 mod tickets;
 mod times;
+mod training;
 
 pub use audit::AuditMetrics;
 pub use executor::{ObservedMetrics, PilotMetrics};

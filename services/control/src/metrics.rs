@@ -6,6 +6,8 @@ use lacuna_trainer::controller::{Apart, Note, Tally};
 use lacuna_trainer::measure::{self, Cause};
 use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
+use crate::training::Training;
+
 /// Bounds for the time until an agent has given a node back, seconds.
 const RELEASE_BOUNDS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0,
@@ -71,6 +73,8 @@ pub struct Metrics {
     contradictions: IntGauge,
     tiers: prometheus::GaugeVec,
     crossing: IntGauge,
+    /// Single trainers.
+    pub(crate) training: Training,
 }
 
 /// Labels of the tiers of [`Apart::nodes`].
@@ -326,6 +330,7 @@ impl Metrics {
                 "lacuna_control_crossing_trainers",
                 "trainers whose nodes are on several leaves",
             )?,
+            training: Training::new(registry)?,
         };
         made.apart(&Apart::default());
         made.tally(before);
@@ -538,7 +543,8 @@ mod tests {
     #[test]
     fn the_exposition_is_the_golden_one() {
         let registry = Registry::new();
-        let _metrics = Metrics::new(&registry, &Tally::default()).unwrap();
+        let metrics = Metrics::new(&registry, &Tally::default()).unwrap();
+        metrics.training.show([&lacuna_testkit::reporting("t")]);
         let _audit = crate::AuditMetrics::new(&registry).unwrap();
         lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();
         lacuna_runtime::leader::declare_metrics(&registry).unwrap();

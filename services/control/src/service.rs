@@ -487,6 +487,10 @@ impl Control {
         let tally = self.controller.tally();
         self.effects.metrics.tally(&tally);
         self.effects.metrics.apart(&self.controller.apart());
+        self.effects
+            .metrics
+            .training
+            .show(self.controller.records(false));
         if let Some(contradictions) = self.places.contradictions() {
             self.effects.metrics.contradictions(contradictions);
         }

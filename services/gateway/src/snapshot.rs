@@ -1,6 +1,8 @@
 //! The snapshot that a browser gets: the present state of the cluster.
 
-use lacuna_model::{EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
+use std::fmt::Write as _;
+
+use lacuna_model::{Cause, EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
 use lacuna_planner::explain;
 use lacuna_trainer::measure;
 use lacuna_wire::msg::{Leader, Totals};
@@ -92,6 +94,8 @@ struct TrainerRow<'a> {
     failures: u32,
     loss: Option<f64>,
     why: Option<String>,
+    /// Where the time of its steps goes, and what its batch is worth.
+    notes: Vec<String>,
     trouble: Option<&'a str>,
 }
 
@@ -263,8 +267,39 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
         failures: record.failures,
         loss: newest.and_then(|p| p.loss).or(record.loss),
         why: plan.and_then(|plan| explain::trainer(plan, &spec.id)),
+        notes: of_step(record)
+            .into_iter()
+            .chain(of_batch(record))
+            .collect(),
         trouble: (record.failures > 0).then_some(record.reason.as_str()),
     }
+}
+
+/// Where the time of a step goes, if its replay is to be trusted.
+fn of_step(record: &TrainerRecord) -> Option<String> {
+    let costs = record.step_costs.as_ref().filter(|costs| costs.trusted)?;
+    let of_step = |seconds: f64| 100.0 * seconds / costs.measured;
+    let mut text = format!(
+        "a step of {:.0} ms computes for {:.0} % of it",
+        1e3 * costs.measured,
+        of_step(costs.computes)
+    );
+    for cause in Cause::ALL {
+        let share = of_step(costs.cost(cause));
+        if share >= 1.0 {
+            let _ = write!(text, ", {} costs {share:.0} %", cause.name());
+        }
+    }
+    Some(text)
+}
+
+/// What its batch is worth, if it is measured.
+fn of_batch(record: &TrainerRecord) -> Option<String> {
+    let learning = record.learning?;
+    Some(format!(
+        "batch {}, its user's {}: a sample is worth {:.2}",
+        learning.batch, learning.user_batch, learning.efficiency
+    ))
 }
 
 fn plan(view: &View) -> Option<PlanRow> {
@@ -442,6 +477,24 @@ mod tests {
         assert_eq!(shown["harm"]["median_s"], json!(0.009));
         assert_eq!(shown["harm"]["longest_s"], json!(0.4));
         assert_eq!(shown["events"][0]["what"], "taken", "the newest first");
+    }
+
+    #[test]
+    fn a_trainer_shows_where_its_step_goes_and_what_its_batch_is_worth() {
+        let mut record = lacuna_testkit::reporting("t");
+        assert_eq!(
+            of_step(&record).unwrap(),
+            "a step of 200 ms computes for 75 % of it, link costs 25 %"
+        );
+        assert_eq!(
+            of_batch(&record).unwrap(),
+            "batch 64, its user's 32: a sample is worth 0.90"
+        );
+        if let Some(costs) = &mut record.step_costs {
+            costs.trusted = false;
+        }
+        record.learning = None;
+        assert_eq!((of_step(&record), of_batch(&record)), (None, None));
     }
 
     #[test]

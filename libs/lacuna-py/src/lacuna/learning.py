@@ -262,7 +262,7 @@ class Learning:
     def report(self, batch: int) -> Optional[dict[str, Any]]:
         """What goes with progress: the noise scale with its error, and the batch."""
         found = self.scale()
-        if found is None:
+        if found is None or not math.isfinite(found.phi + found.error):
             return None
         ratio = batch / self._first
         return {

@@ -401,6 +401,7 @@ impl World {
             saved: None,
             base: None,
             step_costs: None,
+            learning: None,
         };
         let most = self
             .most

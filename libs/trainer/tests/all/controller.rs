@@ -447,6 +447,7 @@ fn only_reports_of_rank_0_count_also_after_the_end() {
             saved: None,
             base: None,
             step_costs: None,
+            learning: None,
         })
     };
     w.input(report(0, 1, 50.0, "true"));
@@ -494,6 +495,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
             saved: None,
             base: None,
             step_costs: None,
+            learning: None,
         })
     };
     w.input(report(1, 1005, 50.0));

@@ -89,6 +89,7 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
                 saved,
                 base: None,
                 step_costs: None,
+                learning: None,
             })
         };
         w.input(report(1, 60.0, Some(60.0)));
@@ -128,6 +129,7 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
         saved: None,
         base: None,
         step_costs: None,
+        learning: None,
     }));
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));

@@ -201,6 +201,7 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
         saved: Some(saved),
         base: None,
         step_costs: None,
+        learning: None,
     };
     w.input(Input::Progress(report));
 }
@@ -239,6 +240,7 @@ fn a_trainer_keeps_where_the_time_of_its_steps_went() {
             saved: None,
             base: None,
             step_costs: step_costs.map(Box::new),
+            learning: None,
         };
         w.input(Input::Progress(report));
     };
@@ -314,6 +316,7 @@ fn the_last_report_counts_samples_redone() {
         saved: Some(saved),
         base: None,
         step_costs: None,
+        learning: None,
     };
     let (one, two) = (last(688.0, 640.0), last(704.0, 704.0));
     // It did one step more, and then another and saved.

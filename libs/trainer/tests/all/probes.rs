@@ -106,6 +106,7 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
                 saved: None,
                 base: None,
                 step_costs: None,
+                learning: None,
             }));
         }
         settle(w);

@@ -72,6 +72,7 @@ fn report(w: &mut World, samples: f64) {
         saved: None,
         base: None,
         step_costs: None,
+        learning: None,
     }));
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64
         saved: None,
         base: Some(base),
         step_costs: None,
+        learning: None,
     }));
 }
 

@@ -443,6 +443,7 @@ pub(crate) fn progress() -> Progress {
         saved: Some(8.0),
         base: Some(1200.0),
         step_costs: None,
+        learning: None,
     }
 }
 

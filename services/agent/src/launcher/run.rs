@@ -140,6 +140,7 @@ impl ReportPace {
     fn hold(&mut self, mut report: Progress) {
         if let Some(before) = self.held.remove(&report.run) {
             report.step_costs = report.step_costs.or(before.step_costs);
+            report.learning = report.learning.or(before.learning);
         }
         self.held.insert(report.run, report);
         if self.held.len() > RUNS {
@@ -607,6 +608,7 @@ impl Run {
                     saved: None,
                     base: Some(line.base),
                     step_costs: pace.costs.of(line.stalls.as_ref()),
+                    learning: line.worth.learning(),
                 };
                 pace.hold(progress);
             }
@@ -644,6 +646,7 @@ impl Run {
             let said = lines.iter().rev().find_map(|line| line.stalls.as_ref());
             let mut progress = self.progress(line, seen.saved.clone());
             progress.step_costs = seen.costs.of(said);
+            progress.learning = lines.iter().rev().find_map(|line| line.worth.learning());
             self.report(progress);
         }
     }
@@ -668,6 +671,7 @@ impl Run {
             saved,
             base: None,
             step_costs: None,
+            learning: None,
         }
     }
 }

@@ -85,6 +85,7 @@ impl Simulated {
             saved: None,
             base: None,
             step_costs: None,
+            learning: None,
         }));
     }
 

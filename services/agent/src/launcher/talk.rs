@@ -39,6 +39,7 @@ use tokio::time::Instant;
 
 use super::crew::LastMessages;
 use super::files::private_folder;
+use crate::worth::Worth;
 use lacuna_account::Account;
 
 /// Longest line.
@@ -72,6 +73,9 @@ pub(super) struct Report {
     /// The times of the newest steps, now and then. What is wrong in them is no error of the report.
     #[serde(default)]
     pub(super) stalls: Option<serde_json::Value>,
+    /// The noise scale of the gradient and the batch, now and then, as the package reports them.
+    #[serde(flatten)]
+    pub(super) worth: Worth,
 }
 
 /// The version of `hello` since which workers name their local ranks.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{Learning, NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::wall;
 use lacuna_stalls::in_words;
 use lacuna_ticket::Signed;
@@ -121,6 +121,19 @@ fn ticket(record: &TrainerRecord, now: Timestamp) -> Option<String> {
     })
 }
 
+/// The batch and what it is worth.
+fn learning(of: &Learning) -> String {
+    format!(
+        "its batch is {} samples, that of its user {}: a sample is worth {:.2} of one of the user's; \
+         the noise scale of its gradient is {:.0} samples, give or take {:.0} %",
+        of.batch,
+        of.user_batch,
+        of.efficiency,
+        of.noise_scale,
+        100.0 * of.error
+    )
+}
+
 /// Runs `explain`.
 ///
 /// # Errors
@@ -142,6 +155,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 "plan": said,
                 "remedy": remedy(&record.reason),
                 "step": record.step_costs,
+                "learning": record.learning,
             }));
         }
         let why = plan
@@ -163,6 +177,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         lines.extend(
             (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),
         );
+        lines.extend(record.learning.as_ref().map(learning));
         return output::print(&lines.join("\n"));
     }
     of_nodes(&client, &args, plan.as_ref()).await

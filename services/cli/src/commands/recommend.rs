@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use lacuna_model::Span;
-use lacuna_stalls::{Candidate, Site, Steps, Work, answer, cause_in_words, recommend};
+use lacuna_stalls::{Candidate, Site, Steps, Work, answer, recommend};
 
 use crate::commands::stalls::{readings, refused};
 use crate::error::{CliError, Exit, Result, file_error};
@@ -139,7 +139,7 @@ fn words(all: &[Candidate], work: &Work) -> String {
             if one.is_in_time { "yes" } else { "no" }.to_owned(),
             one.limit
                 .map_or("computing".to_owned(), |(cause, seconds)| {
-                    let name = cause_in_words(cause);
+                    let name = cause.name();
                     format!("{name}, {:.0} %", 100.0 * seconds / one.step)
                 }),
         ]

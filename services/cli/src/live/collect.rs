@@ -304,6 +304,7 @@ mod tests {
             saved: None,
             base: None,
             step_costs: None,
+            learning: None,
         };
         let share = |p: &Progress| live(&r, Some(p), &Totals::default()).share.unwrap();
         assert_eq!(share(&progress(4, 500_000.0)), 0.5);

@@ -89,6 +89,12 @@ function trainerRow(t) {
   if (t.loss !== null) progress.append(`, loss ${t.loss.toPrecision(3)}`);
   // It begins with the name, which is in the first column.
   const why = cell((t.why ?? "").replace(`${t.name}: `, ""), "why");
+  for (const text of t.notes) {
+    const note = document.createElement("div");
+    note.className = "note";
+    note.textContent = text;
+    why.append(note);
+  }
   if (t.trouble) {
     const trouble = document.createElement("div");
     trouble.className = "trouble";

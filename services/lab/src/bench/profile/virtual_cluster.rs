@@ -259,6 +259,7 @@ impl VirtualCluster {
                 saved: None,
                 base: None,
                 step_costs: None,
+                learning: None,
             }));
         }
         self.inbox.push_back(Input::Timer);
