@@ -443,7 +443,12 @@ fn log(note: &Note, correlation: &str) {
             owner,
             length,
         } => {
-            tracing::warn!(%node, owner, %length, correlation, "node closed to an owner whose programs keep failing there");
+            tracing::warn!(%node, owner, %length, correlation, "node closed to an owner, whose programs fail or wait there");
+        }
+        Note::Slow { node, trainers } => {
+            let trainers: Vec<&str> = trainers.iter().map(TrainerId::as_str).collect();
+            let trainers = trainers.join(", ");
+            tracing::warn!(%node, trainers, correlation, "node is slow: it keeps these trainers waiting in each step");
         }
         Note::Withheld { nodes, by } => {
             let cause = by.name();

@@ -73,6 +73,7 @@ pub struct Metrics {
     contradictions: IntGauge,
     tiers: prometheus::GaugeVec,
     crossing: IntGauge,
+    slow: IntCounter,
     /// Single trainers.
     pub(crate) training: Training,
 }
@@ -330,6 +331,10 @@ impl Metrics {
                 "lacuna_control_crossing_trainers",
                 "trainers whose nodes are on several leaves",
             )?,
+            slow: counter(
+                "lacuna_control_slow_nodes_total",
+                "nodes that were set aside because they kept two trainers waiting",
+            )?,
             training: Training::new(registry)?,
         };
         made.apart(&Apart::default());
@@ -368,6 +373,7 @@ impl Metrics {
             Note::Failure { .. } => self.failures.inc(),
             Note::Trial { nodes, of, .. } if nodes < of => self.trials.inc(),
             Note::TrialOver { node_s, .. } => self.trial_cost.inc_by(*node_s),
+            Note::Slow { .. } => self.slow.inc(),
             Note::Unusable { cause, .. } => self.unusable.with_label_values(&[*cause]).inc(),
             Note::Withheld { nodes, by } => {
                 let counter = self.given_back.with_label_values(&[by.name()]);

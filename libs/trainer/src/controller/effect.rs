@@ -145,6 +145,13 @@ pub enum Note {
         /// For this long.
         length: Span,
     },
+    /// A node keeps several trainers waiting in each step.
+    Slow {
+        /// Which.
+        node: NodeId,
+        /// The trainers.
+        trainers: Vec<TrainerId>,
+    },
     /// A control takes nodes that are in use.
     Withheld {
         /// How many.

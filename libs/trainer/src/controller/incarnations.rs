@@ -149,6 +149,7 @@ impl Controller {
                     self.end(id, Phase::Done, "all samples done", now, out);
                 } else {
                     self.measure(report, now, out);
+                    self.judge_slow(report, now, out);
                 }
             }
             Counted::Late => out.note(late()),

@@ -1,4 +1,5 @@
-//! Nodes on which programs keep failing (`nodes/failures.rs`), and their substitutes.
+//! Nodes on which programs keep failing, or that keep trainers waiting (`nodes/failures.rs`), and
+//! their substitutes.
 //!
 //! The published view names nodes in quarantine, but not nodes closed to single owners. If a plan
 //! gives a trainer a node that is closed to its owner, control takes one that the plan leaves
@@ -6,9 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{NodeId, Plan, TrainerId};
+use lacuna_model::{NodeId, Plan, Progress, TrainerId};
 
 use crate::Now;
+use crate::controller::nodes::SlowNode;
 use crate::controller::out::Out;
 use crate::controller::trainers::Trainer;
 use crate::controller::{Controller, Note};
@@ -54,6 +56,55 @@ impl Controller {
         let reason = "programs of its owner keep failing there";
         self.take(nodes, reason, now.cluster, now, out);
         true
+    }
+
+    /// Judges nodes by a report on the steps of its trainer, if it names the member that the others
+    /// wait for. torchrun ranks members itself, so there no node is known by its rank.
+    pub(super) fn judge_slow(&mut self, report: &Progress, now: Now, out: &mut Out) {
+        let (Some(costs), Some(trainer)) = (&report.step_costs, self.trainers.get(&report.trainer))
+        else {
+            return;
+        };
+        let record = trainer.record();
+        if report.run != record.run || record.spec.launch.by_torchrun() {
+            return;
+        }
+        let workers = record.spec.launch.workers_per_node().max(1);
+        let place = costs.slow.map(|slow| (slow.rank / workers) as usize);
+        let slow = place.and_then(|place| record.nodes.get(place));
+        let (owner, first) = (trainer.owner(), self.config.control.quarantine);
+        let found = self
+            .nodes
+            .count_waits(trainer.id(), owner, &record.nodes, slow, first, now);
+        let Some(SlowNode {
+            node,
+            trainers,
+            closed,
+        }) = found
+        else {
+            return;
+        };
+        for (owner, length) in closed {
+            let node = node.clone();
+            out.note(Note::Closed {
+                node,
+                owner,
+                length,
+            });
+        }
+        out.note(Note::Slow {
+            node: node.clone(),
+            trainers,
+        });
+        self.publication.change();
+        self.review_closed(now, out);
+        self.take(
+            vec![node],
+            "it keeps trainers waiting",
+            now.cluster,
+            now,
+            out,
+        );
     }
 
     /// Opens nodes whose closure is over, and brings quarantine up to date.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{
     Action, AgentStatus, Assignment, Command, Epoch, Hole, Launch, Members, NodeId, Plan, Progress,
-    RunId, Span, Timestamp, TrainerId, TrainerRecord, Work,
+    RunId, SlowMember, Span, StepCosts, Timestamp, TrainerId, TrainerRecord, Work,
 };
 use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
 use lacuna_trainer::controller::{
@@ -428,5 +428,23 @@ impl World {
         for status in all {
             self.post(Letter::Status(status));
         }
+    }
+}
+
+/// Where the time of a step goes, and the member that the others wait for.
+pub(crate) fn step_costs(slow: Option<u32>) -> StepCosts {
+    StepCosts {
+        members: 4,
+        steps: 64,
+        left_out: 0,
+        measured: 0.12,
+        replayed: 0.121,
+        trusted: true,
+        costs: Vec::new(),
+        computes: 0.07,
+        loaders: Vec::new(),
+        elsewhere: Vec::new(),
+        slow: slow.map(|rank| SlowMember { rank, behind: 0.02 }),
+        advice: Vec::new(),
     }
 }

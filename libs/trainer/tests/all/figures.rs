@@ -10,7 +10,7 @@ use lacuna_trainer::account::{Change, Rates, stall_debt};
 use lacuna_trainer::controller::Input;
 use lacuna_trainer::measure::{self, Offered, Worked};
 
-use crate::common::{World, node, spec, trainer};
+use crate::common::{World, node, spec, step_costs, trainer};
 use crate::controller::{apply, world};
 use crate::regroup;
 
@@ -209,20 +209,7 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
 #[test]
 fn a_trainer_keeps_where_the_time_of_its_steps_went() {
     let mut w = stepping();
-    let costs = StepCosts {
-        members: 4,
-        steps: 64,
-        left_out: 0,
-        measured: 0.12,
-        replayed: 0.121,
-        trusted: true,
-        costs: Vec::new(),
-        computes: 0.07,
-        loaders: Vec::new(),
-        elsewhere: Vec::new(),
-        slow: None,
-        advice: Vec::new(),
-    };
+    let costs = step_costs(None);
     let report = |w: &mut World, step_costs: Option<StepCosts>| {
         w.pass(Span::from_secs(10));
         w.renew();

@@ -3,7 +3,7 @@
 use lacuna_model::{NodeId, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::{Input, Note};
 
-use crate::common::{World, node, spec, trainer};
+use crate::common::{World, node, spec, step_costs, trainer};
 use crate::controller::{apply, world};
 
 fn of(owner: &str, name: &str) -> TrainerSpec {
@@ -142,6 +142,38 @@ fn an_owner_alone_has_a_quarantine_that_ends_when_another_comes() {
     w.deliver(usize::MAX);
     w.input(Input::Timer);
     assert_eq!(unusable(&w), [node(0)]);
+    seconds(&mut w, 300);
+    assert_eq!(unusable(&w), []);
+}
+
+/// A trainer reports which of its members the others wait for.
+fn waits(w: &mut World, name: &str, rank: Option<u32>) {
+    seconds(w, 1);
+    let mut report = w.reports.get(&trainer(name)).unwrap().clone();
+    report.step_costs = Some(Box::new(step_costs(rank)));
+    w.input(Input::Progress(report));
+    w.deliver(usize::MAX);
+}
+
+#[test]
+fn a_node_that_keeps_two_trainers_waiting_is_set_aside() {
+    let mut w = owned(&[("ann", "a"), ("bob", "b")]);
+    apply(&mut w, &[("a", &[0, 1]), ("b", &[2, 3])]);
+    waits(&mut w, "a", Some(1));
+    waits(&mut w, "a", Some(1));
+    // Perhaps this trainer gives its second member more work, as the other does with its first.
+    waits(&mut w, "b", Some(0));
+    assert_eq!((closed(&w), nodes(&w, "a").len()), (vec![], 2));
+    apply(&mut w, &[("a", &[0, 3]), ("b", &[1, 2])]);
+    assert_eq!(nodes(&w, "b"), [node(1), node(2)]);
+    waits(&mut w, "b", Some(0));
+    assert_eq!(closed(&w), [(node(1), "ann"), (node(1), "bob")]);
+    assert_eq!(
+        (unusable(&w), nodes(&w, "b")),
+        (vec![node(1)], vec![node(2)])
+    );
+    let slow = |note: &Note| matches!(note, Note::Slow { node: n, trainers } if *n == node(1) && trainers.len() == 2);
+    assert_eq!(w.notes.iter().filter(|note| slow(note)).count(), 1);
     seconds(&mut w, 300);
     assert_eq!(unusable(&w), []);
 }

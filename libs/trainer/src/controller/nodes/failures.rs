@@ -1,18 +1,23 @@
-//! How programs fail on one node, by owner.
+//! How programs fail on one node, by owner, and which trainers it keeps waiting.
 //!
 //! A program fails as its owner likes, so failures in a row are counted for each owner by itself.
 //! Three in a row close the node to that owner for `control.quarantine`, twice as long each time.
 //! The node is in quarantine, unusable for all, while it is closed to two owners, with no sound
 //! incarnation of another owner between, or to all owners who have trainers.
+//!
+//! A member that keeps its trainer waiting may have more work than the others. Where the same node
+//! keeps two trainers waiting, the node is slow: it is closed to their owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{Span, Timestamp};
+use lacuna_model::{Span, Timestamp, TrainerId};
 
 use crate::Now;
 
 /// Times that the length of a closure is doubled, at most.
 const DOUBLINGS: u32 = 6;
+/// For how long it counts that a trainer waited for the node.
+const WAITED: Span = Span::from_secs(3600);
 
 /// How the programs of one owner fail on the node.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -28,6 +33,18 @@ struct Record {
     refuted: bool,
 }
 
+impl Record {
+    /// Closes the node to the owner, twice as long as the last time. Returns for how long.
+    fn close(&mut self, first: Span, now: Now) -> Span {
+        let doublings = self.times.min(DOUBLINGS);
+        let length = Span::from_ms(first.as_ms().saturating_mul(1 << doublings));
+        self.times += 1;
+        self.until = Some(now.wall + length);
+        self.refuted = false;
+        length
+    }
+}
+
 /// Failures on one node. An owner without an entry has had none since its last sound time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Failures {
@@ -35,6 +52,8 @@ pub(crate) struct Failures {
     /// How long programs have made progress there since the last failure of any owner.
     sound_for: Span,
     quarantined: bool,
+    /// Trainers that wait for this node, each with its owner and when it last said so (real time).
+    waiting: BTreeMap<TrainerId, (String, Timestamp)>,
 }
 
 impl Failures {
@@ -64,12 +83,39 @@ impl Failures {
         if record.failures < limit {
             return None;
         }
-        let doublings = record.times.min(DOUBLINGS);
-        let length = Span::from_ms(first.as_ms().saturating_mul(1 << doublings));
-        record.times += 1;
-        record.until = Some(now.wall + length);
-        record.refuted = false;
-        Some(length)
+        Some(record.close(first, now))
+    }
+
+    /// A trainer of this owner waits for the node in each step, or does not.
+    pub(super) fn waits(&mut self, trainer: &TrainerId, owner: &str, waits: bool, now: Now) {
+        if waits {
+            let said = (owner.to_owned(), now.wall);
+            self.waiting.insert(trainer.clone(), said);
+        } else {
+            self.waiting.remove(trainer);
+        }
+    }
+
+    /// Closes the node to the owners of trainers that wait for it, if these are two. Returns the
+    /// trainers, and for how long it is closed to each owner; `first` is the length of the first
+    /// closure.
+    pub(super) fn close_slow(
+        &mut self,
+        first: Span,
+        now: Now,
+    ) -> Option<(Vec<TrainerId>, Vec<(String, Span)>)> {
+        self.waiting.retain(|_, (_, at)| now.wall < *at + WAITED);
+        if self.waiting.len() < 2 {
+            return None;
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let owners: BTreeSet<&String> = waiting.values().map(|(owner, _)| owner).collect();
+        let mut closed = Vec::new();
+        for owner in owners {
+            let record = self.by_owner.entry(owner.clone()).or_default();
+            closed.push((owner.clone(), record.close(first, now)));
+        }
+        Some((waiting.into_keys().collect(), closed))
     }
 
     /// Opens the node to owners whose closure is over. Returns whether there were any.
@@ -153,6 +199,43 @@ mod tests {
         fail(&mut failures, "bob", 3);
         assert_eq!(failures.judge(&all), Some(true));
         assert!(failures.is_quarantined());
+    }
+
+    #[test]
+    fn a_node_that_keeps_two_trainers_waiting_is_closed_to_their_owners() {
+        let trainer = |name| TrainerId::new(name).unwrap();
+        let (a, b) = (trainer("a"), trainer("b"));
+        let mut failures = Failures::default();
+        failures.waits(&a, "ann", true, at(0));
+        failures.waits(&a, "ann", true, at(10));
+        assert_eq!(
+            failures.close_slow(FIRST, at(10)),
+            None,
+            "one trainer twice"
+        );
+        failures.waits(&b, "bob", true, at(3700));
+        assert_eq!(failures.close_slow(FIRST, at(3700)), None, "an hour apart");
+        failures.waits(&a, "ann", true, at(3701));
+        failures.waits(&b, "bob", false, at(3702));
+        assert_eq!(failures.close_slow(FIRST, at(3702)), None, "taken back");
+        failures.waits(&b, "bob", true, at(3703));
+        let (trainers, closed) = failures.close_slow(FIRST, at(3703)).unwrap();
+        assert_eq!(trainers, [a.clone(), b]);
+        assert_eq!(
+            closed,
+            [("ann".to_owned(), FIRST), ("bob".to_owned(), FIRST)]
+        );
+        assert_eq!(
+            failures.judge(&BTreeSet::from(["ann", "bob", "eve"])),
+            Some(true)
+        );
+        assert!(failures.open_due(at(3763)));
+        // Two of one owner close it to that owner alone.
+        failures.waits(&a, "ann", true, at(3800));
+        failures.waits(&trainer("c"), "ann", true, at(3800));
+        let (_, closed) = failures.close_slow(FIRST, at(3800)).unwrap();
+        assert_eq!(closed, [("ann".to_owned(), Span::from_secs(120))]);
+        assert!(!failures.is_closed_to("bob"));
     }
 
     #[test]

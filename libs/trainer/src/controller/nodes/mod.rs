@@ -179,6 +179,15 @@ pub(crate) struct Nodes {
     returned: BTreeSet<NodeId>,
 }
 
+/// A node that keeps several trainers waiting.
+#[derive(Debug)]
+pub(crate) struct SlowNode {
+    pub(crate) node: NodeId,
+    pub(crate) trainers: Vec<TrainerId>,
+    /// The owners to whom it is closed, and for how long.
+    pub(crate) closed: Vec<(String, Span)>,
+}
+
 impl Nodes {
     pub(crate) fn get(&self, id: &NodeId) -> Option<&Node> {
         self.by_id.get(id)
@@ -640,6 +649,31 @@ impl Nodes {
         }
         self.closed.extend(closed.iter().map(|(id, _)| id.clone()));
         closed
+    }
+
+    /// A trainer of this owner waits for one of its nodes in each step, or for none. If another
+    /// trainer waited for that node too, it is closed to the owners of both.
+    pub(crate) fn count_waits(
+        &mut self,
+        trainer: &TrainerId,
+        owner: &str,
+        nodes: &[NodeId],
+        slow: Option<&NodeId>,
+        first: Span,
+        now: Now,
+    ) -> Option<SlowNode> {
+        for id in nodes {
+            let waits = slow == Some(id);
+            self.node(id).failures.waits(trainer, owner, waits, now);
+        }
+        let node = slow?;
+        let (trainers, closed) = self.node(node).failures.close_slow(first, now)?;
+        self.closed.insert(node.clone());
+        Some(SlowNode {
+            node: node.clone(),
+            trainers,
+            closed,
+        })
     }
 
     /// Whether any node is closed to an owner.
