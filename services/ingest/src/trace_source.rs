@@ -8,7 +8,7 @@
 //! 1. ingest publishes `Clock { now: t, step, complete: false }`;
 //! 2. agents bring simulated progress to `t` and report it;
 //! 3. control closes trainers that are done and answers `Settled { step, complete: false }` (when:
-//!    `book::settle` in `lacuna_trainer`);
+//!    `controller/lock_step.rs` in `lacuna_trainer`);
 //! 4. ingest publishes the events of `t` and `Clock { complete: true, events_upto }`;
 //! 5. forecast publishes the pool at `events_upto`, planner a plan for it, and control applies the
 //!    plan;
