@@ -14,6 +14,9 @@
 //!    plan;
 //! 6. control answers `Settled { step, complete: true }`. Only then does ingest go on.
 //!
+//! Virtual time does not replace lock step: messages take their time there too, so without it plans
+//! would come later than in the replay.
+//!
 //! **Resuming.** `Clock.recording` identifies the trace: name and size of its file, and the chosen
 //! part; it is empty without a trace. Ingest resumes from a stored tick only if that tick is of the
 //! same trace and pace, and has not ended. Else it begins at the start of the trace, with step 1
