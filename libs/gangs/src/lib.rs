@@ -9,6 +9,12 @@
 //! - [`simulate`]: the cluster in virtual time under [`Terms`]: leases, chunks, restarts, contention.
 //! - [`Policy`]: from a [`View`] to a [`Plan`]. [`catalogue`] has all policies by name.
 //!
+//! **Why an engine and a trait of its own.** `planner::Decider` gives nodes to curves of node counts,
+//! while the speed of a gang depends on which GPUs of which racks it has. Forecasts and shadow prices
+//! mean nothing on a pool that never shrinks. The published policies need leases, chunks, timers and a
+//! delayed round, which no trainer of Lacuna has. [`Policy`] has the shape of `Decider`: a view in, a
+//! whole plan out, time an argument, and an engine that refuses a plan which gives a GPU twice.
+//!
 //! Source of the published policies and of the speed model: Dally (arXiv 2401.16492) and its public
 //! simulator. Defects of that simulator are behind [`Terms::published`].
 

@@ -1,5 +1,22 @@
 //! One parser for each format. A parser takes one line at a time and returns records. It never
 //! reads files.
+//!
+//! **One more format** needs:
+//!
+//! | file | what the format needs there |
+//! |---|---|
+//! | `formats/<format>.rs` | a [`JobParser`] or a [`HoleParser`], and `knows`, which tells it by the first lines of a log; `holes.rs` and `jobcomp.rs` are short |
+//! | `formats.rs` | the module, and a row in `Format::entry`: name, `knows`, parser |
+//! | `format.rs` | the variant, its place in `Format::ALL`, and `has_local_times` if no line tells the zone |
+//! | `tests/` | its first lines in `records/opening.rs`, damaged lines in `fuzz_more.rs`, a file of its own |
+//! | `deploy/errors.md` | a line of at most 88 letters in the page L0018, which a test demands |
+//! | each file of `grep -rl jobcomp deploy services/cli/src`, `CHANGELOG.md` | a word in the lists for people |
+//! | `integration-tests/README.md` | the test with damaged lines, in promise 13 |
+//!
+//! Every command takes its formats from `Format::ALL`; the first one there that knows a log reads it.
+//! A [`JobRecord`] is one life of a batch job: without `start` it never ran, without `end` it still
+//! runs, and without `hosts` (Slurm's notation, [`crate::hosts`]) a simulated batch scheduler places
+//! it. [`crate::fields`] and [`crate::times`] read values and make the error that names a damaged one.
 
 mod front;
 mod holes;

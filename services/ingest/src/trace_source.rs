@@ -8,11 +8,14 @@
 //! 1. ingest publishes `Clock { now: t, step, complete: false }`;
 //! 2. agents bring simulated progress to `t` and report it;
 //! 3. control closes trainers that are done and answers `Settled { step, complete: false }` (when:
-//!    `book::settle` in `lacuna_trainer`);
+//!    `controller/lock_step.rs` in `lacuna_trainer`);
 //! 4. ingest publishes the events of `t` and `Clock { complete: true, events_upto }`;
 //! 5. forecast publishes the pool at `events_upto`, planner a plan for it, and control applies the
 //!    plan;
 //! 6. control answers `Settled { step, complete: true }`. Only then does ingest go on.
+//!
+//! Virtual time does not replace lock step: messages take their time there too, so without it plans
+//! would come later than in the replay.
 //!
 //! **Resuming.** `Clock.recording` identifies the trace: name and size of its file, and the chosen
 //! part; it is empty without a trace. Ingest resumes from a stored tick only if that tick is of the

@@ -1,4 +1,13 @@
 //! Node sets that are near: the line of nodes leaf by leaf, and the nearest of some nodes.
+//!
+//! Placement by blocks cuts the departure order and this line, and the better answer by V counts.
+//! Placement by columns takes intervals of this line, and its bound is that of this line. Nodes are
+//! as far apart as the farthest two neighbours of any order, so the tier of an interval follows from
+//! its ends, as its first hit does.
+//!
+//! Left out: a forecast of nodes that *join* a leaf. So a trainer spreads where that pays within the
+//! look ahead, and not by what waiting would bring. A pinned trainer never moves: it comes together
+//! by shrinking and growing, or at a hit.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;

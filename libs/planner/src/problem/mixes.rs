@@ -1,4 +1,7 @@
 //! Mixes: counts of nodes of two kinds.
+//!
+//! Where all nodes are of one kind, or no trainer tells kinds apart, a situation has no [`Mixes`], and
+//! decisions are byte for byte those without kinds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Where nodes are, by ordinals: the switches above each node of a list.
+//!
+//! Where all nodes are on one leaf, or no trainer loses by distance, decisions are those of a planner
+//! without topology, byte for byte (`Situation::apart`).
 
 use std::collections::HashMap;
 

@@ -10,7 +10,7 @@
 //!
 //! 1. leases and trainers' records by compare-and-set;
 //! 2. commands by epoch and number at the agent;
-//! 3. plans by generation at control;
+//! 3. plans by compare-and-set, and by generation at control;
 //! 4. ingest by its first snapshot;
 //! 5. the pool and the trainers' state have no fence. An old one may be received for a moment,
 //!    until the next one of the active instance. Plans made from it are checked by generation,

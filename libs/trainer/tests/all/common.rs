@@ -1,5 +1,8 @@
 //! A small world for the controller: a bucket of leases, agents, and a bus that loses, repeats and
 //! delays messages.
+//!
+//! It stays beside the services in virtual time (`integration-tests/tests/chaos/virtual_world.rs`): a
+//! test sees every effect of every input here, and trainers have programs, which are simulated there.
 
 mod acts;
 mod build;

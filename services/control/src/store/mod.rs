@@ -1,14 +1,16 @@
 //! The store in which the members of a trainer meet: `[control] store`.
 //!
 //! Control speaks the protocol of PyTorch's `TCPStore` itself, so the machine of control needs no
-//! PyTorch, members of any version share one store, and every training node is expendable. The
-//! store ends with control and forgets everything. Groups of `regroup` train on, and members that
-//! are about to meet set their keys again. `torchrun` ends without its store: its programs are
-//! started again from their checkpoints.
+//! PyTorch and no further process, members of any version share one store, and every training node
+//! is expendable: a store that a member keeps would end with its node. The store ends with control
+//! and forgets everything. Groups of `regroup` train on, and members that are about to meet set their
+//! keys again. `torchrun` asks it all the time and ends without it: its programs are started again
+//! from their checkpoints.
 //!
-//! Who reaches its port needs a token. Control makes one for each incarnation, of a secret that
-//! outlives it, and commands carry it. A key shows it in front: `regroup` by a `PrefixStore`,
-//! `torchrun` by the id of its rendezvous. So the protocol stays PyTorch's.
+//! Who reaches its port needs a token. Control makes one for each incarnation, of a secret that the
+//! bus keeps, so a group keeps its token when control starts again. Commands carry it. A key shows
+//! it in front: `regroup` by a `PrefixStore`, `torchrun` by the id of its rendezvous. So the
+//! protocol stays PyTorch's.
 //!
 //! It runs on a thread of its own: members that poll it take no time from control's loop.
 

@@ -1,5 +1,8 @@
 //! A cluster with one trainer in virtual time: the real controller and the real agents, and a
 //! program whose rate follows its true curve, with noise.
+//!
+//! It stays beside the loop of services in virtual time (`lacuna_runtime::virtual_time`): agents there
+//! would start real programs, which know no virtual time.
 
 use std::collections::{BTreeMap, VecDeque};
 
