@@ -173,8 +173,8 @@ pub(super) const TABLES: [Table; 21] = [
     },
     Table {
         name: "distance",
-        title: "Placement that knows where nodes are, beside placement that does not: nine hours of Summit",
-        commands: &["reproduce distance --until 1613380000"],
+        title: "Placement that knows where nodes are, beside placement that does not: a day of Summit",
+        commands: &["reproduce distance --until 1613434132"],
         policy: "`auto`, the default, with a column for each `--place`",
         objective: "`fair`, the default",
         seed: "1 of the shuffled names",
