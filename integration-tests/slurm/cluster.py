@@ -199,6 +199,17 @@ class Cluster:
         for container in self.layout.containers:
             run("docker", "unpause", container, check=False)
 
+    def configure(self, *changes: tuple[str, str]) -> str:
+        """Replaces text of lacuna.toml, and returns all of it as it was before."""
+        file = self.layout.state / "conf/lacuna.toml"
+        before = text = file.read_text()
+        for old, new in changes:
+            if old not in text:
+                raise ClusterError(1, f"lacuna.toml has no {old!r}")
+            text = text.replace(old, new)
+        file.write_text(text)
+        return before
+
     def hooks(self, wanted: bool) -> None:
         """Switches prolog and epilog on or off on all nodes."""
         conf = replace(self.layout, hooks=wanted).slurm_conf()

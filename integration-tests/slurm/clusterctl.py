@@ -7,6 +7,7 @@
   clusterctl.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
   clusterctl.py harm               measure batch jobs and training with pilots on the nodes
   clusterctl.py hooks              measure prolog and epilog with good and bad buses
+  clusterctl.py hands              measure nodes that go from one owner to another
   clusterctl.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
   clusterctl.py exec CMD...        run a command beside the controller
 
@@ -22,6 +23,7 @@ import argparse
 import subprocess
 import sys
 
+import hands
 import harm
 import hooks
 import scale
@@ -49,6 +51,9 @@ def main() -> int:
     costs = actions.add_parser("hooks", help="measure prolog and epilog with good and bad buses")
     costs.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
     costs.add_argument("--json", action="store_true", help="one JSON value instead of the table")
+    over = actions.add_parser("hands", help="measure nodes that go from one owner to another")
+    over.add_argument("--repeats", type=int, default=5, help="measurements of each site (5)")
+    over.add_argument("--json", action="store_true", help="one JSON value instead of the table")
     both = actions.add_parser("harm", help="measure batch jobs and training with pilots on the nodes")
     both.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
     both.add_argument("--launchers", default="regroup,torchrun", help="of regroup,torchrun")
@@ -85,6 +90,8 @@ def main() -> int:
         return harm.command(cluster, args.launchers.split(","), args.events.split(","), args.repeats, args.json)
     if args.action == "scale":
         return scale.command(cluster, args.wanted, args.json)
+    if args.action == "hands":
+        return hands.command(cluster, args.repeats, args.json)
     if args.action == "hooks":
         return hooks.command(cluster, args.repeats, args.json)
     return inside(cluster, "root", rest)

@@ -5,6 +5,7 @@ Tests speak to it as users and operators do: through `lacuna`, Slurm's commands 
 
 import json
 import time
+from typing import Callable
 
 from cluster import Cluster, ClusterError
 
@@ -32,6 +33,8 @@ class Lacuna:
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
+        # Options of `lacuna` on a bus with keys.
+        self.identity: list[str] = []
 
     def services(self, *arguments: str) -> str:
         """`services.sh`, as the user to whom pilots belong."""
@@ -67,7 +70,7 @@ class Lacuna:
 
     def ask(self, *arguments: str, check: bool = True):
         """The JSON value that `lacuna ARGUMENTS --json` prints."""
-        said = self.cluster.ctl("lacuna", *arguments, "--json", user=PILOT, check=False, limit=30)
+        said = self.cluster.ctl("lacuna", *arguments, "--json", *self.identity, user=PILOT, check=False, limit=30)
         try:
             value = json.loads(said.stdout)
         except json.JSONDecodeError:
@@ -136,12 +139,13 @@ class Lacuna:
 
     # --- begin and end
 
-    def fresh(self) -> None:
-        """Empty state, no job, idle nodes, all services running."""
+    def fresh(self, before: Callable[[], None] = lambda: None) -> None:
+        """Empty state, no job, idle nodes, all services running. `before` is done before they start."""
         self.tidy()
         # A container that was restarted mounts /small with its folder's mode, root's alone.
         self.cluster.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*; chmod 1777 /small")
         self.cluster.ctl("bash", "-c", "rm -rf /shared/*")
+        before()
         self.start()
 
     def tidy(self) -> None:

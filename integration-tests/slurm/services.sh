@@ -14,13 +14,15 @@ set -euo pipefail
 
 all=(nats ingest forecast planner control)
 run=/var/lib/lacuna/run
+# Keys of the services, beside a configuration of nats-server with them; a test makes them.
+keys=/var/lib/lacuna/keys
 logs=/var/log/lacuna
 export LACUNA_CONFIG=/etc/lacuna/lacuna.toml
 mkdir -p "$run"
 
 command_of() {
     case "$1" in
-        nats) echo "nats-server -c /etc/lacuna/nats.conf" ;;
+        nats) if [ -e "$keys/nats.conf" ]; then echo "nats-server -c $keys/nats.conf"; else echo "nats-server -c /etc/lacuna/nats.conf"; fi ;;
         ingest | forecast | planner | control) echo "lacuna-$1" ;;
         *) echo "services: no service '$1': expected one of ${all[*]}" >&2; exit 64 ;;
     esac
@@ -30,6 +32,7 @@ command_of() {
 keep() {
     local name=$1 pid code words
     read -ra words <<<"$(command_of "$name")"
+    [ ! -e "$keys/main/$name.toml" ] || export LACUNA_IDENTITY="$keys/main/$name.toml"
     while [ -e "$run/$name.on" ]; do
         "${words[@]}" >>"$logs/$name.log" 2>&1 </dev/null &
         pid=$!

@@ -1,10 +1,11 @@
 """With slurmdbd and preemption by QOS: the snippet of `lacuna check slurm` is sufficient for such a
-site, and slurmrestd is as good a source as `squeue` and `sinfo`."""
+site, slurmrestd is as good a source as `squeue` and `sinfo`, and owners' pilots are in their accounts."""
 
 import json
 import shlex
 
-from lacuna_beside import PILOT, until
+from helper_site import HelperSite
+from lacuna_beside import BATCH, PILOT, TRAIN, until
 from slurm_conf import changed
 from tests.common import WithLacuna
 
@@ -92,6 +93,52 @@ class Accounting(WithLacuna):
         self.answers("taken", 1)
         self.answers("hole", 4)
         self.assertEqual(self.lacuna.metric("lacuna_ingest_scheduler_stale", INGEST), 0.0)
+
+    def test_3_each_owners_jobs_are_theirs_and_their_limits_apply(self):
+        self.apply_snippet()
+        # The snippet lets one account into the partition; here the pilots are in those of their owners.
+        self.partition("AllowAccounts=lacuna,science,physics")
+        self.accounts("add", "account", "physics", "Description=physics")
+        self.accounts("add", "user", TRAIN, "account=physics")
+        for owner in (BATCH, TRAIN):
+            self.accounts("modify", "user", owner, "set", "qos+=holes")
+        self.accounts("modify", "user", TRAIN, "set", "MaxSubmitJobs=1")
+        self.addCleanup(self.accounts, "modify", "user", TRAIN, "set", "MaxSubmitJobs=-1")
+        site = HelperSite(self.cluster, self.lacuna)
+        site.keys()
+        site.helper('qos = "holes"\n')
+        jobs: dict[str, list[str]] = {BATCH: [], TRAIN: []}
+        for owner, node in ((BATCH, "n01"), (TRAIN, "n02"), (BATCH, "n03")):
+            done = site.submit(site.ticket(owner), node)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            jobs[owner].append(done.stdout.strip().split(";")[0])
+        # The second job of an owner who may have one.
+        denied = site.submit(site.ticket(TRAIN), "n04")
+        self.assertIn("AssocMaxSubmitJobLimit", denied.stderr)
+        until("all run", 30, lambda: {state for state, _ in self.lacuna.pilots().values()} == {"RUNNING"})
+        for owner, theirs in jobs.items():
+            site.ask({"do": "cancel", "owner": owner, "jobs": theirs})
+        print("\n    | job | user | account | qos | state | nodes |")
+        accounts = {BATCH: "science", TRAIN: "physics"}
+        for owner, theirs in jobs.items():
+            rows = until("accounting has them", 30, lambda owner=owner, count=len(theirs): self.over(owner, count))
+            print(*(f"    | {' | '.join(row)} |" for row in rows), sep="\n")
+            self.assertEqual([row[0] for row in rows], theirs)
+            expected = {(owner, accounts[owner], "holes", f"CANCELLED by {self.uid(owner)}")}
+            self.assertEqual({tuple(row[1:5]) for row in rows}, expected)
+
+    def accounts(self, *words: str) -> None:
+        self.cluster.ctl("sacctmgr", "-i", "-n", *words, check=False)
+
+    def uid(self, user: str) -> str:
+        return self.cluster.ctl("id", "-u", user).stdout.strip()
+
+    def over(self, owner: str, count: int) -> list[list[str]]:
+        """The pilots of an owner that are over, once the database has this number."""
+        fields = "jobid,user,account,qos,state,nodelist"
+        said = self.cluster.ctl("sacct", "-X", "-n", "-P", "-u", owner, "-r", "filler", "-S", "now-1hour", "-o", fields)
+        rows = [line.split("|") for line in said.stdout.splitlines()]
+        return rows if [row[4].split()[0] for row in rows] == ["CANCELLED"] * count else []
 
     def answers(self, standing: str, nodes: int) -> None:
         """Waits until the scheduler's newest answer has this number of nodes in a state."""

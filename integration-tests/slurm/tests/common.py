@@ -26,8 +26,11 @@ class WithLacuna(unittest.TestCase):
     def setUp(self) -> None:
         self.cluster = cluster()
         self.lacuna = Lacuna(self.cluster)
-        self.lacuna.fresh()
+        self.lacuna.fresh(self.before)
         self.addCleanup(self.lacuna.tidy)
+
+    def before(self) -> None:
+        """What a test makes before the services start."""
 
     @property
     def names(self) -> set[str]:
@@ -35,13 +38,8 @@ class WithLacuna(unittest.TestCase):
 
     def configure(self, *changes: tuple[str, str]) -> None:
         """Replaces text of lacuna.toml until the test ends; its readers must be restarted."""
-        file = self.cluster.layout.state / "conf/lacuna.toml"
-        text = file.read_text()
-        self.addCleanup(file.write_text, text)
-        for old, new in changes:
-            self.assertIn(old, text)
-            text = text.replace(old, new)
-        file.write_text(text)
+        before = self.cluster.configure(*changes)
+        self.addCleanup((self.cluster.layout.state / "conf/lacuna.toml").write_text, before)
 
     def partition(self, change: str, back: str | None = None) -> None:
         """Changes the pilots' partition in the live Slurm; `back` undoes it when the test ends."""

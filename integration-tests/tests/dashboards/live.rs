@@ -66,12 +66,13 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 8] = [
 ];
 
 /// Metrics of alerts that are not exported here: there are no main scheduler, pilots or keys.
-const ABSENT: [&str; 5] = [
+const ABSENT: [&str; 6] = [
     "lacuna_bus_certificate_",
     "lacuna_bus_key_seconds",
     "lacuna_ingest_scheduler_",
     "lacuna_ingest_follow_",
     "lacuna_control_pilots_",
+    "lacuna_pilot_helper_",
 ];
 
 /// `lacuna up` in a folder; ends with this value.

@@ -1,6 +1,7 @@
 //! Trainers as their owners specify them.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +142,20 @@ impl Launch {
             .map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>());
         let rest = [checkpoint_dir, family].into_iter().flatten();
         program.len() + args.chain(env).sum::<usize>() + rest.map(String::len).sum::<usize>()
+    }
+
+    /// Whether a checkpoint of this name is the program's own: below its folder of checkpoints, or
+    /// relative. Another may be what another user's program wrote.
+    #[must_use]
+    pub fn keeps(&self, checkpoint: &str) -> bool {
+        let path = Path::new(checkpoint);
+        let goes_up = path.components().any(|part| part == Component::ParentDir);
+        let folder = match self {
+            Self::Command { checkpoint_dir, .. } => checkpoint_dir.as_deref(),
+            Self::Simulated => None,
+        };
+        let is_below = folder.is_some_and(|folder| path.starts_with(folder));
+        !goes_up && (path.is_relative() || is_below)
     }
 
     /// Whether torchrun joins its workers.
@@ -504,6 +519,32 @@ mod tests {
             work: Work::UntilExit,
             launch: Launch::Simulated,
         }
+    }
+
+    #[test]
+    fn a_checkpoint_lies_below_the_programs_folder() {
+        let program = |folder: Option<&str>| Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: folder.map(str::to_owned),
+            profile: false,
+            family: None,
+            elastic: Elastic::Restart,
+        };
+        let (with, without) = (program(Some("/scratch/ann")), program(None));
+        for own in ["/scratch/ann/step-9", "/scratch/ann", "step-9", "runs/9"] {
+            assert!(with.keeps(own), "{own}");
+        }
+        for foreign in [
+            "/evil",
+            "/scratch/annika/step-9",
+            "/scratch/ann/../bob/step-9",
+            "../bob/step-9",
+        ] {
+            assert!(!with.keeps(foreign), "{foreign}");
+        }
+        assert!(without.keeps("step-9") && !without.keeps("/scratch/ann/step-9"));
     }
 
     #[test]

@@ -121,9 +121,9 @@ impl Signed {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn open<'a>(
+    pub fn open(
         &self,
-        keys: impl FnOnce(&str) -> &'a [String],
+        keys: impl FnOnce(&str) -> Vec<String>,
         cluster: &ClusterId,
     ) -> Result<Ticket, Refused> {
         let ticket = self.unverified()?;
@@ -229,8 +229,8 @@ mod tests {
         let (ann, eve) = (KeyPair::new_user(), KeyPair::new_user());
         let keys = [ann.public_key()];
         let of = |owner: &str| match owner {
-            "ann" => keys.as_slice(),
-            _ => &[],
+            "ann" => keys.to_vec(),
+            _ => Vec::new(),
         };
         let signed = Signed::new(&ticket(), &ann).unwrap();
         assert_eq!(signed.open(of, &cluster("main")), Ok(ticket()));

@@ -382,8 +382,10 @@ fn note(record: &mut TrainerRecord, report: &Progress) {
     if report.loss.is_some() {
         record.loss = report.loss;
     }
-    if report.checkpoint.is_some() {
-        record.checkpoint.clone_from(&report.checkpoint);
+    if let Some(checkpoint) = &report.checkpoint
+        && record.spec.launch.keeps(checkpoint)
+    {
+        record.checkpoint = Some(checkpoint.clone());
     }
     if report.step_costs.is_some() {
         record.step_costs.clone_from(&report.step_costs);

@@ -2,7 +2,6 @@
 //! while a request is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -113,16 +112,15 @@ impl Book {
         self.write()
     }
 
-    /// A request was refused. Returns the numbers of refusals, as Prometheus reads them.
-    pub(crate) fn refused(&mut self, cause: &str) -> io::Result<String> {
+    /// A request was refused.
+    pub(crate) fn refused(&mut self, cause: &str) -> io::Result<()> {
         *self.pages.refused.entry(cause.to_owned()).or_default() += 1;
-        self.write()?;
-        let name = "lacuna_pilot_helper_refused_total";
-        let mut text = format!("# TYPE {name} counter\n");
-        for (cause, count) in &self.pages.refused {
-            let _ = writeln!(text, "{name}{{cause=\"{cause}\"}} {count}");
-        }
-        Ok(text)
+        self.write()
+    }
+
+    /// Refusals by cause.
+    pub(crate) const fn refusals(&self) -> &BTreeMap<String, u64> {
+        &self.pages.refused
     }
 
     fn write(&self) -> io::Result<()> {

@@ -10,6 +10,8 @@ use lacuna_model::{ClusterId, Span, SpanText};
 use nix::unistd::geteuid;
 use serde::Deserialize;
 
+use crate::keys::Keys;
+
 /// Write permission of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -123,8 +125,8 @@ pub(crate) struct Config {
     pub(crate) cluster: ClusterId,
     /// The batch script of pilots: its first line, and the rest.
     pub(crate) script: (String, String),
-    /// The public keys of each owner.
-    pub(crate) keys: BTreeMap<String, Vec<String>>,
+    /// The keys of owners.
+    pub(crate) keys: Keys,
     pub(crate) settings: Settings,
 }
 
@@ -149,14 +151,9 @@ impl Config {
         Ok(Self {
             cluster: file.cluster,
             script: (first.to_owned(), rest.to_owned()),
-            keys: file.keys,
+            keys: Keys::read(&file.keys).map_err(|reason| wrong(path, reason))?,
             settings: file.settings,
         })
-    }
-
-    /// The public keys of an owner.
-    pub(crate) fn keys_of(&self, owner: &str) -> &[String] {
-        self.keys.get(owner).map(Vec::as_slice).unwrap_or_default()
     }
 }
 

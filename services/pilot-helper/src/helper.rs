@@ -1,7 +1,6 @@
 //! Answers requests.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
@@ -13,15 +12,16 @@ use lacuna_scheduler::submit::slurm::Slurm;
 use lacuna_scheduler::submit::{
     CommandLine, CommandOutput, Programs, RunError, Scheduler, Submission, mark,
 };
-use lacuna_ticket::{Signed, Ticket};
+use lacuna_ticket::Signed;
 
 use crate::book::Book;
 use crate::command;
 use crate::config::{Config, SchedulerKind};
+use crate::exposition;
 use crate::refusal::Refusal;
 use crate::request::Request;
 
-/// The socket of the system's log (syslog(3)), and the priority of a refusal there: authpriv, warning.
+/// The socket of the system's log (syslog(3)), and the priority of our lines there: authpriv, warning.
 const SYSLOG: &str = "/dev/log";
 const PRIORITY: u32 = 10 * 8 + 4;
 
@@ -78,6 +78,12 @@ impl Helper {
         if let Err(Failed::Refused(refusal)) = &done {
             self.note(refusal)?;
         }
+        if let Some(path) = &self.config.settings.metrics
+            && let Err(error) = exposition::write(path, &self.book, &self.config)
+        {
+            // The request is answered all the same: its job may run.
+            log(&format!("cannot write {}: {error}", path.display()));
+        }
         done
     }
 
@@ -88,7 +94,7 @@ impl Helper {
         minutes: u32,
         now: Timestamp,
     ) -> Result<CommandOutput, Failed> {
-        let ticket = self.verified(signed)?;
+        let ticket = self.config.keys.open(signed, &self.config.cluster, now)?;
         ticket.valid_at(now).map_err(Refusal::from)?;
         if self.book.has_ended(&ticket.trainer) {
             return Err(Refusal::Replayed(ticket.trainer).into());
@@ -139,17 +145,16 @@ impl Helper {
     }
 
     fn end(&mut self, signed: &Signed, now: Timestamp) -> Result<CommandOutput, Failed> {
-        let ticket = self.verified(signed)?;
+        // Otherwise tickets of an ended key would hold again with a later end of the key.
+        let ticket = self
+            .config
+            .keys
+            .open_with_any(signed, &self.config.cluster)?;
         self.book.end(&ticket, now)?;
         Ok(CommandOutput {
             code: Some(0),
             ..CommandOutput::default()
         })
-    }
-
-    fn verified(&self, signed: &Signed) -> Result<Ticket, Refusal> {
-        let keys = |owner: &str| self.config.keys_of(owner);
-        Ok(signed.open(keys, &self.config.cluster)?)
     }
 
     fn account(&self, owner: &str) -> Result<Account, Refusal> {
@@ -216,17 +221,15 @@ impl Helper {
 
     /// Logs and counts a refusal.
     fn note(&mut self, refusal: &Refusal) -> io::Result<()> {
-        let line = format!("<{PRIORITY}>lacuna-pilot-helper: refused: {refusal}");
-        // A container may have no log.
-        let _ = UnixDatagram::unbound().and_then(|log| log.send_to(line.as_bytes(), SYSLOG));
-        let counts = self.book.refused(refusal.cause())?;
-        let Some(path) = &self.config.settings.metrics else {
-            return Ok(());
-        };
-        let beside = path.with_extension("new");
-        fs::write(&beside, counts)?;
-        fs::rename(beside, path)
+        log(&format!("refused: {refusal}"));
+        self.book.refused(refusal.cause())
     }
+}
+
+fn log(text: &str) {
+    let line = format!("<{PRIORITY}>lacuna-pilot-helper: {text}");
+    // A container may have no log.
+    let _ = UnixDatagram::unbound().and_then(|log| log.send_to(line.as_bytes(), SYSLOG));
 }
 
 /// The output of a command, or why it has none.

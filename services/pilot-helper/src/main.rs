@@ -16,7 +16,9 @@
 mod book;
 mod command;
 mod config;
+mod exposition;
 mod helper;
+mod keys;
 mod refusal;
 mod request;
 

@@ -11,6 +11,11 @@ pub(crate) enum Refusal {
     /// The ticket is not valid.
     #[error("the ticket is not valid: {0}")]
     Ticket(#[from] Refused),
+    /// The key has ended.
+    #[error(
+        "the key of {0} that signed it has ended: {0} signs with the present one (lacuna renew)"
+    )]
+    Ended(String),
     /// The trainer is over.
     #[error("the ticket was used before: trainer {0} is over")]
     Replayed(TrainerId),
@@ -38,6 +43,7 @@ impl Refusal {
     pub(crate) const fn cause(&self) -> &'static str {
         match self {
             Self::Ticket(refused) => refused.cause(),
+            Self::Ended(_) => "key ended",
             Self::Replayed(_) => "replayed",
             Self::Many(_) => "many",
             Self::Long(_) => "long",

@@ -25,6 +25,17 @@ use serde_json::{Value, json};
 /// Accounts that each system has.
 const ANN: &str = "daemon";
 const BOB: &str = "bin";
+/// The end of a key, which tests bring forward.
+const UNTIL: &str = " until 2100-01-01T00:00:00Z";
+
+/// What Prometheus reads.
+const EXPOSITION: &str = r#"# TYPE lacuna_pilot_helper_refused_total counter
+lacuna_pilot_helper_refused_total{cause="forged"} 1
+lacuna_pilot_helper_refused_total{cause="key ended"} 1
+lacuna_pilot_helper_refused_total{cause="no pilot"} 1
+# TYPE lacuna_pilot_helper_key_end_timestamp_seconds gauge
+lacuna_pilot_helper_key_end_timestamp_seconds{cluster="main",owner="bin"} 4102444800
+"#;
 
 /// Submits: the account and its groups, the arguments, the script. Prints the next number.
 const SUBMIT: &str = r#"#!/bin/sh
@@ -92,7 +103,7 @@ impl Bench {
             script = "{script}"
             [keys]
             {ANN} = ["{ann}"]
-            {BOB} = ["{bob}"]
+            {BOB} = ["{bob}{UNTIL}"]
             no-such-user = ["{ann}"]
             root = ["{ann}"]
             [settings]
@@ -214,7 +225,7 @@ fn a_pilot_is_its_owners_and_runs_the_fixed_script() {
         assert_eq!((*shell, *agent), ("#!/bin/sh", "exec lacuna-agent --pilot"));
         let word = export.strip_prefix("export LACUNA_TICKET=").unwrap();
         assert_eq!(Signed::unpacked(word), Ok(ticket));
-        assert_eq!(bench.refusals(), "");
+        assert!(!bench.refusals().contains("refused_total{"));
     }
 }
 
@@ -267,6 +278,42 @@ fn forged_stale_foreign_and_replayed_tickets_are_refused_and_counted() {
         assert!(counted.contains(&line), "{line}: {counted}");
     }
     assert_eq!(bench.seen("count").lines().count(), 2, "two were submitted");
+}
+
+#[test]
+fn a_key_may_have_an_end_which_is_shown_before_it_comes() {
+    or_skip!(Need::Root.given(is_root(), "only root may switch to another account"));
+    let bench = Bench::new("slurm");
+    let config = fs::read_to_string(bench.at("helper.toml")).unwrap();
+    let rewrite = |until: &str| {
+        fs::write(bench.at("helper.toml"), config.replace(UNTIL, until)).unwrap();
+    };
+    let signed = bench.signed(&bench.ticket(BOB), BOB);
+    assert_eq!(bench.ask(&submit(&signed)).0, 0);
+    rewrite(" until 2026-01-01T00:00:00Z");
+    let (code, said) = bench.ask(&submit(&signed));
+    assert_eq!(code, 77);
+    assert!(said.contains("that signed it has ended"), "{said}");
+    // A trainer ends all the same, and what no key of the owner's has signed is forged as before.
+    assert_eq!(bench.ask(&json!({ "do": "end", "ticket": signed })).0, 0);
+    let forged = bench.signed(&bench.ticket(BOB), ANN);
+    assert_eq!(bench.ask(&submit(&forged)).0, 77);
+    rewrite(UNTIL);
+    assert_eq!(bench.ask(&cancel(BOB, &["99"])).0, 77);
+    assert_eq!(bench.refusals(), EXPOSITION);
+    rewrite(" until tomorrow");
+    let (code, said) = bench.ask(&submit(&signed));
+    assert_eq!(code, 78);
+    assert!(
+        said.contains("the keys of bin") && said.contains("is no end of a key"),
+        "{said}"
+    );
+    // A job that runs is not reported as failed for want of a place for figures.
+    rewrite("");
+    let signed = bench.signed(&bench.ticket(ANN), ANN);
+    fs::remove_file(bench.at("refused.prom")).unwrap();
+    fs::create_dir(bench.at("refused.prom")).unwrap();
+    assert_eq!(bench.ask(&submit(&signed)).0, 0);
 }
 
 #[test]

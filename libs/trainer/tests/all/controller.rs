@@ -467,6 +467,8 @@ fn only_reports_of_rank_0_count_also_after_the_end() {
     );
     w.input(report(0, 1, 60.0, "true"));
     w.input(report(1, 2, 5.0, "newer"));
+    // What lies elsewhere may be another user's, and counts as none.
+    w.input(report(1, 2, 5.0, "/evil"));
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!(
         (record.samples(), record.checkpoint.as_deref()),

@@ -9,7 +9,7 @@
 //! | `LACUNA_NODE`, `LACUNA_RANK`, `LACUNA_WORLD_SIZE` | this node, its rank, the number of nodes |
 //! | `LACUNA_MEMBERS`, `LACUNA_LEADER` | all nodes by rank, separated by commas; the first |
 //! | `LACUNA_PROGRESS_FILE` | append progress, one JSON object per line; rank 0 counts, under torchrun any |
-//! | `LACUNA_CHECKPOINT_DIR`, `LACUNA_CHECKPOINT` | where checkpoints go; the newest reported |
+//! | `LACUNA_CHECKPOINT_DIR`, `LACUNA_CHECKPOINT` | where checkpoints go; the newest reported below it, or by a relative name |
 //! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of earlier incarnations; the work |
 //! | `LACUNA_DEADLINE_FILE` | appears when the program must stop: Unix seconds of the kill |
 //! | `PET_RDZV_ID` | under torchrun: the token of this incarnation |

@@ -99,7 +99,9 @@ mod tests {
         let keys = [pair.public_key()];
         for (pilots, expected) in [(None, 4), (Some(2), 2)] {
             let signed = sign(&identity, std::slice::from_ref(&spec), pilots, end).unwrap();
-            let ticket = signed[0].open(|_| &keys, &identity.cluster).unwrap();
+            let ticket = signed[0]
+                .open(|_| keys.to_vec(), &identity.cluster)
+                .unwrap();
             assert_eq!((ticket.pilots, ticket.not_after), (expected, end));
             assert!(ticket.permits(&spec.id, Some("ann"), &spec.launch));
         }
