@@ -38,11 +38,6 @@ impl Training {
     /// A cluster whose agents are pilots, and a trainer of up to three nodes; no node yet.
     async fn start(python: &str, elastic: Elastic, epochs: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let spec = trainer(python, dir.path(), elastic, epochs);
-        Self::of(python, dir, spec, epochs).await
-    }
-
-    async fn of(python: &str, dir: tempfile::TempDir, spec: TrainerSpec, epochs: usize) -> Self {
         let mut config = Config::default();
         config.control.renew_every = Span::from_secs(1);
         config.control.reconcile_every = Span::from_ms(500);
@@ -61,6 +56,7 @@ impl Training {
         for service in ["control", "planner", "forecast", "ingest"] {
             cluster.start(service);
         }
+        let spec = trainer(python, dir.path(), elastic, epochs);
         cluster.submit(vec![spec]).await;
         Self {
             cluster,
@@ -135,7 +131,7 @@ impl Training {
     fn said(&self) -> String {
         let work = self.cluster.work_dir();
         let mut all = String::new();
-        for node in ["n1", "n2", "n3", "c1", "c2"] {
+        for node in ["n1", "n2", "n3"] {
             let path = work.join("counted").join(node).join("output.log");
             let text = std::fs::read_to_string(path).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
@@ -281,42 +277,4 @@ async fn torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left() {
         (0.0..=most).contains(&missing),
         "{missing} uncounted: {end:?}"
     );
-}
-
-/// One trainer of two stages: nodes `c*` hold the rows of its tables, the others train.
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_with_tables_leave_and_no_update_is_lost() {
-    let python = or_skip!(python());
-    let dir = tempfile::tempdir().unwrap();
-    let mut spec = trainer(&python, dir.path(), Elastic::REGROUP, 0);
-    spec.max_nodes = 4;
-    spec.throughput = ScalingCurve::linear(100.0, 4).unwrap();
-    let Launch::Command { args, env, .. } = &mut spec.launch else {
-        panic!("no program");
-    };
-    let script = package().join("tests/tabled.py").display().to_string();
-    let into = dir.path().display().to_string();
-    let own = ["--into", &into, "--steps", "80", "--pause", "0.03"];
-    *args = std::iter::once(script)
-        .chain(own.map(str::to_owned))
-        .collect();
-    env.insert("LACUNA_TABLE_NODES".to_owned(), "c*".to_owned());
-    let mut training = Training::of(&python, dir, spec, 0).await;
-    for node in ["c1", "c2", "n1", "n2"] {
-        training.open(node).await;
-    }
-    let ten = |r: &TrainerRecord| r.nodes.len() == 4 && r.samples_run >= 320.0;
-    training.wait("training on both stages", ten).await;
-    training.close("c1").await;
-    let left = |r: &TrainerRecord| r.nodes.len() == 3;
-    training.wait("training without c1", left).await;
-    let end = training.wait("done", |r| r.phase == Phase::Done).await;
-    nothing_is_left(training.dir.path()).await;
-    let text = std::fs::read_to_string(training.dir.path().join("rows.json")).unwrap();
-    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        result["lost"],
-        serde_json::json!({ "users": {}, "items": {} })
-    );
-    assert_eq!((end.samples(), end.failures), (80.0 * 32.0, 0), "{end:?}");
 }
