@@ -124,12 +124,11 @@ struct Counted<'a> {
     counts: Vec<u32>,
 }
 
+/// Counts of nodes of one kind, with samples/s.
+type Points = Vec<(u32, f64)>;
+
 /// Counts of nodes of one kind, and the rates at those on which the network fits.
-fn curve(
-    profile: &Profile,
-    units: &[u32],
-    most: u32,
-) -> Result<(Vec<u32>, Vec<(u32, f64)>), Error> {
+fn curve(profile: &Profile, units: &[u32], most: u32) -> Result<(Vec<u32>, Points), Error> {
     let at = |count: u32, start: f64| rate(profile, &[(count, units)], start);
     let mut counts = steps(most);
     let mut points = Vec::new();

@@ -109,7 +109,7 @@ pub enum ReadError {
         /// Number of the line, from 1.
         line: u64,
         /// The profile and its fault.
-        source: LayersError,
+        source: Box<LayersError>,
     },
     /// No parser recognises the format.
     #[error(

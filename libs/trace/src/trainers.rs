@@ -129,7 +129,7 @@ impl<R: BufRead> TrainerReader<R> {
             .map_err(|source| ReadError::Layers {
                 path: self.path.clone(),
                 line: self.line,
-                source,
+                source: Box::new(source),
             })?;
         self.of_layers.push((layers, most, rates.clone()));
         Ok(rates)

@@ -1,5 +1,7 @@
 //! Trainers given by a profile of their layers: the table that is read, and what is refused.
 
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
+
 use std::path::Path;
 
 use lacuna_model::{KindName, TrainerSpec};
