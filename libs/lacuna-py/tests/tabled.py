@@ -56,7 +56,8 @@ def main():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--pause", type=float, default=0.0)
     options = parser.parse_args()
-    with lacuna.Tables(options.tables, TABLES, members=2, ahead=False) as tables:
+    where = options.tables or str(options.into / "tables")
+    with lacuna.Tables(where, TABLES, members=2, ahead=False, host="127.0.0.1") as tables:
         into = options.into / "rows.json"
         trained(tables, options.steps, pause=options.pause, into=into)
     os._exit(0)

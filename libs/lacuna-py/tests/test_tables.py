@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from conftest import SOURCE, start
-from lacuna import Table, Tables, bench_two_stage, frames, table_messages
+from lacuna import Table, Tables, bench_two_stage, elastic, frames, stages, table_messages
 from lacuna.loopback import Loopback
+from lacuna.messages import Membership
 from lacuna.profile_layers import Call, _bytes, seconds
 from lacuna.table_map import Directory, Map
 from lacuna.table_member import Holder, Refused, Server, _ask_for_share, connected
@@ -212,6 +213,44 @@ def test_dense_members_die_and_each_update_counts_once(tmp_path, cluster):
         assert torch.allclose(torch.tensor(rows), expected[name], atol=1e-5), name
 
 
+def test_one_trainer_has_both_stages_on_nodes_of_its_own(tmp_path, cluster):
+    one = cluster("--steps", "60", "--pause", "0.02", program="tabled.py", LACUNA_TABLE_NODES="c*")
+    start(one, "c1", "c2", "n1", "n2")
+    one.wait_step(8)
+    one.leave("c1")
+    assert one.wait_gone("c1") == 75
+    one.wait_step(20)
+    one.signal("n1", signal.SIGKILL)
+    one.wait_step(30)
+    assert (one.wait_gone("n2", 60.0), one.wait_gone("c2")) == (0, 0)
+    assert len(list((tmp_path / "run" / "tables").glob("*.rows"))) == 2
+    result = json.loads((tmp_path / "run" / "rows.json").read_text())
+    assert result["lost"] == {"users": {}, "items": {}}
+    assert {said["world_size"] for said in one.progress} == {1, 2}
+    expected = reference(60)
+    for name, rows in result["rows"].items():
+        assert torch.allclose(torch.tensor(rows), expected[name], atol=1e-5), name
+
+
+def test_nodes_of_tables_are_named_by_patterns(monkeypatch, tmp_path):
+    assert stages.holds_tables({}) is None and not stages.is_table_node({"LACUNA_NODE": "c1"})
+    names = {"LACUNA_TABLE_NODES": "cpu*, fat1"}
+    holds = stages.holds_tables(names)
+    assert [holds(name) for name in ("cpu7", "fat1", "fat12", "gpu1")] == [True, True, False, False]
+    run = Membership(7, 2, ("cpu1", "gpu1", "gpu2"), "s:1").without(holds)
+    assert (run.rank, run.members) == (1, ("gpu1", "gpu2"))
+    monkeypatch.setenv("LACUNA_TABLE_NODES", "c*")
+    monkeypatch.setenv("LACUNA_NODE", "c1")
+    model = torch.nn.Linear(1, 1)
+    with pytest.raises(RuntimeError, match="lacuna.Tables before"):
+        elastic(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    Directory(str(tmp_path)).end()
+    monkeypatch.setattr("lacuna.tables.leave_now", sys.exit)
+    with pytest.raises(SystemExit) as ended:
+        Tables(str(tmp_path), TABLES)
+    assert ended.value.code == 0
+
+
 def test_a_wrong_token_is_refused_and_wrong_rows_are_named(tmp_path):
     one = Member(str(tmp_path), "a")
     with pytest.raises(Refused, match="token"):
@@ -239,6 +278,42 @@ def test_the_profile_of_paced_layers_has_their_seconds():
     assert 0.02 <= took < 0.1
     lookup, ids = bench_two_stage.fast()[0][0], torch.zeros(8, 2, dtype=torch.int64)
     assert lookup(ids).shape == (8, 32) and _bytes(lookup) == (0.0, 4.0 * 16 * 25_000)
+
+
+@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize("name", ["adagrad", "sgd", "adam"])
+def test_rows_change_as_by_the_optimizer_of_pytorch(name, every, tmp_path):
+    table = Table("t", 70, 3, rate=0.03, optimizer=name)
+    rows = Rows(Table.of(table.described()))
+    rows.begin(range(PARTS))
+    weights = torch.nn.Parameter(rows.look_up(torch.arange(70)))
+    kinds = {"adagrad": torch.optim.Adagrad, "sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    optimizer = kinds[name]([weights], lr=0.03)
+    if name == "adam" and not every:
+        # Adam moves rows that have no gradients; those of SparseAdam stay. It adds epsilon to the
+        # root before that is corrected, so at step 1 its own is 32 times as large.
+        optimizer = torch.optim.SparseAdam([weights], lr=0.03, eps=3e-10)
+    generator = torch.Generator().manual_seed(1)
+    for step in range(1, 13):
+        drawn = torch.randint(70, (2, 25), generator=generator)
+        drawn = [torch.cat([one, torch.arange(70)]) if every else one for one in drawn]
+        whole = torch.zeros(70, 3)
+        for rank, ids in enumerate(drawn):
+            gradients = torch.randn(len(ids), 3, generator=generator)
+            rows.stage(step, (0, 2), rank, 2, ids, gradients)
+            whole.index_add_(0, ids, gradients)
+        touched = torch.unique(torch.cat(list(drawn)))
+        sparse = torch.sparse_coo_tensor(touched[None], whole[touched], (70, 3))
+        weights.grad = sparse if isinstance(optimizer, torch.optim.SparseAdam) else whole
+        optimizer.step()
+        rows.apply(step)
+        if step == 6:
+            save(tmp_path, rows, "a")
+            rows = Rows(table)
+            assert restore(tmp_path, rows, list(range(PARTS))) == 6
+    assert torch.allclose(rows.look_up(torch.arange(70)), weights.detach(), rtol=0, atol=1e-6)
+    with pytest.raises(ValueError, match="expected adagrad, sgd, adam"):
+        Table("t", 70, 3, optimizer="lion")
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path):

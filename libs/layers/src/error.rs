@@ -86,4 +86,31 @@ pub enum Error {
         /// The kinds of the profile.
         kinds: usize,
     },
+    /// A kind cannot be one of nodes.
+    #[error("kind {kind:?} is no kind of node: expected {expected}")]
+    KindName {
+        /// The kind.
+        kind: String,
+        /// The names that are accepted.
+        expected: &'static str,
+    },
+    /// A node has no units.
+    #[error("nodes.{node} has no units: say how many a node has of {known}")]
+    NoUnits {
+        /// The kind of node.
+        node: String,
+        /// The kinds of the profile.
+        known: String,
+    },
+    /// Only nodes of several kinds run the network.
+    #[error(
+        "no kind of node runs the network alone, on up to {most} nodes: raise max_nodes or the limits of the profile, give nodes more units, or measure the layers that have null on a kind"
+    )]
+    NotAlone {
+        /// The most nodes.
+        most: u32,
+    },
+    /// A planner cannot take these rates.
+    #[error("the rates of the profile are refused: {0}")]
+    Rate(String),
 }

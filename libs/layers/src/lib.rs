@@ -8,6 +8,7 @@
 //!   can be met, and why, where that rate cannot.
 //! - [`fastest`]: the highest rate that the limits allow.
 //! - [`provision`], [`Provisioner`]: units, rate and cost of a given choice of kinds, for comparisons.
+//! - [`rates`]: the rates over counts of nodes of two kinds, for the planner.
 //! - [`worth_of_one_more`]: what one more unit of each kind would save.
 //! - [`simulate`]: the pipeline of a placement in virtual time, with random times and finite queues.
 //!
@@ -26,6 +27,7 @@ mod placement;
 mod profile;
 mod program;
 mod provision;
+mod rates;
 mod raw;
 mod sweep;
 
@@ -37,4 +39,5 @@ pub use place::{Answer, Obstacle, Options, place, without_limit};
 pub use placement::{Bound, Placement, Stage};
 pub use profile::{Kind, Layer, Profile};
 pub use provision::{Provisioner, provision};
+pub use rates::{Nodes, rates};
 pub use raw::{RawKind, RawLayer, RawProfile};

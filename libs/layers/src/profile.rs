@@ -190,6 +190,11 @@ impl Profile {
         &self.bandwidth
     }
 
+    /// The names of the kinds, for errors.
+    pub(crate) fn known(&self) -> String {
+        names(self.kinds.iter().map(|kind| &kind.name))
+    }
+
     /// The same network at another rate, samples/s.
     ///
     /// # Errors
@@ -215,7 +220,7 @@ impl Profile {
     /// # Errors
     /// There is no such kind, or a layer fits nowhere any more.
     pub fn with_limit(mut self, kind: &str, limit: Option<u32>) -> Result<Self, Error> {
-        let known = names(self.kinds.iter().map(|kind| &kind.name));
+        let known = self.known();
         let found = self.kinds.iter_mut().find(|known| known.name == kind);
         let found = found.ok_or_else(|| Error::NoKind {
             what: "the limit".to_owned(),

@@ -9,6 +9,10 @@
 //! R(x)      = min over t of B_0(t, start)
 //! ```
 //!
+//! What is known before: layers by themselves, each on the kind that is cheapest for it, need at least
+//! `o_l = min over t of w_t P_lt / (y - S_lt)`, since a stage needs no fewer units than its layers in
+//! fractions do. A stage i+1..j is left out where `Σ o before i` and the rest make it too dear.
+//!
 //! `w_t` is what a unit of t counts: its price, its price with a multiplier, or 1 for a single kind.
 //! Senders of one bandwidth are a class, so a program takes O(L² Σ_t classes_t) stages, and O(L T) or
 //! O(L T²) comparisons.
@@ -18,7 +22,7 @@
     reason = "hot path; layers, kinds and classes are places in tables made in this file"
 )]
 
-use crate::model::{Load, Step, Terms, over, share_out, whole};
+use crate::model::{Load, ROUNDING, Step, Terms, over, share_out, whole};
 
 /// How units are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub(crate) struct Program {
     /// Where the classes of a kind begin within those of all kinds, with their number at the end.
     classes: Vec<usize>,
     below: f64,
+    /// `Σ o` of the layers from each place on.
+    after: Vec<f64>,
     /// R and the first kind.
     least: f64,
     first: usize,
@@ -71,6 +77,7 @@ impl Program {
             ends: vec![0; layers * all_classes],
             classes,
             below,
+            after: after(terms, y, weights),
             least: below,
             first: 0,
         };
@@ -135,13 +142,15 @@ impl Program {
         }
         let start = self.classes[t];
         let ends = i * self.classes[self.kinds] + start;
+        // Stages of interest leave as much as the layers before them need.
+        let interest = (self.below - (self.after[0] - self.after[i])) * (1.0 + ROUNDING);
         let least = &mut begun[start..start + kind.classes()];
         let mut load = Load::default();
         for j in i + 1..=terms.layers() {
             load.add(kind.load(j - 1));
             let fraction = share_out(load.parallel, load.serial, y);
             let inside = fraction.max(kind.units_of_memory(&load));
-            if over(inside, kind.most) {
+            if over(inside, kind.most) || weight * fraction + self.after[j] > interest {
                 break;
             }
             let counted = match count {
@@ -152,6 +161,9 @@ impl Program {
             let at_least = weight * counted;
             let mut dearest = f64::NEG_INFINITY;
             let rest = self.to_go[j * self.kinds + t];
+            if at_least + rest > interest {
+                continue;
+            }
             for class in kind.classes_at(i) {
                 if at_least + rest < least[class] {
                     let (parallel, serial) = kind.incoming(i, class);
@@ -213,4 +225,21 @@ impl Program {
         }
         Some(steps)
     }
+}
+
+/// `Σ o` of the layers from each place on, with 0 at the end; infinite where a layer has no kind.
+fn after(terms: &Terms, y: f64, weights: &[f64]) -> Vec<f64> {
+    let mut after = vec![0.0; terms.layers() + 1];
+    for layer in (0..terms.layers()).rev() {
+        let mut least = f64::INFINITY;
+        for (t, &weight) in weights.iter().enumerate() {
+            let load = terms.kind(t).load(layer);
+            let fraction = share_out(load.parallel, load.serial, y);
+            if !over(fraction, terms.kind(t).most) {
+                least = least.min(weight * fraction);
+            }
+        }
+        after[layer] = after[layer + 1] + least;
+    }
+    after
 }

@@ -9,8 +9,15 @@ use crate::{CurveError, KindName, ScalingCurve};
 pub struct MixedPoint {
     /// Nodes of each kind. A kind that is absent has none.
     pub counts: BTreeMap<KindName, u32>,
-    /// Samples/s.
+    /// Samples/s. With 0, here of one kind or two, the trainer runs neither on these nodes nor on fewer.
     pub rate: f64,
+}
+
+impl MixedPoint {
+    /// Nodes of a kind.
+    fn nodes(&self, kind: &KindName) -> u32 {
+        self.counts.get(kind).copied().unwrap_or(0)
+    }
 }
 
 /// The rates of a trainer by kind of node. Without kinds every node is alike to it.
@@ -52,8 +59,11 @@ pub enum KindError {
         /// Number of kinds with nodes.
         found: usize,
     },
-    /// Two points have the same counts, or a rate is no positive finite number.
-    #[error("together: the rate on {counts} is {rate}: expected one positive finite number")]
+    /// Two points have the same counts, or a rate is below 0 or not finite.
+    #[error(
+        "together: the rate on {counts} is {rate}: expected one positive finite number, or 0 where it \
+         does not run"
+    )]
     Rate {
         /// The counts.
         counts: String,
@@ -102,15 +112,20 @@ impl KindRates {
         for point in &together {
             let with_nodes = || point.counts.iter().filter(|(_, count)| **count > 0);
             let found = with_nodes().count();
-            if found != 2 {
+            if found != 2 && !(found == 1 && point.rate == 0.0) {
                 return Err(KindError::Point { found });
             }
-            if let Some((kind, _)) = with_nodes().find(|(kind, _)| !alone.contains_key(*kind)) {
+            // A kind without a curve is one on which the trainer does not run alone.
+            let is_known = |kind: &KindName| {
+                let none = |p: &MixedPoint| p.rate == 0.0 && p.counts.keys().eq([kind]);
+                alone.contains_key(kind) || together.iter().any(none)
+            };
+            if let Some((kind, _)) = with_nodes().find(|(kind, _)| !is_known(kind)) {
                 let kind = kind.clone();
                 return Err(KindError::NoCurve { kind });
             }
             let counts: Vec<(&KindName, &u32)> = with_nodes().collect();
-            let is_rate = point.rate.is_finite() && point.rate > 0.0;
+            let is_rate = point.rate.is_finite() && point.rate >= 0.0;
             if !is_rate || !seen.insert(counts.clone()) {
                 let counts: Vec<String> = counts.iter().map(|(k, n)| format!("{n} {k}")).collect();
                 return Err(KindError::Rate {
@@ -130,7 +145,14 @@ impl KindRates {
 
     /// The kinds that it can use.
     pub fn names(&self) -> impl Iterator<Item = &KindName> {
-        self.alone.keys()
+        let mixed = self.mixes().flat_map(|point| point.counts.keys());
+        let names: BTreeSet<&KindName> = self.alone.keys().chain(mixed).collect();
+        names.into_iter()
+    }
+
+    /// The points at which it runs.
+    fn mixes(&self) -> impl Iterator<Item = &MixedPoint> {
+        self.together.iter().filter(|point| point.rate > 0.0)
     }
 
     /// The curve on nodes of one kind alone.
@@ -151,8 +173,8 @@ impl KindRates {
     #[must_use]
     pub fn most(&self, kind: &KindName) -> u32 {
         let alone = self.alone.get(kind).map_or(0, ScalingCurve::last_nodes);
-        let counts = self.together.iter().filter_map(|p| p.counts.get(kind));
-        counts.copied().fold(alone, u32::max)
+        let counts = self.mixes().map(|point| point.nodes(kind));
+        counts.fold(alone, u32::max)
     }
 
     /// Checks the rates beside a scaling curve and the most nodes of a trainer.
@@ -178,7 +200,7 @@ impl KindRates {
             return Err(KindError::Contradicts { nodes, curve });
         }
         let most = self.names().map(|kind| self.most(kind));
-        let measured = if self.together.is_empty() {
+        let measured = if self.mixes().next().is_none() {
             most.max().unwrap_or(0)
         } else {
             most.fold(0, u32::saturating_add)
@@ -195,7 +217,18 @@ impl KindRates {
         if a == 0 && b == 0 {
             return Some(0.0);
         }
+        let is_none = |point: &MixedPoint| {
+            let within = point.nodes(first) >= a && point.nodes(second) >= b;
+            point.rate == 0.0 && within
+        };
+        if self.together.iter().any(is_none) {
+            return None;
+        }
         let alone = |kind: &KindName, nodes: u32| {
+            let is_none = |point: &MixedPoint| point.rate == 0.0 && point.nodes(kind) >= nodes;
+            if nodes > 0 && self.together.iter().any(is_none) {
+                return None;
+            }
             let curve = self.alone.get(kind)?;
             (nodes <= curve.last_nodes()).then(|| curve.at(nodes))
         };
@@ -207,7 +240,7 @@ impl KindRates {
         }
         // Rows at the measured counts of the first kind. The row of none is the second's curve.
         let count = |point: &MixedPoint, kind: &KindName| point.counts.get(kind).copied();
-        let rows = self.together.iter().filter_map(|point| {
+        let rows = self.mixes().filter_map(|point| {
             count(point, second)?;
             count(point, first)
         });
@@ -217,8 +250,7 @@ impl KindRates {
                 return alone(second, b);
             }
             let mut points: Vec<(u32, f64)> = self
-                .together
-                .iter()
+                .mixes()
                 .filter(|point| count(point, first) == Some(at))
                 .filter_map(|point| Some((count(point, second)?, point.rate)))
                 .collect();
@@ -294,6 +326,34 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_of_zero_says_where_it_does_not_run() {
+        let (cpu, gpu, fpga) = (kind("cpu"), kind("gpu"), kind("fpga"));
+        let none = |of: &KindName, count| MixedPoint {
+            counts: [(of.clone(), count)].into(),
+            rate: 0.0,
+        };
+        // It needs three cpu nodes, with a gpu node two; it never runs on gpu nodes alone.
+        let curves = [(
+            cpu.clone(),
+            ScalingCurve::new([(3, 30.0), (4, 40.0)]).unwrap(),
+        )];
+        let mut points = vec![none(&cpu, 2), none(&gpu, 9), point(1, 1, 0.0)];
+        points.extend([point(2, 1, 60.0), point(4, 1, 80.0)]);
+        let rates = KindRates::new(curves.clone().into(), points.clone()).unwrap();
+        let at = |a, b| rates.rate((&cpu, a), (&gpu, b));
+        assert_eq!((at(2, 0), at(3, 0), at(0, 1)), (None, Some(30.0), None));
+        assert_eq!((at(1, 1), at(2, 1)), (None, Some(60.0)));
+        assert_eq!((at(3, 1), at(4, 1)), (Some(70.0), Some(80.0)));
+        assert!(rates.names().eq([&cpu, &gpu]) && rates.most(&gpu) == 1);
+        points.push(MixedPoint {
+            counts: [(cpu, 1), (fpga, 1)].into(),
+            rate: 5.0,
+        });
+        let error = KindRates::new(curves.into(), points).unwrap_err();
+        assert!(error.to_string().contains("fpga, which has no curve"));
+    }
+
+    #[test]
     fn bad_points_and_contradictions_name_the_remedy() {
         let text = |points| KindRates::new(alone(), points).unwrap_err().to_string();
         let one = MixedPoint {
@@ -301,7 +361,7 @@ mod tests {
             rate: 1.0,
         };
         assert!(text(vec![one]).contains("expected 2"));
-        assert!(text(vec![point(1, 1, 0.0)]).contains("1 cpu and 1 gpu"));
+        assert!(text(vec![point(1, 1, -1.0)]).contains("1 cpu and 1 gpu"));
         assert!(text(vec![point(1, 1, 5.0), point(1, 1, 6.0)]).contains("expected one"));
         let other = MixedPoint {
             counts: [(kind("cpu"), 1), (kind("fpga"), 1)].into(),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lacuna_model::SpecError;
 
+use crate::layers::LayersError;
+
 /// Why a file could not be read in the expected format.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -98,6 +100,16 @@ pub enum ReadError {
         line: u64,
         /// The fault of the trainer.
         source: SpecError,
+    },
+    /// The layers of a trainer give no rates.
+    #[error("{}: line {line}, field layers: {source}", path.display())]
+    Layers {
+        /// Path of the file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: u64,
+        /// The profile and its fault.
+        source: Box<LayersError>,
     },
     /// No parser recognises the format.
     #[error(

@@ -11,7 +11,8 @@
 //! `kinds` has a curve for each kind of node, as `{"gpu": {"nodes": [1, 2], "samples_per_s": [9,
 //! 17]}}`, and `together` rates over counts of two kinds, as `[{"cpu": 4, "gpu": 1,
 //! "samples_per_s": 12}]`. With `kinds` the curve is that of the fastest kind, and need not be
-//! given.
+//! given. `layers` makes both from a profile of the network ([`Layers`]), whose path begins at the
+//! folder of the list.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
@@ -25,7 +26,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::error::failed;
-use crate::{FieldError, ReadError, open};
+use crate::{FieldError, Layers, ReadError, open};
 
 /// What an object in the field `distance` may be.
 const DISTANCE: &str = "an object with shares, measured or fitted";
@@ -37,11 +38,13 @@ pub struct TrainerReader<R> {
     text: Vec<u8>,
     line: u64,
     names: HashSet<TrainerId>,
+    /// Rates of profiles with their most nodes: trainers often share one.
+    of_layers: Vec<(Layers, u32, KindRates)>,
     ended: bool,
 }
 
 impl<R: BufRead> TrainerReader<R> {
-    /// Reads from a stream; `path` is only named in errors.
+    /// Reads from a stream; `path` is named in errors, and its folder has the profiles of layers.
     pub fn new(path: &Path, stream: R) -> Self {
         Self {
             path: path.to_owned(),
@@ -49,6 +52,7 @@ impl<R: BufRead> TrainerReader<R> {
             text: Vec::new(),
             line: 0,
             names: HashSet::new(),
+            of_layers: Vec::new(),
             ended: false,
         }
     }
@@ -80,13 +84,16 @@ impl<R: BufRead> TrainerReader<R> {
                 Err(FieldError::new(place, "valid JSON", error.to_string()))
             }
         };
-        let spec = object
-            .and_then(|object| spec(&object))
-            .map_err(|at| ReadError::Field {
-                path: self.path.clone(),
-                line: self.line,
-                at,
-            })?;
+        let wrong = |path: &PathBuf, line: u64, at| ReadError::Field {
+            path: path.clone(),
+            line,
+            at,
+        };
+        let object = object.map_err(|at| wrong(&self.path, self.line, at))?;
+        let layers = layers(&object).map_err(|at| wrong(&self.path, self.line, at))?;
+        let of_layers = layers.map(|(layers, most)| self.rates(layers, most));
+        let spec =
+            spec(&object, of_layers.transpose()?).map_err(|at| wrong(&self.path, self.line, at))?;
         let spec = spec
             .and_then(|spec| spec.check().map(|()| spec))
             .map_err(|source| ReadError::Trainer {
@@ -106,6 +113,26 @@ impl<R: BufRead> TrainerReader<R> {
                 format!("{}", spec.id),
             ),
         })
+    }
+}
+
+impl<R: BufRead> TrainerReader<R> {
+    /// The rates of layers on up to `most` nodes.
+    fn rates(&mut self, layers: Layers, most: u32) -> Result<KindRates, ReadError> {
+        let known = |(of, nodes, _): &&(Layers, u32, _)| *of == layers && *nodes == most;
+        if let Some((_, _, rates)) = self.of_layers.iter().find(known) {
+            return Ok(rates.clone());
+        }
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let rates = layers
+            .rates(folder, most)
+            .map_err(|source| ReadError::Layers {
+                path: self.path.clone(),
+                line: self.line,
+                source: Box::new(source),
+            })?;
+        self.of_layers.push((layers, most, rates.clone()));
+        Ok(rates)
     }
 }
 
@@ -138,13 +165,16 @@ pub fn read_trainers(path: &Path) -> Result<Vec<TrainerSpec>, ReadError> {
 }
 
 /// The outer error is about the form of a field, the inner error about its meaning.
-fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, FieldError> {
+fn spec(
+    object: &Map<String, Value>,
+    of_layers: Option<KindRates>,
+) -> Result<Result<TrainerSpec, SpecError>, FieldError> {
     let name = get(object, "name")?;
     let id = name
         .as_str()
         .and_then(|name| TrainerId::new(name).ok())
         .ok_or_else(|| unexpected("name", "a text of 1 to 64 of A-Z a-z 0-9 _ - .", name))?;
-    let kinds = match kinds(object)? {
+    let kinds = match of_layers.map_or_else(|| kinds(object), |rates| Ok(Ok(rates)))? {
         Ok(kinds) => kinds,
         Err(source) => return Ok(Err(SpecError::Kinds { id, source })),
     };
@@ -201,6 +231,23 @@ fn curve_lists(object: &Map<String, Value>) -> Result<(Vec<u32>, Vec<f64>), Fiel
     let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
     let rates = list(object, "samples_per_s", "a number", Value::as_f64)?;
     Ok((nodes, rates))
+}
+
+/// The layers of a trainer, with its most nodes.
+fn layers(object: &Map<String, Value>) -> Result<Option<(Layers, u32)>, FieldError> {
+    let given = object.get("layers").filter(|value| !value.is_null());
+    let Some(value) = given else {
+        return Ok(None);
+    };
+    let layers = Layers::deserialize(value)
+        .map_err(|error| FieldError::new("field layers", error.to_string(), value.to_string()))?;
+    let both = ["kinds", "together", "nodes", "samples_per_s"];
+    if let Some(field) = both.into_iter().find(|field| object.contains_key(*field)) {
+        let place = format!("field {field}");
+        let expected = "nothing beside layers, which give the rates";
+        return Err(FieldError::new(place, expected, "a value"));
+    }
+    Ok(Some((layers, whole(object, "max_nodes")?.max(1))))
 }
 
 /// The rates by kind of node. The inner error is about their meaning.

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{
-    Distance, Elastic, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
-    Work,
+    Distance, Elastic, KindRates, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+    TrainerSpec, Work,
 };
 use lacuna_planner::objective::{Expression, Objective, ValueTable};
+use lacuna_trace::Layers;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -80,6 +81,10 @@ struct Raw {
     min_nodes: Spanned<u32>,
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
+    /// A profile of its layers, which gives rates over counts of nodes of each kind:
+    /// `{ profile = "ctr.json", nodes = { gpu = { v100 = 4 } } }`, or the path alone. A relative path
+    /// begins at the folder of this file.
+    layers: Option<Spanned<Layers>>,
     /// What nodes on several leaves cost: `{ shares = [0.8] }` leaves 80 % of the rate.
     distance: Option<Distance>,
     profile: Option<Spanned<bool>>,
@@ -96,7 +101,9 @@ struct Raw {
 impl Raw {
     /// Whether its curve is measured while it trains: it says so, or a program has no curve.
     fn is_measured(&self) -> bool {
-        let has_none = self.scaling.is_none() && self.launcher.get_ref() != "simulated";
+        let has_none = self.scaling.is_none()
+            && self.layers.is_none()
+            && self.launcher.get_ref() != "simulated";
         self.profile
             .as_ref()
             .map_or(has_none, |said| *said.get_ref())
@@ -187,7 +194,11 @@ impl Context<'_> {
             .map(|text| self.moment("deadline", text))
             .transpose()?;
         let max_nodes = *raw.max_nodes.get_ref();
-        let (throughput, objective) = self.scaling(&raw, start)?;
+        let kinds = self.layers(&raw)?;
+        let (throughput, objective) = match kinds.fastest() {
+            Some(curve) => (curve.clone(), None),
+            None => self.scaling(&raw, start)?,
+        };
         let maximise = raw.maximise.clone();
         let spec = TrainerSpec {
             id,
@@ -199,7 +210,7 @@ impl Context<'_> {
             min_nodes: *raw.min_nodes.get_ref(),
             max_nodes,
             distance: raw.distance.clone().unwrap_or_default(),
-            kinds: lacuna_model::KindRates::default(),
+            kinds,
             throughput,
             objective,
             rescale: self.rescale(&raw)?,
@@ -304,6 +315,27 @@ impl Context<'_> {
             }
         };
         Ok((throughput, objective))
+    }
+
+    /// The rates by kind of node that a profile of its layers gives; none without one.
+    fn layers(&self, raw: &Raw) -> Result<KindRates, SubmitError> {
+        let Some(layers) = &raw.layers else {
+            return Ok(KindRates::default());
+        };
+        let at = layers.span().start;
+        let given = [
+            ("scaling", raw.scaling.is_some()),
+            ("profile", raw.profile.is_some()),
+            ("maximise", raw.maximise.is_some()),
+        ];
+        if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
+            let problem = format!("given beside {field}");
+            let remedy = "keep one of the two: rates by kind are maximised as they are";
+            return Err(self.error(at, "layers", problem, remedy));
+        }
+        let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
+        let rates = layers.get_ref().rates(folder, *raw.max_nodes.get_ref());
+        rates.map_err(|error| self.error(at, "layers", error, "see deploy/layers.md"))
     }
 
     /// The curve of a trainer that is measured while it trains: one sample/s for each node, until

@@ -59,31 +59,17 @@ WARM = 5
 WITHIN = 0.15
 
 
-class _Begin(torch.autograd.Function):
-    """At the output of a layer: its backward begins."""
+class _At(torch.autograd.Function):
+    """Passes a tensor on, and calls a function with its gradient in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, layer: "Paced") -> torch.Tensor:
-        ctx.layer = layer
+    def forward(ctx: Any, x: torch.Tensor, call: Callable[[torch.Tensor], None]) -> torch.Tensor:
+        ctx.call = call
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        ctx.layer.began = time.monotonic()
-        return gradient, None
-
-
-class _End(torch.autograd.Function):
-    """At the input of a layer: its backward ends, when its time is over."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, layer: "Paced") -> torch.Tensor:
-        ctx.layer = layer
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        _until(ctx.layer.began + 2 / 3 * ctx.layer.seconds * len(gradient))
+        ctx.call(gradient)
         return gradient, None
 
 
@@ -102,10 +88,18 @@ class Paced(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         began = time.monotonic()
-        out = self.inner(_End.apply(x, self))
+        out = self.inner(_At.apply(x, self._end))
         _until(began + self.seconds / 3 * len(x))
-        ended: torch.Tensor = _Begin.apply(out, self)
-        return ended
+        passed: torch.Tensor = _At.apply(out, self._begin)
+        return passed
+
+    def _begin(self, gradient: torch.Tensor) -> None:
+        """The backward pass is at the output."""
+        self.began = time.monotonic()
+
+    def _end(self, gradient: torch.Tensor) -> None:
+        """It is at the input, and waits until its time is over."""
+        _until(self.began + 2 / 3 * self.seconds * len(gradient))
 
 
 class Lookup(nn.Module):

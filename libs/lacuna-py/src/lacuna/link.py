@@ -47,7 +47,10 @@ def leave_now(code: int = EXIT_LEFT) -> None:
 
 
 class Link:
-    """A worker's connection to its agent (``address`` of the socket, None if there is none)."""
+    """A worker's connection to its agent (``address`` of the socket, None if there is none).
+
+    ``absent``: nodes, by name, that take no part in the group of this worker.
+    """
 
     def __init__(
         self,
@@ -55,8 +58,10 @@ class Link:
         deadline_file: Optional[str] = None,
         worker: Worker = ONLY,
         *,
+        absent: Optional[Callable[[str], bool]] = None,
         exit_now: Callable[[int], None] = leave_now,
     ) -> None:
+        self._absent = absent
         self._deadline_file = deadline_file or None
         self._worker = worker
         self._exit_now = exit_now
@@ -223,6 +228,8 @@ class Link:
         elif message is not None:
             with self._changed:
                 if self._newest is None or message.run > self._newest.run:
+                    if self._absent is not None:
+                        message = message.without(self._absent)
                     self._newest = message.by_worker(self._worker.rank, self._worker.count)
                     self._newest_at = time.monotonic()
                     self._changed.notify_all()

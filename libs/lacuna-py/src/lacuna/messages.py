@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 #: Version of this protocol, sent in ``hello``. Version 1 knew one worker a node.
 VERSION = 2
@@ -49,6 +49,11 @@ class Membership:
     @property
     def world_size(self) -> int:
         return len(self.members)
+
+    def without(self, absent: Callable[[str], bool]) -> "Membership":
+        """The same run without nodes that take no part, of which this is none."""
+        members = tuple(member for member in self.members if not absent(member))
+        return replace(self, rank=members.index(self.members[self.rank]), members=members)
 
     def by_worker(self, local_rank: int, count: int) -> "Membership":
         """The same run of nodes as one of workers, of which each node has ``count``.

@@ -34,6 +34,7 @@ from .progress import Reporter, Span
 from .remote import Remote
 from .saving import Saver
 from .sharding import Node, node_of
+from .stages import SETTING, holds_tables, is_table_node
 from .state import Parts, Scaler, Stateful, broadcast
 from .tree import pack
 from .update import Update, reseed
@@ -101,8 +102,11 @@ def elastic(
 
     Raises ValueError for settings or launcher's variables that make no sense, TypeError for a state
     of other things than :mod:`lacuna.tree` names, ConnectionError if ``LACUNA_SOCKET`` is set and
-    no agent answers there, RuntimeError if Lacuna gave several nodes but no way to meet.
+    no agent answers there, RuntimeError if Lacuna gave several nodes but no way to meet, or if this
+    node is one for tables.
     """
+    if is_table_node(os.environ):
+        raise RuntimeError(f"{SETTING} names this node: make lacuna.Tables before lacuna.elastic")
     if timeout <= 0.0:
         raise ValueError(f"timeout must be positive, not {timeout}")
     if isinstance(model, nn.parallel.DistributedDataParallel):
@@ -176,7 +180,8 @@ class Elastic:
         self._worker = Worker.of(os.environ)
         self._worker.warn()
         address, deadline = os.environ.get("LACUNA_SOCKET"), os.environ.get("LACUNA_DEADLINE_FILE")
-        self._link = Link(address or None, deadline, self._worker)
+        absent = holds_tables(os.environ)
+        self._link = Link(address or None, deadline, self._worker, absent=absent)
         self._membership = from_environment(
             self._link, self._worker, node, settings.backend, settings.timeout
         )

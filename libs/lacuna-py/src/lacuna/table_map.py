@@ -3,6 +3,7 @@
     map-00000007.json     for each table its member by part; the greatest number holds
     member-c1.json        address and token of a table member
     items-000000000040-c1.rows    a checkpoint of parts, see :mod:`lacuna.table_saving`
+    ended                 the training is over
 
 A map is written whole and linked to its number. The link fails if that number exists, so of two
 writers one wins, and the other reads again. Files are readable by their owner alone: who can read
@@ -116,6 +117,17 @@ class Directory:
         names = [path.name[len("member-") : -len(".json")] for path in self._files("member-*.json")]
         entries = {name: self.member(name) for name in names}
         return sorted(name for name, entry in entries.items() if entry and not entry["leaving"])
+
+    # The end.
+
+    def end(self) -> None:
+        """The training is over: members that hold rows as a stage of it may end."""
+        (self.folder / "ended").touch(mode=0o600)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the training is over."""
+        return (self.folder / "ended").exists()
 
     def _files(self, pattern: str) -> list[Path]:
         return sorted(self.folder.glob(pattern))

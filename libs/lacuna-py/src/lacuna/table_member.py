@@ -87,6 +87,8 @@ class Holder:
         self._map: Optional[Map] = None
         self._saved = 0
         self.rows: dict[str, Rows] = {}
+        #: Parts that another member gave, before the map says so.
+        self.given: list[tuple[Header, Tensors]] = []
         self.leaving = False
 
     @classmethod
@@ -99,12 +101,27 @@ class Holder:
         return holder
 
     def follow(self) -> None:
-        """Reads the newest map, and takes or drops parts so that they are its own."""
+        """Reads the newest map, and takes or drops parts so that they are its own.
+
+        Parts that were given come before those of checkpoints. The map is read once for both: a
+        gift lies here before its map is out.
+        """
         directory = self._directory
-        if directory is None or self._map and directory.is_newest(self._map.number):
+        if directory is None:
             return
-        found = directory.newest()
+        is_known = self._map is not None and directory.is_newest(self._map.number)
+        found = self._map if is_known else directory.newest()
         if found is None:
+            return
+        for header, tensors in self.given:
+            name = header["table"]
+            if header["for"] <= found.number and name in found.tables:
+                rows = self.rows.setdefault(name, Rows(found.tables[name]))
+                mine = set(found.parts(name, self.name)) - set(rows.parts)
+                rows.put(header, tensors, mine & set(header["parts"]))
+        # A gift whose map is not out yet waits.
+        self.given = [one for one in self.given if one[0]["for"] > found.number]
+        if is_known:
             return
         self._map = found
         for name, table in found.tables.items():
@@ -129,8 +146,12 @@ class Holder:
         if applied >= self._saved + self._every and self._directory is not None:
             self.save(applied)
         self._wait(began, count)
-        newest = max((rows.newest for rows in self.rows.values()), default=0)
-        return {"say": "done", "lost": lost, "step": newest}, found
+        return {"say": "done", "lost": lost, "step": self.newest}, found
+
+    @property
+    def newest(self) -> int:
+        """The newest step that is in any row."""
+        return max((rows.newest for rows in self.rows.values()), default=0)
 
     def save(self, step: int) -> None:
         """Writes a checkpoint; a failure is logged."""
@@ -170,7 +191,7 @@ class Holder:
                 return True
             others = [name for name in directory.members() if name != self.name]
             if not wanted and not others:
-                self.save(max((rows.newest for rows in self.rows.values()), default=0))
+                self.save(self.newest)
                 return self.name not in now.members
             new = now.with_one(wanted) if wanted else now.without(self.name, others)
             if wanted:
@@ -224,8 +245,7 @@ class Server:
         self._holder = holder
         self._token = token
         self._lock = threading.Lock()
-        #: Parts that another member gave, before the map says so.
-        self._given: list[tuple[Header, Tensors]] = []
+        self._connections = 0
         self._socket = socket.create_server(("", 0))
         self.address = f"{host}:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._accept, name="lacuna-tables", daemon=True).start()
@@ -235,8 +255,18 @@ class Server:
             connection = self._socket.accept()[0]
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no member is connected."""
+        return self._connections == 0
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._connections += more
+
     def _serve(self, connection: socket.socket) -> None:
         with connection:
+            self._count(1)
             try:
                 connection.settimeout(HELLO_LIMIT)
                 admit(connection, [self._token])
@@ -248,6 +278,8 @@ class Server:
                 pass
             except (Refused, ValueError) as error:
                 log.warning("a connection is closed: %s", error)
+            finally:
+                self._count(-1)
 
     def _answer(self, header: Header, tensors: Tensors) -> tuple[Header, Tensors]:
         say = header.get("say")
@@ -256,12 +288,12 @@ class Server:
                 if self._holder.leaving:
                     return {"say": "moved", "why": "this member leaves"}, {}
                 if say == "put":
-                    self._given.append((header, tensors))
+                    self._holder.given.append((header, tensors))
                 elif say == "give":
-                    self._follow()
+                    self._holder.follow()
                     self._holder.hand_over(str(header["to"]))
                 elif say in ("look_up", "stage"):
-                    self._follow()
+                    self._holder.follow()
                     if say == "look_up":
                         return self._holder.look_up(int(header["applied"]), tensors)
                     self._holder.stage(header, tensors)
@@ -273,26 +305,11 @@ class Server:
             return {"say": "refused", "why": str(error)}, {}
         return {"say": "done"}, {}
 
-    def _follow(self) -> None:
-        """Follows the map; parts that were given come first, and checkpoints are for the others."""
-        holder, directory = self._holder, self._holder._directory
-        found = directory.newest() if self._given and directory is not None else None
-        if found is not None:
-            for header, tensors in self._given:
-                name = header["table"]
-                if header["for"] <= found.number and name in found.tables:
-                    rows = holder.rows.setdefault(name, Rows(found.tables[name]))
-                    mine = set(found.parts(name, holder.name)) - set(rows.parts)
-                    rows.put(header, tensors, mine & set(header["parts"]))
-            # A gift whose map is not out yet waits.
-            self._given = [one for one in self._given if one[0]["for"] > found.number]
-        holder.follow()
-
     def leave(self) -> bool:
         """Gives all parts away; False if there was no member to take them."""
         with self._lock:
             self._holder.leaving = True
-            self._follow()
+            self._holder.follow()
             return self._holder.hand_over()
 
 
@@ -319,12 +336,27 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if options.every < 1 or options.pace < 0.0:
         parser.error("--every: expected 1 or more")
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
-    host = options.host or socket.gethostname()
-    name = options.name or os.environ.get("LACUNA_NODE") or f"{host}.{os.getpid()}"
+    return hold(options.folder, options.name, options.host, options.every, options.pace)
+
+
+def hold(
+    folder: str,
+    name: Optional[str] = None,
+    host: Optional[str] = None,
+    every: int = 100,
+    pace: float = 0.0,
+    as_stage: bool = False,
+) -> int:
+    """Holds rows until it is asked to leave; the exit code. The arguments are those of :func:`main`.
+
+    ``as_stage``: the dense part is of the same trainer, and its end is the end of this member: 0.
+    """
+    host = host or socket.gethostname()
+    name = name or os.environ.get("LACUNA_NODE") or f"{host}.{os.getpid()}"
     # An incarnation of a node gets a name of its own: its parts are not those of the last one.
     name = f"{name.replace('/', '_')}.{secrets.token_hex(3)}"
-    directory = Directory(options.folder)
-    holder = Holder(name, directory, options.every, options.pace)
+    directory = Directory(folder)
+    holder = Holder(name, directory, every, pace)
     token = secrets.token_hex(16)
     server = Server(holder, host, token)
     address = os.environ.get("LACUNA_SOCKET")
@@ -334,7 +366,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     _ask_for_share(directory, name)
     link.say({"say": "ready"})
     log.info("table member %s listens at %s", name, server.address)
-    link.wait(lambda: link.leaving is not None, None)
+    looks = 0
+    while not link.wait(lambda: link.leaving is not None, 0.5 if as_stage else None):
+        # One that still needs rows has a connection, but for a moment after a failure.
+        looks = looks + 1 if directory.has_ended and server.is_alone else 0
+        if looks > 1:
+            holder.save(holder.newest)
+            directory.forget(name)
+            link.close()
+            return 0
     directory.announce(name, server.address, token, leaving=True)
     whole = server.leave()
     directory.forget(name)

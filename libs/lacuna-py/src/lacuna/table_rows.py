@@ -6,38 +6,41 @@ numbers lie at different members. A part is what a member holds, moves and saves
 Updates come in two moves, so that each counts once. :meth:`Rows.stage` keeps the gradients of a
 share of a step. :meth:`Rows.apply` adds up all shares in the order of their ranks, once it is known
 that the step was done; a second call does nothing. So a step that is done again replaces its
-gradients. The update is Adagrad by element (Duchi et al. 2011):
-
-    h += g * g        w -= rate * g / (sqrt(h) + 1e-10)
+gradients. :mod:`lacuna.table_update` has the updates.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Iterable, Mapping, Sequence
 
 import torch
 
 from .order import mixed
+from .table_update import RULES
 
 #: Parts of each table.
 PARTS = 32
-_EPSILON = 1e-10
 
 Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: rows, width of a row, learning rate, and the seed of its first values."""
+    """A table: rows, width of a row, learning rate, the seed of its first values, and the optimiser:
+    ``adagrad``, ``sgd`` or ``adam``, see :mod:`lacuna.table_update`."""
 
     name: str
     rows: int
     width: int
     rate: float = 0.05
     seed: int = 1
+    optimizer: str = "adagrad"
 
     def __post_init__(self) -> None:
+        if self.optimizer not in RULES:
+            known = ", ".join(RULES)
+            raise ValueError(f"optimizer {self.optimizer!r} of {self.name}: expected {known}")
         if not self.name or "/" in self.name or self.rows < 1 or self.width < 1 or self.rate <= 0:
             raise ValueError(f"{self}: expected a name without /, and sizes and rate above 0")
 
@@ -53,7 +56,8 @@ class Table:
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> "Table":
         """The table that :meth:`described` wrote."""
-        return cls(**{key: value[key] for key in ("name", "rows", "width", "rate", "seed")})
+        names = [one.name for one in fields(cls)]
+        return cls(**{name: value[name] for name in names if name in value})
 
     def described(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -74,14 +78,19 @@ class Rows:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._weights = torch.empty(0, table.width)
-        self._squares = torch.empty(0, table.width)
+        self._rule = RULES[table.optimizer]
+        #: Weights and the optimiser's state, each of shape (rows here, width).
+        self._values = {name: torch.empty(0, table.width) for name in self._named}
         #: By part: where its rows begin here, -1 if they do not; and the steps that are in them.
         self._begins = torch.full((PARTS,), -1)
         self._steps = torch.zeros(PARTS, dtype=torch.int64)
         self._staged: dict[int, _Staged] = {}
         #: Steps of updates that are missing in a part, by part, since this was last emptied.
         self.lost: dict[int, int] = {}
+
+    @property
+    def _named(self) -> list[str]:
+        return ["weights", *self._rule.state]
 
     @property
     def parts(self) -> list[int]:
@@ -105,7 +114,7 @@ class Rows:
     def look_up(self, ids: torch.Tensor) -> torch.Tensor:
         """Rows, shape (ids, width). LookupError if one does not lie here, ValueError if none has
         this number."""
-        return self._weights[self._places(ids)]
+        return self._values["weights"][self._places(ids)]
 
     def stage(
         self,
@@ -141,14 +150,14 @@ class Rows:
             staged = self._staged.pop(number)
             late = behind & (self._steps < number)
             whole += late.long() * (len(staged.by_rank) == staged.shares)
-            changed += self._update(staged, late)
+            changed += self._update(number, staged, late)
         missing = (step - self._steps - whole) * behind.long()
         for part in torch.nonzero(missing).flatten().tolist():
             self.lost[part] = self.lost.get(part, 0) + int(missing[part])
         self._steps[behind] = step
         return changed
 
-    def _update(self, staged: _Staged, late: torch.Tensor) -> int:
+    def _update(self, step: int, staged: _Staged, late: torch.Tensor) -> int:
         shares = [staged.by_rank[rank] for rank in sorted(staged.by_rank)]
         ids = torch.cat([ids for ids, _ in shares])
         gradients = torch.cat([gradients for _, gradients in shares])
@@ -156,9 +165,10 @@ class Rows:
         places, inverse = torch.unique(self._places(ids[wanted]), return_inverse=True)
         summed = torch.zeros(len(places), self.table.width)
         summed.index_add_(0, inverse, gradients[wanted])
-        squares = self._squares[places] + summed * summed
-        self._squares[places] = squares
-        self._weights[places] -= self.table.rate * summed / (squares.sqrt() + _EPSILON)
+        state = {name: self._values[name][places] for name in self._rule.state}
+        self._values["weights"][places] -= self._rule.change(self.table.rate, step, summed, state)
+        for name, values in state.items():
+            self._values[name][places] = values
         return len(ids)
 
     # Parts that come, go and are saved.
@@ -166,14 +176,15 @@ class Rows:
     def begin(self, parts: Iterable[int]) -> None:
         """Takes parts with their first values."""
         for part in parts:
-            values = self.table.first(part)
-            self._add(part, 0, values, torch.zeros_like(values))
+            first = self.table.first(part)
+            zeros = {name: torch.zeros_like(first) for name in self._rule.state}
+            self._add(part, 0, {"weights": first, **zeros})
 
-    def _add(self, part: int, step: int, weights: torch.Tensor, squares: torch.Tensor) -> None:
+    def _add(self, part: int, step: int, values: Tensors) -> None:
         self.drop([part])
-        self._begins[part], self._steps[part] = len(self._weights), step
-        self._weights = torch.cat([self._weights, weights])
-        self._squares = torch.cat([self._squares, squares])
+        self._begins[part], self._steps[part] = len(self._values["weights"]), step
+        for name, before in self._values.items():
+            self._values[name] = torch.cat([before, values[name]])
 
     def drop(self, parts: Sequence[int]) -> None:
         """Forgets parts; their staged gradients too."""
@@ -182,8 +193,8 @@ class Rows:
             if begin < 0:
                 continue
             kept = [slice(0, begin), slice(begin + count, None)]
-            self._weights = torch.cat([self._weights[one] for one in kept])
-            self._squares = torch.cat([self._squares[one] for one in kept])
+            for name, before in self._values.items():
+                self._values[name] = torch.cat([before[one] for one in kept])
             self._begins[part] = -1
             self._begins[self._begins > begin] -= count
             for staged in self._staged.values():
@@ -197,7 +208,7 @@ class Rows:
         for part in parts:
             places = torch.arange(self.table.part_rows(part)) + int(self._begins[part])
             rows = torch.cat([rows, places])
-        tensors = {"weights": self._weights[rows], "squares": self._squares[rows]}
+        tensors = {name: values[rows] for name, values in self._values.items()}
         listed = []
         mine = torch.zeros(PARTS, dtype=torch.bool)
         mine[list(parts)] = True
@@ -219,8 +230,7 @@ class Rows:
         for part, step in zip(header["parts"], header["steps"]):
             end = begin + self.table.part_rows(part)
             if part in mine:
-                rows = slice(begin, end)
-                self._add(part, step, tensors["weights"][rows], tensors["squares"][rows])
+                self._add(part, step, {name: tensors[name][begin:end] for name in self._named})
                 taken[part] = True
             begin = end
         for name, step, rank, run, size, shares in header["staged"]:

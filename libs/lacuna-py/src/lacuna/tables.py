@@ -14,6 +14,10 @@ counts once, whatever member of the dense part comes, goes or is killed. With ``
 default) the rows of the next step are looked up while this one computes. They lack the update of
 this step, always that one: two runs with the same members give the same bits.
 
+At a node that ``LACUNA_TABLE_NODES`` names (:mod:`lacuna.stages`) :class:`Tables` holds rows instead,
+and never returns. So one trainer has both stages: its program is the same on all nodes. It ends when
+the others have left :class:`Tables` without an error.
+
 A table member that leaves gives its parts to the others, and nothing is lost. One that is killed
 loses the updates since its checkpoint: :attr:`Tables.lost` says how many steps of each part.
 """
@@ -21,6 +25,7 @@ loses the updates since its checkpoint: :attr:`Tables.lost` says how many steps 
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import time
 from dataclasses import dataclass
@@ -30,9 +35,11 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence, Type, TypeVa
 import torch
 
 from .frames import Refused
+from .link import leave_now
 from .run import Elastic
+from .stages import holds_tables, is_table_node
 from .table_map import Directory, Map
-from .table_member import Moved, answered, connected
+from .table_member import Moved, answered, connected, hold
 from .table_messages import Header, send
 from .table_rows import PARTS, Table, Tensors
 
@@ -55,7 +62,8 @@ class Tables:
     """The dense part's side of the tables in a folder, see the module.
 
     ``members``: table members that must be there before the first map is made. ``patience``:
-    seconds to wait for rows that move or come back, and for the first members.
+    seconds to wait for rows that move or come back, and for the first members. ``every`` and
+    ``host``: at a node that holds rows, see ``python3 -m lacuna.table_member --help``.
 
     Raises ValueError if the folder has other tables, TimeoutError if too few members come.
     """
@@ -68,9 +76,17 @@ class Tables:
         members: int = 1,
         ahead: bool = True,
         patience: float = 60.0,
+        every: int = 100,
+        host: Optional[str] = None,
     ) -> None:
-        self._tables = {table.name: table for table in tables}
         self._directory = Directory(folder)
+        self._staged = holds_tables(os.environ) is not None
+        if self._staged and self._directory.has_ended:
+            log.warning("the training of %s has ended: a new one needs a new folder", folder)
+            leave_now(0)
+        if is_table_node(os.environ):
+            leave_now(hold(folder, None, host, every, as_stage=True))
+        self._tables = {table.name: table for table in tables}
         self._ahead, self._patience = ahead, patience
         self._map: Map = self._directory.first(self._tables, members, patience)
         self._connections: dict[str, socket.socket] = {}
@@ -92,6 +108,8 @@ class Tables:
         trace: Optional[TracebackType],
     ) -> None:
         self._let_go()
+        if self._staged and kind is None:
+            self._directory.end()
 
     def steps(
         self,

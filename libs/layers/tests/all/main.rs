@@ -15,3 +15,4 @@ mod golden;
 mod input;
 mod invariants;
 mod pipeline;
+mod rates;

@@ -37,7 +37,9 @@ The profile (JSON) has the layers in their order with seconds a sample on one un
 bytes to the next layer, of weights and of tables; the kinds with price, memory, link and limit; the
 batch, the samples of the whole work and the least rate. The cost is proven to be within --tolerance
 of the least with up to three kinds, and with any number of kinds whose limits do not bind over several
-stages; else the gap is stated. The exit code is 1 if no placement has the rate: the nearest is shown.")]
+stages; else the gap is stated. The planner takes the same profile: with `layers` in place of a curve
+a trainer gets its rates over nodes of two kinds (lacuna replay --kinds). The exit code is 1 if no
+placement has the rate: the nearest is shown.")]
 pub(crate) struct PlaceArgs {
     /// The profile (JSON)
     profile: PathBuf,
@@ -95,7 +97,11 @@ pub(crate) fn run(args: &PlaceArgs) -> Result<()> {
     if args.json.json {
         print_json(&value(&shown))?;
     } else {
-        print(&text(&shown))?;
+        let profile = args.profile.display();
+        let next = format!(
+            "To plan nodes by it, give a trainer layers = \"{profile}\": deploy/layers.md\n"
+        );
+        print(&format!("{}\n{next}", text(&shown)))?;
     }
     if shown.is_met {
         Ok(())

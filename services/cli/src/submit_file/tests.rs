@@ -282,3 +282,39 @@ fn errors_name_line_field_and_remedy() {
         Err(SubmitError::Empty { .. })
     ));
 }
+
+#[test]
+fn a_profile_of_layers_gives_rates_by_kind() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples");
+    let file = format!("{folder}/trainers.toml");
+    let text = |more: &str| {
+        format!(
+            "[[trainer]]\nname = \"r\"\nlauncher = \"simulated\"\nmin_nodes = 1\nmax_nodes = 3\n\
+             samples = 1e9\nlayers = {more}\n"
+        )
+    };
+    let nodes = "nodes = { cpu = { cpu = 10 }, gpu = { v100 = 4, cpu = 10 } }";
+    let whole = format!("{{ profile = \"recommender.json\", {nodes} }}");
+    let spec = parse(&file, &text(&whole)).unwrap().remove(0);
+    let [cpu, gpu] = ["cpu", "gpu"].map(|name| lacuna_model::KindName::new(name).unwrap());
+    let rate = |a, b| spec.kinds.rate((&cpu, a), (&gpu, b));
+    // The tables need the memory of three CPU nodes, or of two GPU nodes.
+    assert_eq!((rate(2, 0), rate(0, 1)), (None, None));
+    assert!(
+        rate(1, 2) > rate(0, 2) && rate(0, 2) > rate(3, 0),
+        "{:?}",
+        spec.kinds
+    );
+    assert_eq!(spec.objective, None);
+    let refused = |more: &str| parse(&file, &text(more)).unwrap_err().to_string();
+    let error = refused("\"none.json\"");
+    assert!(
+        error.contains("trainers.toml:7: layers: cannot read the profile"),
+        "{error}"
+    );
+    let error = refused("\"recommender.json\"\nmaximise = \"speedup\"");
+    assert!(
+        error.contains("layers: given beside maximise: keep one"),
+        "{error}"
+    );
+}
