@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{CurveError, KindName, ScalingCurve};
+use serde::{Deserialize, Serialize};
+
+use crate::{CurveError, KindName, NodeId, NodeKinds, ScalingCurve};
 
 /// A measured rate on nodes of several kinds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MixedPoint {
     /// Nodes of each kind. A kind that is absent has none.
     pub counts: BTreeMap<KindName, u32>,
@@ -24,10 +26,29 @@ impl MixedPoint {
 ///
 /// A trainer with curves alone takes nodes of one kind at a time. With points of several kinds it
 /// takes them together, within the measured range: linear along each axis between points.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct KindRates {
     alone: BTreeMap<KindName, ScalingCurve>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     together: Vec<MixedPoint>,
+}
+
+/// Rates by kind as they are written.
+#[derive(Deserialize)]
+struct Unchecked {
+    #[serde(default)]
+    alone: BTreeMap<KindName, ScalingCurve>,
+    #[serde(default)]
+    together: Vec<MixedPoint>,
+}
+
+impl TryFrom<Unchecked> for KindRates {
+    type Error = KindError;
+
+    fn try_from(raw: Unchecked) -> Result<Self, KindError> {
+        Self::new(raw.alone, raw.together)
+    }
 }
 
 /// Why rates by kind were refused.
@@ -265,6 +286,29 @@ impl KindRates {
         Some(between((below, row(below)?), (above, row(above)?), a))
     }
 
+    /// Samples/s on these nodes; nothing if it cannot train on them together.
+    #[must_use]
+    pub fn rate_on<'a>(
+        &self,
+        nodes: impl IntoIterator<Item = &'a NodeId>,
+        kinds: &NodeKinds,
+    ) -> Option<f64> {
+        let mut counts: BTreeMap<&KindName, u32> = BTreeMap::new();
+        for node in nodes {
+            *counts.entry(kinds.of(node)?).or_default() += 1;
+        }
+        let mut counts = counts.into_iter();
+        match (counts.next(), counts.next(), counts.next()) {
+            (None, ..) => Some(0.0),
+            (Some((kind, nodes)), None, _) => {
+                let curve = self.curve(kind)?;
+                (nodes <= curve.last_nodes()).then(|| curve.at(nodes))
+            }
+            (Some(first), Some(second), None) => self.rate(first, second),
+            _ => None,
+        }
+    }
+
     /// Length of its curves and points, bytes.
     pub(crate) fn bytes(&self) -> usize {
         let curves = self.alone.values().map(|curve| size_of_val(curve.points()));
@@ -323,6 +367,19 @@ mod tests {
         assert_eq!(rate(5, 1), None);
         // The axes may be named in either order.
         assert_eq!(both.rate((&gpu, 1), (&cpu, 4)), Some(180.0));
+        let node = |name: &str| NodeId::new(name).unwrap();
+        let list = [("c1", &cpu), ("c2", &cpu), ("g1", &gpu)];
+        let list = list.map(|(name, kind)| (node(name), kind.clone()));
+        let kinds = NodeKinds::new(list.into());
+        let on = |rates: &KindRates, names: &[&str]| {
+            let nodes: Vec<NodeId> = names.iter().map(|name| node(name)).collect();
+            rates.rate_on(&nodes, &kinds)
+        };
+        assert_eq!(on(&both, &["c1", "c2", "g1"]), Some(140.0));
+        assert_eq!(on(&either, &["c1", "c2"]), Some(20.0));
+        assert_eq!(on(&either, &["c1", "g1"]), None);
+        assert_eq!(on(&either, &["c1", "x"]), None, "a node without a kind");
+        assert_eq!(on(&either, &[]), Some(0.0));
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub enum Efficiency {
     CurveAssumed,
     /// A trainer did more than its scaling curve allows.
     CurveExceeded,
+    /// A trainer has rates by kind of node, and node-time is not counted by kind.
+    ByKind,
 }
 
 impl Efficiency {
@@ -102,6 +104,9 @@ impl Efficiency {
             Self::Uncounted => "trainers did work in node-time that was not counted",
             Self::CurveAssumed => "a trainer's scaling curve is assumed and not yet measured",
             Self::CurveExceeded => "a trainer did more than its scaling curve allows",
+            Self::ByKind => {
+                "a trainer has rates by kind of node, and node-time is not counted by kind"
+            }
         }
     }
 }
@@ -193,6 +198,9 @@ pub struct TrainerRecord {
     /// What its batch was worth, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
+    /// Samples/s on its present nodes by their kinds, if it has rates by kind and these are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix_rate: Option<f64>,
     /// What its owner has signed, so that pilots may run its program under their account: a packed
     /// ticket (`lacuna-ticket`). Kept where control submits pilots through the helper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,6 +258,7 @@ impl TrainerRecord {
             measured: None,
             step_costs: None,
             learning: None,
+            mix_rate: None,
             ticket: None,
         }
     }
@@ -260,10 +269,12 @@ impl TrainerRecord {
         self.samples_before + self.samples_run
     }
 
-    /// The throughput that its curve gives for its present nodes, in samples/s.
+    /// The throughput that its curve, or its rates by kind, give for its present nodes, in
+    /// samples/s.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        self.spec.throughput.at(self.nodes.len() as u32)
+        let rate = self.mix_rate;
+        rate.unwrap_or_else(|| self.spec.throughput.at(self.nodes.len() as u32))
     }
 
     /// Whether a departure has hit it and its stall is not over at `now`. Then it restarts anyway.

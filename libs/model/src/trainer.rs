@@ -237,9 +237,8 @@ pub struct TrainerSpec {
     /// What distance between its nodes costs it; nothing if absent.
     #[serde(default, skip_serializing_if = "Distance::is_free")]
     pub distance: Distance,
-    /// Rates by kind of node; without any, every node is alike to it. Replays know kinds; services
-    /// do not yet, so no message has them.
-    #[serde(skip)]
+    /// Rates by kind of node; without any, every node is alike to it.
+    #[serde(default, skip_serializing_if = "KindRates::is_any")]
     pub kinds: KindRates,
     /// The curve that the planner maximises, by node count; throughput if absent.
     #[serde(default)]
@@ -375,9 +374,10 @@ impl TrainerSpec {
             .as_ref()
             .map_or(u32::MAX, ScalingCurve::last_nodes);
         if !self.kinds.is_any() {
-            let checked = match self.objective {
-                Some(_) => Err(KindError::Objective),
-                None => self.kinds.check(&self.throughput, self.max_nodes),
+            // Speed-up is the rate times a factor, which holds for every kind.
+            let checked = match &self.objective {
+                Some(curve) if *curve != self.throughput.speedup() => Err(KindError::Objective),
+                _ => self.kinds.check(&self.throughput, self.max_nodes),
             };
             checked.map_err(|source| SpecError::Kinds { id: id(), source })?;
         }

@@ -1,8 +1,9 @@
 //! The section `[control.pilots]`: agents as batch jobs of the main scheduler.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use lacuna_model::{SettingError, Span, SpanText};
+use lacuna_model::{KindName, SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +97,34 @@ pub struct Pilots {
     pub pace: Pace,
     /// Assumptions of observe-only accounting, and of plans until pilots have run.
     pub assumed: Assumed,
+    /// What differs on nodes of a kind (`ingest.kinds`), by the name of the kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<String, OfKind>,
+}
+
+/// What differs in pilots on nodes of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OfKind {
+    /// Partition or queue. The marks of the main scheduler's adapter must have it too
+    /// (`ingest.slurm.pilots`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// Account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Quality of service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
+    /// Whether a pilot has the whole node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<bool>,
+    /// Further arguments of a submission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Vec<String>>,
+    /// PBS: resources of the chunk besides its host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<String>,
 }
 
 impl Default for Pilots {
@@ -121,6 +150,7 @@ impl Default for Pilots {
             time: TimeLimit::default(),
             pace: Pace::default(),
             assumed: Assumed::default(),
+            kinds: BTreeMap::new(),
         }
     }
 }
@@ -294,11 +324,50 @@ impl Pilots {
         !self.helper.is_empty()
     }
 
+    /// The settings for each kind that has its own, by name.
+    pub fn by_kind(&self) -> impl Iterator<Item = (&str, Self)> {
+        self.kinds.iter().map(|(kind, own)| {
+            let own = own.clone();
+            let of = Self {
+                partition: own.partition.unwrap_or_else(|| self.partition.clone()),
+                account: own.account.unwrap_or_else(|| self.account.clone()),
+                qos: own.qos.unwrap_or_else(|| self.qos.clone()),
+                exclusive: own.exclusive.unwrap_or(self.exclusive),
+                extra: own.extra.unwrap_or_else(|| self.extra.clone()),
+                chunk: own.chunk.unwrap_or_else(|| self.chunk.clone()),
+                kinds: BTreeMap::new(),
+                ..self.clone()
+            };
+            (kind.as_str(), of)
+        })
+    }
+
+    /// The partitions or queues to which pilots go; an empty one is the scheduler's default.
+    #[must_use]
+    pub fn partitions(&self) -> BTreeSet<&str> {
+        let own = self
+            .kinds
+            .values()
+            .filter_map(|own| own.partition.as_deref());
+        own.chain([self.partition.as_str()]).collect()
+    }
+
     /// Checks the values.
     ///
     /// # Errors
     /// [`SettingError`] for the first wrong value.
     pub fn check(&self) -> Result<(), SettingError> {
+        for kind in self.kinds.keys() {
+            let expected = "names of kinds, 1 to 64 of A-Z a-z 0-9 _ - .";
+            let sound = KindName::new(kind).is_ok();
+            SettingError::unless(sound, "control.pilots.kinds", kind, expected)?;
+        }
+        SettingError::unless(
+            self.kinds.is_empty() || self.helper.is_empty(),
+            "control.pilots.kinds",
+            "given beside a helper",
+            "one of the two: a helper submits all pilots alike, by a setting of its own",
+        )?;
         let (pace, time) = (&self.pace, &self.time);
         SettingError::unless_positive([
             ("control.pilots.time.min", time.min),
@@ -361,5 +430,40 @@ impl Pilots {
             &self.name,
             "letters, digits, . _ or -",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_the_common_settings_but_its_own() {
+        let own = OfKind {
+            partition: Some("cpu".to_owned()),
+            extra: Some(Vec::new()),
+            ..OfKind::default()
+        };
+        let mut pilots = Pilots {
+            partition: "gpu".to_owned(),
+            qos: "low".to_owned(),
+            extra: vec!["--gpus=4".to_owned()],
+            kinds: [("cpu".to_owned(), own)].into(),
+            ..Pilots::default()
+        };
+        let of: Vec<(&str, Pilots)> = pilots.by_kind().collect();
+        let [("cpu", cpu)] = of.as_slice() else {
+            panic!("{of:?}");
+        };
+        assert_eq!((cpu.partition.as_str(), cpu.qos.as_str()), ("cpu", "low"));
+        assert!(cpu.extra.is_empty());
+        assert_eq!(pilots.partitions(), ["cpu", "gpu"].into());
+        pilots.check().unwrap();
+        pilots.helper = vec!["helper".to_owned()];
+        let error = pilots.check().unwrap_err().to_string();
+        assert!(error.contains("control.pilots.kinds"), "{error}");
+        pilots.helper.clear();
+        pilots.kinds.insert("a b".to_owned(), OfKind::default());
+        assert!(pilots.check().unwrap_err().to_string().contains("a b"));
     }
 }

@@ -214,6 +214,7 @@ fn plan(c: &mut Criterion) {
             trainers: &trainers,
             unusable: &[],
             newest: None,
+            kinds: None,
         };
         c.bench_function(&format!("check-10x1000-{name}"), |b| {
             b.iter(|| check(black_box(&plan), &context));

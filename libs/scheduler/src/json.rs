@@ -34,6 +34,37 @@ pub fn read_nodes(answer: &str) -> Result<Vec<NodeReport>, AnswerError> {
     Ok(found.into_values().collect())
 }
 
+/// What tells nodes apart, in one answer.
+pub(crate) struct Facts {
+    pub(crate) node: NodeId,
+    pub(crate) partitions: Vec<String>,
+    /// Features, separated by commas.
+    pub(crate) features: String,
+    /// Generic resources, separated by commas.
+    pub(crate) gres: String,
+}
+
+/// Reads what tells nodes apart.
+pub(crate) fn read_facts(answer: &str) -> Result<Vec<Facts>, AnswerError> {
+    let list = list(answer, "nodes")?;
+    let facts = |(record, value): (usize, &Value)| {
+        let fields = object(value).map_err(|at| AnswerError::Field { record, at })?;
+        let name = text(fields, "name");
+        let node = NodeId::new(name).map_err(|e| {
+            let at = FieldError::new("name", e.expected, name);
+            AnswerError::Field { record, at }
+        })?;
+        let partitions = words(fields, "partitions").into_iter();
+        Ok(Facts {
+            node,
+            partitions: partitions.map(str::to_owned).collect(),
+            features: words(fields, "features").join(","),
+            gres: words(fields, "gres").join(","),
+        })
+    };
+    (1..).zip(&list).map(facts).collect()
+}
+
 /// Reads the jobs of an answer, without those that are over.
 ///
 /// # Errors

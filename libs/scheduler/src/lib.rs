@@ -7,6 +7,7 @@
 //!   answers before it, and [`MissingNodes`] counts absences.
 //! - Pilots: [`submit`] submits, cancels and lists them, and [`job`] describes them.
 //! - [`topology`]: where nodes are, as Slurm, PBS and Slurm's jobs say.
+//! - [`kinds`]: of which kind nodes are, as Slurm, PBS and LSF say.
 //! - [`check`]: whether the Slurm of a site runs pilots without harm to batch jobs.
 //! - [`settings`]: the sections `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]`.
 //!
@@ -19,6 +20,7 @@ mod flags;
 pub mod job;
 mod jobs;
 pub mod json;
+pub mod kinds;
 pub mod lsf;
 mod missing;
 mod node_status;

@@ -42,14 +42,11 @@ impl Marks {
         comment: Option<&str>,
         name: &str,
     ) -> bool {
-        let Some(wanted) = &self.partition else {
-            return false;
-        };
         let same = |mark: &Option<String>, found: &str| mark.as_deref().is_none_or(|m| m == found);
         let begins = |mark: &Option<String>, found: &str| {
             mark.as_deref().is_none_or(|m| found.starts_with(m))
         };
-        partition == wanted
+        self.has(partition) == Some(true)
             && same(&self.account, account)
             && same(&self.user, user)
             && comment.is_none_or(|comment| begins(&self.comment, comment))
@@ -73,12 +70,7 @@ pub fn node_status<'a>(
         };
         return NodeStatus::Unusable { reason };
     }
-    let wanted_partition = |name: &str| {
-        pilots
-            .partition
-            .as_deref()
-            .is_none_or(|wanted| wanted == name)
-    };
+    let wanted_partition = |name: &str| pilots.has(name).unwrap_or(true);
     let mut open = node.partitions.iter().filter(|p| wanted_partition(&p.name));
     if !open.clone().any(|p| p.up) {
         let reason = match open.next() {

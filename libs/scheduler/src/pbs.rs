@@ -310,8 +310,8 @@ pub fn pbs_node_status(node: &PbsNode, running: &RunningJobs, marks: &Marks) -> 
             }
         }
     }
-    if let (Some(queue), Some(ours)) = (&node.queue, &marks.partition)
-        && queue != ours
+    if let Some(queue) = &node.queue
+        && marks.has(queue) == Some(false)
     {
         return NodeStatus::Unusable {
             reason: format!("serves queue {queue} alone"),

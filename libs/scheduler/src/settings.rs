@@ -55,8 +55,8 @@ impl Default for Polling {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marks {
-    /// Partition or queue of pilots; only its nodes count. Without it no job is a pilot, and all
-    /// nodes count.
+    /// Partition or queue of pilots, or several with commas; only their nodes count. Without it no
+    /// job is a pilot, and all nodes count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// Account of pilots.
@@ -252,6 +252,12 @@ impl Polling {
 }
 
 impl Marks {
+    /// Whether pilots come to a partition or queue; nothing if none is named.
+    pub(crate) fn has(&self, partition: &str) -> Option<bool> {
+        let mut ours = self.partition.as_deref()?.split(',').map(str::trim);
+        Some(ours.any(|name| name == partition))
+    }
+
     fn check(&self) -> Checked {
         let others = [&self.account, &self.user, &self.comment, &self.name];
         SettingError::unless(

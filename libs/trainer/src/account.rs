@@ -200,8 +200,8 @@ impl Account {
         self.reported = Some(Timestamp::default());
     }
 
-    /// Ends the present incarnation at `at`, charges the change to `after` nodes, and begins the
-    /// incarnation of the next number. `record.nodes` must still be those of the one that ends.
+    /// Ends the present incarnation at `at`, charges the change to nodes on which the rate is `after`
+    /// (samples/s), and begins the incarnation of the next number. `record.nodes` must still be those of the one that ends.
     /// `allowance` is the time after `at` in which its reports still count.
     ///
     /// Returns whether the change is a new loss (several losses of one moment are one).
@@ -209,7 +209,7 @@ impl Account {
         &mut self,
         record: &mut TrainerRecord,
         change: Change,
-        after: u32,
+        after: f64,
         at: Timestamp,
         allowance: Span,
     ) -> bool {
@@ -253,8 +253,8 @@ impl Account {
 
         let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
         let rates = Rates {
-            before: record.spec.rate(before),
-            after: record.spec.rate(after),
+            before: record.mix_rate.unwrap_or_else(|| record.spec.rate(before)),
+            after,
         };
         let cost = match change {
             _ if again || !simulated => 0.0,

@@ -280,7 +280,9 @@ impl<'a> Worked<'a> {
 
     /// Why its efficiency is unknown, if it is.
     fn unknown(&self) -> Option<Efficiency> {
-        if self.assumed {
+        if !self.spec.kinds.is_any() {
+            Some(Efficiency::ByKind)
+        } else if self.assumed {
             Some(Efficiency::CurveAssumed)
         } else if self.node_s <= 0.0 {
             Some(Efficiency::Uncounted)

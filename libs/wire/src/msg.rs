@@ -23,8 +23,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Stalls, Timestamp, Topology,
-    TrainerId, TrainerRecord, TrainerSpec, is_default,
+    Efficiency, Epoch, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId, Stalls, Timestamp,
+    Topology, TrainerId, TrainerRecord, TrainerSpec, is_default,
 };
 
 pub use lacuna_model::{
@@ -153,14 +153,18 @@ pub struct PoolState {
     pub predictor: String,
 }
 
-/// Where nodes are, sent by ingest when it differs from the one before. Without this message
-/// nothing is known about distance, as with an empty topology.
+/// What is known of nodes, sent by ingest when it differs from what was known before: where they
+/// are and of which kind. Without this message nothing is known about distance, as with an empty
+/// topology, and all nodes are of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyState {
     /// The switches above each node.
     pub topology: Topology,
     /// Its source: the path of a file, `slurm` or `pbs`; empty without one.
     pub source: String,
+    /// The kind of each node.
+    #[serde(default, skip_serializing_if = "NodeKinds::is_empty")]
+    pub kinds: NodeKinds,
 }
 
 /// The admitted trainers and their nodes, sent by control at every change.

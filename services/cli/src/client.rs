@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
-use lacuna_model::{ClusterId, Span, Timestamp, Topology};
+use lacuna_model::{ClusterId, Span, Timestamp};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::{
     Bus, BusError, Follow, Health, Identity, Nats, PendingAck, Start, Subscription,
 };
-use lacuna_wire::msg::{Reply, Request};
+use lacuna_wire::msg::{Reply, Request, TopologyState};
 use lacuna_wire::{Message, Subject, address};
 
 use crate::error::{CliError, Exit, Result};
@@ -339,13 +339,13 @@ impl Client {
         sent.await.map_err(|e| from_bus(&e))
     }
 
-    /// Where nodes are; empty if nothing is known of it.
+    /// Where nodes are and of which kind; empty if nothing is known of it.
     ///
     /// # Errors
     /// NATS does not answer.
-    pub(crate) async fn topology(&self) -> Result<Topology> {
+    pub(crate) async fn places(&self) -> Result<TopologyState> {
         let state = self.newest(&address::topology(self.cluster())).await?;
-        Ok(state.map(|state| state.topology).unwrap_or_default())
+        Ok(state.unwrap_or_default())
     }
 
     /// Flushes the send buffer and closes the connection.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{
-    Distance, Elastic, KindRates, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
-    TrainerSpec, Work,
+    Distance, Elastic, KindName, KindRates, Launch, MixedPoint, RescaleCost, ScalingCurve, Span,
+    Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_planner::objective::{Expression, Objective, ValueTable};
 use lacuna_trace::Layers;
@@ -85,6 +85,10 @@ struct Raw {
     /// `{ profile = "ctr.json", nodes = { gpu = { v100 = 4 } } }`, or the path alone. A relative path
     /// begins at the folder of this file.
     layers: Option<Spanned<Layers>>,
+    /// The curve on nodes of each kind: `{ gpu = { nodes = [1], samples_per_s = [90.0] } }`.
+    kinds: Option<Spanned<BTreeMap<String, Curve>>>,
+    /// Rates on nodes of two kinds: `[{ cpu = 4, gpu = 1, samples_per_s = 120.0 }]`.
+    together: Option<Spanned<Vec<BTreeMap<String, f64>>>>,
     /// What nodes on several leaves cost: `{ shares = [0.8] }` leaves 80 % of the rate.
     distance: Option<Distance>,
     profile: Option<Spanned<bool>>,
@@ -101,9 +105,8 @@ struct Raw {
 impl Raw {
     /// Whether its curve is measured while it trains: it says so, or a program has no curve.
     fn is_measured(&self) -> bool {
-        let has_none = self.scaling.is_none()
-            && self.layers.is_none()
-            && self.launcher.get_ref() != "simulated";
+        let is_given = self.scaling.is_some() || self.kinds.is_some() || self.layers.is_some();
+        let has_none = !is_given && self.launcher.get_ref() != "simulated";
         self.profile
             .as_ref()
             .map_or(has_none, |said| *said.get_ref())
@@ -117,6 +120,14 @@ struct Scaling {
     samples_per_s: Vec<f64>,
     /// The objective at each node count, if it is not throughput.
     objective: Option<Vec<f64>>,
+}
+
+/// A curve on nodes of one kind.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Curve {
+    nodes: Vec<u32>,
+    samples_per_s: Vec<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -194,11 +205,8 @@ impl Context<'_> {
             .map(|text| self.moment("deadline", text))
             .transpose()?;
         let max_nodes = *raw.max_nodes.get_ref();
-        let kinds = self.layers(&raw)?;
-        let (throughput, objective) = match kinds.fastest() {
-            Some(curve) => (curve.clone(), None),
-            None => self.scaling(&raw, start)?,
-        };
+        let kinds = self.kinds(&raw)?;
+        let (throughput, objective) = self.scaling(&raw, &kinds, start)?;
         let maximise = raw.maximise.clone();
         let spec = TrainerSpec {
             id,
@@ -238,6 +246,11 @@ impl Context<'_> {
                           expression such as \"weight * speedup ^ 0.9\"";
             self.error(text.span().start, "maximise", problem, remedy)
         };
+        if !spec.kinds.is_any() {
+            return Err(refuse(
+                "is a value of counts of nodes, which kinds do not have".to_owned(),
+            ));
+        }
         let expression = text
             .get_ref()
             .parse::<Expression>()
@@ -266,14 +279,62 @@ impl Context<'_> {
             })
     }
 
+    /// The rates by kind of node.
+    fn kinds(&self, raw: &Raw) -> Result<KindRates, SubmitError> {
+        if let Some(layers) = &raw.layers {
+            return self.layers(raw, layers);
+        }
+        let spanned = raw.kinds.as_ref().map(Spanned::span);
+        let spanned = spanned.or_else(|| raw.together.as_ref().map(Spanned::span));
+        let at = spanned.map_or(0, |span| span.start);
+        let remedy = "write kinds = { gpu = { nodes = [1], samples_per_s = [90.0] } }, and together = \
+                      [{ cpu = 4, gpu = 1, samples_per_s = 120.0 }]";
+        let refuse = |problem: String| self.error(at, "kinds", problem, remedy);
+        let named = |name: &str| KindName::new(name).map_err(|e| refuse(e.to_string()));
+        let mut alone = BTreeMap::new();
+        for (name, curve) in raw.kinds.iter().flat_map(Spanned::get_ref) {
+            let rates = ScalingCurve::from_lists(&curve.nodes, &curve.samples_per_s)
+                .map_err(|e| refuse(format!("{name}: {e}")))?;
+            alone.insert(named(name)?, rates);
+        }
+        let mut points = Vec::new();
+        for point in raw.together.iter().flat_map(Spanned::get_ref) {
+            let mut counts = BTreeMap::new();
+            let mut rate = None;
+            for (name, value) in point {
+                if name == "samples_per_s" {
+                    rate = Some(*value);
+                } else if *value >= 0.0 && *value <= f64::from(u32::MAX) && value.fract() == 0.0 {
+                    counts.insert(named(name)?, *value as u32);
+                } else {
+                    return Err(refuse(format!(
+                        "together: {name} is {value}: no count of nodes"
+                    )));
+                }
+            }
+            let rate =
+                rate.ok_or_else(|| refuse("together: samples_per_s is missing".to_owned()))?;
+            points.push(MixedPoint { counts, rate });
+        }
+        KindRates::new(alone, points).map_err(|e| refuse(e.to_string()))
+    }
+
     fn scaling(
         &self,
         raw: &Raw,
+        kinds: &KindRates,
         start: usize,
     ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
         if raw.is_measured() {
             let at = raw.profile.as_ref().map_or(start, |said| said.span().start);
             return self.unmeasured(raw, at);
+        }
+        if let (Some(fastest), None) = (kinds.fastest(), &raw.scaling) {
+            let by_speedup = raw
+                .maximise
+                .as_ref()
+                .is_none_or(|m| m.get_ref() == "speedup");
+            return Ok((fastest.clone(), by_speedup.then(|| fastest.speedup())));
         }
         let Some(scaling) = &raw.scaling else {
             let remedy = if raw.profile.is_some() {
@@ -317,20 +378,18 @@ impl Context<'_> {
         Ok((throughput, objective))
     }
 
-    /// The rates by kind of node that a profile of its layers gives; none without one.
-    fn layers(&self, raw: &Raw) -> Result<KindRates, SubmitError> {
-        let Some(layers) = &raw.layers else {
-            return Ok(KindRates::default());
-        };
+    /// The rates by kind of node that a profile of its layers gives.
+    fn layers(&self, raw: &Raw, layers: &Spanned<Layers>) -> Result<KindRates, SubmitError> {
         let at = layers.span().start;
         let given = [
             ("scaling", raw.scaling.is_some()),
             ("profile", raw.profile.is_some()),
-            ("maximise", raw.maximise.is_some()),
+            ("kinds", raw.kinds.is_some()),
+            ("together", raw.together.is_some()),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
             let problem = format!("given beside {field}");
-            let remedy = "keep one of the two: rates by kind are maximised as they are";
+            let remedy = "keep one of the two: a profile of layers gives all rates by kind";
             return Err(self.error(at, "layers", problem, remedy));
         }
         let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
@@ -345,9 +404,9 @@ impl Context<'_> {
         raw: &Raw,
         at: usize,
     ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
-        if raw.scaling.is_some() {
+        if raw.scaling.is_some() || raw.kinds.is_some() {
             let remedy = "keep one of the two";
-            return Err(self.error(at, "profile", "given beside scaling", remedy));
+            return Err(self.error(at, "profile", "given beside scaling or kinds", remedy));
         }
         if raw.launcher.get_ref() == "simulated" {
             return Err(self.error(

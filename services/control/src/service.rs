@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::join_all;
-use lacuna_model::{AgentStatus, Member, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
+use lacuna_model::{
+    AgentStatus, Member, NodeEvent, NodeId, NodeKinds, Progress, Span, Timestamp, TrainerId,
+};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
     Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
@@ -15,7 +17,7 @@ use lacuna_runtime::{
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Effect, Input, Refusal};
 use lacuna_wire::address;
-use lacuna_wire::msg::{PlanState, Renewal, Request, Totals};
+use lacuna_wire::msg::{PlanState, Renewal, Request, TopologyState, Totals};
 use tokio::sync::{mpsc, watch};
 
 use crate::access::Access;
@@ -87,6 +89,7 @@ struct Control {
     arrivals: Arrivals,
     handovers: Handovers,
     places: Places,
+    kinds: NodeKinds,
     controls: ControlsStore,
     access: Access,
     rates: Rates,
@@ -141,6 +144,7 @@ impl Control {
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
             places: Places::default(),
+            kinds: NodeKinds::default(),
             controls,
             rates,
             access,
@@ -249,6 +253,11 @@ impl Control {
         let mut topologies = bus
             .follow(&address::topology(&cluster), Start::Last)
             .await?;
+        // Before the first plan, since nodes of no known kind could break a trainer's mix.
+        let kept = bus.last(&address::topology(&cluster)).await?;
+        if let Some(kept) = kept.filter(|kept| !kept.message.kinds.is_empty()) {
+            self.take_places(kept.message).await?;
+        }
         let mut link = bus.link();
         let settings = &self.ctx.config.control;
         let every = settings.reconcile_every.min(TIMER);
@@ -273,9 +282,8 @@ impl Control {
                     self.controls.check_stored(up).await;
                 }
                 topology = topologies.next() => {
-                    let topology = topology?.message.topology;
-                    self.places.take(topology.clone());
-                    self.input(Input::Topology(topology), "").await?;
+                    let state = topology?.message;
+                    self.take_places(state).await?;
                 }
                 clock = clocks.next() => {
                     let clock = clock?;
@@ -472,6 +480,20 @@ impl Control {
             let correlation = report.envelope.correlation;
             self.input(Input::Progress(report.message), &correlation)
                 .await?;
+        }
+        Ok(())
+    }
+
+    /// Takes where nodes are and of which kind.
+    async fn take_places(&mut self, state: TopologyState) -> Result<(), ServiceError> {
+        let TopologyState {
+            topology, kinds, ..
+        } = state;
+        self.places.take(topology.clone());
+        self.input(Input::Topology(topology), "").await?;
+        if self.kinds != kinds {
+            self.kinds = kinds.clone();
+            self.input(Input::Kinds(kinds), "").await?;
         }
         Ok(())
     }

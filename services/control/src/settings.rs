@@ -25,6 +25,8 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         lease_margin: agent.grace + SLACK,
         report_grace: agent.grace + SLACK,
         one_account: one_account(config),
+        policy: config.planner.policy,
+        is_fair: config.planner.objective == "fair",
         on_demand: on_demand(config),
         ..ControllerConfig::default()
     }

@@ -235,6 +235,7 @@ async fn nodes_are_shown_by_leaf() {
     let state = TopologyState {
         topology: Topology::new(paths.into()).unwrap(),
         source: "slurm".to_owned(),
+        ..TopologyState::default()
     };
     bus.store(&address::topology(&cluster()), &state, "")
         .await

@@ -1,22 +1,24 @@
-//! The files that the configuration names: the list of nodes, the trace and the topology.
+//! The files that the configuration names: the list of nodes, the trace, the topology and the kinds
+//! of nodes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use lacuna_pool::UnknownNodes;
-use lacuna_runtime::config::{Ingest, Recording, RecordingPace, TopologySource};
+use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
 use lacuna_trace::Window;
-use lacuna_wire::msg::{Pace, TopologyState};
+use lacuna_wire::msg::Pace;
 use lacuna_wire::time_text;
 
+use crate::topology::First;
 use crate::trace_source::Trace;
 
 /// The content of the files.
 pub(crate) struct Files {
     pub(crate) nodes: UnknownNodes,
     pub(crate) recorded: Option<Trace>,
-    pub(crate) topology: Option<TopologyState>,
+    pub(crate) first: First,
 }
 
 /// Reads the files.
@@ -40,18 +42,10 @@ fn read(settings: &Ingest) -> Result<Files, ServiceError> {
         .as_ref()
         .map(read_recording)
         .transpose()?;
-    let topology = match settings.topology_source() {
-        Some(TopologySource::File(path)) => {
-            let (_, topology) = lacuna_trace::topology::load(path, &settings.topology_keys)?;
-            let source = path.display().to_string();
-            Some(TopologyState { topology, source })
-        }
-        _ => None,
-    };
     Ok(Files {
         nodes,
         recorded,
-        topology,
+        first: First::read(settings)?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Metrics of ingest.
 
 use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
-use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 /// Metrics of ingest.
 #[derive(Debug, Clone)]
@@ -34,6 +34,10 @@ pub struct Metrics {
     pub topology_unknown: IntGauge,
     /// Readings of the topology that failed.
     pub topology_failures: IntCounter,
+    /// Idle nodes by kind, with an empty kind for those without one while nodes have kinds.
+    pub kind_idle: GaugeVec,
+    /// Readings of the kinds of nodes that failed.
+    pub kinds_failures: IntCounter,
 }
 
 /// Event types as labels.
@@ -126,7 +130,19 @@ impl Metrics {
                 "lacuna_ingest_topology_failures_total",
                 "readings of the topology that failed and left it as it was",
             )?,
+            kind_idle: metrics::gauges(
+                registry,
+                "lacuna_ingest_kind_idle_nodes",
+                "idle nodes by kind, with an empty kind for those without one",
+                &["kind"],
+            )?,
+            kinds_failures: metrics::counter(
+                registry,
+                "lacuna_ingest_kind_failures_total",
+                "readings of the kinds of nodes that failed and left them as they were",
+            )?,
         };
+        made.kind_idle.with_label_values(&[""]);
         for kind in TYPES {
             made.events.with_label_values(&[kind]);
         }

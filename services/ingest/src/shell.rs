@@ -9,7 +9,7 @@ use lacuna_runtime::{
     Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Queue, Running, ServiceError, Start,
     Stopwatch, Subscription, Superseded, clock,
 };
-use lacuna_wire::msg::{Clock, Pace, Settled, TopologyState};
+use lacuna_wire::msg::{Clock, Pace, Settled};
 use lacuna_wire::{address, external};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let Files {
         nodes,
         recorded,
-        topology,
+        first,
     } = {
         let settings = settings.clone();
         let read = lacuna_runtime::task::blocking(move || read_files(&settings)).await?;
@@ -73,7 +73,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     };
     drop(recorded);
     // Before the first event, so that plans know it.
-    let places = Places::start(&ctx, topology, &metrics).await?;
+    let places = Places::start(&ctx, first, &metrics).await?;
     let mut source = Source::start(&ctx, &metrics);
     let mut shell = Shell::new(&ctx, begun, metrics, places).await?;
     let first = match &mut shell.source {
@@ -83,11 +83,11 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
     let queue = ctx.bus.queue(&incoming).await?;
-    let observations = adapters::start(&ctx, &listed, source.asking.take())?;
+    let observations = adapters::start(&ctx, &listed, std::mem::take(&mut source.asking))?;
     let mut inputs = Inputs {
         queue,
         observations,
-        topologies: source.news,
+        source,
     };
     go_on(&ctx, &alive, &mut shell, &mut inputs).await
 }
@@ -98,7 +98,8 @@ struct Inputs {
     queue: Queue,
     /// Of the adapter.
     observations: Option<mpsc::Receiver<Observation>>,
-    topologies: Option<mpsc::Receiver<TopologyState>>,
+    /// What is known of nodes.
+    source: Source,
 }
 
 /// The loop.
@@ -111,7 +112,7 @@ async fn go_on(
     let Inputs {
         queue,
         observations,
-        topologies,
+        source,
     } = inputs;
     let snapshot = address::snapshot(&ctx.cluster);
     let mut others = ctx.bus.follow(&snapshot, Start::Last).await?;
@@ -145,7 +146,7 @@ async fn go_on(
                 let answer = answer?.message;
                 shell.settle(&answer).await;
             }
-            Some(state) = next_of(topologies) => shell.places.take(state).await,
+            Some(news) = source.news.recv() => shell.places.take(news).await,
             _ = snapshots.tick() => shell.snapshot(queue, &mut done).await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
             Some(observation) = next_of(observations) => shell.observe(observation).await,

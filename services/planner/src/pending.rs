@@ -1,11 +1,11 @@
-//! The pending inputs: the newest pool, the newest trainers and the topology. They decide when a
-//! plan is due, and whether a plan is published.
+//! The pending inputs: the newest pool, the newest trainers and what is known of nodes. They decide
+//! when a plan is due, and whether a plan is published.
 
 use std::sync::Arc;
 
-use lacuna_model::{Allocation, Generation, Plan, Pool, Span, Topology};
+use lacuna_model::{Allocation, Generation, Plan, Pool, Span};
 use lacuna_runtime::Stopwatch;
-use lacuna_wire::msg::{PoolState, TrainersState};
+use lacuna_wire::msg::{PoolState, TopologyState, TrainersState};
 
 /// The pace of the cluster's time, as far as planning depends on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Task {
     pub pool: Pool,
     /// The trainers.
     pub trainers: TrainersState,
-    /// Where nodes are; empty if nothing is known of it.
-    pub topology: Arc<Topology>,
+    /// Where nodes are and of which kind; empty if nothing is known of it.
+    pub places: Arc<TopologyState>,
     /// The generation of the plan.
     pub generation: Generation,
     /// Id of the newest event behind the task.
@@ -56,7 +56,7 @@ struct Published {
 pub struct Pending {
     pool: Option<Input<PoolState>>,
     trainers: Option<Input<TrainersState>>,
-    topology: Arc<Topology>,
+    places: Arc<TopologyState>,
     /// Runs since the first change that has no plan yet.
     changed: Option<Stopwatch>,
     generation: Generation,
@@ -77,6 +77,15 @@ impl Pending {
             generation,
             stale_after,
             ..Self::default()
+        }
+    }
+
+    /// With what is known of nodes from the beginning.
+    #[must_use]
+    pub fn knowing(self, places: TopologyState) -> Self {
+        Self {
+            places: Arc::new(places),
+            ..self
         }
     }
 
@@ -126,10 +135,10 @@ impl Pending {
         }
     }
 
-    /// Takes where nodes are. Another topology needs a new plan.
-    pub fn take_topology(&mut self, topology: Topology) {
-        if *self.topology != topology {
-            self.topology = Arc::new(topology);
+    /// Takes where nodes are and of which kind. Another topology or other kinds need a new plan.
+    pub fn take_places(&mut self, places: TopologyState) {
+        if *self.places != places {
+            self.places = Arc::new(places);
             self.again();
         }
     }
@@ -199,7 +208,7 @@ impl Pending {
         Some(Task {
             pool: pool.value.pool.clone(),
             trainers: trainers.value.clone(),
-            topology: Arc::clone(&self.topology),
+            places: Arc::clone(&self.places),
             generation: self.generation,
             correlation: correlation.clone(),
             newest,
@@ -229,7 +238,7 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::Timestamp;
+    use lacuna_model::{NodeKinds, Timestamp, Topology};
     use lacuna_testkit::{pool, record, spec};
 
     use super::*;
@@ -328,19 +337,26 @@ mod tests {
     }
 
     #[test]
-    fn another_topology_needs_a_plan() {
+    fn another_topology_and_other_kinds_need_a_plan() {
         let mut pending = pending(0);
         pending.take_pool(pools(5, 50, &["a"]), "", now());
         pending.take_trainers(trainers(3, 50), "", now());
-        assert!(pending.next_task().unwrap().topology.is_empty());
-        pending.take_topology(Topology::default());
+        assert!(pending.next_task().unwrap().places.topology.is_empty());
+        pending.take_places(TopologyState::default());
         assert!(pending.waiting().is_none());
         let paths = [(lacuna_testkit::node("a"), vec!["leaf".to_owned()])];
-        let topology = Topology::new(paths.into()).unwrap();
-        pending.take_topology(topology.clone());
-        assert_eq!(*pending.next_task().unwrap().topology, topology);
-        pending.take_topology(topology);
+        let mut places = TopologyState {
+            topology: Topology::new(paths.into()).unwrap(),
+            ..TopologyState::default()
+        };
+        pending.take_places(places.clone());
+        assert_eq!(*pending.next_task().unwrap().places, places);
+        pending.take_places(places.clone());
         assert!(pending.waiting().is_none());
+        let kind = (lacuna_testkit::node("a"), "gpu".parse().unwrap());
+        places.kinds = NodeKinds::new([kind].into());
+        pending.take_places(places);
+        assert!(pending.waiting().is_some());
     }
 
     #[test]

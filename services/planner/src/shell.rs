@@ -38,7 +38,10 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let wall = Generation(u64::try_from(wall().unix_ms()).unwrap_or_default());
     let generation = last.map_or(wall, |last| last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
-    let mut pending = Pending::new(generation, settings.stale_after);
+    // Before the first plan: without kinds a trainer that tells them apart gets no node.
+    let places = ctx.bus.last(&address::topology(&ctx.cluster)).await?;
+    let places = places.map(|kept| kept.message).unwrap_or_default();
+    let mut pending = Pending::new(generation, settings.stale_after).knowing(places);
     let mut solver = Solver::new(planner);
     let mut pools = ctx
         .bus
@@ -77,7 +80,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 ctx.clock.update(&tick?.message);
                 pending.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
             }
-            state = topologies.next() => pending.take_topology(state?.message.topology),
+            state = topologies.next() => pending.take_places(state?.message),
             _ = timer.tick() => {}
             solved = solver.next(), if solver.busy() => {
                 let solved = solved?;

@@ -106,7 +106,8 @@ fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> 
         unusable: &state.unusable,
         generation: task.generation,
         stale: task.stale,
-        topology: Some(&task.topology),
+        topology: Some(&task.places.topology),
+        kinds: Some(&task.places.kinds),
         pilot_s: state.pilot_s,
     });
     let seconds = watch.seconds();
@@ -117,6 +118,7 @@ fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> 
         newest: Some(lacuna_model::Generation(
             task.generation.0.saturating_sub(1),
         )),
+        kinds: Some(&task.places.kinds),
     };
     let violations = check(&plan, &context);
     let mut refused = planner.refused().to_vec();

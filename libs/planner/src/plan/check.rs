@@ -13,7 +13,8 @@ mod decision;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Generation, HoleVerdict, NodeId, Phase, Plan, Pool, Timestamp, TrainerId, TrainerRecord,
+    Generation, HoleVerdict, KindName, NodeId, NodeKinds, Phase, Plan, Pool, Timestamp, TrainerId,
+    TrainerRecord,
 };
 
 pub use decision::check_decision;
@@ -31,6 +32,8 @@ pub struct Context<'a> {
     pub unusable: &'a [NodeId],
     /// The newest generation before it, if any.
     pub newest: Option<Generation>,
+    /// Of which kind nodes are, if that is known.
+    pub kinds: Option<&'a NodeKinds>,
 }
 
 /// A broken invariant, with its number. Trainers and nodes are names in a plan, and ordinals in a
@@ -189,7 +192,8 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The most that may.
         most: u32,
     },
-    /// I17: a trainer gets a mix of two kinds of nodes that it can use. Only decisions are judged.
+    /// I17: a trainer gets a mix of kinds of nodes that it can use. A plan with another number of
+    /// kinds than two has the nodes of one kind, and all others, here.
     #[error(
         "I17: trainer {trainer} gets {first} nodes of the first kind and {second} of the second, which it cannot use together"
     )]
@@ -237,6 +241,7 @@ pub fn check(plan: &Plan, context: &Context<'_>) -> Vec<Violation> {
     header(plan, context, &mut found);
     owners(plan, &ownership, &mut found);
     decision(plan, &ownership, &mut found);
+    mixes(plan, &ownership, &mut found);
     hole_report(plan, &ownership, &mut found);
     found
 }
@@ -250,6 +255,9 @@ struct Ownership<'a> {
     unusable: BTreeSet<&'a NodeId>,
     /// The trainer to which each node goes.
     owner: BTreeMap<&'a NodeId, &'a TrainerId>,
+    kinds: Option<&'a NodeKinds>,
+    /// The first kind, where trainers tell kinds apart.
+    first: Option<&'a KindName>,
 }
 
 impl<'a> Ownership<'a> {
@@ -260,13 +268,23 @@ impl<'a> Ownership<'a> {
             .allocations
             .iter()
             .flat_map(|a| a.nodes.iter().map(|node| (node, &a.trainer)));
+        let by_kind = active.iter().any(|record| !record.spec.kinds.is_any());
+        let first = context.kinds.filter(|_| by_kind);
+        let first = first.and_then(|kinds| kinds.names().into_iter().next());
         Self {
             ordinals: active.iter().map(|r| &r.spec.id).zip(0..).collect(),
             active,
             pool: context.pool.holes.iter().map(|p| &p.hole.node).collect(),
             unusable: context.unusable.iter().collect(),
             owner: owned.collect(),
+            kinds: context.kinds,
+            first,
         }
+    }
+
+    /// Whether a node is of another than the first kind.
+    fn kind(&self, node: &NodeId) -> bool {
+        self.first.is_some() && self.kinds.and_then(|kinds| kinds.of(node)) != self.first
     }
 
     /// The usable nodes of the pool and all allocated nodes, with their owners before and after. A
@@ -295,7 +313,7 @@ impl<'a> Ownership<'a> {
                 node: node.clone(),
                 before,
                 after: first,
-                kind: false,
+                kind: self.kind(node),
             });
             slots.extend(after.into_iter().map(|j| Slot::given(node, j)));
         }
@@ -349,6 +367,32 @@ fn decision(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) 
             .map(|trainer| Violation::NotHit { trainer }),
     );
     sound(&reported, slots.into_iter(), None, found);
+}
+
+/// I17.
+fn mixes(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) {
+    let Some(kinds) = ownership.kinds else { return };
+    for allocation in &plan.allocations {
+        let ordinal = ownership.ordinals.get(&allocation.trainer);
+        let record = ordinal.and_then(|&j| ownership.active.get(j as usize));
+        let Some(record) = record.filter(|record| !record.spec.kinds.is_any()) else {
+            continue;
+        };
+        if record
+            .spec
+            .kinds
+            .rate_on(&allocation.nodes, kinds)
+            .is_none()
+        {
+            let others = allocation.nodes.iter().filter(|node| ownership.kind(node));
+            let second = others.count() as u32;
+            found.push(Violation::Mix {
+                trainer: allocation.trainer.clone(),
+                first: allocation.nodes.len() as u32 - second,
+                second,
+            });
+        }
+    }
 }
 
 /// Whether a departure has hit a trainer that is still stalled.

@@ -1,5 +1,6 @@
 //! Plans: from names to ordinals and back, with verdicts, reasons, a checker and explanations.
 
+mod by_kind;
 pub mod check;
 mod displace;
 pub mod explain;

@@ -1,10 +1,13 @@
 //! The planner: from a pool and trainers to a plan with its reasons.
 
+use std::borrow::Cow;
+
 use lacuna_model::{
-    Allocation, Doubt, Generation, NodeId, Plan, PlanReport, Pool, Topology, TrainerId,
+    Allocation, Doubt, Generation, NodeId, NodeKinds, Plan, PlanReport, Pool, Topology, TrainerId,
     TrainerRecord,
 };
 
+use super::by_kind::{self, TwoKinds};
 use super::reasons::{self, ReportInput};
 use super::roster::{Roster, users};
 use super::translate::{Translated, translate};
@@ -31,6 +34,8 @@ pub struct Input<'a> {
     pub stale: bool,
     /// Where nodes are; without a topology distance costs nothing.
     pub topology: Option<&'a Topology>,
+    /// Of which kind nodes are; without kinds all are alike.
+    pub kinds: Option<&'a NodeKinds>,
     /// Seconds for which a node of a trainer with a program waits for a pilot of its owner.
     pub pilot_s: f64,
 }
@@ -106,6 +111,7 @@ impl Planner {
             generation,
             stale: false,
             topology: None,
+            kinds: None,
             pilot_s: 0.0,
         })
     }
@@ -114,6 +120,19 @@ impl Planner {
     /// still has it, whatever the policy.
     #[must_use]
     pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
+        let alike = NodeKinds::default();
+        let kinds = input.kinds.unwrap_or(&alike);
+        let trainers = by_kind::of_one_kind(input.trainers, kinds, input.pool);
+        let kinds = TwoKinds::of(&trainers, kinds);
+        let mut unusable = Cow::Borrowed(input.unusable);
+        if let Some(kinds) = &kinds {
+            unusable.to_mut().extend(kinds.strangers(input.pool));
+        }
+        let input = &Input {
+            trainers: &trainers,
+            unusable: &unusable,
+            ..*input
+        };
         let Input { pool, trainers, .. } = *input;
         let nowhere = Topology::default();
         let topology = input.topology.unwrap_or(&nowhere);
@@ -121,6 +140,9 @@ impl Planner {
         let crossing = self.settings().foresight.joint.crossing;
         case.switches = case.switches.carrying(crossing);
         let candidates = self.roster.candidates(&case, trainers, pool, input.pilot_s);
+        let mixes = kinds
+            .as_ref()
+            .map(|kinds| self.roster.mixes(&case, trainers, kinds));
         let users = match self.roster.objective() {
             Objective::Fair => Some(users(&case, trainers)),
             _ => None,
@@ -129,7 +151,7 @@ impl Planner {
             candidates: &candidates,
             slots: &case.slots,
             switches: &case.switches,
-            mixes: None,
+            mixes: mixes.as_ref(),
             users: users.as_ref(),
             max_change: None,
             pool_forecast: Some(PoolForecast {
@@ -141,7 +163,7 @@ impl Planner {
             doubt: input.stale.then_some(Doubt::StalePool),
         };
         let decision = self.decider.decide(&situation, &self.stopwatch.0);
-        let report = self.report(input, &case, &situation, &decision);
+        let report = self.report(input, &case, &situation, kinds.as_ref(), &decision);
         let repooled = decision.evaluation.iter().flat_map(|f| &f.repooled);
         let id = |&j: &u32| name(&case, trainers, j);
         Plan {
@@ -167,10 +189,20 @@ impl Planner {
         input: &Input<'_>,
         case: &Translated,
         situation: &Situation<'_>,
+        kinds: Option<&TwoKinds<'_>>,
         decision: &Decision,
     ) -> PlanReport {
         let Input { pool, trainers, .. } = *input;
         let solve = decision.solve.clone();
+        let over_mixes = self.decider.mixed().zip(situation.mixes);
+        if let (Some(over_mixes), Some(kinds), None) = (over_mixes, kinds, &decision.doubt) {
+            return PlanReport {
+                forecast: None,
+                solve,
+                trainers: by_kind::of_trainers(case, over_mixes, kinds, trainers, decision),
+                holes: by_kind::of_holes(case, pool, trainers, decision),
+            };
+        }
         if decision.evaluation.is_none() && decision.doubt.is_none() {
             let problem = self.decider.problem();
             let (sizes, owners) = (&decision.sizes, &decision.owners);

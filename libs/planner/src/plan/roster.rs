@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use lacuna_model::{Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{KindName, Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
 
+use super::by_kind::TwoKinds;
 use super::translate::Translated;
 use crate::kind::{Costs, Kind, Values};
 use crate::objective::{Objective, ObjectiveError, State};
-use crate::problem::{Candidate, Users};
+use crate::problem::{Candidate, Mix, MixItem, Mixes, Users};
 
 /// The known trainers with their kinds and values.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,8 @@ struct Known {
     pilot_s: f64,
     kind: Kind,
     own: Option<Values>,
+    /// The kinds of nodes and the most of each that `kind` has rates for.
+    mixed: Option<([KindName; 2], Mix)>,
     /// Error of the objective for this trainer: its kind then has its own objective.
     refused: Option<ObjectiveError>,
 }
@@ -92,6 +95,35 @@ impl Roster {
         candidates
     }
 
+    /// The kinds of the slots of a case, and what mixes are worth to its candidates.
+    pub(crate) fn mixes(
+        &mut self,
+        case: &Translated,
+        trainers: &[TrainerRecord],
+        kinds: &TwoKinds<'_>,
+    ) -> Mixes {
+        let is_second = |node| u8::from(kinds.is_second(node).unwrap_or_default());
+        let of: Vec<u8> = case.nodes.iter().map(is_second).collect();
+        let mut held: Vec<Mix> = vec![[0, 0]; case.trainers.len()];
+        for (slot, kind) in case.slots.iter().zip(&of) {
+            if let Some([first, second]) = slot.owner.and_then(|j| held.get_mut(j as usize)) {
+                *(if *kind > 0 { second } else { first }) += 1;
+            }
+        }
+        // Tables are kept while the pool has as many nodes, roughly.
+        let second = of.iter().filter(|kind| **kind > 0).count();
+        let most = [of.len() - second, second].map(|n| (n as u32).next_power_of_two());
+        let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+        let items = records.zip(held).filter_map(|(record, held)| {
+            let known = self.known.get_mut(&record.spec.id)?;
+            known.mix_item(kinds.names(), most, held)
+        });
+        Mixes {
+            items: items.collect(),
+            of,
+        }
+    }
+
     fn candidate(
         &mut self,
         record: &TrainerRecord,
@@ -121,6 +153,16 @@ impl Roster {
 }
 
 impl Known {
+    /// The trainer on a mix of these kinds, of which there are at most `most` nodes.
+    fn mix_item(&mut self, names: &[KindName; 2], most: Mix, held: Mix) -> Option<MixItem> {
+        let mixed = (names.clone(), most);
+        if self.mixed.as_ref() != Some(&mixed) {
+            self.kind = self.kind.clone().with_kinds(&self.spec, names, most);
+            self.mixed = Some(mixed);
+        }
+        self.kind.mix_item(held, self.own.as_ref())
+    }
+
     /// Nothing if the trainer's own objective fails too, which is impossible.
     fn new(
         spec: &TrainerSpec,
@@ -139,6 +181,7 @@ impl Known {
             pilot_s,
             kind,
             own: None,
+            mixed: None,
             refused,
         })
     }

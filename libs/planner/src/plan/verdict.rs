@@ -179,6 +179,17 @@ pub(crate) fn of_holes(
     } else {
         HoleVerdict::NoTaker
     };
+    holes(case, pool, trainers, owners, &idle)
+}
+
+/// A verdict for each hole of the pool, sorted by node. `idle` is that of a hole without a trainer.
+pub(crate) fn holes(
+    case: &Translated,
+    pool: &Pool,
+    trainers: &[TrainerRecord],
+    owners: &[Option<u32>],
+    idle: &HoleVerdict,
+) -> Vec<(NodeId, HoleVerdict)> {
     let name = |ordinal: u32| -> Option<TrainerId> {
         let place = case.trainers.get(ordinal as usize)?;
         Some(trainers.get(*place)?.spec.id.clone())

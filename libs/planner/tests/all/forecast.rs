@@ -73,6 +73,7 @@ fn plan_in_pilots(case: &Case, settings: &Settings, stale: bool, pilot_s: f64) -
         generation: Generation(1),
         stale,
         topology: None,
+        kinds: None,
         pilot_s,
     });
     assert_eq!(check(&plan, &case.context()), [], "{plan:#?}");

@@ -186,6 +186,7 @@ impl Case {
             trainers: &self.trainers,
             unusable: &self.unusable,
             newest: None,
+            kinds: None,
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod apart;
 mod blocks;
+mod by_kind;
 mod check;
 mod columns;
 mod common;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{SettingError, Span, SpanText, Timestamp};
+use lacuna_scheduler::kinds::{KindRules, LabelSource};
 use lacuna_scheduler::settings::{Lsf, Pbs, Slurm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,16 @@ pub struct Ingest {
     /// PBS: the resources that name the switches above a node, the leaf first, as in the server's
     /// `node_group_key`.
     pub topology_keys: Vec<String>,
+    /// A file with the kind of each node (CSV `node,kind`), or with the output of `lshosts -w` of
+    /// LSF, to which `kinds` has the rules. It is read again every `topology_every`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kinds_file: Option<PathBuf>,
+    /// Kinds of nodes, as partitions of CPU and of GPU nodes: for each kind the labels of its nodes,
+    /// one of which is enough. `partition:`, `feature:` and `gres:` of Slurm, `queue:` and
+    /// `resource:` of PBS, `type:`, `model:` and `resource:` of LSF, `nodes:` with a list, or
+    /// `rest`. Without kinds all nodes are alike.
+    #[serde(skip_serializing_if = "KindRules::is_empty")]
+    pub kinds: KindRules,
     /// A recording of a machine to replay.
     pub recording: Option<Recording>,
     /// A live Slurm.
@@ -61,6 +72,8 @@ impl Default for Ingest {
             topology: None,
             topology_every: Span::from_secs(600),
             topology_keys: Vec::new(),
+            kinds: KindRules::default(),
+            kinds_file: None,
             recording: None,
             slurm: None,
             pbs: None,
@@ -86,6 +99,30 @@ impl fmt::Display for TopologySource<'_> {
             Self::File(path) => path.display().fmt(f),
             Self::Slurm => f.write_str("slurm"),
             Self::Pbs => f.write_str("pbs"),
+        }
+    }
+}
+
+/// The source of the kinds of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KindsSource<'a> {
+    /// A list, or the output of `lshosts -w`.
+    File(&'a Path),
+    /// The live Slurm, by `sinfo`.
+    Slurm,
+    /// The live PBS, by `pbsnodes`.
+    Pbs,
+    /// The setting alone.
+    Setting,
+}
+
+impl fmt::Display for KindsSource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Slurm => f.write_str("slurm"),
+            Self::Pbs => f.write_str("pbs"),
+            Self::Setting => f.write_str("ingest.kinds"),
         }
     }
 }
@@ -146,6 +183,34 @@ impl Ingest {
         })
     }
 
+    /// The source of the kinds of nodes, if there is one.
+    #[must_use]
+    pub fn kinds_source(&self) -> Option<KindsSource<'_>> {
+        if let Some(path) = &self.kinds_file {
+            return Some(KindsSource::File(path));
+        }
+        if self.kinds.is_empty() {
+            return None;
+        }
+        Some(match (&self.slurm, &self.pbs) {
+            (Some(_), _) if self.kinds.need(LabelSource::Slurm) => KindsSource::Slurm,
+            (_, Some(_)) if self.kinds.need(LabelSource::Pbs) => KindsSource::Pbs,
+            _ => KindsSource::Setting,
+        })
+    }
+
+    fn check_kinds(&self) -> Result<(), SettingError> {
+        let from_file = self.kinds_file.is_some();
+        let given = [
+            (LabelSource::Slurm, self.slurm.is_some() && !from_file),
+            (LabelSource::Pbs, self.pbs.is_some() && !from_file),
+            (LabelSource::Lsf, from_file),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        let given: Vec<LabelSource> = given.map(|(source, _)| source).collect();
+        self.kinds.check(&given)
+    }
+
     fn check_topology(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([("ingest.topology_every", self.topology_every)])?;
         let source = self.topology_source();
@@ -194,6 +259,7 @@ impl Ingest {
             "one scheduler or one recording: recording, slurm, pbs or lsf",
         )?;
         self.check_topology()?;
+        self.check_kinds()?;
         self.recording.as_ref().map_or(Ok(()), Recording::check)?;
         self.slurm.as_ref().map_or(Ok(()), Slurm::check)?;
         self.pbs.as_ref().map_or(Ok(()), Pbs::check)?;

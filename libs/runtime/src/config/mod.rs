@@ -16,6 +16,6 @@ mod tests;
 mod text;
 
 pub use gateway::Gateway;
-pub use ingest::{Ingest, Recording, RecordingPace, TopologySource};
+pub use ingest::{Ingest, KindsSource, Recording, RecordingPace, TopologySource};
 pub use load::ConfigError;
 pub use sections::{BusSettings, Cluster, Config, Http, LogFormat, Telemetry};

@@ -82,6 +82,11 @@ fn an_adapter_that_cannot_work_is_refused() {
         ("[ingest.lsf]\nevents = \"e\"\n", "ingest.nodes_file"),
         ("[ingest.slurm]\n[ingest.pbs]\n", "one scheduler"),
         ("[ingest]\ntopology = \"slurm\"\n", "ingest.topology"),
+        ("[ingest.kinds]\ngpu = [\"gres:gpu\"]\n", "[ingest.slurm]"),
+        (
+            "[ingest.slurm]\n[ingest.kinds]\ngpu = [\"queue:gpu\"]\n",
+            "queue:gpu",
+        ),
         (
             "[ingest]\ntopology = \"pbs\"\n[ingest.slurm]\n",
             "ingest.topology",

@@ -1,6 +1,6 @@
 //! Settings of the controller.
 
-use lacuna_model::Span;
+use lacuna_model::{Policy, Span};
 
 use crate::settings::{Agent, Control};
 
@@ -33,6 +33,10 @@ pub struct ControllerConfig {
     pub report_grace: Span,
     /// Whether programs of all owners run under one account.
     pub one_account: bool,
+    /// The policy of plans, since some know one kind of nodes only.
+    pub policy: Policy,
+    /// Whether plans share nodes out between owners, which they do for one kind of nodes only.
+    pub is_fair: bool,
     /// If a node gets an agent only once a trainer has its lease: the limits of that.
     pub on_demand: Option<OnDemand>,
 }
@@ -75,6 +79,8 @@ impl Default for ControllerConfig {
             node_failures: 3,
             report_grace: Span::from_secs(60),
             one_account: false,
+            policy: Policy::Auto,
+            is_fair: false,
             on_demand: None,
         }
     }

@@ -19,6 +19,7 @@ use lacuna_model::{NodeId, Plan, RunId, TrainerId};
 
 use crate::Now;
 use crate::account::Change;
+use crate::controller::kinds::can_use;
 use crate::controller::measuring::DuringProbe;
 use crate::controller::nodes::Node;
 use crate::controller::out::Out;
@@ -203,7 +204,9 @@ impl Controller {
             is_idle && node.is_some_and(Node::is_usable)
         });
         let is_stale = is_replaced && !trainer.is_hit();
-        if is_stale || (want.len() < planned && want.len() < min) {
+        let spec = &trainer.record().spec;
+        let is_broken = !can_use(spec, &want, &self.kinds);
+        if is_stale || is_broken || (want.len() < planned && want.len() < min) {
             // It has chosen its nodes already, after another plan, or nodes of the plan have left
             // the pool meanwhile. In doubt nothing grows.
             want.clone_from(&have);
@@ -279,7 +282,6 @@ impl Controller {
             return;
         };
         let have = trainer.nodes().len();
-        let min = trainer.min_nodes();
         let is_late = now.since(target.since()) >= self.config.transfer_wait;
         let mut missing = Vec::new();
         let mut waits = false;
@@ -304,9 +306,8 @@ impl Controller {
             waits |= !is_late;
             !is_late
         });
-        let grows = |target: &Target| target.nodes().len() > have && target.nodes().len() >= min;
         let keeps_all = trainer.nodes().iter().all(|id| target.nodes().contains(id));
-        if !keeps_all || !grows(&target) {
+        if !keeps_all || !self.can_grow(id, have, target.nodes()) {
             self.release_unneeded(id, "it could not be used", out);
             return;
         }
@@ -325,7 +326,7 @@ impl Controller {
             return;
         }
         let late = "its program was not ready in time";
-        if !grows(&target) {
+        if !self.can_grow(id, have, target.nodes()) {
             self.release_unneeded(id, late, out);
             return;
         }

@@ -11,6 +11,7 @@ use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Span, Timestamp,
 
 use crate::Now;
 use crate::account::{Change, Counted};
+use crate::controller::kinds::{BROKEN, mix_rate};
 use crate::controller::out::Out;
 use crate::controller::{Controller, Note};
 
@@ -50,7 +51,10 @@ impl Controller {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        let begun = trainer.begin(nodes, change, at, self.config.report_grace, now);
+        let rate = mix_rate(&trainer.record().spec, &nodes, &self.kinds);
+        let is_broken = !nodes.is_empty() && rate == Some(0.0);
+        let nodes = if is_broken { Vec::new() } else { nodes };
+        let begun = trainer.begin(nodes, change, at, self.config.report_grace, rate, now);
         if matches!(change, Change::Lost { .. }) {
             out.note(Note::Preempted {
                 trainer: id.clone(),
@@ -72,6 +76,9 @@ impl Controller {
         out.record(id);
         self.publication.change();
         self.command_incarnation(id, now, out);
+        if is_broken {
+            self.release_unneeded(id, BROKEN, out);
+        }
         self.note_probe_cost(id, change == Change::Ended, out);
     }
 

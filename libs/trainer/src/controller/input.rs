@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    AgentStatus, Hole, NodeId, Plan, Progress, RunId, Span, Timestamp, Topology, TrainerId,
-    TrainerSpec,
+    AgentStatus, Hole, NodeId, NodeKinds, Plan, Progress, RunId, Span, Timestamp, Topology,
+    TrainerId, TrainerSpec,
 };
 
 use crate::controller::LeaseResult;
@@ -115,6 +115,8 @@ pub enum Input {
     LeasesWritten(Vec<LeaseResult>),
     /// Where nodes are.
     Topology(Topology),
+    /// Of which kind nodes are.
+    Kinds(NodeKinds),
     /// The cluster's clock.
     Clock(Tick),
     /// Some time has passed.

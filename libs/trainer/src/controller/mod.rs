@@ -40,6 +40,7 @@ mod follow;
 mod given_back;
 mod incarnations;
 mod input;
+mod kinds;
 mod leases;
 mod lock_step;
 mod measuring;
@@ -70,7 +71,7 @@ pub use on_demand::NO_PILOT;
 pub use view::{Apart, NodeView, Tally, TrainersView};
 pub use withholding::Use;
 
-use lacuna_model::Topology;
+use lacuna_model::{NodeKinds, Topology};
 
 use admission::Admission;
 use lock_step::LockStep;
@@ -97,6 +98,8 @@ pub struct Controller {
     pilot_starts: PilotStarts,
     /// Where nodes are, for rates by tier.
     topology: Topology,
+    /// Of which kind nodes are.
+    kinds: NodeKinds,
     /// Whether the bus is there.
     connected: bool,
     /// The newest event that is included; nothing before the first snapshot of the pool.
@@ -119,6 +122,7 @@ impl Controller {
             usage: Usage::default(),
             pilot_starts: PilotStarts::default(),
             topology: Topology::default(),
+            kinds: NodeKinds::default(),
             connected: true,
             seq: None,
         }

@@ -69,6 +69,7 @@ impl Controller {
             Input::Progress(progress) => self.reported(&progress, now, out),
             Input::LeasesWritten(results) => self.leases_written(&results, now, out),
             Input::Topology(topology) => self.topology = topology,
+            Input::Kinds(kinds) => self.take_kinds(kinds, now, out),
             Input::Clock(tick) => self.lock_step.ticked(tick),
             Input::Timer => self.timer(now, out),
             Input::Connected => self.reconnected(now, out),

@@ -31,6 +31,8 @@ mod figures;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod kinds;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod on_demand;

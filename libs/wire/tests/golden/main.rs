@@ -186,6 +186,11 @@ fn every_message_keeps_its_bytes() {
         TopologyState {
             topology: topology(),
             source: "/etc/slurm/topology.conf".to_owned(),
+            kinds: lacuna_model::NodeKinds::default(),
+        },
+        TopologyState {
+            kinds: kinds(),
+            ..TopologyState::default()
         },
     ]);
     check(&[PilotsRequest::Stop, PilotsRequest::Resume]);

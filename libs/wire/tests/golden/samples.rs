@@ -389,6 +389,12 @@ pub(crate) fn topology() -> Topology {
     Topology::new(paths.into()).unwrap()
 }
 
+pub(crate) fn kinds() -> lacuna_model::NodeKinds {
+    let kind = |name| lacuna_model::KindName::new(name).unwrap();
+    let kinds = [(node("a.1"), kind("cpu")), (node("b"), kind("gpu"))];
+    lacuna_model::NodeKinds::new(kinds.into())
+}
+
 pub(crate) fn clocks() -> Vec<Clock> {
     let scaled = Pace::Scaled {
         rate: 600.0,

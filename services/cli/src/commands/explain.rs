@@ -211,8 +211,8 @@ async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>)
     }
     let subject = lacuna_wire::address::use_state(client.cluster());
     let used: UseState = client.newest(&subject).await?.unwrap_or_default();
-    let topology = client.topology().await?;
-    let rows = node_rows(&nodes, now, &used, &topology);
+    let places = client.places().await?;
+    let rows = node_rows(&nodes, now, &used, &places);
     if args.json.json {
         let said = |node: &NodeId| plan.and_then(|p| explain_json(&p.plan, node.as_str()));
         let values = nodes.iter().zip(&rows);

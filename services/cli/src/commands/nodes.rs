@@ -27,7 +27,8 @@ STATE is idle (a hole without a trainer), leased, releasing (the hole has ended,
 being given up) or busy (with batch jobs). WITHHELD is the reason why an idle node may not be
 used: drained, list, paused, window or cap (see lacuna limits). EPOCH numbers the leases of the
 cluster: a later lease of a node has a higher one. LEAF is the switch of the node, where the
-topology is known (ingest.topology); --json has the switches above it too.")]
+topology is known (ingest.topology); --json has the switches above it too. KIND is the kind of the
+node, where nodes have kinds (ingest.kinds, ingest.kinds_file).")]
 pub(crate) struct NodesArgs {
     /// Only these nodes, busy ones too: names, ranges as in a[01-16], or patterns as in a*
     #[arg(value_name = "NODE", value_parser = NodeSelector::parse)]
@@ -59,8 +60,8 @@ pub(crate) async fn run(args: NodesArgs) -> Result<()> {
     }
     let subject = lacuna_wire::address::use_state(client.cluster());
     let used: UseState = client.newest(&subject).await?.unwrap_or_default();
-    let topology = client.topology().await?;
-    let mut rows = node_rows(&nodes, now, &used, &topology);
+    let places = client.places().await?;
+    let mut rows = node_rows(&nodes, now, &used, &places);
     let mut summary = nodes_summary(&rows);
     if let Some(limits) = in_force(&used) {
         summary = format!("{summary}\nlimits: {limits}");

@@ -305,16 +305,64 @@ fn a_profile_of_layers_gives_rates_by_kind() {
         "{:?}",
         spec.kinds
     );
-    assert_eq!(spec.objective, None);
     let refused = |more: &str| parse(&file, &text(more)).unwrap_err().to_string();
     let error = refused("\"none.json\"");
     assert!(
         error.contains("trainers.toml:7: layers: cannot read the profile"),
         "{error}"
     );
-    let error = refused("\"recommender.json\"\nmaximise = \"speedup\"");
+    let error = refused("\"recommender.json\"\nprofile = true");
     assert!(
-        error.contains("layers: given beside maximise: keep one"),
+        error.contains("layers: given beside profile: keep one"),
         "{error}"
     );
+}
+
+#[test]
+fn rates_by_kind_are_read_and_need_no_other_curve() {
+    let text = GOOD.replace(
+        "scaling = { nodes = [1, 8], samples_per_s = [100.0, 700.0] }",
+        "together = [{ cpu = 4, gpu = 1, samples_per_s = 120.0 }]",
+    ) + r#"
+[trainer.kinds]
+cpu = { nodes = [1, 8], samples_per_s = [10.0, 70.0] }
+gpu = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }
+"#;
+    let spec = &parse("t.toml", &text).unwrap()[0];
+    let (cpu, gpu) = ("cpu".parse().unwrap(), "gpu".parse().unwrap());
+    assert_eq!(spec.kinds.rate((&cpu, 4), (&gpu, 1)), Some(120.0));
+    assert_eq!(spec.throughput.at(4), 350.0);
+    assert_eq!(spec.objective_curve().at(1), 1.0);
+    assert!(!spec.is_profiled());
+    for (from, to, why) in [
+        ("cpu = 4, gpu", "cpu = 4.5, gpu", "cpu is 4.5"),
+        ("cpu = 4, gpu", "fpga = 4, gpu", "has no curve in kinds"),
+        ("samples_per_s = 120.0 }", "}", "samples_per_s is missing"),
+        (
+            "cpu = { nodes = [1, 8]",
+            "cpu = { nodes = [8, 1]",
+            "cpu: node counts",
+        ),
+        ("max_nodes = 8", "max_nodes = 80", "measure further"),
+        (
+            "max_nodes = 8",
+            "max_nodes = 8\nmaximise = \"sqrt(rate)\"",
+            "which kinds do not have",
+        ),
+        (
+            "max_nodes = 8",
+            "max_nodes = 8\nscaling = { nodes = [1, 8], samples_per_s = [7.0, 9.0] }",
+            "contradict",
+        ),
+        (
+            "max_nodes = 8",
+            "max_nodes = 8\nprofile = true",
+            "beside scaling or kinds",
+        ),
+    ] {
+        let error = parse("t.toml", &text.replace(from, to))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(why), "{to}: {error}");
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use lacuna_model::{NodeId, Timestamp, Topology, UseState, WithheldBy};
-use lacuna_wire::msg::{Activity, NodeView};
+use lacuna_model::{NodeId, Timestamp, UseState, WithheldBy};
+use lacuna_wire::msg::{Activity, NodeView, TopologyState};
 
 use crate::commands::Style;
 use crate::output::iso;
@@ -37,16 +37,19 @@ pub(crate) struct NodeRow {
     /// The switches above it, the leaf first; none if the topology does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) above: Option<Vec<String>>,
+    /// Its kind; none if nothing is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<String>,
 }
 
 /// Nodes as rows; `now` is the cluster's time, `used` the state of the operator's controls, and
-/// `topology` says where they are.
+/// `places` says where they are and of which kind.
 #[must_use]
 pub(crate) fn node_rows(
     nodes: &[NodeView],
     now: Timestamp,
     used: &UseState,
-    topology: &Topology,
+    places: &TopologyState,
 ) -> Vec<NodeRow> {
     let withheld: BTreeMap<&NodeId, WithheldBy> = used
         .withheld
@@ -76,7 +79,8 @@ pub(crate) fn node_rows(
             }),
             silent_s: n.silent_s,
             withheld: withheld.get(&n.node).map(|by| by.name()),
-            above: topology.path(&n.node).map(<[String]>::to_vec),
+            above: places.topology.path(&n.node).map(<[String]>::to_vec),
+            kind: places.kinds.of(&n.node).map(ToString::to_string),
         })
         .collect()
 }
@@ -117,7 +121,12 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
     let leaf = |row: &NodeRow| row.above.as_ref()?.first().cloned();
     let withheld = |row: &NodeRow| row.withheld.map(str::to_owned);
     let of = |value: &dyn Fn(&NodeRow) -> Option<String>| rows.iter().map(value).collect();
-    let more: [(&str, Vec<Option<String>>); 2] = [("WITHHELD", of(&withheld)), ("LEAF", of(&leaf))];
+    let kind = |row: &NodeRow| row.kind.clone();
+    let more: [(&str, Vec<Option<String>>); 3] = [
+        ("WITHHELD", of(&withheld)),
+        ("LEAF", of(&leaf)),
+        ("KIND", of(&kind)),
+    ];
     let mut columns = COLUMNS.to_vec();
     let mut cells = cells;
     for (name, values) in more {
@@ -153,7 +162,7 @@ pub(crate) fn nodes_summary(rows: &[NodeRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lacuna_model::{Epoch, RunId, TrainerId};
+    use lacuna_model::{Epoch, NodeKinds, RunId, Topology, TrainerId};
 
     #[test]
     fn nodes_are_listed_by_state() {
@@ -177,7 +186,7 @@ mod tests {
             ],
             Timestamp::from_unix(7_200),
             &UseState::default(),
-            &Topology::default(),
+            &TopologyState::default(),
         );
         insta::assert_snapshot!(format!(
             "{}{}",
@@ -187,12 +196,16 @@ mod tests {
         assert_eq!(rows[0].idle_s, Some(7_200.0));
         let path = vec!["leaf1".to_owned(), "top".to_owned()];
         let topology = Topology::new([(NodeId::new("a01n02").unwrap(), path)].into()).unwrap();
+        let mut places = TopologyState {
+            topology,
+            ..TopologyState::default()
+        };
         let views = [
             node("a01n01", Some(0), None),
             node("a01n02", Some(7_000), None),
         ];
         let now = Timestamp::from_unix(7_200);
-        let rows = node_rows(&views, now, &UseState::default(), &topology);
+        let rows = node_rows(&views, now, &UseState::default(), &places);
         let table = node_table(&rows, Style::Table);
         let last = |line: usize| table.lines().nth(line).unwrap().split_whitespace().last();
         assert_eq!(
@@ -202,5 +215,14 @@ mod tests {
         let json = serde_json::to_value(&rows).unwrap();
         assert_eq!(json[1]["above"], serde_json::json!(["leaf1", "top"]));
         assert_eq!(json[0].get("above"), None);
+        let kind = (NodeId::new("a01n01").unwrap(), "gpu".parse().unwrap());
+        places.kinds = NodeKinds::new([kind].into());
+        let rows = node_rows(&views, now, &UseState::default(), &places);
+        let table = node_table(&rows, Style::Table);
+        let last = |line: usize| table.lines().nth(line).unwrap().split_whitespace().last();
+        assert_eq!(
+            [last(0), last(1), last(2)],
+            [Some("KIND"), Some("gpu"), Some("-")]
+        );
     }
 }

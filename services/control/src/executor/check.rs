@@ -17,7 +17,8 @@ const LIMIT: Span = Span::from_secs(5);
 pub(super) struct Check {
     runner: Runner,
     questions: [CommandLine; 3],
-    filler: Filler,
+    /// Pilots of each kind of node that has settings of its own, and all others.
+    fillers: Vec<Filler>,
     /// Whether pilots start whatever is found.
     overridden: bool,
 }
@@ -32,16 +33,18 @@ impl Check {
         // Control starts without the list of all nodes, which is long.
         let [config, partitions, qos, _nodes] =
             check::questions(&commands.scontrol, &commands.sacctmgr);
+        let filler = |pilots: &Pilots| Filler {
+            partition: pilots.partition.clone(),
+            qos: pilots.qos.clone(),
+            account: pilots.account.clone(),
+            exclusive: pilots.exclusive,
+            rate: pilots.pace.rate.ceil() as u32,
+        };
+        let of_kinds = pilots.by_kind().map(|(_, own)| filler(&own));
         Some(Self {
             runner: Runner::new(environment, LIMIT),
             questions: [config, partitions, qos],
-            filler: Filler {
-                partition: pilots.partition.clone(),
-                qos: pilots.qos.clone(),
-                account: pilots.account.clone(),
-                exclusive: pilots.exclusive,
-                rate: pilots.pace.rate.ceil() as u32,
-            },
+            fillers: std::iter::once(filler(pilots)).chain(of_kinds).collect(),
             overridden: pilots.override_check,
         })
     }
@@ -59,7 +62,15 @@ impl Check {
         for text in [config, partitions, qos].into_iter().flatten() {
             facts.read(&text);
         }
-        check::check(&facts, &self.filler)
+        let mut findings = Vec::new();
+        for filler in &self.fillers {
+            for finding in check::check(&facts, filler) {
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
+        }
+        findings
     }
 
     /// Logs the findings, and returns whether they forbid pilots.

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use lacuna_model::{
-    Activity, AgentStatus, ControlsChange, NodeId, Timestamp, TrainerId, UseState, WithheldBy,
+    Activity, AgentStatus, ControlsChange, NodeId, NodeKinds, Timestamp, TrainerId, UseState,
+    WithheldBy,
 };
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Limits, Mode, Note, Offer, Refusal, Ticket,
@@ -85,6 +86,8 @@ pub(super) struct Service {
     /// Gets the trainers whose owners may have no pilots.
     pub(super) no_pilots: Option<mpsc::UnboundedSender<NoPilots>>,
     owners: Owners,
+    /// Of which kind nodes are.
+    kinds: NodeKinds,
     /// Whether the last list failed, so that only changes are logged.
     list_failed: bool,
 }
@@ -132,6 +135,7 @@ impl Service {
             grants: None,
             no_pilots: None,
             owners: Owners::default(),
+            kinds: NodeKinds::default(),
             list_failed: false,
         }
     }
@@ -178,6 +182,11 @@ impl Service {
             }
             None => None,
         };
+        let places = bus.last(&address::topology(&cluster)).await?;
+        self.take_kinds(places.map(|kept| kept.message.kinds).unwrap_or_default());
+        let mut places = bus
+            .follow(&address::topology(&cluster), Start::Last)
+            .await?;
         let mut link = bus.link();
         let mut timer = every(TICK);
         let mut keep = every(KEEP);
@@ -212,6 +221,7 @@ impl Service {
                     let given = self.owners.take(&grants);
                     self.step(given);
                 }
+                state = places.next() => self.take_kinds(state?.message.kinds),
                 state = uses.next() => {
                     let limits = limits(state?.message);
                     self.step(Input::Use(limits));
@@ -404,6 +414,24 @@ impl Service {
         self.step(Input::Demand(most));
     }
 
+    /// Takes of which kind nodes are: pilots on them differ.
+    fn take_kinds(&mut self, kinds: NodeKinds) {
+        let names = kinds.names();
+        let of_none = self
+            .setup
+            .by_kind
+            .keys()
+            .filter(|kind| !names.contains(kind));
+        let of_none: Vec<&str> = of_none.map(|kind| kind.as_str()).collect();
+        if !of_none.is_empty() && self.kinds != kinds {
+            tracing::warn!(
+                kinds = of_none.join(", "),
+                "no node is of these kinds of control.pilots.kinds: correct them or ingest.kinds"
+            );
+        }
+        self.kinds = kinds;
+    }
+
     fn status(&mut self, status: Received<AgentStatus>) {
         let status = status.message;
         self.step(Input::Agent {
@@ -425,7 +453,9 @@ impl Service {
             } => {
                 tracing::debug!(%node, %limit, "pilot goes out");
                 let Some(helper) = &self.setup.helper else {
-                    let line = scheduler.submit(&node, limit);
+                    let kind = self.kinds.of(&node);
+                    let own = kind.and_then(|kind| self.setup.by_kind.get(kind));
+                    let line = own.unwrap_or(scheduler).submit(&node, limit);
                     self.start(line, move |ran| Done::Submit(ticket, None, ran));
                     return;
                 };
@@ -456,7 +486,7 @@ impl Service {
                 let line = scheduler.cancel(&jobs, pending_only);
                 self.start(line, move |ran| Done::Cancel(jobs, ran));
             }
-            Effect::List => self.start(scheduler.list(), Done::List),
+            Effect::List => self.start(self.setup.lister.list(), Done::List),
             Effect::Note(note) => {
                 self.metrics.note(&note);
                 log(&note);
@@ -564,7 +594,7 @@ impl Service {
             Done::Stored(stop, version) => self.stored(stop, version),
             Done::List(ran) => {
                 let asked = moment(ran.started);
-                let listed = self.setup.scheduler.listed(&ran.output);
+                let listed = self.setup.lister.listed(&ran.output);
                 self.measure("list", &ran, listed.is_ok());
                 match listed {
                     Ok(jobs) => {

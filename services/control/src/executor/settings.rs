@@ -1,8 +1,9 @@
 //! From the configuration to the core's settings.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lacuna_model::Span;
+use lacuna_model::{KindName, Span};
 use lacuna_pilots::keeper::{Mode, Settings};
 use lacuna_pilots::settings::{Pace, Pilots, SchedulerKind, TimeLimit};
 use lacuna_runtime::{Context, Misconfigured, ServiceError};
@@ -25,6 +26,10 @@ pub(super) struct Setup {
     pub(super) keeper: Settings,
     pub(super) time: TimeLimit,
     pub(super) scheduler: Arc<dyn Scheduler>,
+    /// Lists the pilots of all kinds.
+    pub(super) lister: Arc<dyn Scheduler>,
+    /// Submits to nodes of kinds with settings of their own.
+    pub(super) by_kind: BTreeMap<KindName, Arc<dyn Scheduler>>,
     /// The whole environment of the commands. Pilots inherit it, so that nothing is in it that
     /// must stay secret, as the password of NATS.
     pub(super) environment: Vec<(String, String)>,
@@ -59,23 +64,41 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
     } else {
         ["qsub", "qdel", "qstat"]
     };
-    let submission = Submission {
-        name: pilots.name.clone(),
-        mark: mark.clone(),
-        partition: pilots.partition.clone(),
-        account: pilots.account.clone(),
-        qos: pilots.qos.clone(),
-        exclusive: pilots.exclusive,
-        output: pilots.output.clone(),
-        extra: pilots.extra.clone(),
-        script,
-        time_min: pilots.time.flexible.then_some(pilots.time.min),
-        all_users: pilots.by_helper(),
-        programs: Programs {
-            submit: command(&commands.submit, submit),
-            cancel: command(&commands.cancel, cancel),
-            list: command(&commands.list, list),
-        },
+    let make = |pilots: &Pilots, partition: &str| -> Arc<dyn Scheduler> {
+        let submission = Submission {
+            name: pilots.name.clone(),
+            mark: mark.clone(),
+            partition: partition.to_owned(),
+            account: pilots.account.clone(),
+            qos: pilots.qos.clone(),
+            exclusive: pilots.exclusive,
+            output: pilots.output.clone(),
+            extra: pilots.extra.clone(),
+            script: script.clone(),
+            time_min: pilots.time.flexible.then_some(pilots.time.min),
+            all_users: pilots.by_helper(),
+            programs: Programs {
+                submit: command(&commands.submit, submit),
+                cancel: command(&commands.cancel, cancel),
+                list: command(&commands.list, list),
+            },
+        };
+        if is_slurm {
+            Arc::new(Slurm::new(submission))
+        } else {
+            Arc::new(Pbs::new(submission, pilots.chunk.clone()))
+        }
+    };
+    let mut by_kind = BTreeMap::new();
+    for (kind, own) in pilots.by_kind() {
+        let kind = KindName::new(kind).map_err(|e| Misconfigured(e.to_string()))?;
+        by_kind.insert(kind, make(&own, &own.partition));
+    }
+    let scheduler = make(pilots, &pilots.partition);
+    // PBS lists one queue, or all.
+    let lister = match pilots.partitions().len() {
+        1 => Arc::clone(&scheduler),
+        _ => make(pilots, ""),
     };
     let user = environment.iter().find(|(name, _)| name == "USER");
     // `squeue --me` lists our own; `qstat` lists those of all users.
@@ -86,16 +109,13 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         mark,
         user,
     };
-    let scheduler: Arc<dyn Scheduler> = if is_slurm {
-        Arc::new(Slurm::new(submission))
-    } else {
-        Arc::new(Pbs::new(submission, pilots.chunk.clone()))
-    };
     Ok(Setup {
         mode: pilots.mode,
         keeper: keeper(ctx, pilots, owner),
         time: pilots.time.clone(),
         scheduler,
+        lister,
+        by_kind,
         environment,
         limit: pilots.pace.command_limit,
         helper: Helper::new(&pilots.helper),

@@ -1,7 +1,8 @@
 //! An operator's requests to the executor of pilots.
 
-use lacuna_model::{ControlsChange, UseLimit};
-use lacuna_wire::msg::{PilotsRequest, Reply, Request};
+use lacuna_model::{ControlsChange, NodeKinds, UseLimit};
+use lacuna_pilots::settings::OfKind;
+use lacuna_wire::msg::{PilotsRequest, Reply, Request, TopologyState};
 
 use super::*;
 
@@ -113,6 +114,50 @@ async fn withheld_nodes_get_no_pilot_and_lose_the_one_they_have() {
             asked.sort();
             asked.dedup();
             asked == ["n3", "n4", "n5", "n6"]
+        })
+        .await;
+    control.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_gets_a_pilot_with_the_options_of_its_kind() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    let mut config = slurm.config("on");
+    let own = OfKind {
+        partition: Some("cpu-idle".to_owned()),
+        extra: Some(vec!["--gres=none".to_owned()]),
+        ..OfKind::default()
+    };
+    if let Some(pilots) = &mut config.control.pilots {
+        pilots.kinds = [("cpu".to_owned(), own)].into();
+    }
+    let control = Control::start(&nats, config).await;
+    let kind = |name: &str, kind: &str| (node(name), kind.parse().unwrap());
+    let state = TopologyState {
+        kinds: NodeKinds::new([kind("n1", "cpu"), kind("n2", "gpu")].into()),
+        ..TopologyState::default()
+    };
+    let subject = address::topology(&cluster());
+    bus.store(&subject, &state, "").await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    idle(&bus, 1, &["n1", "n2", "n3"]).await;
+    control
+        .until("three submissions", |_| asked_for(&slurm).len() == 3)
+        .await;
+    for line in slurm.lines("sbatch.log") {
+        let is_cpu = line.contains("--nodelist=n1 ");
+        let partition = if is_cpu { "cpu-idle" } else { "filler" };
+        assert!(line.contains(&format!("--partition={partition}")), "{line}");
+        assert_eq!(line.contains("--gres=none"), is_cpu, "{line}");
+    }
+    // Pilots of all partitions are found again.
+    for name in ["n1", "n2", "n3"] {
+        speak(&bus, name, false).await;
+    }
+    control
+        .until("three run", |c| {
+            c.metric("lacuna_control_pilots{state=\"running\"}") == 3.0
         })
         .await;
     control.end().await;

@@ -24,7 +24,7 @@ pub use metrics::{FollowMetrics, SchedulerMetrics};
 
 use source::Source;
 
-use crate::topology::Asking;
+use crate::topology::{Asked, Asking};
 
 /// An observation of an adapter.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct Receipt {
 /// Capacity of the channel of observations; an adapter waits while it is full.
 const WAITING: usize = 4;
 
-/// Starts the configured adapter, if there is one. `topology` is what it asks the scheduler for
+/// Starts the configured adapter, if there is one. `asking` is what it asks the scheduler for
 /// besides.
 ///
 /// # Errors
@@ -59,7 +59,7 @@ const WAITING: usize = 4;
 pub(crate) fn start(
     ctx: &Context,
     nodes: &UnknownNodes,
-    topology: Option<Asking>,
+    asking: Vec<Asking>,
 ) -> Result<Option<mpsc::Receiver<Observation>>, ServiceError> {
     let settings = &ctx.config.ingest;
     let (to, observations) = mpsc::channel(WAITING);
@@ -72,14 +72,15 @@ pub(crate) fn start(
     };
     if let Some(slurm) = settings.slurm.clone() {
         let zone = zone(slurm.time_zone.as_deref())?;
-        let commands = match topology {
-            Some(_) => &["sinfo", "squeue", "scontrol"][..],
-            None => &["sinfo", "squeue"],
+        let is_topology = |asking: &Asking| asking.asked() == Asked::Topology;
+        let commands = match asking.iter().any(is_topology) {
+            true => &["sinfo", "squeue", "scontrol"][..],
+            false => &["sinfo", "squeue"],
         };
         let source = make("slurm", commands, silence(&slurm.polling))?;
         ctx.tasks.spawn("slurm", OnError::Restart, move |stop| {
-            let topology = topology.clone();
-            slurm::Poller::new(slurm.clone(), zone.clone(), source(), topology).run(stop)
+            let asking = asking.clone();
+            slurm::Poller::new(slurm.clone(), zone.clone(), source(), asking).run(stop)
         });
     } else if let Some(pbs) = settings.pbs.clone() {
         let zone = zone(pbs.time_zone.as_deref())?;
@@ -88,9 +89,8 @@ pub(crate) fn start(
         let source = make("pbs", &["pbsnodes"], silence(&pbs.polling))?;
         let follow = FollowMetrics::new(&ctx.registry)?;
         ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
-            let (source, topology) = (source(), topology.clone());
-            let made =
-                pbs::Adapter::new(pbs.clone(), zone.clone(), source, follow.clone(), topology);
+            let (source, asking) = (source(), asking.clone());
+            let made = pbs::Adapter::new(pbs.clone(), zone.clone(), source, follow.clone(), asking);
             async move { made?.run(stop).await }
         });
     } else if let Some(lsf) = settings.lsf.clone() {

@@ -12,7 +12,8 @@ use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
 use lacuna_scheduler::settings::{Marks, Pbs};
 use lacuna_scheduler::{
-    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs, pbs_node_status, topology,
+    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, kinds, pbs, pbs_node_status,
+    topology,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,7 @@ use super::follow::{Batch, Follower, load, save};
 use super::metrics::FollowMetrics;
 use super::pacer::{Cycle, Pacer};
 use super::source::Source;
-use crate::topology::Asking;
+use crate::topology::{Asked, Asking};
 
 /// A record has the second in which it was written; its events are before the end of that second.
 const SECOND: Span = Span::from_ms(999);
@@ -50,7 +51,7 @@ pub(crate) struct Adapter {
     /// Nodes of the newest answer of `pbsnodes`.
     nodes: BTreeMap<NodeId, PbsNode>,
     missing: MissingNodes,
-    topology: Option<Asking>,
+    asking: Vec<Asking>,
 }
 
 impl Adapter {
@@ -61,7 +62,7 @@ impl Adapter {
         zone: TimeZone,
         source: Source,
         follow: FollowMetrics,
-        topology: Option<Asking>,
+        asking: Vec<Asking>,
     ) -> Result<Self, ServiceError> {
         let marks = settings.pilots.clone();
         let (position, running): (_, RunningJobs) = load(settings.following.state_file.as_deref())?;
@@ -78,7 +79,7 @@ impl Adapter {
             follower,
             nodes: BTreeMap::new(),
             settings,
-            topology,
+            asking,
         })
     }
 
@@ -135,11 +136,17 @@ impl Adapter {
             .seconds
             .with_label_values(&["pbsnodes"])
             .observe(took.as_secs_f64());
-        if let (Ok(ended), Some(asking)) = (&ended, &mut self.topology)
-            && asking.is_due(now_s)
-        {
-            let read = topology::read_pbs(&ended.stdout, &asking.keys);
-            asking.take(read, now_s).await;
+        if let Ok(ended) = &ended {
+            for asking in self.asking.iter_mut().filter(|asking| asking.is_due(now_s)) {
+                let news = match asking.asked() {
+                    Asked::Topology => topology::read_pbs(&ended.stdout, asking.keys())
+                        .map(|topology| asking.topology(topology)),
+                    Asked::Kinds => {
+                        kinds::read_pbs(&ended.stdout).and_then(|labels| asking.kinds(&labels))
+                    }
+                };
+                asking.take(news, now_s).await;
+            }
         }
         let answer = ended.and_then(|ended| command::read(&ended, "pbsnodes", pbs::read));
         let cycle = Cycle {

@@ -8,21 +8,21 @@ use lacuna_model::Span;
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
 use lacuna_scheduler::settings::{Answers, Slurm};
 use lacuna_scheduler::{
-    AnswerError, JobReport, NodeReport, Tracker, json, sinfo, squeue, topology,
+    AnswerError, JobReport, NodeReport, Tracker, json, kinds, sinfo, squeue, topology,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
 use super::pacer::{Breaker, Cycle, Pacer};
 use super::source::Source;
-use crate::topology::Asking;
+use crate::topology::{Asked, Asking, News};
 
 /// The adapter of Slurm.
 pub(crate) struct Poller {
     settings: Slurm,
     zone: TimeZone,
     source: Source,
-    topology: Option<Asking>,
+    asking: Vec<Asking>,
 }
 
 impl Poller {
@@ -30,13 +30,13 @@ impl Poller {
         settings: Slurm,
         zone: TimeZone,
         source: Source,
-        topology: Option<Asking>,
+        asking: Vec<Asking>,
     ) -> Self {
         Self {
             settings,
             zone,
             source,
-            topology,
+            asking,
         }
     }
 
@@ -54,7 +54,7 @@ impl Poller {
         let mut pacer = Pacer::new(settings.polling.clone());
         let since = Stopwatch::start();
         loop {
-            self.ask_topology(&mut pacer, &since).await;
+            self.ask_of_nodes(&mut pacer, &since).await;
             while let Err(wait) = pacer.ask(2, since.seconds()) {
                 self.source.metrics.delayed.inc();
                 tokio::time::sleep(wait.to_std()).await;
@@ -96,33 +96,55 @@ impl Poller {
         }
     }
 
-    /// Asks where nodes are, if that is due, the budget has room, and Slurm is not slow.
-    async fn ask_topology(&mut self, pacer: &mut Pacer, since: &Stopwatch) {
-        let Some(mut asking) = self.topology.take() else {
-            return;
-        };
-        if asking.is_due(since.seconds())
-            && pacer.breaker() == Breaker::Closed
-            && pacer.ask(1, since.seconds()).is_ok()
-        {
-            let mut took = Span::ZERO;
-            let answer = self
-                .request(
-                    "scontrol",
-                    &self.settings.scontrol,
-                    &topology::arguments(),
-                    &mut took,
-                    topology::read_slurm,
-                )
-                .await;
+    /// Asks where nodes are and of which kind, if that is due, the budget has room, and Slurm is not
+    /// slow.
+    async fn ask_of_nodes(&mut self, pacer: &mut Pacer, since: &Stopwatch) {
+        let mut all = std::mem::take(&mut self.asking);
+        for asking in &mut all {
+            if !asking.is_due(since.seconds())
+                || pacer.breaker() != Breaker::Closed
+                || pacer.ask(1, since.seconds()).is_err()
+            {
+                continue;
+            }
+            let (command, answer) = match asking.asked() {
+                Asked::Topology => ("scontrol", self.ask_topology(asking).await),
+                Asked::Kinds => ("sinfo", self.ask_kinds(asking).await),
+            };
             if let Err(failure) = &answer {
-                let labels = ["scontrol", failure.label()];
+                let labels = [command, failure.label()];
                 let failures = &self.source.metrics.failures;
                 failures.with_label_values(&labels).inc();
             }
             asking.take(answer, since.seconds()).await;
         }
-        self.topology = Some(asking);
+        self.asking = all;
+    }
+
+    async fn ask_topology(&self, asking: &Asking) -> Result<News, Failure> {
+        let (program, arguments) = (&self.settings.scontrol, topology::arguments());
+        let read = |answer: &str| topology::read_slurm(answer).map(|read| asking.topology(read));
+        let mut took = Span::ZERO;
+        self.request("scontrol", program, &arguments, &mut took, read)
+            .await
+    }
+
+    async fn ask_kinds(&self, asking: &Asking) -> Result<News, Failure> {
+        let is_json = self.settings.answers == Answers::Json;
+        let arguments = match is_json {
+            true => Vec::new(),
+            false => kinds::arguments(),
+        };
+        let read = |answer: &str| {
+            let labels = match is_json {
+                true => kinds::read_slurm_json(answer),
+                false => kinds::read_slurm(answer),
+            };
+            labels.and_then(|labels| asking.kinds(&labels))
+        };
+        let mut took = Span::ZERO;
+        self.request("sinfo", &self.settings.sinfo, &arguments, &mut took, read)
+            .await
     }
 
     /// One polling cycle of two requests.

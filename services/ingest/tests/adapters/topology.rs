@@ -1,7 +1,8 @@
-//! Where nodes are, by a live scheduler and by a file.
+//! Where nodes are and of which kind, by a live scheduler and by a file.
 
 use lacuna_model::{NodeId, Span};
 use lacuna_runtime::{Config, Follow, Misconfigured, Start};
+use lacuna_scheduler::kinds::KindRules;
 use lacuna_scheduler::settings::Pbs;
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
@@ -23,7 +24,10 @@ async fn topologies(nats: &TestNats) -> Follow<TopologyState> {
 /// The next topology: its source, and the leaves of n1 to n4.
 async fn next(topologies: &mut Follow<TopologyState>) -> (String, Vec<String>) {
     let next = tokio::time::timeout(std::time::Duration::from_secs(20), topologies.next());
-    let TopologyState { topology, source } = next.await.expect("nothing came").unwrap().message;
+    let state = next.await.expect("nothing came").unwrap().message;
+    let TopologyState {
+        topology, source, ..
+    } = state;
     let leaf = |name: &str| {
         let leaf = topology.leaf(&NodeId::new(name).unwrap());
         leaf.unwrap_or("-").to_owned()
@@ -177,4 +181,131 @@ async fn a_file_is_read_again_and_a_wrong_one_changes_nothing() {
         text.contains("table.csv") && text.contains("line 3: node n1"),
         "{text}"
     );
+}
+
+/// The next kinds of n1 to n3.
+async fn next_kinds(heard: &mut Follow<TopologyState>) -> [String; 3] {
+    let next = tokio::time::timeout(std::time::Duration::from_secs(20), heard.next());
+    let kinds = next.await.expect("nothing came").unwrap().message.kinds;
+    ["n1", "n2", "n3"].map(|name| {
+        let kind = kinds.of(&NodeId::new(name).unwrap());
+        kind.map_or("-".to_owned(), ToString::to_string)
+    })
+}
+
+fn rules(list: &[(&str, &str)]) -> KindRules {
+    let rule = |(kind, label): &(&str, &str)| ((*kind).to_owned(), vec![(*label).to_owned()]);
+    KindRules::new(list.iter().map(rule).collect())
+}
+
+#[tokio::test]
+async fn slurm_is_asked_of_which_kind_nodes_are() {
+    let nats = TestNats::start();
+    let fake = Fake::new();
+    let mut heard = topologies(&nats).await;
+    fake.slurm();
+    fake.nodes("n1 idle\nn2 idle\nn3 idle");
+    let ask =
+        "case \"$*\" in *Gres*) cat kinds.txt;; *) echo \"$@\" >> asked; cat sinfo.txt;; esac";
+    fake.script("sinfo", ask);
+    let row = |name: &str, partition: &str, gres: &str| {
+        format!("{name}\u{1f}{partition}\u{1f}(null)\u{1f}{gres}\u{1e}\n")
+    };
+    let three = [
+        row("n1", "cpu*", "(null)"),
+        row("n2", "gpu", "gpu:a100:4"),
+        row("n3", "fat", "(null)"),
+    ];
+    fake.write("kinds.txt", &three.concat());
+    let mut config = fake.config();
+    config.ingest.kinds = rules(&[("cpu", "partition:cpu"), ("gpu", "gres:gpu")]);
+    config.ingest.topology_every = Span::from_ms(300);
+    config.ingest.snapshot_every = Span::from_ms(200);
+    let service = Service::start(&nats, config).await;
+    assert_eq!(next_kinds(&mut heard).await, ["cpu", "gpu", "-"]);
+    let idle = |kind: &str| format!("lacuna_ingest_kind_idle_nodes{{kind=\"{kind}\"}}");
+    service
+        .until("idle nodes by kind", |s| {
+            ["", "cpu", "gpu"].map(|kind| s.metric(&idle(kind))) == [1.0; 3]
+        })
+        .await;
+    // A damaged answer changes nothing.
+    fake.write("kinds.txt", "slurm_load_node: error\n");
+    let failures = "lacuna_ingest_kind_failures_total";
+    service
+        .until("a failure", |s| s.metric(failures) >= 1.0)
+        .await;
+    // A node that becomes of two kinds is refused, whole.
+    let both = [&three[1..], &[row("n1", "cpu", "gpu:1")]].concat();
+    fake.write("kinds.txt", &both.concat());
+    service.cycles(&fake, 3).await;
+    fake.write("kinds.txt", &row("n3", "cpu", ""));
+    assert_eq!(next_kinds(&mut heard).await, ["-", "-", "cpu"]);
+    service.end().await;
+    // Without the setting the kinds are removed.
+    let service = Service::start(&nats, fake.config()).await;
+    assert_eq!(next_kinds(&mut heard).await, ["-"; 3]);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn kinds_come_from_pbs_a_list_or_the_setting() {
+    let nats = TestNats::start();
+    let fake = Fake::new();
+    let mut heard = topologies(&nats).await;
+    fake.script("pbsnodes", "cat nodes.json");
+    let node = |name: &str, gpus: u32| {
+        format!("\"{name}\":{{\"state\":\"free\",\"resources_available\":{{\"ngpus\":{gpus}}}}}")
+    };
+    let nodes = [node("n1", 0), node("n2", 4)].join(",\n");
+    fake.write("nodes.json", &format!("{{\"nodes\":{{\n{nodes}\n}}}}\n"));
+    let mut config = Config::default();
+    config.ingest.kinds = rules(&[("cpu", "rest"), ("gpu", "resource:ngpus")]);
+    config.ingest.pbs = Some(Pbs {
+        pbsnodes: vec![fake.path("pbsnodes").display().to_string()],
+        polling: fast(),
+        ..Pbs::default()
+    });
+    let service = Service::start(&nats, config).await;
+    assert_eq!(next_kinds(&mut heard).await, ["cpu", "gpu", "-"]);
+    service.end().await;
+    // A list is read again, and a wrong one changes nothing.
+    fake.write("kinds.csv", "node,kind\nn[1-2],cpu\n");
+    let mut config = Config::default();
+    config.ingest.kinds_file = Some(fake.path("kinds.csv"));
+    config.ingest.topology_every = Span::from_ms(100);
+    let service = Service::start(&nats, config.clone()).await;
+    assert_eq!(next_kinds(&mut heard).await, ["cpu", "cpu", "-"]);
+    fake.write("kinds.csv", "node,kind\nn1,cpu\nn1,gpu\n");
+    let failures = "lacuna_ingest_kind_failures_total";
+    service
+        .until("a failure", |s| s.metric(failures) >= 1.0)
+        .await;
+    fake.write("kinds.csv", "node,kind\nn3,gpu\n");
+    assert_eq!(next_kinds(&mut heard).await, ["-", "-", "gpu"]);
+    service.end().await;
+    // At a start a wrong list is a wrong configuration.
+    fake.write("kinds.csv", "node,kind\nn1,cpu\nn1,gpu\n");
+    let service = Service::start(&nats, config).await;
+    let error = service.running.await.unwrap().unwrap_err();
+    assert!(error.is::<Misconfigured>(), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("kinds.csv") && text.contains("line 3"),
+        "{text}"
+    );
+    // The setting alone, and the output of `lshosts -w`.
+    let mut config = Config::default();
+    config.ingest.kinds = rules(&[("cpu", "nodes:n[1-2]"), ("gpu", "nodes:n3")]);
+    let service = Service::start(&nats, config).await;
+    assert_eq!(next_kinds(&mut heard).await, ["cpu", "cpu", "gpu"]);
+    service.end().await;
+    let table = "HOST_NAME type model cpuf ncpus\nn1 X86_64 Xeon 60 40\nn2 PPC64LE P9 60 44\n";
+    fake.write("lshosts", table);
+    let mut config = Config::default();
+    config.ingest.kinds = rules(&[("cpu", "type:X86_64"), ("gpu", "model:P9")]);
+    config.ingest.kinds_file = Some(fake.path("lshosts"));
+    let service = Service::start(&nats, config).await;
+    assert_eq!(next_kinds(&mut heard).await, ["cpu", "gpu", "-"]);
+    service.end().await;
 }

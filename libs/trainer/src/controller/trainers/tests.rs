@@ -63,6 +63,7 @@ fn training(nodes: &[u32]) -> Trainers {
         Change::Grown,
         now(1000).cluster,
         Span::ZERO,
+        None,
         now(1000),
     );
     trainers
@@ -126,7 +127,14 @@ fn losses_of_one_moment_are_one_incarnation_and_count_up_to_the_first() {
     assert_eq!(after.at, now(1010).cluster);
     assert!(!trainers.any_hit() && trainers.settle_losses().is_empty());
     let trainer = trainers.get_mut(&id("a")).unwrap();
-    let begun = trainer.begin(after.nodes, after.change, after.at, Span::ZERO, now(1012));
+    let begun = trainer.begin(
+        after.nodes,
+        after.change,
+        after.at,
+        Span::ZERO,
+        None,
+        now(1012),
+    );
     assert_eq!(
         (begun.before, begun.after, begun.cause),
         (4, 2, "preempted")
@@ -146,7 +154,7 @@ fn too_few_nodes_are_none_unless_parked_ones_join() {
     let leave = trainer.park(&stay);
     assert_eq!((stay.clone(), leave), (names(&[1, 2]), names(&[3, 4])));
     let at = now(1010).cluster;
-    let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, now(1010));
+    let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, None, now(1010));
     assert_eq!(trainer.parked(), names(&[3, 4]));
     assert!(names(&[1, 2, 3, 4]).iter().all(|node| trainer.needs(node)));
     assert_eq!(
@@ -165,7 +173,7 @@ fn a_parked_node_that_is_lost_hits_no_incarnation() {
     let stay = trainer.nodes()[..2].to_vec();
     trainer.park(&stay);
     let at = now(1010).cluster;
-    let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, now(1010));
+    let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, None, now(1010));
     assert!(trainers.lose(&id("a"), &names(&[3])[0], at, now(1011)));
     assert!(!trainers.any_hit());
     assert_eq!(nodes_of(&trainers), names(&[1, 2]));
@@ -178,7 +186,7 @@ fn an_incarnation_that_ends_gives_up_its_parked_nodes() {
     let stay = trainer.nodes()[..2].to_vec();
     trainer.park(&stay);
     let at = now(1010).cluster;
-    let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, now(1010));
-    let _ = trainer.begin(Vec::new(), Change::Ended, at, Span::ZERO, now(1020));
+    let _ = trainer.begin(stay, Change::Shrunk, at, Span::ZERO, None, now(1010));
+    let _ = trainer.begin(Vec::new(), Change::Ended, at, Span::ZERO, None, now(1020));
     assert!(trainer.parked().is_empty() && trainer.nodes().is_empty());
 }

@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use lacuna_model::{
-    Assignment, Launch, NodeId, Phase, Progress, Span, Tier, Timestamp, TrainerId, TrainerRecord,
+    Assignment, Launch, NodeId, Phase, Progress, ScalingCurve, Span, Tier, Timestamp, TrainerId,
+    TrainerRecord,
 };
 
 use crate::Now;
@@ -192,7 +193,7 @@ impl Trainer {
             rank: 0,
             nodes: 0,
             launch: Arc::new(record.spec.launch.clone()),
-            throughput: record.spec.throughput.clone(),
+            throughput: throughput(record),
             rescale: record.spec.rescale,
             work: record.spec.work,
             samples_before: record.samples_before,
@@ -215,6 +216,18 @@ impl Trainer {
                 record.failures, record.reason
             )
         })
+    }
+}
+
+/// The curve of its present incarnation: its own, or by the kinds of its nodes one point.
+fn throughput(record: &TrainerRecord) -> ScalingCurve {
+    let nodes = record.nodes.len() as u32;
+    let by_kind = record
+        .mix_rate
+        .map(|rate| ScalingCurve::new([(nodes, rate)]));
+    match by_kind {
+        Some(Ok(curve)) => curve,
+        Some(Err(_)) | None => record.spec.throughput.clone(),
     }
 }
 
@@ -304,14 +317,16 @@ impl Trainer {
         rest
     }
 
-    /// Begins the next incarnation, on these nodes (sorted). The one before ended at `at`. A real
-    /// program's last report of it counts for `grace` after that.
+    /// Begins the next incarnation, on these nodes (sorted), with this rate on them by their kinds.
+    /// The one before ended at `at`. A real program's last report of it counts for `grace` after
+    /// that.
     pub(crate) fn begin(
         &mut self,
         nodes: Vec<NodeId>,
         change: Change,
         at: Timestamp,
         grace: Span,
+        mix_rate: Option<f64>,
         now: Now,
     ) -> Begun {
         let before = self.record.nodes.len() as u32;
@@ -324,7 +339,8 @@ impl Trainer {
         }
         let grace = if self.is_program() { grace } else { Span::ZERO };
         let record = &mut self.record;
-        let lost = self.account.turn(record, change, after, at, grace);
+        let rate = mix_rate.unwrap_or_else(|| record.spec.rate(after));
+        let lost = self.account.turn(record, change, rate, at, grace);
         let cause = match change {
             Change::Grown | Change::Shrunk if before > 0 => {
                 record.rescales += 1;
@@ -347,6 +363,7 @@ impl Trainer {
         };
         self.probes.begin(record, &nodes, change, now);
         record.nodes = nodes;
+        record.mix_rate = mix_rate.filter(|_| after > 0);
         record.hit_at = match change {
             Change::Lost { at } => Some(at),
             // Until it has joined the others.

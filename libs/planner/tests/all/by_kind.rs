@@ -1,0 +1,201 @@
+//! Plans by name where nodes are of kinds.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{
+    Generation, KindName, KindRates, MixedPoint, NodeKinds, Plan, Policy, ScalingCurve, Verdict,
+};
+use lacuna_planner::check::{Context, check};
+use lacuna_planner::{Input, Planner, Settings};
+
+use crate::forecast::nodes_of;
+use crate::language::{Case, case, node};
+
+fn kind(name: &str) -> KindName {
+    KindName::new(name).unwrap()
+}
+
+/// The first nodes of a case are of kind cpu, the others of kind gpu.
+fn kinds(cpu: usize, nodes: usize) -> NodeKinds {
+    let name = |n| kind(if n < cpu { "cpu" } else { "gpu" });
+    NodeKinds::new((0..nodes).map(|n| (node(n), name(n))).collect())
+}
+
+/// 10 samples/s on each cpu node, 100 on each gpu node, and with 2 cpu nodes beside a gpu node 150.
+fn rates(together: bool) -> KindRates {
+    let alone: BTreeMap<_, _> = [
+        (kind("cpu"), ScalingCurve::linear(10.0, 8).unwrap()),
+        (kind("gpu"), ScalingCurve::linear(100.0, 4).unwrap()),
+    ]
+    .into();
+    let point = MixedPoint {
+        counts: [(kind("cpu"), 2), (kind("gpu"), 1)].into(),
+        rate: 150.0,
+    };
+    KindRates::new(alone, Vec::from_iter(together.then_some(point))).unwrap()
+}
+
+/// The last trainer has rates by kind.
+fn by_kind(mut case: Case, together: bool) -> Case {
+    let spec = &mut case.trainers.last_mut().unwrap().spec;
+    spec.kinds = rates(together);
+    spec.throughput = spec.kinds.fastest().unwrap().clone();
+    spec.check().unwrap();
+    case
+}
+
+/// A plan, which is sound.
+fn planned(case: &Case, kinds: Option<&NodeKinds>, policy: Policy) -> Plan {
+    let mut planner = Planner::new(Settings {
+        horizon: case.horizon,
+        policy,
+        ..Settings::default()
+    });
+    let plan = planner.plan_of(&Input {
+        pool: &case.pool,
+        trainers: &case.trainers,
+        unusable: &case.unusable,
+        generation: Generation(1),
+        stale: false,
+        topology: None,
+        kinds,
+        pilot_s: 0.0,
+    });
+    let context = Context {
+        kinds,
+        ..case.context()
+    };
+    assert_eq!(check(&plan, &context), [], "{plan:#?}");
+    plan
+}
+
+fn verdict(plan: &Plan, name: &str) -> Verdict {
+    let mut all = plan.report.trainers.iter();
+    let of = all.find(|v| v.trainer.as_str() == name).unwrap();
+    of.verdict.clone()
+}
+
+#[test]
+fn trainers_without_kinds_have_the_plans_of_a_cluster_without_kinds() {
+    let alike = || {
+        let case = case().hole(5, "20m").trainer("a").nodes(1..=3);
+        case.holds([0, 1]).trainer("b").nodes(2..=4)
+    };
+    let kinds = kinds(2, 5);
+    for policy in [Policy::Auto, Policy::Dp, Policy::Milp, Policy::EqualShare] {
+        let bytes = |kinds| {
+            let plan = planned(&alike(), kinds, policy);
+            serde_json::to_vec(&plan).unwrap()
+        };
+        assert_eq!(bytes(None), bytes(Some(&kinds)), "{policy:?}");
+    }
+    // Where all nodes are of one kind, a trainer by kind is one with the curve of that kind.
+    let one = NodeKinds::new((0..5).map(|n| (node(n), kind("gpu"))).collect());
+    let plain = case().hole(5, "20m").trainer("a");
+    let plain = plain.curve(&[(1, 100.0), (4, 400.0)]);
+    let mut plain = plain.trainer("b");
+    plain.trainers[0].spec.max_nodes = 4;
+    let mut told = plain.clone();
+    told.trainers[0].spec.kinds = rates(true);
+    told.trainers[0].spec.max_nodes = 8;
+    for policy in [Policy::Auto, Policy::Dp] {
+        let bytes = |case: &Case, kinds| serde_json::to_vec(&planned(case, kinds, policy)).unwrap();
+        assert_eq!(bytes(&plain, None), bytes(&told, Some(&one)), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_trainer_gets_either_kind_or_both_together() {
+    let kinds = kinds(4, 6);
+    let either = by_kind(case().hole(6, "20m").trainer("a"), false);
+    let plan = planned(&either, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a04", "a05"]);
+    assert_eq!(verdict(&plan, "a"), Verdict::Start);
+    // One gpu node is left: with two cpu nodes it brings 150 instead of 100.
+    let mut both = by_kind(case().hole(6, "20m").trainer("a"), true);
+    both.unusable = vec![node(5)];
+    let plan = planned(&both, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a").len(), 3);
+    assert!(nodes_of(&plan, "a").contains(&"a04".to_owned()));
+    // A trainer without kinds has its curve on each kind, one kind at a time.
+    let beside = either.trainer("b").nodes(1..=6);
+    let plan = planned(&beside, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a04", "a05"]);
+    assert_eq!(nodes_of(&plan, "b"), ["a00", "a01", "a02", "a03"]);
+}
+
+#[test]
+fn a_change_of_kinds_is_no_migration_and_a_change_within_a_kind_is_one() {
+    let kinds = kinds(4, 6);
+    let held = by_kind(case().hole(6, "20m").trainer("a"), false).holds([0, 1]);
+    let plan = planned(&held, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a04", "a05"]);
+    assert!(matches!(verdict(&plan, "a"), Verdict::Grow { .. }));
+    let numbers = |plan: &Plan, kinds: Option<&NodeKinds>| -> Vec<u32> {
+        let context = Context {
+            kinds,
+            ..held.context()
+        };
+        check(plan, &context).iter().map(|v| v.number()).collect()
+    };
+    assert_eq!(numbers(&plan, None), [6], "the check knows kinds");
+    // Nodes of both kinds, which it cannot use together.
+    let mut mixed = plan.clone();
+    mixed.allocations[0].nodes = vec![node(0), node(4)];
+    assert!(numbers(&mixed, Some(&kinds)).contains(&17));
+}
+
+#[test]
+fn nodes_of_no_usable_kind_are_not_given() {
+    let all = kinds(4, 6);
+    // Three kinds: those that trainers name are planned.
+    let mut three: BTreeMap<_, _> = all.iter().map(|(n, k)| (n.clone(), k.clone())).collect();
+    three.insert(node(5), kind("big"));
+    let either = by_kind(case().hole(6, "20m").trainer("a"), false);
+    let beside = either.clone().trainer("b").nodes(1..=6);
+    let plan = planned(&beside, Some(&NodeKinds::new(three)), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a04"]);
+    assert_eq!(nodes_of(&plan, "b").len(), 4);
+    // Kinds are not known: the trainer by kind gets nothing, and says why; others go on.
+    for none in [None, Some(&NodeKinds::default())] {
+        let mut planner = Planner::new(Settings::default());
+        let plan = planner.plan_of(&Input {
+            pool: &beside.pool,
+            trainers: &beside.trainers,
+            unusable: &[],
+            generation: Generation(1),
+            stale: false,
+            topology: None,
+            kinds: none,
+            pilot_s: 0.0,
+        });
+        assert_eq!(check(&plan, &beside.context()), []);
+        assert!(nodes_of(&plan, "a").is_empty());
+        assert_eq!(
+            verdict(&plan, "a"),
+            Verdict::TooFewNodes { pool: 0, min: 1 }
+        );
+        assert_eq!(nodes_of(&plan, "b").len(), 6);
+    }
+    // Only cpu nodes are left of a kind, and one node has no kind.
+    let kinds = NodeKinds::new((0..5).map(|n| (node(n), kind("cpu"))).collect());
+    let plan = planned(&either, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a").len(), 5, "{plan:#?}");
+}
+
+#[test]
+fn a_loss_in_one_kind_leaves_trainers_on_the_other_as_they_are() {
+    let kinds = kinds(4, 6);
+    let two = by_kind(case().hole(6, "20m").trainer("a"), false).holds([4, 5]);
+    let two = two.trainer("b").nodes(1..=4).holds([0, 1, 2, 3]);
+    let plan = planned(&two, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a04", "a05"]);
+    assert_eq!(nodes_of(&plan, "b").len(), 4);
+    // A fill-in takes a cpu node.
+    let mut less = two.clone();
+    less.pool.holes.remove(1);
+    let plan = planned(&less, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a04", "a05"]);
+    assert_eq!(verdict(&plan, "a"), Verdict::Keep);
+    assert_eq!(nodes_of(&plan, "b"), ["a00", "a02", "a03"]);
+}

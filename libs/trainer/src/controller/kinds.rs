@@ -1,0 +1,141 @@
+//! Kinds of nodes: the rate of a trainer by the kinds of its nodes, and what is refused.
+//!
+//! An incarnation on nodes that its trainer cannot use together has no nodes. So a mix that breaks,
+//! by a loss or because a kind is gone, gives its nodes back, and the next plan starts the trainer.
+
+use std::collections::BTreeSet;
+
+use lacuna_model::{KindName, NodeId, NodeKinds, Policy, TrainerId, TrainerSpec};
+
+use crate::Now;
+use crate::account::Change;
+use crate::controller::out::Out;
+use crate::controller::{Controller, Refusal, RefusalKind};
+
+/// Why nodes of a broken mix are given back.
+pub(super) const BROKEN: &str = "its trainer cannot use these kinds of nodes together";
+
+/// Samples/s of a trainer on nodes by their kinds, 0 where it cannot train on them. Nothing where
+/// kinds are not known, or where it does not tell them apart.
+pub(super) fn mix_rate<'a>(
+    spec: &TrainerSpec,
+    nodes: impl IntoIterator<Item = &'a NodeId>,
+    kinds: &NodeKinds,
+) -> Option<f64> {
+    let tells_apart = !spec.kinds.is_any() && !kinds.is_empty();
+    tells_apart.then(|| spec.kinds.rate_on(nodes, kinds).unwrap_or(0.0))
+}
+
+/// Whether a trainer can train on these nodes, or they are none.
+pub(super) fn can_use<'a>(
+    spec: &TrainerSpec,
+    nodes: impl IntoIterator<Item = &'a NodeId>,
+    kinds: &NodeKinds,
+) -> bool {
+    let mut nodes = nodes.into_iter().peekable();
+    nodes.peek().is_none() || mix_rate(spec, nodes, kinds).is_none_or(|rate| rate > 0.0)
+}
+
+impl Controller {
+    /// Takes the kinds of nodes. A trainer that cannot use its nodes any more gives them back.
+    pub(super) fn take_kinds(&mut self, kinds: NodeKinds, now: Now, out: &mut Out) {
+        self.kinds = kinds;
+        let broken = self.trainers.admitted_where(|trainer| {
+            let spec = &trainer.record().spec;
+            !can_use(spec, trainer.nodes(), &self.kinds)
+        });
+        for id in broken {
+            if let Some(trainer) = self.trainers.get_mut(&id) {
+                let _ = trainer.take_target();
+            }
+            self.begin_incarnation(&id, Vec::new(), Change::Shrunk, now, out);
+            self.release_unneeded(&id, BROKEN, out);
+        }
+    }
+
+    /// Whether a trainer with `have` nodes can grow onto these.
+    pub(super) fn can_grow(&self, id: &TrainerId, have: usize, nodes: &BTreeSet<NodeId>) -> bool {
+        self.trainers.get(id).is_some_and(|trainer| {
+            let is_more = nodes.len() > have && nodes.len() >= trainer.min_nodes();
+            is_more && can_use(&trainer.record().spec, nodes, &self.kinds)
+        })
+    }
+
+    /// Refuses trainers with rates by kind for which no plan can be made.
+    pub(super) fn check_kinds(&self, specs: &[TrainerSpec], user: &str) -> Result<(), Refusal> {
+        let refuse = |reason| {
+            let kind = RefusalKind::Spec;
+            Err(Refusal { kind, reason })
+        };
+        for spec in specs.iter().filter(|spec| !spec.kinds.is_any()) {
+            if let Some(reason) = self.unplannable(spec) {
+                return refuse(format!("trainer {} has kinds, and {reason}", spec.id));
+            }
+        }
+        let known = self.trainers.iter();
+        let known: Vec<_> = known.filter(|t| !t.record().phase.is_final()).collect();
+        let tells_apart = |spec: &&TrainerSpec| !spec.kinds.is_any();
+        let mut all = known.iter().map(|t| &t.record().spec).chain(specs);
+        let Some(spec) = all.find(tells_apart).filter(|_| self.config.is_fair) else {
+            return Ok(());
+        };
+        let new = specs
+            .iter()
+            .map(|spec| spec.owner.as_deref().unwrap_or(user));
+        let owners: BTreeSet<&str> = known.iter().map(|t| t.owner()).chain(new).collect();
+        if owners.len() < 2 || self.kinds.names().len() < 2 {
+            return Ok(());
+        }
+        refuse(format!(
+            "trainer {} has kinds, and nodes of two kinds are not shared out between several owners \
+             yet: write planner.objective = \"as-given\", or submit when its owner is alone",
+            spec.id
+        ))
+    }
+
+    /// Why no plan can be made for a trainer with rates by kind.
+    fn unplannable(&self, spec: &TrainerSpec) -> Option<String> {
+        let names = self.kinds.names();
+        let list = |names: &BTreeSet<&KindName>| {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            names.join(", ")
+        };
+        if names.is_empty() {
+            let text = "the kinds of nodes are not known: set ingest.kinds or ingest.kinds_file, or \
+                        leave kinds out";
+            return Some(text.to_owned());
+        }
+        if let Some(kind) = spec.kinds.names().find(|kind| !names.contains(kind)) {
+            return Some(format!(
+                "no node is of kind {kind}: the nodes are of kind {}; correct the name here, or in \
+                 ingest.kinds",
+                list(&names)
+            ));
+        }
+        if names.len() > 2 {
+            return Some(format!(
+                "the nodes are of {} kinds ({}): plans tell two apart at most; name two of them \
+                 alike in ingest.kinds, or leave kinds out",
+                names.len(),
+                list(&names)
+            ));
+        }
+        if !spec.distance.is_free() {
+            let text = "distance, which plans over kinds do not know: leave one of the two out";
+            return Some(text.to_owned());
+        }
+        if spec.is_profiled() {
+            let text = "profile, and measured rates do not tell kinds apart: give the rates of each \
+                        kind, and write profile = false";
+            return Some(text.to_owned());
+        }
+        let policy = self.config.policy;
+        if names.len() == 2 && !matches!(policy, Policy::Auto | Policy::Dp) {
+            return Some(format!(
+                "planner.policy is {}, which plans nodes of one kind: write auto or dp",
+                policy.name()
+            ));
+        }
+        None
+    }
+}

@@ -1,0 +1,172 @@
+//! Trainers with rates by kind of node: rates, broken mixes, refusals.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{
+    KindName, KindRates, MixedPoint, NodeKinds, Policy, ScalingCurve, Span, TrainerSpec, Work,
+};
+use lacuna_trainer::controller::Input;
+
+use crate::common::{World, config, node, spec, trainer};
+use crate::controller::apply;
+
+fn kind(name: &str) -> KindName {
+    KindName::new(name).unwrap()
+}
+
+/// Nodes 0 to 3 are of kind cpu, 4 to 11 of kind `second`.
+fn kinds(second: &str) -> NodeKinds {
+    let name = |n| kind(if n < 4 { "cpu" } else { second });
+    NodeKinds::new((0..12).map(|n| (node(n), name(n))).collect())
+}
+
+/// 10 samples/s on each cpu node, 100 on each gpu node; 2 cpu nodes beside one gpu node 150.
+fn by_kind(name: &str) -> TrainerSpec {
+    let alone: BTreeMap<_, _> = [
+        (kind("cpu"), ScalingCurve::linear(10.0, 2).unwrap()),
+        (kind("gpu"), ScalingCurve::linear(100.0, 4).unwrap()),
+    ]
+    .into();
+    let point = MixedPoint {
+        counts: [(kind("cpu"), 2), (kind("gpu"), 1)].into(),
+        rate: 150.0,
+    };
+    let kinds = KindRates::new(alone, vec![point]).unwrap();
+    TrainerSpec {
+        throughput: kinds.fastest().unwrap().clone(),
+        kinds,
+        ..spec(name, 1, 6, Work::UntilExit)
+    }
+}
+
+fn world(kinds: Option<NodeKinds>) -> World {
+    let mut world = World::new(1, 12, config());
+    world.snapshot();
+    if let Some(kinds) = kinds {
+        world.input(Input::Kinds(kinds));
+    }
+    world
+}
+
+fn submit(world: &mut World, trainers: Vec<TrainerSpec>) -> Result<(), String> {
+    world.input(Input::Submit {
+        trainers,
+        user: "ann".to_owned(),
+        tickets: BTreeMap::new(),
+        test_only: false,
+    });
+    world.replies.pop().unwrap().map(|_| ())
+}
+
+#[test]
+fn samples_and_costs_follow_the_rate_of_the_mix() {
+    let mut w = world(Some(kinds("gpu")));
+    submit(&mut w, vec![by_kind("a")]).unwrap();
+    (0..6).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.pass(Span::from_secs(10));
+    // Two cpu nodes make 20 samples/s. Growing costs 18 s of that.
+    apply(&mut w, &[("a", &[0, 1, 4])]);
+    assert_eq!(w.samples("a"), 200.0);
+    let rate = |w: &World| w.controller.record(&trainer("a")).unwrap().rate();
+    assert_eq!(rate(&w), 150.0);
+    let record = w.controller.record(&trainer("a")).unwrap();
+    assert_eq!((record.rescale_cost, record.owed), (360.0, 360.0));
+    w.pass(Span::from_secs(10));
+    apply(&mut w, &[("a", &[4])]);
+    assert_eq!(w.samples("a"), 200.0 + 1500.0 - 360.0);
+    assert_eq!(rate(&w), 100.0);
+    // A node without a kind, or a mix beyond what was measured, is not taken.
+    apply(&mut w, &[("a", &[0, 4, 5])]);
+    assert_eq!(w.nodes_of("a"), 1);
+}
+
+#[test]
+fn a_mix_that_breaks_gives_its_nodes_back() {
+    let mut w = world(Some(kinds("gpu")));
+    let mut spec = by_kind("a");
+    // Without cpu nodes it runs on gpu nodes alone, and it cannot run on one cpu node.
+    spec.kinds = {
+        let alone = [
+            (kind("cpu"), ScalingCurve::new([(1, 10.0)]).unwrap()),
+            (kind("gpu"), ScalingCurve::linear(100.0, 2).unwrap()),
+        ];
+        let point = MixedPoint {
+            counts: [(kind("cpu"), 2), (kind("gpu"), 1)].into(),
+            rate: 150.0,
+        };
+        KindRates::new(alone.into(), vec![point]).unwrap()
+    };
+    spec.max_nodes = 4;
+    spec.throughput = spec.kinds.fastest().unwrap().clone();
+    submit(&mut w, vec![spec]).unwrap();
+    (0..6).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 4])]);
+    assert_eq!(w.nodes_of("a"), 3);
+    // The gpu node is taken: two cpu nodes alone were not measured.
+    w.close(4);
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 0);
+    assert!(w.leases.values().all(|(owner, _)| owner.is_none()));
+    // A plan starts it again.
+    apply(&mut w, &[("a", &[5])]);
+    assert_eq!(w.nodes_of("a"), 1);
+    // Its kind vanishes while it trains.
+    w.input(Input::Kinds(kinds("big")));
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 0);
+    assert!(w.leases.values().all(|(owner, _)| owner.is_none()));
+    // Where kinds are not known any more, its curve holds.
+    w.input(Input::Kinds(NodeKinds::default()));
+    apply(&mut w, &[("a", &[0])]);
+    assert_eq!(w.nodes_of("a"), 1);
+}
+
+#[test]
+fn a_submission_that_cannot_be_planned_is_refused_with_a_remedy() {
+    let refused = |kinds: Option<NodeKinds>, change: &dyn Fn(&mut TrainerSpec)| {
+        let mut spec = by_kind("a");
+        change(&mut spec);
+        submit(&mut world(kinds), vec![spec]).unwrap_err()
+    };
+    let gpu = || Some(kinds("gpu"));
+    let same = |_: &mut TrainerSpec| ();
+    assert!(refused(None, &same).contains("set ingest.kinds"));
+    let error = refused(Some(kinds("fpga")), &same);
+    assert!(error.contains("no node is of kind gpu") && error.contains("cpu, fpga"));
+    let mut three: BTreeMap<_, _> = kinds("gpu")
+        .iter()
+        .map(|(n, k)| (n.clone(), k.clone()))
+        .collect();
+    three.insert(node(11), kind("big"));
+    let error = refused(Some(NodeKinds::new(three)), &same);
+    assert!(error.contains("3 kinds (big, cpu, gpu)"), "{error}");
+    let error = refused(gpu(), &|spec| {
+        spec.distance = lacuna_model::Distance::Shares(vec![0.5]);
+    });
+    assert!(error.contains("distance"), "{error}");
+    let error = refused(gpu(), &|spec| {
+        spec.throughput = ScalingCurve::linear(55.0, 6).unwrap();
+    });
+    assert!(error.contains("contradict the scaling curve"), "{error}");
+    // What the planner cannot do over kinds.
+    let with = |policy, is_fair| {
+        let mut config = config();
+        (config.policy, config.is_fair) = (policy, is_fair);
+        let mut w = World::new(1, 12, config);
+        w.snapshot();
+        w.input(Input::Kinds(kinds("gpu")));
+        w
+    };
+    let error = submit(&mut with(Policy::Forecast, false), vec![by_kind("a")]).unwrap_err();
+    assert!(error.contains("planner.policy is forecast"), "{error}");
+    let mut w = with(Policy::Auto, true);
+    submit(&mut w, vec![by_kind("a"), by_kind("b")]).unwrap();
+    let other = TrainerSpec {
+        owner: Some("bob".to_owned()),
+        ..spec("c", 1, 2, Work::UntilExit)
+    };
+    let error = submit(&mut w, vec![other.clone()]).unwrap_err();
+    assert!(error.contains("planner.objective"), "{error}");
+    submit(&mut with(Policy::Auto, false), vec![by_kind("a"), other]).unwrap();
+}
