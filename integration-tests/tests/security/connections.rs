@@ -91,6 +91,7 @@ async fn people_hear_what_agents_and_services_say() {
         saved: None,
         base: None,
         step_costs: None,
+        learning: None,
     };
     let subject = address::progress(&server.id, &node, &report.trainer);
     agent.bus.store(&subject, &report, "").await.unwrap();
