@@ -347,7 +347,7 @@ def hold(
     pace: float = 0.0,
     as_stage: bool = False,
 ) -> int:
-    """Holds rows until it is asked to leave; the exit code. The arguments are those of :func:`main`.
+    """Holds rows until it is asked to leave; the exit code. Arguments as those of :func:`main`.
 
     ``as_stage``: the dense part is of the same trainer, and its end is the end of this member: 0.
     """

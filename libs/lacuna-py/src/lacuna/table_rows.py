@@ -27,8 +27,10 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Table:
-    """A table: rows, width of a row, learning rate, the seed of its first values, and the optimiser:
-    ``adagrad``, ``sgd`` or ``adam``, see :mod:`lacuna.table_update`."""
+    """A table: rows, width of a row, learning rate, the seed of its first values, the optimiser.
+
+    ``optimizer``: ``adagrad``, ``sgd`` or ``adam``, see :mod:`lacuna.table_update`.
+    """
 
     name: str
     rows: int

@@ -5,8 +5,8 @@
     adam      m += (1 - .9) (g - m)
               h = .999 h + .001 g * g             w -= rate * m' / (sqrt(h') + 1e-8)
 
-with ``m' = m / (1 - .9^step)`` and ``h' = h / (1 - .999^step)``. Each is that of ``torch.optim`` with
-its default settings. A row without gradients stays under Adam too, as with
+with ``m' = m / (1 - .9^step)`` and ``h' = h / (1 - .999^step)``. Each is that of ``torch.optim``
+with its default settings. A row without gradients stays under Adam too, as with
 ``torch.optim.SparseAdam``; dense Adam would move it on. Sources: Duchi et al. 2011, Kingma and Ba
 2015.
 """

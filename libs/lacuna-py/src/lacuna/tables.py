@@ -14,9 +14,9 @@ counts once, whatever member of the dense part comes, goes or is killed. With ``
 default) the rows of the next step are looked up while this one computes. They lack the update of
 this step, always that one: two runs with the same members give the same bits.
 
-At a node that ``LACUNA_TABLE_NODES`` names (:mod:`lacuna.stages`) :class:`Tables` holds rows instead,
-and never returns. So one trainer has both stages: its program is the same on all nodes. It ends when
-the others have left :class:`Tables` without an error.
+At a node that ``LACUNA_TABLE_NODES`` names (:mod:`lacuna.stages`) :class:`Tables` holds rows
+instead, and never returns. So one trainer has both stages: its program is the same on all nodes. It
+ends when the others have left :class:`Tables` without an error.
 
 A table member that leaves gives its parts to the others, and nothing is lost. One that is killed
 loses the updates since its checkpoint: :attr:`Tables.lost` says how many steps of each part.
