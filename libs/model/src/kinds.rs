@@ -300,13 +300,16 @@ impl KindRates {
         let mut counts = counts.into_iter();
         match (counts.next(), counts.next(), counts.next()) {
             (None, ..) => Some(0.0),
-            (Some((kind, nodes)), None, _) => {
-                let curve = self.curve(kind)?;
-                (nodes <= curve.last_nodes()).then(|| curve.at(nodes))
-            }
+            (Some((kind, nodes)), None, _) => self.rate((kind, nodes), (kind, 0)),
             (Some(first), Some(second), None) => self.rate(first, second),
             _ => None,
         }
+    }
+
+    /// The least count of nodes of one kind that it can train on, if these are all.
+    pub(crate) fn least(&self, kind: &KindName) -> u32 {
+        let none = self.together.iter().filter(|point| point.rate == 0.0);
+        none.map(|point| point.nodes(kind) + 1).max().unwrap_or(1)
     }
 
     /// Length of its curves and points, bytes.
@@ -377,6 +380,12 @@ mod tests {
         };
         assert_eq!(on(&both, &["c1", "c2", "g1"]), Some(140.0));
         assert_eq!(on(&either, &["c1", "c2"]), Some(20.0));
+        let three = MixedPoint {
+            counts: [(cpu.clone(), 2)].into(),
+            rate: 0.0,
+        };
+        let of_three = KindRates::new(alone(), vec![three]).unwrap();
+        assert_eq!(on(&of_three, &["c1", "c2"]), None, "it needs three");
         assert_eq!(on(&either, &["c1", "g1"]), None);
         assert_eq!(on(&either, &["c1", "x"]), None, "a node without a kind");
         assert_eq!(on(&either, &[]), Some(0.0));
@@ -402,6 +411,7 @@ mod tests {
         assert_eq!((at(1, 1), at(2, 1)), (None, Some(60.0)));
         assert_eq!((at(3, 1), at(4, 1)), (Some(70.0), Some(80.0)));
         assert!(rates.names().eq([&cpu, &gpu]) && rates.most(&gpu) == 1);
+        assert_eq!((rates.least(&cpu), rates.least(&gpu)), (3, 10));
         points.push(MixedPoint {
             counts: [(cpu, 1), (fpga, 1)].into(),
             rate: 5.0,

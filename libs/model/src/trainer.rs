@@ -6,7 +6,8 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CurveError, Distance, DistanceError, KindError, KindRates, ScalingCurve, Timestamp, TrainerId,
+    CurveError, Distance, DistanceError, KindError, KindName, KindRates, ScalingCurve, Timestamp,
+    TrainerId,
 };
 
 /// Seconds of lost training when the nodes of a trainer change.
@@ -334,6 +335,23 @@ pub enum SpecError {
 }
 
 impl TrainerSpec {
+    /// The trainer where all nodes are of one kind: it has the curve of this kind, and needs the
+    /// nodes on which it can train at all. Without such a curve only its rates by kind are gone.
+    #[must_use]
+    pub fn on_kind(&self, kind: &KindName) -> Self {
+        let mut spec = self.clone();
+        let kinds = std::mem::take(&mut spec.kinds);
+        if let Some(curve) = kinds.curve(kind) {
+            if spec.objective == Some(spec.throughput.speedup()) {
+                spec.objective = Some(curve.speedup());
+            }
+            spec.max_nodes = spec.max_nodes.min(curve.last_nodes());
+            spec.min_nodes = spec.min_nodes.max(kinds.least(kind)).min(spec.max_nodes);
+            spec.throughput = curve.clone();
+        }
+        spec
+    }
+
     /// The most nodes that a trainer may ask for, more than any machine has. Tables by node count
     /// grow with this number.
     pub const MOST_NODES: u32 = 262_144;

@@ -55,17 +55,11 @@ pub(crate) fn of_one_kind<'a>(
         return Cow::Borrowed(trainers);
     }
     let plain = trainers.iter().map(|record| {
-        let mut record = record.clone();
-        let rates = std::mem::take(&mut record.spec.kinds);
-        if let Some(curve) = rates.curve(kind) {
-            let spec = &mut record.spec;
-            if spec.objective == Some(spec.throughput.speedup()) {
-                spec.objective = Some(curve.speedup());
-            }
-            spec.max_nodes = spec.max_nodes.min(curve.last_nodes());
-            spec.throughput = curve.clone();
+        let spec = record.spec.on_kind(kind);
+        TrainerRecord {
+            spec,
+            ..record.clone()
         }
-        record
     });
     plain.collect()
 }

@@ -31,16 +31,7 @@ pub(crate) fn of_one_kind<'a>(
     ) else {
         return Cow::Borrowed(trainers);
     };
-    let plain = trainers.iter().map(|spec| {
-        let mut spec = spec.clone();
-        let kinds = std::mem::take(&mut spec.kinds);
-        if let Some(curve) = kinds.curve(kind) {
-            spec.max_nodes = spec.max_nodes.min(curve.last_nodes());
-            spec.throughput = curve.clone();
-        }
-        spec
-    });
-    plain.collect()
+    trainers.iter().map(|spec| spec.on_kind(kind)).collect()
 }
 
 impl Kinds {
