@@ -9,6 +9,8 @@ from trainers import counted
 
 LEFT, RIGHT = {"n01", "n02"}, {"n03", "n04"}
 TREE = "SwitchName=left Nodes=n[01-02]\nSwitchName=right Nodes=n[03-04]\nSwitchName=top Switches=left,right\n"
+# The same, cabled otherwise.
+MOVED = TREE.replace("n[01-02]", "n[01,03]").replace("n[03-04]", "n[02,04]")
 # Two nodes are on the wrong leaf.
 WRONG = "node,leaf\nn01,left\nn03,left\nn02,right\nn04,right\n"
 # The speed from leaf to leaf. The state of the program is some kilobytes.
@@ -60,7 +62,7 @@ class Topology(WithLacuna):
     def begin(self, source: str) -> None:
         """All services, with the topology from this source."""
         self.configure(
-            ("[ingest]\n", f'[ingest]\ntopology = "{source}"\n'),
+            ("[ingest]\n", f'[ingest]\ntopology = "{source}"\ntopology_every = "2s"\n'),
             ("[agent]\n", '[control.profile]\nshare = 1.0\n\n[agent]\n'),
         )
         self.lacuna.start()
@@ -107,16 +109,29 @@ class Topology(WithLacuna):
         until("the node has gone", 20, lambda: gone not in self.lacuna.leased("near"))
         until("it trains on one leaf", 60, lambda: self.on_one_leaf("near", 1), every=1)
         self.assertEqual(self.lacuna.metric("lacuna_control_crossing_trainers"), 0.0)
+        self.cabled_otherwise("near")
         self.lacuna.ask("cancel", "near")
         self.nothing_is_left()
+
+    def cabled_otherwise(self, name: str) -> None:
+        """The topology changes while the trainer runs."""
+        (self.cluster.layout.state / "etc/topology.conf").write_text(MOVED)
+        self.cluster.ctl("scontrol", "reconfigure")
+        leaves = {"n01": "left", "n02": "right", "n03": "left", "n04": "right"}
+        until("the new leaves are known", 20, lambda: self.leaves() == leaves)
+        near = [{"n01", "n03"}, {"n02", "n04"}]
+        until("it trains on one new leaf", 60, lambda: self.on_one_leaf(name, 1, near), every=1)
+        # Its pilots began before, so what they say of their place is old.
+        self.assertEqual(self.lacuna.metric("lacuna_control_topology_contradictions"), 0.0)
 
     def measured(self, name: str, wanted: set[tuple[int, int]]):
         rates = self.rates(name)
         return rates if wanted <= rates.keys() else None
 
-    def on_one_leaf(self, name: str, least: int) -> set[str]:
+    def on_one_leaf(self, name: str, least: int, leaves: list[set[str]] | None = None) -> set[str]:
         nodes = self.settled(name)
-        return nodes if len(nodes) >= least and (nodes <= LEFT or nodes <= RIGHT) else set()
+        near = any(nodes <= leaf for leaf in leaves or [LEFT, RIGHT])
+        return nodes if len(nodes) >= least and near else set()
 
     def test_a_file_that_contradicts_slurm_is_noticed(self):
         layout = self.cluster.layout

@@ -27,9 +27,13 @@ pub struct ForesightSettings {
     /// Whether a hole may stay idle when its expected gain is below its cost.
     pub refuse: bool,
     /// The most trainers whose nodes are on several leaf switches that may use the uplink of one;
-    /// no limit if absent. A leaf of p nodes with oversubscription o carries p / o at full speed.
+    /// no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossing: Option<u32>,
+    /// How many such trainers the uplink of a leaf carries at full speed: p / o for a leaf of p
+    /// nodes with oversubscription o. More share it, and are slower. It carries all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<u32>,
 }
 
 impl Default for ForesightSettings {
@@ -41,6 +45,7 @@ impl Default for ForesightSettings {
             repool: true,
             refuse: true,
             crossing: None,
+            uplink: None,
         }
     }
 }
@@ -136,6 +141,12 @@ impl PlannerSettings {
             "planner.foresight.hysteresis",
             self.foresight.hysteresis,
             "a number from 0 (any gain is enough) to 100",
+        )?;
+        SettingError::unless(
+            self.foresight.uplink != Some(0),
+            "planner.foresight.uplink",
+            0,
+            "a number from 1",
         )?;
         SettingError::unless(
             (1..=1000).contains(&self.foresight.scenarios),

@@ -1,6 +1,6 @@
 //! Where agents say that they are, compared with the topology.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{AgentStatus, NodeId, Topology};
 use lacuna_scheduler::topology;
@@ -13,6 +13,9 @@ const NAMED: usize = 5;
 pub(crate) struct Places {
     topology: Topology,
     leaves: BTreeMap<NodeId, String>,
+    /// Reports that agreed with a topology which has changed since: a job keeps the place that it
+    /// began with.
+    old: BTreeMap<NodeId, String>,
     /// Whether anything has changed since the last comparison.
     is_changed: bool,
     /// Whether contradictions have been warned of.
@@ -20,8 +23,22 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Takes another topology.
+    /// Takes another topology. Reports that agreed with the last one say nothing about this one.
     pub(crate) fn take(&mut self, topology: Topology) {
+        if topology == self.topology {
+            return;
+        }
+        if !self.topology.is_empty() {
+            let leaves = self.leaves.iter().map(|(node, leaf)| (node, leaf.as_str()));
+            let differ = self.topology.differences(leaves);
+            let differ: BTreeSet<NodeId> = differ.into_iter().cloned().collect();
+            let reports = std::mem::take(&mut self.leaves);
+            let (differ, agreed) = reports
+                .into_iter()
+                .partition(|(node, _)| differ.contains(node));
+            self.leaves = differ;
+            self.old.extend::<BTreeMap<_, _>>(agreed);
+        }
         self.topology = topology;
         self.is_changed = true;
         self.has_warned = false;
@@ -33,6 +50,10 @@ impl Places {
         let Some(leaf) = place.and_then(|place| topology::leaf(place, &status.node)) else {
             return;
         };
+        if self.old.get(&status.node).is_some_and(|old| old == leaf) {
+            return;
+        }
+        self.old.remove(&status.node);
         if self
             .leaves
             .get(&status.node)
@@ -112,5 +133,16 @@ mod tests {
         assert_eq!(places.contradictions(), None);
         places.hear(&status("n2", Some("top.l2.n2")));
         assert_eq!(places.contradictions(), Some(0));
+        // Recabled: what agreed says nothing about the new topology, until another job speaks.
+        let paths = [(node("n1"), leaf("l2")), (node("n2"), leaf("l3"))];
+        places.take(Topology::new(paths.into()).unwrap());
+        assert_eq!(places.contradictions(), Some(0));
+        places.hear(&status("n1", Some("top.l1.n1")));
+        assert_eq!(places.contradictions(), None);
+        places.hear(&status("n1", Some("top.l2.n1")));
+        places.hear(&status("n2", Some("top.l2.n2")));
+        assert_eq!(places.contradictions(), Some(0));
+        places.hear(&status("n1", Some("top.l3.n1")));
+        assert_eq!(places.contradictions(), Some(1));
     }
 }

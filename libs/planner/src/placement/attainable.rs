@@ -98,5 +98,5 @@ pub(crate) fn trim(
             }
         }
     }
-    uncross(switches, &before, owners, &least);
+    uncross(switches, switches.uncrowded(), &before, owners, &least);
 }

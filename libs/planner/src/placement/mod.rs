@@ -33,6 +33,11 @@
 //! gain `hysteresis` times its cost, since every event reconsiders the plan, and a small gain now
 //! may be none in a minute.
 //!
+//! **Shared uplinks.** Where an uplink carries few crossing trainers at full speed, `O_j(n)` of a
+//! crossing trainer falls with their number ([`crate::Switches::crowds`]). The value of a node set
+//! then depends on those of others. Blocks judge whole answers by it, each also without the crossing
+//! trainers that are too many. Columns, and sizes without forecasts, let no more cross.
+//!
 //! **Method.** [`blocks`] finds node sets by dynamic programming over the order. [`columns`] is the
 //! same problem as a mixed-integer program with a bound. [`forecast`] makes the request from a pool
 //! with forecasts. [`choose`] picks nodes for known sizes, without forecasts.
@@ -62,5 +67,5 @@ pub(crate) use near::{LeafByLeaf, below, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
 pub use settings::Settings;
-pub(crate) use value::{FirstHits, Means, net_value};
-pub use value::{Member, set_value};
+pub(crate) use value::{FirstHits, Means, net_value, net_value_among};
+pub use value::{Member, set_value, value_among};

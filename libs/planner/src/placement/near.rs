@@ -194,13 +194,15 @@ fn crossed(switches: &Switches, sets: &[Vec<usize>]) -> Vec<Vec<u32>> {
 /// Takes nodes back from trainers that newly cross a leaf which too many cross, the smallest first.
 /// A pinned trainer keeps the nodes that it had `before`, a flexible one the most of one leaf, if it
 /// can run on them. `least` has the minimum of each flexible trainer, and nothing for a pinned one.
+/// `most` is the most that may cross a leaf, if there is a limit.
 pub(crate) fn uncross(
     switches: &Switches,
+    most: Option<u32>,
     before: &[Option<u32>],
     owners: &mut [Option<u32>],
     least: &[Option<u32>],
 ) {
-    let Some(most) = switches.crossing() else {
+    let Some(most) = most else {
         return;
     };
     let sets = |owners: &[Option<u32>]| {

@@ -20,6 +20,10 @@ pub struct Settings {
     /// The most trainers that may cross the uplink of a leaf; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crossing: Option<u32>,
+    /// The crossing trainers that the uplink of a leaf carries at full speed; more share it. It
+    /// carries all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<u32>,
 }
 
 impl From<&ForesightSettings> for Settings {
@@ -30,6 +34,7 @@ impl From<&ForesightSettings> for Settings {
             repool: settings.repool,
             refuse: settings.refuse,
             crossing: settings.crossing,
+            uplink: settings.uplink,
         }
     }
 }

@@ -67,11 +67,13 @@ pub(crate) struct Means {
     pub(crate) stay: f64,
     /// How far apart the nodes are.
     pub(crate) tier: usize,
+    /// How crowded the uplinks are, if they are; see [`crate::Switches::crowds`].
+    pub(crate) crowd: f64,
 }
 
 impl Means {
     pub(crate) fn value(&self, member: &Member<'_>, nodes: u32, shadow_price: f64) -> f64 {
-        let rate = member.rate(nodes, self.tier);
+        let rate = member.item.value_among(nodes, self.tier, self.crowd);
         rate * (self.until - member.item.down_s * self.hit)
             + shadow_price * (self.stay - f64::from(nodes) * self.until)
     }
@@ -135,6 +137,7 @@ impl FirstHits {
             hit: hits as f64 / count,
             stay: self.stay,
             tier: self.tier,
+            crowd: 1.0,
         }
     }
 }
@@ -148,9 +151,21 @@ pub(crate) fn net_value(
     settings: &Settings,
     shadow_price: f64,
 ) -> f64 {
+    net_value_among(member, scenarios, nodes, settings, shadow_price, 1.0)
+}
+
+/// [`net_value`] of nodes whose uplinks are so crowded; see [`crate::Switches::crowds`].
+pub(crate) fn net_value_among(
+    member: &Member<'_>,
+    scenarios: &Scenarios,
+    nodes: &[usize],
+    settings: &Settings,
+    shadow_price: f64,
+    crowd: f64,
+) -> f64 {
     let (places, horizon_s) = (nodes.iter().copied(), settings.horizon_s);
     let tier = scenarios.switches().tier(places.clone());
-    set_value(member, scenarios, places, horizon_s, shadow_price)
+    value_among(member, scenarios, places, horizon_s, shadow_price, crowd)
         - member.switching_cost(nodes.len() as u32, tier, settings.hysteresis)
 }
 
@@ -164,6 +179,19 @@ pub fn set_value(
     horizon_s: f64,
     shadow_price: f64,
 ) -> f64 {
+    value_among(member, scenarios, nodes, horizon_s, shadow_price, 1.0)
+}
+
+/// [`set_value`] of nodes whose uplinks are so crowded; see [`crate::Switches::crowds`].
+#[must_use]
+pub fn value_among(
+    member: &Member<'_>,
+    scenarios: &Scenarios,
+    nodes: impl IntoIterator<Item = usize>,
+    horizon_s: f64,
+    shadow_price: f64,
+    crowd: f64,
+) -> f64 {
     let mut set = FirstHits::empty(scenarios.count(), horizon_s);
     let mut count = 0;
     for node in nodes {
@@ -173,5 +201,9 @@ pub fn set_value(
     if count == 0 {
         return 0.0;
     }
-    set.means().value(member, count, shadow_price)
+    let means = Means {
+        crowd,
+        ..set.means()
+    };
+    means.value(member, count, shadow_price)
 }

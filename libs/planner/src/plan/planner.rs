@@ -137,8 +137,9 @@ impl Planner {
         let nowhere = Topology::default();
         let topology = input.topology.unwrap_or(&nowhere);
         let mut case = translate(pool, trainers, input.unusable, topology);
-        let crossing = self.settings().foresight.joint.crossing;
-        case.switches = case.switches.carrying(crossing);
+        let limits = self.settings().foresight.joint;
+        case.switches = case.switches.carrying(limits.crossing);
+        case.switches = case.switches.sharing(limits.uplink);
         let candidates = self.roster.candidates(&case, trainers, pool, input.pilot_s);
         let mixes = kinds
             .as_ref()

@@ -87,6 +87,16 @@ impl Far {
     }
 }
 
+/// The share of a rate that is left where `crowd` trainers, 1 or more, share what one would have
+/// alone: with x the time that crossing adds to a sample, from 1 / (1 + x) to 1 / (1 + crowd x).
+pub(super) fn among(share: f64, crowd: f64) -> f64 {
+    if crowd > 1.0 && share > 0.0 {
+        1.0 / (1.0 + crowd * (1.0 / share - 1.0))
+    } else {
+        share
+    }
+}
+
 /// An answer to a [`Problem`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sizes {
@@ -111,6 +121,13 @@ impl Item {
     #[must_use]
     pub fn value_on(&self, n: u32, tier: usize) -> f64 {
         self.value_at(n) * self.far.share(n, tier)
+    }
+
+    /// The same with `crowd` times as many crossing trainers on an uplink as it carries at full
+    /// speed, 1 or more: what crossing adds to the time of a sample grows by this factor.
+    #[must_use]
+    pub fn value_among(&self, n: u32, tier: usize, crowd: f64) -> f64 {
+        self.value_at(n) * among(self.far.share(n, tier), crowd)
     }
 
     /// The trainer with the rate that a change stalls: the rate of its present size at a tier, or 0

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lacuna_model::{KindName, RescaleCost, TrainerSpec};
 
-use super::allocation::{Far, Item};
+use super::allocation::{Far, Item, among};
 use super::mixes::{Mix, MixItem, MixTable};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;
@@ -243,6 +243,13 @@ impl Kind {
     #[must_use]
     pub fn rate_on(&self, nodes: u32, tier: usize) -> f64 {
         self.rate(nodes) * self.far.share(nodes, tier)
+    }
+
+    /// The same with `crowd` times as many crossing trainers on an uplink as it carries at full
+    /// speed, 1 or more.
+    #[must_use]
+    pub fn rate_among(&self, nodes: u32, tier: usize, crowd: f64) -> f64 {
+        self.rate(nodes) * among(self.far.share(nodes, tier), crowd)
     }
 
     /// What is left of the rates where the nodes are apart.

@@ -3,7 +3,7 @@
 //! Where all nodes are on one leaf, or no trainer loses by distance, decisions are those of a planner
 //! without topology, byte for byte (`Situation::apart`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::{NodeId, Topology};
 
@@ -17,6 +17,7 @@ pub struct Switches {
     /// By node, then level; the ordinals of all levels differ.
     above: Vec<u32>,
     crossing: Option<u32>,
+    uplink: Option<u32>,
 }
 
 impl Switches {
@@ -49,6 +50,7 @@ impl Switches {
             levels,
             above,
             crossing: None,
+            uplink: None,
         }
         .or_flat()
     }
@@ -65,6 +67,7 @@ impl Switches {
             levels: self.levels,
             above: paths.flatten().copied().collect(),
             crossing: self.crossing,
+            uplink: self.uplink,
         }
         .or_flat()
     }
@@ -89,6 +92,63 @@ impl Switches {
     #[must_use]
     pub const fn crossing(&self) -> Option<u32> {
         self.crossing
+    }
+
+    /// The switches with uplinks that carry this number of crossing trainers at full speed; more
+    /// share it. Without a number an uplink carries all.
+    #[must_use]
+    pub fn sharing(self, uplink: Option<u32>) -> Self {
+        Self { uplink, ..self }.or_flat()
+    }
+
+    /// The most crossing trainers of a leaf that share nothing, where counts alone decide: the
+    /// limit, or what an uplink carries at full speed.
+    #[must_use]
+    pub fn uncrowded(&self) -> Option<u32> {
+        let both = self.crossing.into_iter().chain(self.uplink);
+        both.min()
+    }
+
+    /// The number of crossing trainers that an uplink carries at full speed; none if it carries all.
+    #[must_use]
+    pub const fn uplink(&self) -> Option<u32> {
+        self.uplink
+    }
+
+    /// How crowded the uplinks of each of `trainers` trainers are: the crossing trainers of its most
+    /// crowded leaf over those that an uplink carries at full speed, at least 1. It is 1 for a
+    /// trainer on one leaf. `owned` are nodes with their owners.
+    #[must_use]
+    pub fn crowds(
+        &self,
+        owned: impl IntoIterator<Item = (usize, Option<u32>)>,
+        trainers: usize,
+    ) -> Vec<f64> {
+        let mut crowds = vec![1.0; trainers];
+        let Some(carries) = self.uplink.filter(|_| !self.is_flat()) else {
+            return crowds;
+        };
+        let mut leaves: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); trainers];
+        for (node, owner) in owned {
+            if let Some(leaves) = owner.and_then(|j| leaves.get_mut(j as usize)) {
+                leaves.insert(self.switch(node, 0));
+            }
+        }
+        for leaves in &mut leaves {
+            if leaves.len() < 2 {
+                leaves.clear();
+            }
+        }
+        let mut crossing: BTreeMap<u32, f64> = BTreeMap::new();
+        for leaf in leaves.iter().flatten() {
+            *crossing.entry(*leaf).or_default() += 1.0;
+        }
+        for (crowd, leaves) in crowds.iter_mut().zip(&leaves) {
+            let most = leaves.iter().filter_map(|leaf| crossing.get(leaf));
+            let most = most.fold(0.0, |most: f64, &here| most.max(here));
+            *crowd = (most / f64::from(carries.max(1))).max(1.0);
+        }
+        crowds
     }
 
     /// Whether all nodes are at tier 0.
@@ -171,6 +231,24 @@ mod tests {
 
     fn id(name: &str) -> NodeId {
         NodeId::new(name).unwrap()
+    }
+
+    #[test]
+    fn crossing_trainers_share_the_uplink_of_their_most_crowded_leaf() {
+        let paths: Vec<Vec<String>> = [0, 0, 0, 1, 1, 2, 2]
+            .map(|leaf: u32| vec![leaf.to_string()])
+            .into();
+        let switches = Switches::below(1, paths.iter().map(|path| Some(path.as_slice())));
+        // 0 and 1 cross leaves 0 and 1, 2 crosses leaves 0 and 2, 3 is on leaf 2.
+        let owners = [0, 1, 2, 0, 1, 2, 3].map(Some);
+        let crowds = |uplink| {
+            let switches = switches.clone().sharing(uplink);
+            switches.crowds(owners.into_iter().enumerate(), 4)
+        };
+        assert_eq!(crowds(None), [1.0; 4]);
+        assert_eq!(crowds(Some(1)), [3.0, 3.0, 3.0, 1.0]);
+        assert_eq!(crowds(Some(2)), [1.5, 1.5, 1.5, 1.0]);
+        assert_eq!(crowds(Some(3)), [1.0; 4]);
     }
 
     #[test]

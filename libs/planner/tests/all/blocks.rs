@@ -1,7 +1,7 @@
 //! Placement by blocks against brute force, and the invariants of any answer.
 
 use lacuna_planner::placement::blocks::BlockPlacer;
-use lacuna_planner::placement::{Member, Request, Scenarios, Settings, set_value};
+use lacuna_planner::placement::{Member, Request, Scenarios, Settings, value_among};
 use lacuna_planner::{Far, Item};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -78,18 +78,22 @@ impl Case {
 
     /// The sum of V less all switching costs, by the definition.
     fn judge(&self, owners: &[Option<u32>], shadow_price: f64) -> f64 {
+        let owned = owners.iter().copied().enumerate();
+        let switches = self.scenarios.switches();
+        let crowds = switches.crowds(owned, self.trainers.len());
         (0..self.trainers.len())
             .map(|j| {
                 let nodes = self.nodes_of(owners, j);
                 let count = nodes.len() as u32;
                 let horizon_s = self.settings.horizon_s;
                 let tier = self.scenarios.switches().tier(nodes.iter().copied());
-                set_value(
+                value_among(
                     &self.member(j),
                     &self.scenarios,
                     nodes,
                     horizon_s,
                     shadow_price,
+                    crowds[j],
                 ) - self.switching_cost(j, count, tier)
             })
             .sum()
@@ -285,6 +289,14 @@ fn narrow(case: Case, seed: u64) -> Case {
     case
 }
 
+/// The same, with uplinks that one crossing trainer fills.
+fn crowded(case: Case, seed: u64) -> Case {
+    let mut case = apart(case, seed);
+    let switches = case.scenarios.switches().clone();
+    case.scenarios = case.scenarios.below(switches.sharing(Some(1)));
+    case
+}
+
 /// Gaps to an optimum, relative to it.
 #[derive(Debug, Default)]
 struct Gaps(Vec<f64>);
@@ -376,6 +388,11 @@ fn the_whole_decision_is_near_the_best_of_all_where_distance_matters() {
 fn the_whole_decision_is_near_the_best_of_all_where_uplinks_are_narrow() {
     // Blocks keep to the limit by a greedy rule.
     near_the_best_of_all(47, 0.06, narrow);
+}
+
+#[test]
+fn the_whole_decision_is_near_the_best_of_all_where_uplinks_are_shared() {
+    near_the_best_of_all(51, 0.03, crowded);
 }
 
 fn near_the_best_of_all(seed: u64, most: f64, change: impl Fn(Case, u64) -> Case) {

@@ -27,6 +27,7 @@ const SETTINGS: Settings = Settings {
     repool: true,
     refuse: true,
     crossing: None,
+    uplink: None,
 };
 
 type Owners = Vec<Option<u32>>;

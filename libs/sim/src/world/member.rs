@@ -17,6 +17,8 @@ pub(super) struct Member {
     pub(super) mix: Option<Mix>,
     /// How far apart its nodes are.
     pub(super) tier: usize,
+    /// How crowded its uplinks are, 1 if they are not.
+    pub(super) crowd: f64,
     /// Its rate at its nodes, samples/s.
     pub(super) rate: f64,
     pub(super) work: f64,
@@ -50,7 +52,7 @@ pub(super) fn spec_of(trainers: &[TrainerSpec], life: u32) -> Option<&TrainerSpe
 impl Member {
     pub(super) fn resize(&mut self, nodes: u32) {
         self.nodes = nodes;
-        self.rate = self.kind.rate_on(nodes, self.tier);
+        self.rate = self.kind.rate_among(nodes, self.tier, self.crowd);
     }
 
     /// Sets its nodes of each kind.
@@ -84,9 +86,9 @@ impl Member {
         self.nodes > 0 && (self.nodes < self.kind.min() || unfit)
     }
 
-    /// Sets how far apart its nodes are.
-    pub(super) fn set_tier(&mut self, tier: usize) {
-        self.tier = tier;
+    /// Sets how far apart its nodes are, and how crowded its uplinks.
+    pub(super) fn set_tier(&mut self, tier: usize, crowd: f64) {
+        (self.tier, self.crowd) = (tier, crowd);
         self.resize(self.nodes);
     }
 

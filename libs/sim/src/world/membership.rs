@@ -189,6 +189,7 @@ impl<'a> World<'a> {
             nodes: 0,
             mix: self.kinds.nodes().map(|_| [0, 0]),
             tier: 0,
+            crowd: 1.0,
             rate: 0.0,
             work: work(spec),
             ledger: Ledger::default(),

@@ -58,7 +58,8 @@ impl World<'_> {
         let sites = self.sites.as_ref().filter(|_| knows);
         let switches = sites.map(|sites| sites.of(self.pool.nodes()));
         let switches = switches.unwrap_or_default();
-        let switches = switches.carrying(self.settings.forecast.joint.crossing);
+        let limits = self.settings.forecast.joint;
+        let switches = switches.carrying(limits.crossing).sharing(limits.uplink);
         let users = (self.settings.objective == Objective::Fair).then(|| self.users());
         let mixes = self.mixes();
         let now_s = self.tally.now_s;
@@ -171,19 +172,20 @@ impl World<'_> {
         let (nodes, slots) = (self.pool.nodes(), self.pool.slots());
         let sites = self.sites.as_ref();
         let tiers = sites.map(|sites| sites.tiers(nodes, slots, self.active.len()));
-        let tiers = tiers.into_iter().flatten().chain(std::iter::repeat(0));
+        let tiers = tiers.into_iter().flatten();
+        let tiers = tiers.chain(std::iter::repeat((0, 1.0)));
         let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
-        for (((j, member), &nodes), tier) in members.zip(tiers) {
+        for (((j, member), &nodes), (tier, crowd)) in members.zip(tiers) {
             let was_hit = std::mem::take(&mut member.was_hit);
             if nodes == member.nodes {
-                member.set_tier(tier);
+                member.set_tier(tier, crowd);
                 continue;
             }
             let restarts = was_hit && repooled.contains(&j);
             let change = Change::planned(member.nodes, nodes, restarts);
             let rates = Rates {
                 before: member.rate,
-                after: member.kind.rate_on(nodes, tier),
+                after: member.kind.rate_among(nodes, tier, crowd),
             };
             let (cost, waits) = member.charge(change, rates);
             self.tally.pilot_wait += waits;
@@ -192,7 +194,7 @@ impl World<'_> {
             self.tally.rescales += u64::from(member.nodes > 0);
             self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
             member.nodes = nodes;
-            member.set_tier(tier);
+            member.set_tier(tier, crowd);
         }
     }
 

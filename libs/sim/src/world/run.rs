@@ -330,8 +330,8 @@ impl<'a> World<'a> {
     pub(super) fn measure(&mut self) {
         let Some(sites) = &self.sites else { return };
         let tiers = sites.tiers(self.pool.nodes(), self.pool.slots(), self.active.len());
-        for (member, tier) in self.active.iter_mut().zip(tiers) {
-            member.set_tier(tier);
+        for (member, (tier, crowd)) in self.active.iter_mut().zip(tiers) {
+            member.set_tier(tier, crowd);
         }
     }
 

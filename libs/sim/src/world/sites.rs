@@ -47,6 +47,7 @@ impl Sites {
         let ids = (0..trace.nodes()).map(|node| NodeId::new(trace.node_name(node)).ok());
         let paths = ids.map(|id| topology.path(&id?));
         let switches = Switches::below(topology.levels(), paths);
+        let switches = switches.sharing(settings.forecast.joint.uplink);
         if switches.is_flat() {
             return None;
         }
@@ -72,11 +73,18 @@ impl Sites {
         })
     }
 
-    /// How far apart the nodes of each trainer are.
-    pub(super) fn tiers(&self, nodes: &[u32], slots: &[Slot], trainers: usize) -> Vec<usize> {
+    /// How far apart the nodes of each trainer are, and how crowded its uplinks.
+    pub(super) fn tiers(
+        &self,
+        nodes: &[u32],
+        slots: &[Slot],
+        trainers: usize,
+    ) -> Vec<(usize, f64)> {
         let owned = nodes.iter().zip(slots);
         let owned = owned.map(|(&node, slot)| (node as usize, slot.owner));
-        self.switches.tiers(owned, trainers)
+        let tiers = self.switches.tiers(owned.clone(), trainers);
+        let crowds = self.switches.crowds(owned, trainers);
+        tiers.into_iter().zip(crowds).collect()
     }
 
     /// Where these nodes are.

@@ -63,6 +63,36 @@ fn work_is_counted_at_the_distance_of_the_nodes() {
 }
 
 #[test]
+fn crossing_trainers_share_an_uplink() {
+    let holes = [1, 2, 3, 4].map(|number| hole(number, 0, 1000));
+    // First fit gives n1 and n2 to one, n3 and n4 to the other: both cross both leaves.
+    let leaves = |_: &HoleTrace| {
+        let paths = [("n1", "a"), ("n2", "b"), ("n3", "a"), ("n4", "b")];
+        let path = |(node, leaf): (&str, &str)| (NodeId::new(node).unwrap(), vec![leaf.to_owned()]);
+        Topology::new(paths.map(path).into()).unwrap()
+    };
+    let trainers = [0, 1].map(|number| TrainerSpec {
+        distance: Distance::Shares(vec![0.5]),
+        min_nodes: 2,
+        ..trainer(number, 2, 2_000.0)
+    });
+    let hours = |place, uplink| {
+        let mut settings = Settings {
+            policy: Policy::Dp,
+            place,
+            ..Settings::default()
+        };
+        settings.forecast.joint.uplink = uplink;
+        run(&holes, leaves, &trainers, &settings).summary.hours * 3600.0
+    };
+    // Alone each trains at 20 * 1/2; two on an uplink for one at 20 / (1 + 2).
+    assert!((hours(Place::FirstFit, None) - 200.0).abs() < 1e-9);
+    assert!((hours(Place::FirstFit, Some(2)) - 200.0).abs() < 1e-9);
+    assert!((hours(Place::FirstFit, Some(1)) - 300.0).abs() < 1e-9);
+    assert!((hours(Place::Aware, Some(1)) - 100.0).abs() < 1e-9);
+}
+
+#[test]
 fn no_work_exceeds_the_bound_of_each_moment() {
     let nodes = 0..12_u32;
     let holes: Vec<HoleRecord> = nodes

@@ -251,7 +251,7 @@ impl ReplayArgs {
         Ok(Settings {
             policy: self.policy,
             lookahead: self.lookahead,
-            forecast: self.forecast.settings()?,
+            forecast: self.forecast.settings(self.located.uplink)?,
             horizon: self.horizon,
             max_parallel: self.max_parallel.unwrap_or_else(parallel),
             cost_scale: self.cost_scale,

@@ -41,11 +41,11 @@ pub(super) struct ForecastArgs {
 }
 
 impl ForecastArgs {
-    /// The settings of the replay.
+    /// The settings of the replay, with uplinks that carry so many crossing trainers.
     ///
     /// # Errors
     /// The list of nodes cannot be read.
-    pub(super) fn settings(&self) -> Result<Forecasting> {
+    pub(super) fn settings(&self, uplink: Option<u32>) -> Result<Forecasting> {
         let mut settings = Forecasting {
             order: order(&self.order)?,
             scenarios: self.scenarios,
@@ -57,6 +57,7 @@ impl ForecastArgs {
         settings.joint.hysteresis = self.hysteresis;
         settings.joint.repool = !self.no_repool;
         settings.joint.refuse = !self.no_refusal;
+        settings.joint.uplink = uplink;
         Ok(settings)
     }
 }

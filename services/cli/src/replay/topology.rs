@@ -27,6 +27,10 @@ pub(crate) struct LocatedArgs {
     /// says so itself
     #[arg(long, help_heading = NETWORK, value_name = "SHARE", default_value_t = 0.0)]
     crossing_cost: f64,
+    /// How many trainers on several leaves the uplink of a leaf carries at full speed; more share it,
+    /// and are slower [default: all]
+    #[arg(long, help_heading = NETWORK, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) uplink: Option<u32>,
     /// How trainers are placed
     #[arg(long, help_heading = NETWORK, value_enum, default_value_t = PlaceArg::Aware)]
     place: PlaceArg,

@@ -248,6 +248,7 @@ impl Partition {
                     hit: f64::from(self.hit[place]),
                     stay: self.stay[cells] - before,
                     tier: farthest(cell, n),
+                    crowd: 1.0,
                 };
                 self.values[place] = means.value(member, left, shadow_price)
                     - member.switching_cost(left, means.tier, hysteresis);

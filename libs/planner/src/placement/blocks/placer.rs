@@ -2,7 +2,7 @@
 
 use crate::placement::{
     Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, nearest,
-    net_value, places, uncross,
+    net_value, net_value_among, places, uncross,
 };
 use crate::problem::Switches;
 use crate::{Item, Problem, dp};
@@ -105,7 +105,7 @@ impl BlockPlacer {
                 continue;
             }
             let owners = self.apply(&members, request, &sizes, shadow_price);
-            let value = self.judge(&members, request, &owners, shadow_price);
+            let (owners, value) = self.uncrowded(&members, request, owners, shadow_price);
             tried.push(sizes);
             if value > best.value {
                 best = Assignment {
@@ -216,12 +216,34 @@ impl BlockPlacer {
         if !self.settings.refuse {
             use_all(members, &mut owners, scenarios.switches());
         }
-        let least = members
-            .iter()
-            .map(|m| m.is_flexible().then_some(m.item.min));
-        let least: Vec<Option<u32>> = least.collect();
-        uncross(scenarios.switches(), request.owners, &mut owners, &least);
+        let switches = scenarios.switches();
+        let (most, least) = (switches.crossing(), least(members));
+        uncross(switches, most, request.owners, &mut owners, &least);
         owners
+    }
+
+    /// These owners, or the same without the crossing trainers that crowd an uplink, where that is
+    /// worth more; and the value.
+    fn uncrowded(
+        &self,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+        owners: Vec<Option<u32>>,
+        shadow_price: f64,
+    ) -> (Vec<Option<u32>>, f64) {
+        let value = self.judge(members, request, &owners, shadow_price);
+        let (switches, mut fewer) = (request.scenarios.switches(), owners.clone());
+        if switches.uplink().is_none() {
+            return (owners, value);
+        }
+        let (most, least) = (switches.uplink(), least(members));
+        uncross(switches, most, request.owners, &mut fewer, &least);
+        let alone = self.judge(members, request, &fewer, shadow_price);
+        if alone > value {
+            (fewer, alone)
+        } else {
+            (owners, value)
+        }
     }
 
     /// The sum of V less all switching costs.
@@ -238,19 +260,21 @@ impl BlockPlacer {
                 mine.push(place);
             }
         }
-        members
-            .iter()
-            .zip(&nodes)
-            .map(|(member, nodes)| {
-                net_value(
-                    member,
-                    request.scenarios,
-                    nodes,
-                    &self.settings,
-                    shadow_price,
-                )
-            })
-            .sum()
+        let scenarios = request.scenarios;
+        let owned = owners.iter().copied().enumerate();
+        let crowds = scenarios.switches().crowds(owned, members.len());
+        let sets = members.iter().zip(&nodes).zip(crowds);
+        let value = |((member, nodes), crowd): ((&Member<'_>, &Vec<usize>), f64)| {
+            net_value_among(
+                member,
+                scenarios,
+                nodes,
+                &self.settings,
+                shadow_price,
+                crowd,
+            )
+        };
+        sets.map(value).sum()
     }
 
     /// For pinned trainers whose nodes are apart: the size at which all are below one switch, where
@@ -265,12 +289,21 @@ impl BlockPlacer {
         let (scenarios, switches) = (request.scenarios, request.scenarios.switches());
         let worth =
             |member, set: &[usize]| net_value(member, scenarios, set, &self.settings, shadow_price);
-        for (j, (member, size)) in (0_u32..).zip(members.iter().zip(sizes)) {
+        let owned = request.owners.iter().copied().enumerate();
+        let crowds = switches.crowds(owned, members.len());
+        for ((j, (member, size)), crowd) in (0_u32..).zip(members.iter().zip(sizes)).zip(crowds) {
             if member.is_flexible() {
                 continue;
             }
             let held: Vec<usize> = places(request.owners, Some(j)).collect();
-            let mut best = worth(member, &held);
+            let mut best = net_value_among(
+                member,
+                scenarios,
+                &held,
+                &self.settings,
+                shadow_price,
+                crowd,
+            );
             for level in 0..switches.tier(held.iter().copied()) {
                 for set in below(switches, held.iter().copied(), level).values() {
                     let nodes = set.len() as u32;
@@ -315,6 +348,14 @@ impl BlockPlacer {
             }
         }
     }
+}
+
+/// The minimum of each flexible trainer, and nothing for a pinned one.
+fn least(members: &[Member<'_>]) -> Vec<Option<u32>> {
+    let least = members
+        .iter()
+        .map(|m| m.is_flexible().then_some(m.item.min));
+    least.collect()
 }
 
 /// Owners if nothing changes. Owners outside the request, and trainers with a number of nodes on

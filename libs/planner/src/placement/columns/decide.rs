@@ -3,7 +3,9 @@
 use lacuna_model::Outcome;
 
 use crate::placement::blocks::use_all;
-use crate::placement::{Assignment, LeafByLeaf, Member, Proposal, Request, Settings, net_value};
+use crate::placement::{
+    Assignment, LeafByLeaf, Member, Proposal, Request, Settings, net_value, net_value_among,
+};
 
 use super::answer::gap;
 use super::classes::Classes;
@@ -274,7 +276,13 @@ impl<'a> Case<'a> {
 
     fn judge(&self, plan: &[Option<u32>]) -> f64 {
         let sets = self.sets(plan);
-        let members = self.members.iter().zip(&sets);
-        members.map(|(member, set)| self.value(member, set)).sum()
+        let (scenarios, price) = (self.request.scenarios, self.shadow_price);
+        let owned = plan.iter().copied().enumerate();
+        let crowds = scenarios.switches().crowds(owned, sets.len());
+        let members = self.members.iter().zip(&sets).zip(crowds);
+        let value = |((member, set), crowd): ((&Member<'_>, &Vec<usize>), f64)| {
+            net_value_among(member, scenarios, set, self.settings, price, crowd)
+        };
+        members.map(value).sum()
     }
 }

@@ -164,7 +164,8 @@ impl Evaluation {
         let least = members.map(|m| m.is_flexible().then_some(m.item.min));
         let least: Vec<Option<u32>> = least.collect();
         let (switches, owners) = (self.scenarios.switches(), &mut self.assignment.owners);
-        placement::uncross(switches, &self.before, owners, &least);
+        let most = switches.uncrowded();
+        placement::uncross(switches, most, &self.before, owners, &least);
     }
 
     /// Stores an answer.
