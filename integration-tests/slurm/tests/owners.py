@@ -128,9 +128,14 @@ class Owners(WithLacuna):
         until("the helper has heard of the end", 30, lambda: names[BATCH] in self.site.root("cat", book))
         # Control that starts again finds the pilots of all owners.
         pilots = set(self.lacuna.pilots())
+        wide = lambda: [row for row in self.lacuna.steps(names[TRAIN]) if row["world"] == 4]  # noqa: E731
+        steps = until("all nodes do steps", 60, wide)
         self.lacuna.restart("control")
         until("it trains on all nodes again", 60, lambda: leased()[TRAIN] == self.names)
         self.assertEqual(set(self.lacuna.pilots()), pilots)
+        # torchrun has trained on without the store of the control before.
+        until("it does steps", 20, lambda: len(wide()) >= len(steps) + 40)
+        self.assertEqual(wide()[-1]["run"], steps[-1]["run"])
         # A batch job takes a node of another owner's pilot as before.
         took = self.batch_seconds()
         print(f"    a batch job of one node took {took:.2f} s")

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
 
 use super::files::Files;
+use super::front;
 use crate::guard::PROGRESS_FILE;
 use lacuna_account::Account;
 
@@ -137,13 +138,12 @@ pub(super) fn command_line(
         // The membership is fixed, and so is the rendezvous id ([`RENDEZVOUS`]). torchrun does not restart workers itself, since control decides after their end.
         line.extend([
             format!("--nnodes={}", assignment.nodes),
-            format!("--node_rank={}", assignment.rank),
             format!("--nproc_per_node={workers_per_node}"),
             "--max_restarts=0".to_owned(),
             "--monitor_interval=0.1".to_owned(),
-            "--rdzv_backend=c10d".to_owned(),
+            format!("--rdzv_backend={}", front::RENDEZVOUS),
             format!("--rdzv_endpoint={store}"),
-            "--rdzv_conf=is_host=0,last_call_timeout=1,join_timeout=120".to_owned(),
+            format!("--rdzv_conf=rank={},join_timeout=120", assignment.rank),
             // Workers print to files and to the output. Without the files torch 1.13 under Python
             // 3.11 fails.
             format!("--log_dir={}", files.workers.display()),

@@ -32,6 +32,8 @@ pub(crate) struct Files {
     pub(crate) deadline: PathBuf,
     /// The folder of the workers' output under torchrun, while they run.
     pub(crate) workers: PathBuf,
+    /// The folder of what stands in front of torchrun, while it runs.
+    pub(crate) front: PathBuf,
     /// The file with the last incarnation that was begun here. It outlives the run.
     begun: PathBuf,
 }
@@ -45,6 +47,7 @@ impl Files {
             progress: dir.join(format!("progress-{}.jsonl", run.0)),
             deadline: dir.join(format!("deadline-{}", run.0)),
             workers: dir.join(format!("workers-{}", run.0)),
+            front: dir.join(format!("front-{}", run.0)),
             begun: dir.join("begun"),
             dir,
             work_dir: work_dir.to_owned(),
@@ -98,7 +101,9 @@ impl Files {
         for file in [&self.progress, &self.deadline] {
             let _ = untrusted::remove(file);
         }
-        let _ = fs::remove_dir_all(&self.workers);
+        for folder in [&self.workers, &self.front] {
+            let _ = fs::remove_dir_all(folder);
+        }
     }
 }
 

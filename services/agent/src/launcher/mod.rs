@@ -6,6 +6,7 @@ mod crew;
 mod devices;
 mod environment;
 mod files;
+mod front;
 mod names;
 mod orphans;
 mod run;

@@ -24,6 +24,7 @@ use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
 use super::environment::{command_line, environment, is_personal, of_account, passed, threads};
 use super::files::{Files, last_lines, private_folder};
+use super::front;
 use super::names::Names;
 use super::talk::{FromProgram, Message, Talk};
 use super::{LauncherEvent, Settings};
@@ -533,6 +534,12 @@ impl Run {
             if let Some((name, count)) = threads(workers, &passed) {
                 theirs.entry(name.to_owned()).or_insert(count);
             }
+        }
+        if self.assignment.launch.by_torchrun() {
+            front::prepare(&self.files.front).map_err(in_dir)?;
+            let folder = std::path::absolute(&self.files.front).map_err(in_dir)?;
+            let searched = front::searched(&folder, &theirs, &passed);
+            theirs.insert(front::SEARCHED.to_owned(), searched);
         }
         theirs
             .entry(UNBUFFERED.to_owned())

@@ -3,9 +3,10 @@
 //! Control speaks the protocol of PyTorch's `TCPStore` itself, so the machine of control needs no
 //! PyTorch and no further process, members of any version share one store, and every training node
 //! is expendable: a store that a member keeps would end with its node. The store ends with control
-//! and forgets everything. Groups of `regroup` train on, and members that are about to meet set their
-//! keys again. `torchrun` asks it all the time and ends without it: its programs are started again
-//! from their checkpoints.
+//! and forgets everything. Groups train on, and members of `regroup` that are about to meet set their
+//! keys again. So do those of `torchrun`, by a rendezvous of ours that the agent puts in front of it
+//! (`services/agent/src/launcher/front.rs`): PyTorch's own asks the store all the time, ends without
+//! it, and unpickles what lies there.
 //!
 //! Who reaches its port needs a token. Control makes one for each incarnation, of a secret that the
 //! bus keeps, so a group keeps its token when control starts again. Commands carry it. A key shows
