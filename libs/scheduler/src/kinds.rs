@@ -83,7 +83,7 @@ impl KindRules {
         self.0.values().flatten()
     }
 
-    /// Whether the labels need an answer of `source`.
+    /// Whether a label can come from `source`; `rest` from any.
     #[must_use]
     pub fn need(&self, source: LabelSource) -> bool {
         let of = |label: &String| sources(label).is_some_and(|all| all.contains(&source));
@@ -451,7 +451,9 @@ mod tests {
         assert!(fails(&[("a", &["rest"]), ("b", &["rest"])], &slurm).contains("one kind"));
         let sound = rules(&[("a", &["gres:gpu", "nodes:n[1-2]"]), ("b", &["rest"])]);
         sound.check(&slurm).unwrap();
-        assert!(sound.need(LabelSource::Slurm) && !sound.need(LabelSource::Pbs));
+        assert!(sound.need(LabelSource::Slurm));
+        let of_gpu = rules(&[("a", &["gres:gpu"])]);
+        assert!(of_gpu.need(LabelSource::Slurm) && !of_gpu.need(LabelSource::Pbs));
         rules(&[("a", &["nodes:n1"])]).check(&[]).unwrap();
     }
 }
