@@ -45,6 +45,9 @@ impl Record {
     }
 }
 
+/// The trainers that waited for a node, and for how long it is closed to each of their owners.
+pub(super) type Waited = (Vec<TrainerId>, Vec<(String, Span)>);
+
 /// Failures on one node. An owner without an entry has had none since its last sound time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Failures {
@@ -99,11 +102,7 @@ impl Failures {
     /// Closes the node to the owners of trainers that wait for it, if these are two. Returns the
     /// trainers, and for how long it is closed to each owner; `first` is the length of the first
     /// closure.
-    pub(super) fn close_slow(
-        &mut self,
-        first: Span,
-        now: Now,
-    ) -> Option<(Vec<TrainerId>, Vec<(String, Span)>)> {
+    pub(super) fn close_slow(&mut self, first: Span, now: Now) -> Option<Waited> {
         self.waiting.retain(|_, (_, at)| now.wall < *at + WAITED);
         if self.waiting.len() < 2 {
             return None;
