@@ -41,7 +41,7 @@ pub(super) struct ForecastArgs {
 }
 
 impl ForecastArgs {
-    /// The settings of the replay, with uplinks that carry so many crossing trainers.
+    /// The settings of the replay. An uplink carries `uplink` crossing trainers.
     ///
     /// # Errors
     /// The list of nodes cannot be read.

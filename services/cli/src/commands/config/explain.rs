@@ -114,7 +114,14 @@ fn walk(key: &str, schema: &Value, default: &Value, required: bool, all: &mut Ve
             walk(&key, inner, default.unwrap_or(&Value::Null), required, all);
         }
     } else if let Some(inner) = schema.get("additionalProperties").filter(|i| i.is_object()) {
-        walk(&format!("{key}.*"), inner, &Value::Null, false, all);
+        let mut inner = inner.clone();
+        // Plain values of a table are documented where the table is.
+        if let (Some(object), Some(document)) = (inner.as_object_mut(), schema.get("description")) {
+            object
+                .entry("description")
+                .or_insert_with(|| document.clone());
+        }
+        walk(&format!("{key}.*"), &inner, &Value::Null, false, all);
     } else {
         all.push(Setting {
             key: key.to_owned(),
