@@ -71,7 +71,7 @@ fn dashboards_keep_grafanas_rules() {
             }
         }
     }
-    assert_eq!(uids.len(), 6, "{uids:?}");
+    assert_eq!(uids.len(), 7, "{uids:?}");
 }
 
 fn panel_is_sound(place: &str, kind: &str, panel: &Value) {

@@ -66,7 +66,8 @@ fn rates_by_kind_are_read_and_contradictions_refused() {
             "kinds contradict the scaling curve: it is 50 samples/s on 4 nodes",
         ),
         (
-            format!("{both},{curve}"),
+            // Another one than the speed-up of the curve.
+            format!("{both},{}", curve.replace("1.0,3.0", "1.0,9.0")),
             "objective is a curve over counts of nodes",
         ),
         (
