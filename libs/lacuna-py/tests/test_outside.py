@@ -85,8 +85,8 @@ def test_other_programs(tmp_path, mode):
         if mode == "none":
             assert mean(times["fetch"]) == 0.0
         else:
-            # A busy machine wakes a sleeper late.
-            assert mean(times["fetch"]) >= unchanged.FETCHED
+            # A busy machine wakes a sleeper late, and may cut one reading short.
+            assert statistics.median(times["fetch"]) * 1e-6 >= unchanged.FETCHED
 
 
 def test_a_program_of_one_process_is_timed(tmp_path):
