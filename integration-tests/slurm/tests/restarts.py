@@ -23,7 +23,8 @@ class Restarts(WithLacuna):
         self.assertEqual(self.lacuna.pilots(), pilots)
         # And a batch job starts as before; training goes on without its node.
         whole = len(self.lacuna.steps(name))
-        self.cluster.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
+        self.cluster.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "2", user="alice")
+        until("steps go on after it", 30, lambda: len(self.lacuna.steps(name)) > whole + 20)
         steps = self.steps_hold(name)
         print(f"    longest stall {max(b['t'] - a['t'] for a, b in zip(steps, steps[1:])):.2f} s")
         self.assertIn(3, {s["world"] for s in steps[whole:]})
