@@ -307,7 +307,8 @@ impl KindRates {
     }
 
     /// The least count of nodes of one kind that it can train on, if these are all.
-    pub(crate) fn least(&self, kind: &KindName) -> u32 {
+    #[must_use]
+    pub fn least(&self, kind: &KindName) -> u32 {
         let none = self.together.iter().filter(|point| point.rate == 0.0);
         none.map(|point| point.nodes(kind) + 1).max().unwrap_or(1)
     }

@@ -151,18 +151,25 @@ fn of_trainer(
     kinds: &TwoKinds<'_>,
 ) -> Verdict {
     if mix == [0, 0] {
-        let can_use =
-            |name: &KindName| record.spec.kinds.is_any() || record.spec.kinds.curve(name).is_some();
+        let rates = &record.spec.kinds;
+        let can_use = |name: &KindName| rates.is_any() || rates.curve(name).is_some();
         let counts = kinds.names().iter().zip(problem.nodes);
-        let pool = counts
-            .filter(|(name, _)| can_use(name))
-            .map(|(_, n)| n)
-            .sum();
-        let min = record.spec.min_nodes;
-        return if pool < min {
-            Verdict::TooFewNodes { pool, min }
-        } else {
+        let usable = counts.filter(|(name, _)| can_use(name));
+        let pool = usable.clone().map(|(_, nodes)| nodes).sum();
+        let least = |name: &KindName| record.spec.min_nodes.max(rates.least(name));
+        let alone = usable.clone().any(|(name, nodes)| nodes >= least(name));
+        let ([first, second], [a, b]) = (kinds.names(), problem.nodes);
+        let both = rates.rate(
+            (first, a.min(rates.most(first))),
+            (second, b.min(rates.most(second))),
+        );
+        let together = both.is_some_and(|rate| rate > 0.0);
+        let min = usable.map(|(name, _)| least(name)).min();
+        let min = min.unwrap_or(record.spec.min_nodes);
+        return if alone || together {
             Verdict::Outbid
+        } else {
+            Verdict::TooFewNodes { pool, min }
         };
     }
     if item.current == [0, 0] {

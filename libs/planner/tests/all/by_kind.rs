@@ -21,18 +21,22 @@ fn kinds(cpu: usize, nodes: usize) -> NodeKinds {
     NodeKinds::new((0..nodes).map(|n| (node(n), name(n))).collect())
 }
 
-/// 10 samples/s on each cpu node, 100 on each gpu node, and with 2 cpu nodes beside a gpu node 150.
-fn rates(together: bool) -> KindRates {
-    let alone: BTreeMap<_, _> = [
+/// 10 samples/s on each cpu node, 100 on each gpu node.
+fn alone() -> BTreeMap<KindName, ScalingCurve> {
+    [
         (kind("cpu"), ScalingCurve::linear(10.0, 8).unwrap()),
         (kind("gpu"), ScalingCurve::linear(100.0, 4).unwrap()),
     ]
-    .into();
+    .into()
+}
+
+/// The same, and with 2 cpu nodes beside a gpu node 150.
+fn rates(together: bool) -> KindRates {
     let point = MixedPoint {
         counts: [(kind("cpu"), 2), (kind("gpu"), 1)].into(),
         rate: 150.0,
     };
-    KindRates::new(alone, Vec::from_iter(together.then_some(point))).unwrap()
+    KindRates::new(alone(), Vec::from_iter(together.then_some(point))).unwrap()
 }
 
 /// The last trainer has rates by kind.
@@ -181,6 +185,25 @@ fn nodes_of_no_usable_kind_are_not_given() {
     let kinds = NodeKinds::new((0..5).map(|n| (node(n), kind("cpu"))).collect());
     let plan = planned(&either, Some(&kinds), Policy::Auto);
     assert_eq!(nodes_of(&plan, "a").len(), 5, "{plan:#?}");
+}
+
+#[test]
+fn a_trainer_that_does_not_fit_says_how_many_nodes_it_needs() {
+    let mut case = by_kind(case().hole(6, "20m").trainer("a"), false);
+    let none = |name, count| MixedPoint {
+        counts: [(kind(name), count)].into(),
+        rate: 0.0,
+    };
+    let spec = &mut case.trainers.last_mut().unwrap().spec;
+    spec.kinds = KindRates::new(alone(), vec![none("cpu", 4), none("gpu", 2)]).unwrap();
+    let plan = planned(&case, Some(&kinds(4, 6)), Policy::Auto);
+    assert_eq!(
+        verdict(&plan, "a"),
+        Verdict::TooFewNodes { pool: 6, min: 3 }
+    );
+    // Three gpu nodes are enough.
+    let plan = planned(&case, Some(&kinds(3, 6)), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a").len(), 3);
 }
 
 #[test]
