@@ -114,7 +114,7 @@ class HelperSite:
         return f"/shared/keys-{owner}/{owner}.toml"
 
     def ticket(self, owner: str, pilots: int = 2, valid: str = "7d") -> dict:
-        """What an owner signs for a trainer of theirs."""
+        """The ticket that an owner signs for one of their own trainers."""
         self.file("/root/trainer.toml", counted(f"of-{owner}"))
         words = ["pilots", "ticket", "/root/trainer.toml", "--pilots", str(pilots), "--valid", valid]
         return json.loads(self.root("lacuna", *words, "--identity", f"{KEYS}/main/{owner}.toml"))

@@ -54,7 +54,8 @@ def test_torchrun_without_changes_is_timed_by_each_member(tmp_path):
     assert steps == len(second["wait"]) == 30 - WARM_UP
     for times in (first, second):
         assert mean(times["prep"]) >= unchanged.PREPARED
-        assert mean(times["fetch"]) >= unchanged.FETCHED
+        # On a busy machine a part of it is time in the run queue, which counts as preparation.
+        assert mean(times["fetch"]) >= 0.8 * unchanged.FETCHED
     assert text.count("wrapped True") == 2
     # The slow member launches late, and the other one waits for it.
     assert mean(second["ready"][0]) >= unchanged.BEHIND > mean(first["ready"][0])

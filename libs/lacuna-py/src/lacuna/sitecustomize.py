@@ -43,10 +43,11 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
 
 
 def _the_sites_own() -> Optional[importlib.machinery.ModuleSpec]:
-    """The module of this name that this one hides."""
+    """The module of this name that this one hides, in a folder that Python searches later."""
     here = os.path.dirname(os.path.abspath(__file__))
-    others = [entry for entry in sys.path if os.path.abspath(entry) != here]
-    return importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    searched = [os.path.abspath(entry) for entry in sys.path]
+    behind = searched[searched.index(here) + 1 :] if here in searched else searched
+    return importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
 
 
 if "LACUNA_STALLS_INTO" in os.environ:

@@ -56,16 +56,16 @@ mod tests {
 
     #[test]
     fn the_module_comes_first_and_hides_no_other_folder() {
-        let front = Path::new("/work/front");
+        let front = Path::new("/agent/front");
         let of = |value: &str| BTreeMap::from([(SEARCHED.to_owned(), value.to_owned())]);
         let passed = [(OsString::from(SEARCHED), OsString::from("/agents"))];
-        assert_eq!(searched(front, &BTreeMap::new(), &[]), "/work/front");
+        assert_eq!(searched(front, &BTreeMap::new(), &[]), "/agent/front");
         assert_eq!(
             searched(front, &BTreeMap::new(), &passed),
-            "/work/front:/agents"
+            "/agent/front:/agents"
         );
-        assert_eq!(searched(front, &of("/a:/b"), &passed), "/work/front:/a:/b");
-        assert_eq!(searched(front, &of(""), &passed), "/work/front");
+        assert_eq!(searched(front, &of("/a:/b"), &passed), "/agent/front:/a:/b");
+        assert_eq!(searched(front, &of(""), &passed), "/agent/front");
     }
 
     #[test]
