@@ -59,8 +59,9 @@ fn main() -> ExitCode {
     let Ok(now) = clock_gettime(ClockId::CLOCK_REALTIME) else {
         return ended(70, "the time is not known");
     };
-    let answer = Helper::open(config)
-        .and_then(|mut helper| helper.answer(&request, Timestamp::from_unix(now.tv_sec())));
+    // Whole seconds would let a ticket live up to a second after its end.
+    let now = Timestamp::from_unix_ms(now.tv_sec() * 1000 + now.tv_nsec() / 1_000_000);
+    let answer = Helper::open(config).and_then(|mut helper| helper.answer(&request, now));
     match answer {
         Ok(output) => {
             let _ = io::stdout().write_all(output.stdout.as_bytes());

@@ -51,8 +51,9 @@ struct Bench {
     keys: BTreeMap<&'static str, KeyPair>,
 }
 
-fn now() -> i64 {
-    clock_gettime(ClockId::CLOCK_REALTIME).unwrap().tv_sec()
+fn now() -> Timestamp {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
+    Timestamp::from_unix_ms(now.tv_sec() * 1000 + now.tv_nsec() / 1_000_000)
 }
 
 fn launch() -> Launch {
@@ -145,7 +146,7 @@ impl Bench {
             owner: owner.to_owned(),
             program: digest(&launch()).unwrap(),
             pilots: 2,
-            not_after: Timestamp::from_unix(now()) + Span::from_secs(3600),
+            not_after: now() + Span::from_secs(3600),
         }
     }
 
@@ -235,7 +236,7 @@ fn forged_stale_foreign_and_replayed_tickets_are_refused_and_counted() {
     let bench = Bench::new("slurm");
     let ticket = bench.ticket(ANN);
     let over = Ticket {
-        not_after: Timestamp::from_unix(now() - 1),
+        not_after: now(),
         ..ticket.clone()
     };
     let elsewhere = Ticket {
