@@ -39,6 +39,8 @@ MOST = 1800
 # Tests that take minutes, with the seconds that each needs to begin, and the most for any other.
 SLOW = {"tests.training.Training.test_fifty_preemptions": 480.0}
 OTHERS = 240
+# Tests that have failed begin once more within these seconds, also where no time is left for others.
+AGAIN = 120
 
 
 def too_long(*_) -> None:
@@ -119,7 +121,7 @@ def run(tests: list[unittest.TestCase], again: bool, end: float) -> int:
     print(f"{len(names)} failed, and once more:", *names, sep="\n    ", flush=True)
     for name in names:
         note("again", "docker", name, "it failed", "look at it")
-    second = InTime(each(unittest.defaultTestLoader.loadTestsFromNames(names)), end)
+    second = InTime(each(unittest.defaultTestLoader.loadTestsFromNames(names)), max(end, time.monotonic() + AGAIN))
     repeated = runner.run(second)
     return 0 if repeated.wasSuccessful() and not second.left else 1
 
