@@ -134,10 +134,32 @@ fn a_node_that_is_handed_over_before_it_is_free_is_found() {
         both.contains("n trains t, and is u's since 2.0 s"),
         "{both}"
     );
+    // The lease says that the node is free while it trains.
+    if let Some(Observation::Lease { trainer, .. }) = said.get_mut(2) {
+        *trainer = None;
+    }
+    let free_too_early = violations_in(said.clone());
+    assert!(
+        free_too_early.contains("n trains t, and is free since 2.0 s"),
+        "{free_too_early}"
+    );
     // One report that was on its way.
     said.truncate(4);
     said.extend([free("n", 10, 2), trains("n", 12, 1, "u")]);
     assert_eq!(violations_in(said), "");
+}
+
+#[test]
+fn an_incarnation_that_begins_twice_is_found() {
+    let mut again = command(10, "t");
+    if let Observation::Command { run, .. } = &mut again {
+        *run = Some(("t".to_owned(), 1, 5));
+    }
+    let twice = violations_in(vec![command(10, "t"), again]);
+    assert!(
+        twice.contains("t: run 1 begins at 0 ms and at 5 ms"),
+        "{twice}"
+    );
 }
 
 #[test]

@@ -60,6 +60,9 @@ pub(super) struct Checker {
     reports: BTreeMap<String, BTreeMap<u64, Vec<Report>>>,
     /// The start of each incarnation, which ends the one before: later work of that does not count.
     begun: BTreeMap<(String, u64), i64>,
+    /// The start of each incarnation as its first command had it. It never changes: a number is of
+    /// one incarnation.
+    starts: BTreeMap<(String, u64), i64>,
     /// Incarnations that control has announced with nodes.
     announced: BTreeSet<(String, u64)>,
     /// The times at which the server may have lost its newest writes.
@@ -113,7 +116,13 @@ impl Checker {
                 if let Some((trainer, run, since)) = run {
                     self.owns(at, node, *epoch, trainer);
                     let key = (trainer.clone(), *run);
-                    self.begun.insert(key, *since);
+                    self.begun.insert(key.clone(), *since);
+                    let first = *self.starts.entry(key).or_insert(*since);
+                    if first != *since {
+                        let text =
+                            format!("{trainer}: run {run} begins at {first} ms and at {since} ms");
+                        self.blame(at, text);
+                    }
                 }
             }
             Observation::Agent {
@@ -176,6 +185,7 @@ impl Checker {
             Observation::Emptied => {
                 self.at_risk.push(at);
                 self.counts.clear();
+                self.starts.clear();
             }
         }
     }
@@ -272,12 +282,13 @@ impl Checker {
         }
     }
 
-    /// A node must be free before another trainer gets it. An agent that still reports its old
-    /// trainer while another one has held the lease for a while is a violation.
+    /// A node must be free before its lease says so, or another trainer gets it. An agent that still
+    /// reports its old trainer while the lease has been another one's, or nothing's, for a while is
+    /// a violation.
     fn strays(&mut self, at: f64, node: &str, epoch: u64, trainer: &str) {
         let other = self.holders.get(node).and_then(|(holder, newer, since)| {
-            let holder = holder.as_ref()?;
-            let strays = *newer > epoch && holder != trainer && at > since + ON_ITS_WAY_S;
+            let is_other = holder.as_deref() != Some(trainer);
+            let strays = *newer > epoch && is_other && at > since + ON_ITS_WAY_S;
             strays.then(|| (holder.clone(), *since))
         });
         let Some((holder, since)) = other else {
@@ -286,7 +297,8 @@ impl Checker {
         };
         let first = *self.strays.entry(node.to_owned()).or_insert(at);
         if at > first + ON_ITS_WAY_S {
-            let text = format!("{node} trains {trainer}, and is {holder}'s since {since:.1} s");
+            let whose = holder.map_or("free".to_owned(), |holder| format!("{holder}'s"));
+            let text = format!("{node} trains {trainer}, and is {whose} since {since:.1} s");
             self.strays.remove(node);
             self.blame(at, text);
         }

@@ -266,6 +266,19 @@ impl View<'_> {
         if !idle.is_empty() && held.is_empty() {
             return Err("no trainer has a node".to_owned());
         }
+        // Control decides by the leases that it knows, and the next one by those in the bucket.
+        let kept = self.bus.bucket(address::leases_bucket(self.bus.cluster()));
+        let kept = kept.list().await.map_err(lost)?;
+        for node in &nodes {
+            let lease = kept.iter().find(|lease| lease.key == node.node.as_str());
+            let owner = lease.and_then(|lease| lease.value.trainer.as_ref());
+            if owner != node.trainer.as_ref() {
+                let (name, known) = (&node.node, &node.trainer);
+                return Err(format!(
+                    "{name} is leased to {owner:?}, control says to {known:?}"
+                ));
+            }
+        }
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Weather, telemetry};
+use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Trap, Weather, telemetry};
 use lacuna_wire::address;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -29,6 +29,9 @@ const NODES: usize = 16;
 
 /// Faults of a world.
 const FAULTS_EACH: usize = 5;
+
+/// An aimed fault waits so long for the message at which it begins, seconds.
+const AIM_S: f64 = 10.0;
 
 /// A run of at most this many worlds is printed world by world.
 const MANY: u64 = 20;
@@ -53,9 +56,14 @@ enum Fault {
     Reboot,
     /// The server's disk is full; then it is killed, and started again.
     FullDisk,
+    /// The network holds all that a leader sends, from one of its writes on. Its connection stays, so
+    /// its writes arrive when another instance leads.
+    Stall,
+    /// The machine of a leader fails at one of its writes: what follows that is lost.
+    Crash,
 }
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 12] = [
     Fault::Kill,
     Fault::Pause,
     Fault::Cut,
@@ -66,7 +74,23 @@ const FAULTS: [Fault; 10] = [
     Fault::KillServer,
     Fault::Reboot,
     Fault::FullDisk,
+    Fault::Stall,
+    Fault::Crash,
 ];
+
+/// The writes at which aimed faults begin: the service that leads, and the subjects.
+fn aims(bus: &Bus) -> [(&'static str, String); 7] {
+    let id = bus.cluster();
+    [
+        ("control", address::leases_bucket(id).all().to_string()),
+        ("control", address::trainers_bucket(id).all().to_string()),
+        ("control", address::commands(id).to_string()),
+        ("ingest", address::event(id).to_string()),
+        ("ingest", address::snapshot(id).to_string()),
+        ("planner", address::plan(id).to_string()),
+        ("forecast", address::pool(id).to_string()),
+    ]
+}
 
 /// One simulated process, started again when it ends.
 struct Process {
@@ -154,7 +178,59 @@ impl World {
         self.processes.get_mut(at).unwrap()
     }
 
+    /// The place of the process that leads a service.
+    async fn leader(&self, service: &str) -> Option<usize> {
+        let lead = address::leader(self.bus.cluster(), service);
+        let lead = self.bus.last(&lead).await.ok()??.message;
+        self.processes.iter().position(|p| p.name == lead.seat)
+    }
+
+    /// Injects a fault that begins at a write of a leader.
+    async fn inject_aimed(&mut self, fault: Fault, rng: &mut ChaCha8Rng) -> String {
+        let aims = aims(&self.bus);
+        let (service, subject) = &aims[rng.random_range(0..aims.len())];
+        let pass = rng.random_range(0..3);
+        let Some(at) = self.leader(service).await else {
+            return format!("{fault:?}: {service} has no leader");
+        };
+        let name = self.process(at).name.clone();
+        let trap = match fault {
+            Fault::Crash => Trap::Lose,
+            _ => Trap::Stall,
+        };
+        let mut sprung = self.server.set_trap(&name, subject, pass, trap);
+        let since = Stopwatch::start();
+        while sprung.try_recv().is_err() {
+            if since.seconds() > AIM_S {
+                return format!("{fault:?} {name}: no message of {subject}");
+            }
+            self.tend();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let lasts = match trap {
+            Trap::Stall => rng.random_range(2.0..20.0),
+            Trap::Lose => rng.random_range(0.5..9.5),
+        };
+        match trap {
+            Trap::Stall => {
+                self.wait(lasts).await;
+                self.server.flow(&name);
+            }
+            Trap::Lose => {
+                let process = self.process(at);
+                process.held = true;
+                process.host.kill();
+                self.wait(lasts).await;
+                self.process(at).held = false;
+            }
+        }
+        format!("{fault:?} {name} at {subject} {lasts:.1} s")
+    }
+
     async fn inject(&mut self, fault: Fault, rng: &mut ChaCha8Rng) -> String {
+        if matches!(fault, Fault::Stall | Fault::Crash) {
+            return self.inject_aimed(fault, rng).await;
+        }
         let at = match fault {
             // Only agents compare their clock with that of others.
             Fault::Skew => self.processes.len() - 1 - rng.random_range(0..2),
@@ -222,6 +298,7 @@ impl World {
                 self.wait(lasts).await;
                 self.server.start();
             }
+            Fault::Stall | Fault::Crash => {}
         }
         format!("{fault:?} {name} {lasts:.1} s")
     }

@@ -75,7 +75,7 @@ pub mod virtual_time;
 pub use args::{CommonArgs, NoArgs};
 pub use bus::{
     Bucket, Bus, BusError, Delays, Delivery, Entry, Follow, Link, Nats, Newest, PendingAck, Queue,
-    Received, SimulatedServer, Start, Subscription, TextRequest, Weather,
+    Received, SimulatedServer, Start, Subscription, TextRequest, Trap, Weather,
 };
 pub use clock::{ClusterClock, Stopwatch};
 pub use config::{Config, ConfigError};

@@ -9,7 +9,7 @@ use lacuna_model::{ClusterId, NodeId, Timestamp, TrainerId};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Bus, BusError, Delays, Follow, Health, SimulatedServer, Start};
+use lacuna_runtime::{Bus, BusError, Delays, Follow, Health, SimulatedServer, Start, Trap};
 use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Settled};
@@ -290,4 +290,55 @@ fn outages_repeat_by_their_seed_and_the_newest_message_arrives_after_each() {
         assert_eq!(steps.last(), Some(&300), "seed {seed}");
     }
     assert_ne!(outages(1).0, outages(2).0);
+}
+
+/// The newest step that the stream has, some time later.
+async fn newest(bus: &Bus, after: Duration) -> u64 {
+    tokio::time::sleep(after).await;
+    let last = bus.last(&address::clock(&cluster())).await.unwrap();
+    last.map_or(0, |last| last.message.step)
+}
+
+/// A host that publishes a number every 100 ms.
+fn counting(server: &SimulatedServer) -> Host {
+    let (host, server) = (Host::new("ingest"), server.clone());
+    host.spawn(async move {
+        let bus = simulated(&server, "ingest").await;
+        for step in 1.. {
+            let _ = bus
+                .store(&address::clock(&cluster()), &tick(step), "")
+                .await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    host
+}
+
+#[test]
+fn a_stalled_host_is_heard_after_its_end_and_a_failed_machine_no_more() {
+    let subject = address::clock(&cluster()).to_string();
+    let delays = Delays {
+        least_ms: 1,
+        most_ms: 20,
+    };
+    let (short, long) = (Duration::from_millis(100), Duration::from_secs(5));
+    virtual_time::run(1, async {
+        let server = SimulatedServer::new(1, delays);
+        let reader = simulated(&server, "reader").await;
+        let host = counting(&server);
+        let stalls = server.set_trap("ingest", &subject, 2, Trap::Stall);
+        stalls.await.unwrap();
+        assert_eq!(newest(&reader, long).await, 2, "the third message is held");
+        host.kill();
+        server.flow("ingest");
+        assert!(newest(&reader, short).await > 2, "it arrives late");
+        let server = SimulatedServer::new(2, delays);
+        let reader = simulated(&server, "reader").await;
+        let host = counting(&server);
+        let fails = server.set_trap("ingest", &subject, 2, Trap::Lose);
+        fails.await.unwrap();
+        host.kill();
+        assert_eq!(newest(&reader, long).await, 3, "the third message arrives");
+    })
+    .unwrap();
 }

@@ -46,7 +46,7 @@ pub use link::{Link, LinkReceiver};
 pub use nats::Nats;
 pub use queue::{Delivery, Queue};
 pub use send::PendingAck;
-pub use simulated::{Delays, SimulatedServer, Weather};
+pub use simulated::{Delays, SimulatedServer, Trap, Weather};
 pub use subscription::{Received, Subscription, TextRequest};
 
 /// The header of a direct get's answer that names the stream.

@@ -6,13 +6,16 @@
 //!
 //! A connection can be cut, and the server can be killed. Then messages on the lines are lost, and
 //! buffered streams lose the tail of [`TAIL`], as with `persist_mode: async`. A [`Weather`] makes
-//! the lines of a host lose, repeat and swap messages, as a bad proxy does.
+//! the lines of a host lose, repeat and swap messages, as a bad proxy does. A stalled host keeps its
+//! connection, and all that it sends arrives when the stall is over, even if it has ended meanwhile.
+//! A [`Trap`] stalls or loses a line at the very message of a subject.
 //!
 //! Streams, buckets, consumers and acknowledgements behave as those of nats-server
 //! (`tests/simulated.rs` compares both). Limits of memory, slow consumers, keys and permissions are
 //! not simulated.
 
 mod store;
+mod traps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,10 +32,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use self::store::{Filter, Stream, message};
+use self::traps::Traps;
 use super::BusError;
 use super::link::LinkSender;
 use super::transport::{Acknowledged, Consumed, Messages, Page, PageRequest, Record, StreamState};
 use crate::virtual_time::{Dice, true_wall, unique};
+
+pub use self::traps::Trap;
 
 /// A killed server loses this newest part of its buffered streams.
 const TAIL: Duration = Duration::from_millis(500);
@@ -92,6 +98,9 @@ struct State {
     /// Names of connections that are cut.
     cut: BTreeSet<String>,
     weather: BTreeMap<String, Weather>,
+    /// By name of a stalled host: its messages, each with its connection and the epoch of that.
+    stalled: BTreeMap<String, Vec<(u64, u64, AtServer)>>,
+    traps: Traps,
     numbers: u64,
 }
 
@@ -194,6 +203,8 @@ impl SimulatedServer {
             kept_by: BTreeMap::new(),
             cut: BTreeSet::new(),
             weather: BTreeMap::new(),
+            stalled: BTreeMap::new(),
+            traps: Traps::default(),
             numbers: 0,
         })))
     }
@@ -256,6 +267,30 @@ impl SimulatedServer {
         self.state().weather.insert(name.to_owned(), weather);
     }
 
+    /// Sets a trap for the next message of a subject (or a pattern) from the host with this name, or
+    /// for one that comes after `pass` others. The answer comes when it has sprung. A trap whose
+    /// answer is not awaited any more does nothing.
+    #[must_use]
+    pub fn set_trap(
+        &self,
+        name: &str,
+        subject: &str,
+        pass: u64,
+        trap: Trap,
+    ) -> oneshot::Receiver<()> {
+        self.state().traps.set(name, subject, pass, trap)
+    }
+
+    /// Ends the stall of the host with this name: its messages arrive, in their order.
+    pub fn flow(&self, name: &str) {
+        let mut state = self.state();
+        for (number, epoch, act) in state.stalled.remove(name).unwrap_or_default() {
+            if state.carries(number, epoch) {
+                act(&mut state);
+            }
+        }
+    }
+
     /// Connects a host.
     pub(super) fn connect(&self, name: &str, limit: Duration, link: LinkSender) -> Port {
         let (to_server, at_server) = mpsc::unbounded_channel();
@@ -281,10 +316,12 @@ impl SimulatedServer {
         state.connections.insert(number, connection);
         drop(state);
         // Lines belong to the network, not to the host.
-        let server = self.clone();
+        let (server, own) = (self.clone(), name.to_owned());
         tokio::spawn(carry(at_server, move |epoch, act: AtServer| {
             let mut state = server.state();
-            if state.carries(number, epoch) {
+            if let Some(held) = state.stalled.get_mut(&own) {
+                held.push((number, epoch, act));
+            } else if state.carries(number, epoch) {
                 act(&mut state);
             }
         }));
@@ -370,6 +407,22 @@ impl State {
         let waiting = std::mem::take(&mut connection.waiting);
         for act in waiting {
             self.send_to_server(number, act);
+        }
+    }
+
+    /// Springs a trap of this kind that waits for such a message of a connection.
+    fn spring(&mut self, number: u64, subject: &str, trap: Trap) {
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        if self.traps.springs(&connection.name, subject, trap) {
+            match trap {
+                Trap::Stall => {
+                    let name = connection.name.clone();
+                    self.stalled.entry(name).or_default();
+                }
+                Trap::Lose => self.lose(number),
+            }
         }
     }
 
@@ -616,13 +669,18 @@ impl Port {
     }
 
     pub(super) fn publish(&self, subject: &str, headers: Option<HeaderMap>, payload: Bytes) {
+        let number = self.0.number;
         let mut state = self.0.server.state();
-        for _ in 0..state.times(self.0.number) {
+        state.spring(number, subject, Trap::Stall);
+        for _ in 0..state.times(number) {
             let (subject, headers, payload) =
                 (subject.to_owned(), headers.clone(), payload.clone());
-            let late = state.passed_for(self.0.number);
-            let act = move |state: &mut State| drop(state.take(&subject, None, headers, payload));
-            state.send_late_to_server(self.0.number, late, Box::new(act));
+            let late = state.passed_for(number);
+            let act = move |state: &mut State| {
+                drop(state.take(&subject, None, headers, payload));
+                state.spring(number, &subject, Trap::Lose);
+            };
+            state.send_late_to_server(number, late, Box::new(act));
         }
     }
 
@@ -703,6 +761,7 @@ impl Port {
         let mut into = Some(into);
         let number = self.0.number;
         let mut state = self.0.server.state();
+        state.spring(number, subject, Trap::Stall);
         for _ in 0..state.times(number) {
             let (at, headers, payload) = (subject.to_owned(), headers.clone(), payload.clone());
             // The acknowledgement of a repetition is dropped.
@@ -710,6 +769,7 @@ impl Port {
             let late = state.passed_for(number);
             let act = move |state: &mut State| {
                 let (_, kept) = state.take(&at, None, Some(headers), payload);
+                state.spring(number, &at, Trap::Lose);
                 let Some(into) = into else { return };
                 if state.times(number) > 0 {
                     let late = state.passed_for(number);
