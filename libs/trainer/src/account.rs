@@ -369,6 +369,14 @@ impl Account {
     }
 }
 
+/// Counts a report of the present incarnation into its record: control was away when
+/// it came.
+pub fn catch_up(record: &mut TrainerRecord, report: &Progress) {
+    let mut account = Account::default();
+    account.resume(record);
+    account.report(record, report);
+}
+
 /// Counts the samples beyond `known` as service.
 fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
     let more = record.samples() - known;

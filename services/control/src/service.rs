@@ -62,6 +62,9 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // A user that sees the first state of the trainers may ask at once: control subscribes before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let requests = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
+    // The first commands may end incarnations. Their last reports come before those of the next.
+    let progress = address::progress_all(&ctx.cluster);
+    let progress = ctx.bus.follow(&progress, Start::LastOn).await?;
     // The controls come before any use of a node: some nodes are drained.
     let controls = ControlsStore::open(&ctx).await?;
     let proven = ctx.bus.proven();
@@ -77,7 +80,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     control.controls_requests = Some(executor.controls_requests);
     control.grants = executor.grants;
     control.no_pilots = Some(executor.no_pilots);
-    control.event_loop(agents, requests).await
+    control.event_loop(agents, requests, progress).await
 }
 
 struct Control {
@@ -237,6 +240,7 @@ impl Control {
         mut self,
         mut agents: Subscription<AgentStatus>,
         mut requests: Subscription<Request>,
+        mut progress: Follow<Progress>,
     ) -> Result<(), ServiceError> {
         let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
         let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
@@ -247,9 +251,6 @@ impl Control {
             .follow(&address::snapshot(&cluster), Start::Last)
             .await?;
         let mut plans = bus.follow(&address::plan(&cluster), Start::Last).await?;
-        let mut progress = bus
-            .follow(&address::progress_all(&cluster), Start::LastOn)
-            .await?;
         let mut topologies = bus
             .follow(&address::topology(&cluster), Start::Last)
             .await?;

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{Epoch, TrainerId};
+use futures::{StreamExt as _, TryStreamExt as _};
+use lacuna_model::{Epoch, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Context, ServiceError};
-use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Effect, Tally};
+use lacuna_trainer::{Now, account};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Totals};
 
 use crate::archive::{Archive, Sums};
 use crate::room::Room;
 use crate::settings;
+
+/// Reports that are read at the same time.
+const AT_ONCE: usize = 64;
 
 /// The controller as the bus has kept its state.
 #[derive(Debug)]
@@ -49,6 +53,7 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
             records.push(entry.value);
         }
     }
+    catch_up(ctx, &mut records).await?;
     let bucket = ctx
         .bus
         .bucket::<LeaseRecord>(address::leases_bucket(cluster));
@@ -83,6 +88,27 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
         room,
         archive: Archive::new(ctx, sequence, left),
     })
+}
+
+/// Counts what the present incarnations have reported since their records were written. The start may
+/// end one that has lost a node, and its successor's first report hides all of these.
+async fn catch_up(ctx: &Context, records: &mut [TrainerRecord]) -> Result<(), ServiceError> {
+    let read = (0..).zip(records.iter()).flat_map(|(at, record)| {
+        let leaders = record.leaders().iter();
+        leaders.map(move |node| {
+            let subject = address::progress(&ctx.cluster, node, &record.spec.id);
+            async move { Ok((at, ctx.bus.last(&subject).await?)) }
+        })
+    });
+    let read: Vec<_> = read.collect();
+    let reports = futures::stream::iter(read).buffered(AT_ONCE);
+    let reports: Result<Vec<(usize, _)>, ServiceError> = reports.try_collect().await;
+    for (at, report) in reports? {
+        if let (Some(record), Some(report)) = (records.get_mut(at), report) {
+            account::catch_up(record, &report.message);
+        }
+    }
+    Ok(())
 }
 
 /// The sums that the bus has kept; none if there are none yet.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lacuna_control_service::run;
 use lacuna_model::{
     Action, Activity, Allocation, Command, Elastic, EventKind, Generation, Hole, Launch, NodeEvent,
-    NodeId, Outcome, Plan, PlanReport, Solve, Span, Timestamp, TrainerId, TrainerRecord,
+    NodeId, Outcome, Plan, PlanReport, Progress, Solve, Span, Timestamp, TrainerId, TrainerRecord,
     TrainerSpec,
 };
 use lacuna_runtime::{
@@ -375,6 +375,78 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
         panic!("no totals");
     };
     assert_eq!((totals.leased_nodes, totals.pool_nodes), (197, 497));
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_count_that_came_while_control_was_away_though_its_start_ends_their_run() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    idle(&bus, 2).await;
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let mut agents = Agents::new(&nats).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    let submit = Request::Submit {
+        trainers: vec![lacuna_testkit::spec("a", 2)],
+        tickets: std::collections::BTreeMap::new(),
+        test_only: false,
+    };
+    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
+    let state = trainers(&mut states, |s| s.trainers.len() == 1).await;
+    let first = plan(1, 1, state.version, &[("a", 0..2)]);
+    let plans = address::plan(&cluster());
+    bus.store(&plans, &first, "plan").await.unwrap();
+    agents.until(|a| running(a, "a") == 2).await;
+    let state = trainers(&mut states, |s| nodes_of(s, "a") == 2).await;
+    let run = state.trainers[0].run;
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+
+    // A control that led meanwhile gave one node back and died.
+    let leases = bus.bucket::<LeaseRecord>(address::leases_bucket(&cluster()));
+    let key = name(1).to_string();
+    let held = leases.get(&key).await.unwrap().unwrap();
+    let free = LeaseRecord { trainer: None };
+    leases.update(&key, &free, held.revision, "").await.unwrap();
+    let report = Progress {
+        node: name(0),
+        trainer: TrainerId::new("a").unwrap(),
+        run,
+        at: Timestamp::from_unix(150),
+        samples: 50.0,
+        owed: 0.0,
+        step: None,
+        world_size: 2,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+        base: None,
+        step_costs: None,
+        learning: None,
+    };
+    let subject = address::progress(&cluster(), &name(0), &report.trainer);
+    bus.store(&subject, &report, "").await.unwrap();
+    let mut records = bus
+        .follow(&address::trainers_bucket(&cluster()).all(), Start::New)
+        .await
+        .unwrap();
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let next = async {
+        loop {
+            let record = records.next().await.unwrap().message;
+            if record.run > run {
+                return record;
+            }
+        }
+    };
+    let next = tokio::time::timeout(LIMIT, next).await;
+    let next: TrainerRecord = next.expect("the run without its node went on");
+    assert_eq!(next.nodes, [name(0)]);
+    assert!((next.samples() - 50.0).abs() < 1e-9, "{}", next.samples());
     stop.cancel();
     running_control.await.unwrap().unwrap();
 }
