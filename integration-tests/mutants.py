@@ -63,6 +63,13 @@ MUTANTS = [
         "        let expected = write.expected.0;\n        let (entry, written)",
     ),
     (
+        "unwatched-lease",
+        "control does not notice a former leader's late write of a lease",
+        "services/control/src",
+        "        if sender == self.ctx.bus.instance() || lease.sequence <= self.newest_lease {",
+        "        if IS || sender == self.ctx.bus.instance() || lease.sequence <= self.newest_lease {",
+    ),
+    (
         "former-leader-writes",
         "a process goes on writing after it has lost its leadership",
         "libs/runtime/src/bus",

@@ -57,6 +57,7 @@ fn plan(generation: u64) -> Observation {
 
 fn lease(epoch: u64, trainer: &str) -> Observation {
     Observation::Lease {
+        sender: "c".to_owned(),
         node: "n".to_owned(),
         epoch,
         trainer: Some(trainer.to_owned()),
@@ -134,19 +135,42 @@ fn a_node_that_is_handed_over_before_it_is_free_is_found() {
         both.contains("n trains t, and is u's since 2.0 s"),
         "{both}"
     );
-    // The lease says that the node is free while it trains.
-    if let Some(Observation::Lease { trainer, .. }) = said.get_mut(2) {
+    // The lease says that the node is free, and its agent never gives it back.
+    let mut kept = said.clone();
+    if let Some(Observation::Lease { trainer, .. }) = kept.get_mut(2) {
         *trainer = None;
     }
-    let free_too_early = violations_in(said.clone());
+    assert_eq!(violations_in(kept.clone()), "");
+    kept.extend((0..25).map(|_| trains("n", 10, 1, "t")));
+    let kept = violations_in(kept);
     assert!(
-        free_too_early.contains("n trains t, and is free since 2.0 s"),
-        "{free_too_early}"
+        kept.contains("n trains t, and is free since 2.0 s"),
+        "{kept}"
     );
     // One report that was on its way.
     said.truncate(4);
     said.extend([free("n", 10, 2), trains("n", 12, 1, "u")]);
     assert_eq!(violations_in(said), "");
+}
+
+#[test]
+fn a_lease_that_a_former_control_writes_is_found() {
+    let by = |control: &str, epoch| {
+        let mut said = lease(epoch, "t");
+        if let Observation::Lease { sender, .. } = &mut said {
+            control.clone_into(sender);
+        }
+        said
+    };
+    let late = violations_in(vec![by("c", 10), by("d", 11), by("d", 12), by("c", 13)]);
+    assert!(
+        late.contains("a former control writes the lease of n again"),
+        "{late}"
+    );
+    assert_eq!(
+        violations_in(vec![by("c", 10), by("c", 11), by("d", 12)]),
+        ""
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{History, Observation};
+use super::workload::DEADLINE_S;
 
 /// All violations in a history that has ended.
 pub(super) fn violations(history: &History) -> Vec<String> {
@@ -48,6 +49,8 @@ pub(super) struct Checker {
     /// The newest message number of each process.
     words: BTreeMap<String, u64>,
     leases: BTreeMap<String, u64>,
+    /// The controls that have written each node's lease, in their order.
+    writers: BTreeMap<String, Vec<String>>,
     /// The trainer that holds each node's lease, if any, its epoch, and since when.
     holders: BTreeMap<String, (Option<String>, u64, f64)>,
     /// Since when an agent reports another trainer than the holder of its node's lease.
@@ -138,10 +141,12 @@ impl Checker {
                 }
             }
             Observation::Lease {
+                sender,
                 node,
                 epoch,
                 trainer,
             } => {
+                self.lease_of(at, node, sender);
                 let newest = self.leases.entry(node.clone()).or_default();
                 let (before, now) = (*newest, *epoch);
                 *newest = before.max(now);
@@ -205,6 +210,22 @@ impl Checker {
         if other != trainer {
             let text = format!("{node} belongs to {other} and to {trainer} under epoch {epoch}");
             self.blame(at, text);
+        }
+    }
+
+    /// A lease is written by compare-and-set: once another control has written it, a former one does
+    /// not know its revision.
+    fn lease_of(&mut self, at: f64, node: &str, sender: &str) {
+        let writers = self.writers.entry(node.to_owned()).or_default();
+        match writers.iter().position(|writer| writer == sender) {
+            None => writers.push(sender.to_owned()),
+            Some(place) if place + 1 < writers.len() => {
+                self.blame(
+                    at,
+                    format!("a former control writes the lease of {node} again"),
+                );
+            }
+            Some(_) => {}
         }
     }
 
@@ -282,13 +303,14 @@ impl Checker {
         }
     }
 
-    /// A node must be free before its lease says so, or another trainer gets it. An agent that still
-    /// reports its old trainer while the lease has been another one's, or nothing's, for a while is
-    /// a violation.
+    /// A node must be free before another trainer gets it. An agent that still reports its old
+    /// trainer while another one has held the lease for a while is a violation. So is one whose node
+    /// has been nothing's for as long as an agent that hears nothing may keep it.
     fn strays(&mut self, at: f64, node: &str, epoch: u64, trainer: &str) {
         let other = self.holders.get(node).and_then(|(holder, newer, since)| {
             let is_other = holder.as_deref() != Some(trainer);
-            let strays = *newer > epoch && is_other && at > since + ON_ITS_WAY_S;
+            let given = if holder.is_some() { 0.0 } else { DEADLINE_S };
+            let strays = *newer > epoch && is_other && at > since + given + ON_ITS_WAY_S;
             strays.then(|| (holder.clone(), *since))
         });
         let Some((holder, since)) = other else {

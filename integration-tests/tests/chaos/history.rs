@@ -47,8 +47,9 @@ pub(super) enum Observation {
         /// The trainer and its incarnation that train there.
         runs: Option<(String, u64)>,
     },
-    /// A lease in its bucket.
+    /// A lease in its bucket, and who wrote it.
     Lease {
+        sender: String,
         node: String,
         epoch: u64,
         trainer: Option<String>,
@@ -156,6 +157,7 @@ impl Recorder {
         recorder
             .follow(bus, &address::leases_bucket(&id).all(), |heard| {
                 Some(Observation::Lease {
+                    sender: Bus::sender(&heard.envelope).to_owned(),
                     node: lacuna_wire::token::last_name(&heard.subject)?,
                     epoch: heard.sequence,
                     trainer: heard.message.trainer.map(|t| t.to_string()),

@@ -12,12 +12,12 @@ use lacuna_model::{
 };
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
-    Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
+    Bus, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Effect, Input, Refusal};
 use lacuna_wire::address;
-use lacuna_wire::msg::{PlanState, Renewal, Request, TopologyState, Totals};
+use lacuna_wire::msg::{LeaseRecord, PlanState, Renewal, Request, TopologyState, Totals};
 use tokio::sync::{mpsc, watch};
 
 use crate::access::Access;
@@ -65,6 +65,9 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // The first commands may end incarnations. Their last reports come before those of the next.
     let progress = address::progress_all(&ctx.cluster);
     let progress = ctx.bus.follow(&progress, Start::LastOn).await?;
+    // Before the leases are read: no write of another control is missed.
+    let leases = address::leases_bucket(&ctx.cluster).all();
+    let leases = ctx.bus.follow(&leases, Start::New).await?;
     // The controls come before any use of a node: some nodes are drained.
     let controls = ControlsStore::open(&ctx).await?;
     let proven = ctx.bus.proven();
@@ -80,7 +83,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     control.controls_requests = Some(executor.controls_requests);
     control.grants = executor.grants;
     control.no_pilots = Some(executor.no_pilots);
-    control.event_loop(agents, requests, progress).await
+    control.event_loop(agents, requests, progress, leases).await
 }
 
 struct Control {
@@ -97,6 +100,8 @@ struct Control {
     access: Access,
     rates: Rates,
     trail: Trail,
+    /// The newest write in the bucket of leases when they were read.
+    newest_lease: u64,
     /// Nodes whose pilot the executor cancels.
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
     /// Controls that the executor's operators set, to be stored.
@@ -133,6 +138,7 @@ impl Control {
             controller,
             first,
             revisions,
+            newest_lease,
             room,
             archive,
         } = start::recover(&ctx, now).await?;
@@ -143,6 +149,7 @@ impl Control {
             ctx,
             controller,
             archive,
+            newest_lease,
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
@@ -241,6 +248,7 @@ impl Control {
         mut agents: Subscription<AgentStatus>,
         mut requests: Subscription<Request>,
         mut progress: Follow<Progress>,
+        mut leases: Follow<LeaseRecord>,
     ) -> Result<(), ServiceError> {
         let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
         let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
@@ -294,6 +302,9 @@ impl Control {
                 // Before the events, which under load come without end: a lost command would not be
                 // sent again. No agent is silent whose status waits in line.
                 _ = timer.tick() => {
+                    while let Some(lease) = leases.try_next() {
+                        self.check_lease(&lease)?;
+                    }
                     self.waiting_statuses(&mut agents).await?;
                     self.timer().await?;
                 }
@@ -340,6 +351,22 @@ impl Control {
         let controller = self.controller.due().map(|at| at.since(self.now().wall));
         let left = controller.into_iter().chain(self.controls.due()).min()?;
         (left > Span::ZERO).then_some(left)
+    }
+
+    /// A former leader's write may be long on its way. If this control has not written that lease
+    /// since, the bucket takes it, and then this control no longer knows who holds the node. As with a
+    /// record that another has changed, it ends, and its successor reads all leases.
+    fn check_lease(&self, lease: &Received<LeaseRecord>) -> Result<(), ServiceError> {
+        let sender = Bus::sender(&lease.envelope);
+        if sender == self.ctx.bus.instance() || lease.sequence <= self.newest_lease {
+            return Ok(());
+        }
+        Err(format!(
+            "a lease ({}) was changed by another writer, {sender}: another control runs for cluster \
+             {} (stop one of them), or ended with this write on its way",
+            lease.subject, self.ctx.cluster
+        )
+        .into())
     }
 
     async fn events(&mut self, batch: Vec<Received<NodeEvent>>) -> Result<(), ServiceError> {

@@ -26,6 +26,8 @@ pub(crate) struct Recovered {
     pub(crate) first: Vec<Effect>,
     /// Revision of each trainer's record.
     pub(crate) revisions: BTreeMap<TrainerId, u64>,
+    /// The newest write in the bucket of leases.
+    pub(crate) newest_lease: u64,
     /// The room in the bucket of records.
     pub(crate) room: Room,
     /// Moves trainers that ended long ago.
@@ -58,7 +60,9 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
         .bus
         .bucket::<LeaseRecord>(address::leases_bucket(cluster));
     let mut leases = Vec::new();
+    let mut newest_lease = 0;
     for entry in bucket.list().await? {
+        newest_lease = entry.revision.max(newest_lease);
         let node = entry.key.parse()?;
         leases.push((node, entry.value.trainer, Epoch(entry.revision)));
     }
@@ -85,6 +89,7 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
         controller,
         first,
         revisions,
+        newest_lease,
         room,
         archive: Archive::new(ctx, sequence, left),
     })
