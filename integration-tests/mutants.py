@@ -179,8 +179,8 @@ def write(files, tree):
 
 def build(tree, target):
     """Builds the test program of the worlds. Returns its path."""
-    command = ["cargo", "test", "--release", "--locked", "--workspace", "--test", "all", "--no-run"]
-    command += ["--message-format", "json-render-diagnostics"]
+    command = ["cargo", "test", "--release", "--locked", "-p", "lacuna-integration-tests"]
+    command += ["--test", "all", "--no-run", "--message-format", "json-render-diagnostics"]
     # The path of the toolchain file is part of what HiGHS was compiled with: it stays the same.
     highs = os.environ.get("CMAKE_TOOLCHAIN_FILE", str(ROOT / ".cargo" / "highs.cmake"))
     env = os.environ | {"CARGO_TARGET_DIR": str(target), "CMAKE_TOOLCHAIN_FILE": highs}

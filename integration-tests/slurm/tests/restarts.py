@@ -12,8 +12,10 @@ class Restarts(WithLacuna):
         self.train(name)
         before = len(self.lacuna.steps(name))
         pilots = self.lacuna.pilots()
+        killed = time.monotonic()
         kill()
         until("steps go on", 60, lambda: len(self.lacuna.steps(name)) > before + 20)
+        print(f"    20 steps {time.monotonic() - killed:.1f} s after the kill")
         # Long enough for requests to the restarted service.
         time.sleep(3)
         until("it trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
