@@ -15,6 +15,8 @@ import torch
 
 from conftest import HERE, SOURCE
 from lacuna.checkpoint import Checkpoints
+from lacuna.saving import Saver
+from lacuna.sharding import Node
 
 
 def state(step):
@@ -125,6 +127,23 @@ def test_a_full_disk_costs_the_checkpoint_and_nothing_else(tmp_path):
     assert "went on" in done.stdout and "training goes on" in done.stderr
     assert not [p for p in tmp_path.iterdir() if "unfinished" in p.name]
     assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.parametrize("every, seconds", [(None, 0.25), (5, None)])
+def test_groups_that_are_shorter_than_the_time_between_two_save_all_the_same(
+    tmp_path, every, seconds
+):
+    saver = Saver(str(tmp_path), 3, every, seconds, Node())
+    for step in range(8):
+        saver.new_group(step)
+        time.sleep(0.05)
+        saver.if_due(step, lambda step=step: state(step))
+        saver.settle()
+    assert saver.newest is not None and 2 <= saver.newest.step < 8
+    # A member that comes anew and leads does not save at once.
+    later = Saver(str(tmp_path), 3, every, seconds, Node())
+    later.new_group(saver.newest.step)
+    later.if_due(saver.newest.step, lambda: pytest.fail("it saves at once"))
 
 
 def test_training_goes_on_from_a_checkpoint_when_all_have_died(cluster):

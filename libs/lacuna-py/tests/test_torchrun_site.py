@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -52,3 +53,22 @@ def test_nodes_meet_with_the_ranks_that_they_are_given_and_nothing_is_pickled(tm
     port = said[0].split()[4]
     assert said == [f"{rank} of 4 at {port} the site\n" for rank in range(4)]
     assert store.get(f"{TOKEN}/here/1") == b"1"
+
+
+def test_a_torchrun_that_is_asked_to_end_says_so_in_a_line(tmp_path):
+    store = TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=20))
+    front, began = in_front(tmp_path), tmp_path / "began"
+    script = 'echo >"$0"; exec sleep 60'
+    nodes = [
+        torchrun(front, store.port, rank, tmp_path / f"l{rank}", "sh", "-c", script, str(began))
+        for rank in (1, 0)
+    ]
+    end = time.monotonic() + 60
+    while not began.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    for node in nodes:
+        node.terminate()
+    for node in nodes:
+        _, said = node.communicate(timeout=60)
+        assert node.returncode != 0
+        assert "torchrun was asked to end: Process" in said and "Traceback" not in said, said

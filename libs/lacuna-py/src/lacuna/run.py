@@ -824,9 +824,13 @@ class Elastic:
 
     def _load(self, cards: list[Card], rank: int) -> None:
         """No member has state: the one with the newest checkpoint reads it."""
-        state = self._saver.load() if loader(cards) == rank else None
+        if loader(cards) != rank:
+            return
+        state = self._saver.load()
         if state is not None:
             self._put(state)
+        elif float(os.environ.get("LACUNA_SAMPLES_DONE") or 0) > 0:
+            log.warning("no checkpoint is complete: training starts from the beginning")
 
     def _regroup(self) -> None:
         """Returns with a group whose members have the same state, or not at all."""

@@ -56,10 +56,19 @@ class Saver:
         return state
 
     def new_group(self, step: int) -> None:
-        """Restarts the clock: a member that has become rank 0 does not save at once."""
-        self._at = time.monotonic()
+        """A member is rank 0 now: its clock goes on from the newest checkpoint of any member.
+
+        It does not begin with the group, since groups may be shorter than the time between two.
+        """
         newest = self.look()
-        self._step = step if newest is None else min(newest.step, step)
+        if newest is None:
+            return
+        self._step = min(newest.step, step)
+        try:
+            age = max(0.0, time.time() - newest.path.stat().st_mtime)
+        except OSError:
+            age = 0.0
+        self._at = max(self._at, time.monotonic() - age)
 
     def if_due(self, step: int, take: Take) -> None:
         """Saves beside the training if it is due, and the last one is written.

@@ -122,8 +122,17 @@ def _the_sites_own() -> Optional[importlib.machinery.ModuleSpec]:
     return importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
 
 
+def _say_shortly(kind: type, error: BaseException, trace: Any) -> None:
+    """One line where torchrun is asked to end; for all else what Python prints."""
+    if kind.__name__ == "SignalException":
+        print(f"torchrun was asked to end: {error}", file=sys.stderr, flush=True)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, _After())
+    sys.excepthook = _say_shortly
     _own = _the_sites_own()
     if _own is not None and _own.loader is not None:
         _own.loader.exec_module(importlib.util.module_from_spec(_own))
