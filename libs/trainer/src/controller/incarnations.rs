@@ -22,7 +22,19 @@ pub(super) fn exit_reason(node: &NodeId, code: i32, words: &str) -> String {
     } else {
         format!(": {words}")
     };
-    format!("exit code {code} on node {node}{words}")
+    format!("exit code {code}{} on node {node}{words}", of_signal(code))
+}
+
+/// What an exit code says of the signal that ended a program, as shells count them.
+const fn of_signal(code: i32) -> &'static str {
+    match code {
+        134 => " (SIGABRT)",
+        135 => " (SIGBUS)",
+        137 => " (SIGKILL, as where memory ran out)",
+        139 => " (SIGSEGV)",
+        143 => " (SIGTERM)",
+        _ => "",
+    }
 }
 
 impl Controller {

@@ -153,6 +153,8 @@ pub(super) fn command_line(
         if !is_python(program) {
             line.push("--no_python".to_owned());
         }
+        // Else torchrun takes options of the program for abbreviations of its own.
+        line.push("--".to_owned());
     }
     line.push(program.clone());
     line.extend(args.iter().cloned());

@@ -190,9 +190,72 @@ pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     all.into_iter().skip(skip).map(Token::hide_in).collect()
 }
 
+/// The line of an output that says why a program ended: the last with a letter or a digit. torchrun ends
+/// with a ruled report that names no cause. Before it stands the last exception, or else the exit code.
+pub(super) fn telling(lines: &[String]) -> String {
+    let says = |line: &str| line.contains(char::is_alphanumeric);
+    let mut last = lines.iter().rev().map(|line| line.trim_end());
+    let is_ruled = last
+        .find(|line| !line.is_empty())
+        .is_some_and(|line| line.len() > 20 && line.bytes().all(|byte| byte == b'='));
+    let mut lines = lines.iter().rev().map(|line| line.trim_end());
+    let exit = |line: &&str| line.trim_start().starts_with("exitcode");
+    let cause = if is_ruled {
+        let found = lines.clone().find(|line| is_exception(line));
+        found.or_else(|| lines.clone().find(exit))
+    } else {
+        None
+    };
+    let last = cause.or_else(|| lines.find(|line| says(line)));
+    last.unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a line names an exception as Python does, but none of torchrun's own.
+fn is_exception(line: &str) -> bool {
+    // Lines of workers may begin with "[default0]:".
+    let line = match line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]:"))
+    {
+        Some((_, rest)) => rest,
+        None => line,
+    };
+    let name = line.split(':').next().unwrap_or_default();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let ends = ["Error", "Exception", "Interrupt"];
+    name.chars().all(is_name)
+        && ends.iter().any(|end| name.ends_with(end))
+        && !name.starts_with("torch.distributed.elastic.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_that_tells_why_a_program_ended_is_found() {
+        let telling = |text: &str| telling(&text.lines().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(telling(""), "");
+        assert_eq!(
+            telling("loss 3\nKeyError: 'x'\ngoing on\n---\n\n"),
+            "going on"
+        );
+        let report = format!(
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{0}\n/t.py FAILED\n{0}\n  \
+             rank      : 0 (local_rank: 0)\n  exitcode  : 3 (pid: 7)\n{0}\n",
+            "=".repeat(60)
+        );
+        let after = |text: &str| telling(&format!("{text}{report}"));
+        assert_eq!(
+            after("  raise\nValueError: batch_size=0\n"),
+            "ValueError: batch_size=0"
+        );
+        assert_eq!(
+            after("[default1]:a.b.OddError\n"),
+            "[default1]:a.b.OddError"
+        );
+        assert_eq!(after("no error: none\n"), "exitcode  : 3 (pid: 7)");
+    }
 
     #[test]
     fn output_is_followed_from_place_to_place() {

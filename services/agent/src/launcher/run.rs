@@ -23,7 +23,7 @@ use super::costs::Costs;
 use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
 use super::environment::{command_line, environment, is_personal, of_account, passed, threads};
-use super::files::{Files, last_lines, private_folder};
+use super::files::{Files, last_lines, private_folder, telling};
 use super::front;
 use super::names::Names;
 use super::talk::{FromProgram, Message, Talk};
@@ -33,6 +33,9 @@ use crate::guard::{GUARD, PROGRESS_FILE, Task, code};
 use crate::metrics::Metrics;
 use crate::safety::Ward;
 use crate::tail::{Line, Tail};
+
+/// Lines at the end of an output in which the reason of its end is looked for.
+const LAST_LINES: usize = 400;
 
 /// Longest text of the last lines.
 const LAST_LINE: usize = 300;
@@ -428,11 +431,11 @@ impl Run {
         }
     }
 
-    /// The last line that the program has printed. Its files are removed.
+    /// The line of the program's output that says why it ended. Its files are removed.
     async fn last_line(&self) -> String {
         let files = self.files.clone();
         let read = spawn_blocking(move || {
-            let words = last_lines(&files.output, 1).pop().unwrap_or_default();
+            let words = telling(&last_lines(&files.output, LAST_LINES));
             files.clear();
             words
         });
