@@ -53,7 +53,9 @@ fn remedy(cause: Cause) -> &'static str {
     match cause {
         Cause::Preparation => "samples that are prepared beforehand, or on more cores,",
         Cause::Fetch => "a faster file system, or data on the node's own disk,",
-        Cause::Link => "nodes that are nearer, smaller messages (wire=), or a larger batch",
+        Cause::Link => {
+            "nodes that are nearer, smaller messages (half precision: wire=, or fp16_compress_hook of DDP), or a larger batch"
+        }
         Cause::Straggler => "members of equal speed",
     }
 }

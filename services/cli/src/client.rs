@@ -170,7 +170,9 @@ impl Client {
                 Exit::Unavailable,
                 format!("no nats-server answers at {url}"),
             )
-            .remedy("start one with `lacuna up`, or give --nats URL"),
+            .remedy(
+                "start one with `lacuna up`, name the folder of one with LACUNA_DATA_DIR, or give --nats URL",
+            ),
             other => from_bus(&other),
         })?;
         Ok(Self {

@@ -81,6 +81,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     };
     args.located.charge(&mut trainers)?;
     log_summary.notes.extend(args.located.note());
+    if args.kinds.is_some() && trainers.iter().all(|trainer| trainer.kinds.is_any()) {
+        let note = "--kinds changes nothing, since no trainer has `kinds`: a trainer states its rates by kind";
+        log_summary.notes.push(note.to_owned());
+    }
     check_names(args, &settings, &trainers)?;
     let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
     if !settings.policy.maximises() && !own {

@@ -158,7 +158,14 @@ fn parse(file: &str, text: &str) -> Result<Vec<TrainerSpec>, SubmitError> {
     let parsed: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().replace('\n', " ");
-        context.error(at, "syntax or keys", message, "see deploy/examples/")
+        let remedy = if message.contains("expected a sequence") {
+            "a trainer begins with [[trainer]], in two brackets"
+        } else if message.contains("unknown field `env`") {
+            "write environment = { NAME = \"value\" }"
+        } else {
+            "see deploy/examples/"
+        };
+        context.error(at, "syntax or keys", message, remedy)
     })?;
     if parsed.trainer.is_empty() {
         return Err(SubmitError::Empty {

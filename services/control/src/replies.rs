@@ -46,7 +46,7 @@ pub(crate) fn archived(record: &TrainerRecord) -> Denied {
         code: "L0016",
         reason: format!(
             "trainer {} has ended and is in the archive: `lacuna explain {}` shows its record; what \
-             its program wrote lies on the nodes where it ran",
+             its program wrote, if it ever ran, lies on the nodes where it did",
             record.spec.id, record.spec.id
         ),
     }
@@ -256,7 +256,7 @@ fn no_output(trainer: &TrainerId, work_dir: &Path) -> Reply {
         "L0016",
         format!(
             "trainer {trainer} runs on no node now, and no agent that was asked has output of \
-             it: what its program wrote lies on the nodes where it ran, in \
+             it: what its program wrote, if it ever ran, lies on the nodes where it did, in \
              {}/{}/<node>/output.log (agent.work_dir)",
             work_dir.display(),
             escape(trainer.as_str())

@@ -17,7 +17,7 @@ use crate::formats::JobParser;
 use crate::times::LocalTimes;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
-use columns::{Columns, Cut, ROLES, Role, is_data};
+use columns::{Columns, Cut, DELIMITERS, ROLES, Role, is_data};
 
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
     lines.first().is_some_and(|line| {
@@ -50,12 +50,26 @@ pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
              sacct --parsable2"
                 .to_owned(),
         ),
-        (None, None) => Some(
-            "its first line does not name the columns: name them in their order with \
-             --columns, e.g. --columns jobid,submit,start,end,state,nnodes,timelimit,nodelist"
-                .to_owned(),
-        ),
+        (None, None) => Some(format!(
+            "its first line does not name the columns: name them all in their order with --columns, e.g. \
+             --columns jobid,submit,start,end,state,nnodes,timelimit,nodelist; its first line has {}",
+            numbered(line)
+        )),
     }
+}
+
+/// The cells of a line of data with their numbers, which a user has to name.
+fn numbered(line: &[u8]) -> String {
+    const LONGEST: usize = 20;
+    let text = String::from_utf8_lossy(line);
+    let occurs = |&delimiter: &u8| line.iter().filter(|byte| **byte == delimiter).count() > 1;
+    let delimiter = DELIMITERS.into_iter().find(occurs).unwrap_or(b'|');
+    let cells = text.split(char::from(delimiter)).enumerate();
+    let numbered = cells.map(|(number, cell)| {
+        let short: String = cell.chars().take(LONGEST).collect();
+        format!("{} {short}", number + 1)
+    });
+    numbered.collect::<Vec<_>>().join(", ")
 }
 
 /// Reason for a refusal if no first line has as many cells as columns are given. Then the given

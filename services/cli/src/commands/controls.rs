@@ -313,8 +313,9 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
     let known = known(&client).await?;
     let mut nodes = BTreeSet::new();
     for selector in &args.nodes {
+        // A pattern means nodes that have been named, with --unnamed too.
+        let (found, unknown) = selector.among(&known).map_err(no_such)?;
         if args.unnamed {
-            let (found, unknown) = selector.among(&known).map_err(no_such)?;
             nodes.extend(found.into_iter().chain(unknown));
         } else {
             let found = all_among(std::slice::from_ref(selector), &known);

@@ -31,8 +31,9 @@ Examples:
   lacuna submit hpo-1000.jsonl.gz              a list, one JSON object a line
 
 The owner of a trainer is who submits it, if the file names none. With an identity your key signs a
-ticket for each program of yours: where control.pilots.helper is set, pilots run it under your account. A program that this machine lacks
-is refused where `lacuna up` runs the nodes, and else a warning: nodes may have it.")]
+ticket for each program of yours: where control.pilots.helper is set, pilots run it under your account.
+Under `lacuna up` a program that this machine lacks is refused. Elsewhere it is a warning, since nodes
+may have it.")]
 pub(crate) struct SubmitArgs {
     /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
     #[arg(required = true)]
@@ -184,6 +185,10 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
     }
     let client = Client::connect(&args.connect).await?;
     let mut warnings = check_programs(&client, &trainers)?;
+    warnings.extend(trainers.iter().filter_map(|spec| {
+        let why = programs::forgets(&spec.launch)?;
+        Some(format!("trainer {}: {why}", spec.id))
+    }));
     for spec in &mut trainers {
         let user = || client.bus().user().to_owned();
         spec.owner.get_or_insert_with(user);

@@ -65,8 +65,8 @@ slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes
 (node,idle_from,idle_until,censored, in Unix seconds). A simulated batch scheduler places jobs
 that name no nodes. Trainers are one JSON object a line; without --trainers, an endless stream of
 trainers trains ShuffleNet on ImageNet, with the curve and the costs of the paper. All files may
-be compressed. The defaults are the published model of BFTrainer (arXiv 2106.12091). The paper
-leaves open which of several equal nodes a trainer gets: here they are drawn at random.
+be compressed. The model of BFTrainer (arXiv 2106.12091) is --policy dp --horizon 120s --nodes random:
+the paper leaves open which of several equal nodes a trainer gets, so they are drawn.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup,
 weight, priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with
 + - * / ^, comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and

@@ -56,7 +56,11 @@ pub(super) fn table(
     let settings = &summary.settings;
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let efficiency = match pool.has_outages() {
-        true => format!("{}, outages included", percent(summary.efficiency)),
+        true => format!(
+            "{}, outages included (--leave-out-idle-above {} leaves them out)",
+            percent(summary.efficiency),
+            pool.without_outages.above
+        ),
         false => percent(summary.efficiency),
     };
     let mut rows = pool.headline();
@@ -78,12 +82,19 @@ pub(super) fn table(
     if let Some(fraction) = summary.zero_cost_fraction {
         rows.push(("of zero-cost bound", percent(fraction)));
     }
-    rows.extend([("lost to rescaling", percent(summary.rescale_cost_fraction))]);
+    let of_samples = |fraction| format!("{} of the samples done", percent(fraction));
+    rows.extend([(
+        "lost to rescaling",
+        of_samples(summary.rescale_cost_fraction),
+    )]);
     if let Some(fraction) = summary.pilot_wait_fraction {
         rows.push(("of it, pilots", percent(fraction)));
     }
     rows.extend([
-        ("lost to preemption", percent(summary.preempt_cost_fraction)),
+        (
+            "lost to preemption",
+            of_samples(summary.preempt_cost_fraction),
+        ),
         ("preemptions", summary.preemptions.to_string()),
         ("rescales", summary.rescales.to_string()),
         ("events", summary.events.to_string()),

@@ -132,6 +132,14 @@ fn describe(file: &RuntimeFile, data_dir: &Path, seconds: f64) -> String {
         .collect();
     rows.extend(services.iter().map(|(n, v)| (n.as_str(), v.clone())));
     rows.extend(file.page.clone().map(|page| ("page", page)));
+    if data_dir != default_data_dir() {
+        // So do commands in another terminal find the services.
+        let folder = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+        rows.push((
+            "for commands",
+            format!("export LACUNA_DATA_DIR={}", folder.display()),
+        ));
+    }
     format!(
         "{}\nup after {seconds:.1} s; Ctrl-C ends everything\n",
         crate::table::key_values(&rows)

@@ -289,6 +289,14 @@ fn command_line(program: &str, args: &[String]) -> String {
     console::truncate_str(&line.join(" "), COLUMNS, "...").into_owned()
 }
 
+/// Whether a change of nodes keeps only the samples in the newest checkpoint that was reported.
+fn keeps_only_checkpoints(launch: &Launch) -> bool {
+    let Launch::Command { checkpoint_dir, .. } = launch else {
+        return false;
+    };
+    checkpoint_dir.is_some() && !launch.regroups()
+}
+
 /// The losses by one cause of change.
 fn lost(cost: f64, stall: &Stall) -> String {
     format!(
@@ -371,7 +379,13 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
     if let Some(loss) = row.loss {
         rows.push(("loss", loss.to_string()));
     }
-    if let Some(checkpoint) = row.checkpoint {
+    let forgets = row.samples > 0.0 && keeps_only_checkpoints(&record.spec.launch);
+    let unsaved =
+        "none is reported, so a change of nodes loses what the program has done since its start";
+    if let Some(checkpoint) = row
+        .checkpoint
+        .or_else(|| forgets.then(|| unsaved.to_owned()))
+    {
         rows.push(("checkpoint", checkpoint));
     }
     if !row.reason.is_empty() {

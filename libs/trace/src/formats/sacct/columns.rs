@@ -64,7 +64,7 @@ const FREE: [&str; 6] = [
 ];
 
 /// Possible delimiters, the usual one first.
-const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
+pub(super) const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
 
 /// How the cells of a line fit the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

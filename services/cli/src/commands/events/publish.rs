@@ -70,8 +70,8 @@ Examples:
 
 Events are checked before they are sent. They count as published once the stream has acknowledged
 them; up to 200 of them go as one message. Without --at, the time of arrival counts. An event
-dated more than a day ahead of this machine's clock is refused here; ingest refuses one more than
-5s ahead, unless ingest.max_ahead is larger. A JSON file has one event a line, one event over
+dated more than a day ahead of this machine's clock is refused. Ingest refuses one more than 5s
+ahead unless ingest.max_ahead is larger, so --force is needed to publish it. A JSON file has one event a line, one event over
 several lines, or a list: bare events
 ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475})
 or CloudEvents in structured mode. `lacuna events schema` shows the fields of an event.")]
@@ -104,6 +104,9 @@ pub(crate) struct PublishArgs {
     /// Publish the events of this file; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "names"])]
     json_file: Option<PathBuf>,
+    /// Publish events that ingest refuses unless its settings allow them
+    #[arg(long)]
+    force: bool,
     /// Only check, and show what would be published
     #[arg(long)]
     dry_run: bool,
@@ -209,7 +212,7 @@ fn from_arguments(kind: Kind, args: &PublishArgs) -> Result<Vec<Value>> {
 /// Runs `events publish`.
 ///
 /// # Errors
-/// An event is malformed, NATS does not answer, or the stream does not acknowledge.
+/// An event is malformed or doubtful, NATS does not answer, or the stream does not acknowledge.
 pub(super) async fn run(args: PublishArgs) -> Result<()> {
     let (objects, doubts) = objects(&args, wall())?;
     if let Some(first) = doubts.first() {
@@ -217,7 +220,11 @@ pub(super) async fn run(args: PublishArgs) -> Result<()> {
             1 => String::new(),
             n => format!(" (and {} more)", n - 1),
         };
-        eprintln!("lacuna: ingest refuses this event unless its settings allow it: {first}{more}");
+        let said = format!("ingest refuses this event unless its settings allow it: {first}{more}");
+        match args.force || args.dry_run {
+            true => eprintln!("lacuna: {said}"),
+            false => return Err(refused(said).remedy("--force publishes it all the same")),
+        }
     }
     if args.dry_run {
         return show(&args, &objects);

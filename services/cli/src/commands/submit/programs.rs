@@ -33,6 +33,19 @@ pub(super) fn fault(launch: &Launch, path: Option<&OsStr>) -> Option<String> {
     at_fault.or_else(|| script(program, args).and_then(missing))
 }
 
+/// Why a program forgets its work, if it says nothing of checkpoints and needs them.
+pub(super) fn forgets(launch: &Launch) -> Option<&'static str> {
+    let torchrun = matches!(
+        launch,
+        Launch::Command {
+            elastic: Elastic::Torchrun { .. },
+            checkpoint_dir: None,
+            ..
+        }
+    );
+    torchrun.then_some("without checkpoint_dir it starts from nothing at each change of its nodes")
+}
+
 /// The script that a Python is given.
 fn script<'a>(program: &str, args: &'a [String]) -> Option<&'a str> {
     let name = Path::new(program).file_name()?.to_str()?;
@@ -81,6 +94,20 @@ mod tests {
             family: None,
             elastic,
         }
+    }
+
+    #[test]
+    fn a_program_under_torchrun_needs_checkpoints() {
+        let torchrun = Elastic::Torchrun {
+            workers_per_node: 1,
+        };
+        let mut under_torchrun = launch("/t.py", &[], torchrun);
+        assert!(forgets(&under_torchrun).is_some());
+        assert_eq!(forgets(&launch("/t.py", &[], Elastic::Restart)), None);
+        if let Launch::Command { checkpoint_dir, .. } = &mut under_torchrun {
+            *checkpoint_dir = Some("/ckpt".to_owned());
+        }
+        assert_eq!(forgets(&under_torchrun), None);
     }
 
     #[test]
