@@ -140,7 +140,7 @@ def test_groups_that_are_shorter_than_the_time_between_two_save_all_the_same(
         saver.if_due(step, lambda step=step: state(step))
         saver.settle()
     assert saver.newest is not None and 2 <= saver.newest.step < 8
-    # A member that comes anew and leads does not save at once.
+    # A member that comes later and leads does not save at once.
     later = Saver(str(tmp_path), 3, every, seconds, Node())
     later.new_group(saver.newest.step)
     later.if_due(saver.newest.step, lambda: pytest.fail("it saves at once"))
