@@ -24,6 +24,7 @@ mod planning;
 mod pool;
 mod reason;
 mod settings;
+mod stage;
 mod step_costs;
 mod time;
 mod token;
@@ -56,6 +57,7 @@ pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use settings::{SettingError, SpanText};
+pub use stage::{Stage, Stages};
 pub use step_costs::{
     Advice, Cause, CauseCost, SlowMember, StepCosts, StepElsewhere, StepWithWorkers,
 };

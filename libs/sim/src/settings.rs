@@ -1,7 +1,7 @@
 //! Settings of a replay.
 
 use lacuna_forecast::OrderBy;
-use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span};
+use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span, Stages};
 use lacuna_planner::objective::{NamedExpressions, Objective};
 use lacuna_planner::placement::Settings as JointSettings;
 use lacuna_trainer::settings::Control;
@@ -172,6 +172,9 @@ pub struct Settings {
     /// Objectives of single trainers, in place of `objective`.
     #[serde(default, skip_serializing_if = "NamedExpressions::is_empty")]
     pub objectives: NamedExpressions,
+    /// Curves of trainers that change as they learn. They come with the trainers.
+    #[serde(skip)]
+    pub stages: Stages,
     /// Whether a trainer that starts from no nodes pays its cost of growing, at its rate after the
     /// start. A trainer with a start cost of its own pays that. In the published model starts are
     /// free.
@@ -220,6 +223,7 @@ impl Default for Settings {
             quirks: Quirks::None,
             objective: Objective::default(),
             objectives: NamedExpressions::default(),
+            stages: Stages::default(),
             charge_starts: false,
             pilot_start: None,
             dedicated: Dedicated::ByKind,

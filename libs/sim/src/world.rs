@@ -13,6 +13,7 @@ mod replan;
 mod run;
 mod series;
 mod sites;
+mod stages;
 mod tally;
 mod valuation;
 

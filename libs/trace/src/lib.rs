@@ -40,5 +40,5 @@ pub use nodes::{first_nodes, read_nodes};
 pub use planned::{PLANNED_HEADER, PlannedList, read_planned};
 pub use reading::{Damage, DamagedLine, LogHeader, Reading};
 pub use source::{Source, open};
-pub use trainers::{TrainerReader, read_trainers};
+pub use trainers::{TrainerReader, read_staged, read_trainers};
 pub use write::{Compression, HoleWriter, PlannedWriter};

@@ -13,6 +13,9 @@
 //! "samples_per_s": 12}]`. With `kinds` the curve is that of the fastest kind, and need not be
 //! given. `layers` makes both from a profile of the network ([`Layers`]), whose path begins at the
 //! folder of the list.
+//!
+//! `stages` has other curves over the same `nodes` from a number of samples on ([`Stage`]), as
+//! `[{"from": 5000, "samples_per_s": [9, 17], "objective": [1, 1.9]}]`. A replay follows them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
@@ -20,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_model::{
     Distance, KindError, KindName, KindRates, Launch, MixedPoint, RescaleCost, ScalingCurve,
-    SpecError, Timestamp, TrainerId, TrainerSpec, Work,
+    SpecError, Stage, Stages, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -40,6 +43,7 @@ pub struct TrainerReader<R> {
     names: HashSet<TrainerId>,
     /// Rates of profiles with their most nodes: trainers often share one.
     of_layers: Vec<(Layers, u32, KindRates)>,
+    stages: Stages,
     ended: bool,
 }
 
@@ -53,6 +57,7 @@ impl<R: BufRead> TrainerReader<R> {
             line: 0,
             names: HashSet::new(),
             of_layers: Vec::new(),
+            stages: Stages::new(),
             ended: false,
         }
     }
@@ -101,7 +106,11 @@ impl<R: BufRead> TrainerReader<R> {
                 line: self.line,
                 source,
             })?;
+        let stages = stages(&object, &spec).map_err(|at| wrong(&self.path, self.line, at))?;
         if self.names.insert(spec.id.clone()) {
+            if !stages.is_empty() {
+                self.stages.insert(spec.id.clone(), stages);
+            }
             return Ok(spec);
         }
         Err(ReadError::Field {
@@ -154,14 +163,65 @@ impl<R: BufRead> Iterator for TrainerReader<R> {
 /// # Errors
 /// [`ReadError`] for the first damaged line, and for a list without trainers.
 pub fn read_trainers(path: &Path) -> Result<Vec<TrainerSpec>, ReadError> {
-    let trainers: Vec<_> = TrainerReader::new(path, open(path)?).collect::<Result<_, _>>()?;
+    Ok(read_staged(path)?.0)
+}
+
+/// As [`read_trainers`], with the stages of trainers whose curves change.
+///
+/// # Errors
+/// As [`read_trainers`].
+pub fn read_staged(path: &Path) -> Result<(Vec<TrainerSpec>, Stages), ReadError> {
+    let mut reader = TrainerReader::new(path, open(path)?);
+    let trainers: Vec<_> = reader.by_ref().collect::<Result<_, _>>()?;
     if trainers.is_empty() {
         return Err(ReadError::Empty {
             path: path.to_owned(),
             expected: "one trainer a line, as a JSON object",
         });
     }
-    Ok(trainers)
+    Ok((trainers, reader.stages))
+}
+
+/// The stages of a trainer.
+fn stages(object: &Map<String, Value>, spec: &TrainerSpec) -> Result<Vec<Stage>, FieldError> {
+    let given = optional(object, "stages", "a list of objects", |value| {
+        let all = value.as_array()?.iter().map(|one| one.as_object().cloned());
+        all.collect::<Option<Vec<_>>>()
+    })?;
+    let given = given.unwrap_or_default();
+    if !given.is_empty() && !spec.kinds.is_any() {
+        let expected = "one curve over nodes: stages and rates by kind exclude each other";
+        return Err(FieldError::new("field stages", expected, "rates by kind"));
+    }
+    let mut stages: Vec<Stage> = Vec::new();
+    for (at, stage) in given.iter().enumerate() {
+        let wrong = |expected: &str, found: String| {
+            FieldError::new(format!("field stages[{at}]"), expected, found)
+        };
+        let curve = |field| {
+            let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
+            let rates = list(stage, field, "a number", Value::as_f64)?;
+            let curve = ScalingCurve::from_lists(&nodes, &rates);
+            curve.map_err(|error| wrong("a scaling curve over nodes", error.to_string()))
+        };
+        let from = number(stage, "from")?;
+        let before = stages.last().map_or(0.0, |last| last.from);
+        if !from.is_finite() || from <= before {
+            return Err(wrong(
+                "more samples than the stage before",
+                from.to_string(),
+            ));
+        }
+        stages.push(Stage {
+            from,
+            throughput: curve("samples_per_s")?,
+            objective: match stage.get("objective") {
+                None | Some(Value::Null) => None,
+                Some(_) => Some(curve("objective")?),
+            },
+        });
+    }
+    Ok(stages)
 }
 
 /// The outer error is about the form of a field, the inner error about its meaning.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lacuna_model::{Launch, TrainerSpec, Work};
 use lacuna_skip::{data, or_skip};
-use lacuna_trace::{ReadError, TrainerReader, read_trainers};
+use lacuna_trace::{ReadError, TrainerReader, read_staged, read_trainers};
 use proptest::prelude::*;
 
 const GOOD: &str = r#"{"name":"J0","submit":10,"min_nodes":1,"max_nodes":4,"rescale_up_s":18.0,"rescale_down_s":12.0,"samples":1000.0,"nodes":[0,1,4],"samples_per_s":[0.0,10.0,30.0],"objective":[0.0,1.0,3.0]}"#;
@@ -44,6 +44,40 @@ fn fields_of_objectives_are_read() {
         (plain.priority, plain.weight, plain.deadline),
         (0, None, None)
     );
+}
+
+#[test]
+fn stages_are_read_and_contradictions_refused() {
+    let line = |stages: &str| GOOD.replace("\"name\"", &format!("\"stages\":{stages},\"name\""));
+    let read_all = |stages: &str| {
+        let text = line(stages);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_staged(file.path())
+    };
+    let (trainers, stages) = read_all(
+        r#"[{"from":500,"samples_per_s":[0,20,50],"objective":[0,1,2]},{"from":600,"samples_per_s":[0,5,8]}]"#,
+    )
+    .unwrap();
+    let stages = &stages[&trainers[0].id];
+    assert_eq!((stages[0].from, stages[0].throughput.at(4)), (500.0, 50.0));
+    assert_eq!(stages[0].objective.as_ref().unwrap().at(4), 2.0);
+    assert_eq!((stages[1].from, &stages[1].objective), (600.0, &None));
+    for (stages, expected) in [
+        (
+            r#"{"from":500}"#,
+            "field stages: expected a list of objects",
+        ),
+        (r#"[{"from":0,"samples_per_s":[0,1,2]}]"#, "field stages[0]"),
+        (r#"[{"from":5,"samples_per_s":[0,1]}]"#, "field stages[0]"),
+        (
+            r#"[{"from":5,"samples_per_s":[0,1,2]},{"from":5,"samples_per_s":[0,1,2]}]"#,
+            "field stages[1]",
+        ),
+    ] {
+        let text = read_all(stages).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]

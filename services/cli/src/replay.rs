@@ -21,7 +21,7 @@ use lacuna_sim::{
     Annotated, Decision, History, Hooks, Lookahead, PoolTrace, Replayed, Settings, SimError,
     Verified, replay,
 };
-use lacuna_trace::{read_kinds, read_trainers};
+use lacuna_trace::{read_kinds, read_staged};
 
 use crate::error::{CliError, Result};
 use crate::log::{Bar, HoleSource, Input, LogSummary, load, unreadable};
@@ -41,8 +41,17 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let (page, picture) = (open(&args.report)?, open(&args.svg)?);
     let shown = page.is_some() || picture.is_some();
     let mut settings = args.settings()?;
-    let given = args.trainers.as_deref().map(read_trainers);
+    let given = args.trainers.as_deref().map(read_staged);
     let given = given.transpose().map_err(unreadable)?;
+    let given = given.map(|(trainers, stages)| {
+        settings.stages = stages;
+        trainers
+    });
+    if args.save_problem.is_some() && !settings.stages.is_empty() {
+        let message = "--save-problem: a trainer of the list has stages, and a saved problem knows \
+                       one curve";
+        return Err(CliError::failed(message).remedy("leave stages out of the list"));
+    }
     let submitted = given.iter().flatten().map(|trainer| trainer.submit).min();
     let mut bar = Bar::new(args.json);
     let mut log = args.log.clone();

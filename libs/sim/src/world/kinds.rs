@@ -16,6 +16,8 @@ pub(crate) struct Kinds {
     kinds: Vec<Arc<Kind>>,
     /// The index of the kind of each trainer.
     of: Vec<usize>,
+    /// For each trainer, the samples from which it is of another kind, with its index.
+    stages: Vec<Vec<(f64, usize)>>,
     /// The two kinds of nodes, if trainers tell them apart.
     nodes: Option<[KindName; 2]>,
 }
@@ -76,38 +78,51 @@ impl Kinds {
         nodes: Option<[KindName; 2]>,
         counts: Mix,
     ) -> Result<Self, SimError> {
-        let horizon_s = settings.horizon.as_secs_f64();
         let mut kinds: Vec<Arc<Kind>> = Vec::new();
-        let of = trainers
-            .iter()
-            .map(|spec| {
-                let named = settings.objectives.of(&spec.id);
-                let objective = named.unwrap_or(&settings.objective);
-                let mut costs = Costs::of(spec);
-                if settings.charge_starts && costs.start_s == 0.0 {
-                    costs.start_s = costs.rescale.up_s;
-                }
-                let pilot = settings.pilot_start.filter(|_| spec.owner.is_some());
-                let pilot_s = pilot.map_or(0.0, Span::as_secs_f64);
-                let costs = costs.scaled(settings.cost_scale).with_pilots(pilot_s);
-                let kind = Kind::new(spec, costs, objective, horizon_s)?;
-                let kind = match &nodes {
-                    Some(names) => kind.with_kinds(spec, names, counts),
-                    None => kind,
+        let mut index = |spec: &TrainerSpec| {
+            let kind = kind(spec, settings)?;
+            let kind = match &nodes {
+                Some(names) => kind.with_kinds(spec, names, counts),
+                None => kind,
+            };
+            let known = kinds.iter().position(|known| known.is_like(&kind));
+            Ok(known.unwrap_or_else(|| {
+                kinds.push(Arc::new(kind));
+                kinds.len() - 1
+            }))
+        };
+        let of = trainers.iter().map(&mut index);
+        let of = of.collect::<Result<_, SimError>>()?;
+        let stages = trainers.iter().map(|spec| {
+            let stages = settings.stages.get(&spec.id).into_iter().flatten();
+            let staged = stages.map(|stage| {
+                let later = TrainerSpec {
+                    throughput: stage.throughput.clone(),
+                    objective: stage.objective.clone(),
+                    ..spec.clone()
                 };
-                let known = kinds.iter().position(|known| known.is_like(&kind));
-                Ok(known.unwrap_or_else(|| {
-                    kinds.push(Arc::new(kind));
-                    kinds.len() - 1
-                }))
-            })
-            .collect::<Result<_, SimError>>()?;
-        Ok(Self { kinds, of, nodes })
+                Ok((stage.from, index(&later)?))
+            });
+            staged.collect()
+        });
+        let stages = stages.collect::<Result<_, SimError>>()?;
+        Ok(Self {
+            kinds,
+            of,
+            stages,
+            nodes,
+        })
     }
 
     /// The kind of a trainer of the list.
     pub(crate) fn of(&self, trainer: usize) -> Option<&Arc<Kind>> {
         self.kinds.get(*self.of.get(trainer)?)
+    }
+
+    /// The kind of a trainer from its stage with this number on, and the samples where that begins.
+    pub(crate) fn stage(&self, trainer: usize, number: usize) -> Option<(f64, &Arc<Kind>)> {
+        let (from, kind) = self.stages.get(trainer)?.get(number)?;
+        Some((*from, self.kinds.get(*kind)?))
     }
 
     /// The only kind, if all do the same work on the same nodes.
@@ -116,6 +131,21 @@ impl Kinds {
         let alike = others.iter().all(|kind| kind.trains_like(first));
         alike.then_some(first)
     }
+}
+
+/// The kind of a trainer under the settings of a replay.
+fn kind(spec: &TrainerSpec, settings: &Settings) -> Result<Kind, SimError> {
+    let named = settings.objectives.of(&spec.id);
+    let objective = named.unwrap_or(&settings.objective);
+    let mut costs = Costs::of(spec);
+    if settings.charge_starts && costs.start_s == 0.0 {
+        costs.start_s = costs.rescale.up_s;
+    }
+    let pilot = settings.pilot_start.filter(|_| spec.owner.is_some());
+    let pilot_s = pilot.map_or(0.0, Span::as_secs_f64);
+    let costs = costs.scaled(settings.cost_scale).with_pilots(pilot_s);
+    let horizon_s = settings.horizon.as_secs_f64();
+    Ok(Kind::new(spec, costs, objective, horizon_s)?)
 }
 
 /// Samples of work; infinite for a trainer that ends by itself.

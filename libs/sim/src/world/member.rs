@@ -31,6 +31,8 @@ pub(super) struct Member {
     pub(super) was_hit: bool,
     /// Its place in the list of trainers. An endless list goes on counting when it begins again.
     pub(super) life: u32,
+    /// Number of stages that it has reached.
+    pub(super) stage: usize,
     /// Its place in the order of admission.
     pub(super) admitted: u32,
     /// The number of its owner.

@@ -197,6 +197,7 @@ impl<'a> World<'a> {
             hit: None,
             was_hit: false,
             life,
+            stage: 0,
             admitted: self.admitted,
             owner: match self.settings.objective {
                 Objective::LeastAttained => self.service.owner(spec.owner_or_self()),

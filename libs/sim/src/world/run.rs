@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// An end less than this after an event counts as an end at the event, seconds.
-const END_TOLERANCE_S: f64 = 1e-6;
+pub(super) const END_TOLERANCE_S: f64 = 1e-6;
 
 /// Most events between two steps of the trace and within one second of an endless list.
 const MOST_EVENTS: u64 = 100_000;
@@ -147,13 +147,15 @@ impl<'a> World<'a> {
     ) -> Result<bool, SimError> {
         let step_s = walk.next_at_s()?;
         loop {
-            let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
+            let own_s = self.next_end_s().min(self.next_stage_s());
+            let now = step_s.min(self.next_arrival_s()).min(own_s);
             // An event at the end of the trace has no effect.
             if now >= length {
                 return Ok(true);
             }
             self.show_begin(now);
             self.advance(now);
+            self.pass_stages();
             let stepped = step_s <= now;
             if !stepped {
                 walk.advance(now)?;

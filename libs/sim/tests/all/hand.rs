@@ -1,6 +1,6 @@
 //! Small replays with results calculated by hand.
 
-use lacuna_model::{Policy, Span, Timestamp, TrainerSpec};
+use lacuna_model::{Policy, ScalingCurve, Span, Stage, Timestamp, TrainerSpec};
 use lacuna_sim::{Settings, SimError, TrainerEnd};
 use proptest::prelude::*;
 
@@ -58,6 +58,31 @@ fn a_trainer_does_not_grow_if_that_does_not_pay_within_the_horizon() {
     assert!((summary.hours * 3600.0 - 50.0).abs() < 1e-9);
     // Node 1 is idle from 10 to 50.
     assert!((summary.idle_share_used - 50.0 / 90.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_trainer_that_learns_faster_in_a_later_stage_gets_the_nodes_then() {
+    // One node until 100; two trainers of 10/s. From 100 samples on t1 makes 40/s, and is worth
+    // more: from 10 on it alone trains. It ends at 10 + 300 / 40 = 17.5, t0 20 s later.
+    let holes = [hole(0, 0, 100), hole(1, 0, 10)];
+    let mut settings = Settings {
+        trainer_end: TrainerEnd::Immediate,
+        objective: lacuna_sim::Objective::Throughput,
+        cost_scale: 0.0,
+        ..Settings::published()
+    };
+    let trainers = [trainer(0, 0, 1, 1, 300.0), trainer(1, 0, 1, 1, 400.0)];
+    let stage = Stage {
+        from: 100.0,
+        throughput: ScalingCurve::linear(40.0, 1).unwrap(),
+        objective: None,
+    };
+    settings.stages.insert(trainers[1].id.clone(), vec![stage]);
+    let replayed = run(&holes, &trainers, &settings).unwrap();
+    assert!((replayed.summary.hours * 3600.0 - 37.5).abs() < 1e-6);
+    let ends = replayed.history.unwrap().lives;
+    let ends: Vec<_> = ends.iter().map(|life| life.ended_s.unwrap()).collect();
+    assert!((ends[1] - 17.5).abs() < 1e-6, "{ends:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum};
 
-use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Timestamp};
+use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Stages, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
 use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Quirks, Settings, TrainerEnd};
 use lacuna_trainer::settings::Control;
@@ -266,6 +266,8 @@ impl ReplayArgs {
             },
             objective: self.objective.clone(),
             objectives: self.objectives()?,
+            // They come with the trainers.
+            stages: Stages::default(),
             charge_starts: self.charge_starts,
             pilot_start: self.pilot_start,
             dedicated: match self.dedicated {
