@@ -65,33 +65,6 @@ pub enum Error {
     /// There is nothing to fit.
     #[error("no step was measured: a fit needs one or more")]
     NoObservation,
-    /// Members cannot have the whole batch within their limits.
-    #[error(
-        "{members} members with {min} to {max} samples each cannot share {total}: \
-         change the batch or the limits"
-    )]
-    NoShares {
-        /// The members.
-        members: usize,
-        /// Least samples of a member.
-        min: u64,
-        /// Most samples of a member.
-        max: u64,
-        /// The batch.
-        total: u64,
-    },
-    /// Lists that belong together differ in length.
-    #[error("{left_name} has {left} entries and {right_name} {right}: expected as many")]
-    Lengths {
-        /// The first list.
-        left_name: &'static str,
-        /// Its length.
-        left: usize,
-        /// The second list.
-        right_name: &'static str,
-        /// Its length.
-        right: usize,
-    },
 }
 
 /// A finite number that is not negative.

@@ -10,10 +10,11 @@
 //! - [`Noise`]: what a sample is worth at each batch, and the factor of the learning rate.
 //! - [`Bounds`], [`best`]: the batch with the largest goodput within the user's bounds.
 //! - [`ValueTable`]: the goodput at each node count, which may dip; the planner takes it as it is.
-//! - [`shares`](solve), [`Balance`]: how members of unequal speed cut a batch.
 //!
-//! Sources: Pollux (OSDI 2021) and its code AdaptDL, Sia (SOSP 2023), `OmniLearn` (arXiv
-//! 2503.17469).
+//! Programs measure the noise scale, and cut batches into uneven shares, by `noise.py` and
+//! `balance.py` of the Python package.
+//!
+//! Sources: Pollux (OSDI 2021) and its code AdaptDL, Sia (SOSP 2023).
 
 mod batch;
 mod error;
@@ -22,16 +23,14 @@ mod minimise;
 mod noise;
 mod observation;
 mod profile;
-mod shares;
 mod step;
 mod table;
 
 pub use batch::{Bounds, Choice, best};
 pub use error::Error;
 pub use fit::{Fit, fit};
-pub use noise::{Moments, Noise};
+pub use noise::Noise;
 pub use observation::Observation;
 pub use profile::{Profile, StepTimes};
-pub use shares::{Balance, Limits, Speed, longest, solve};
 pub use step::{FLOOR, Layout, StepModel};
 pub use table::{Entry, ValueTable};

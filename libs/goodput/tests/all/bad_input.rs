@@ -1,9 +1,6 @@
 //! Input that makes no sense is refused with its place and a remedy.
 
-use lacuna_goodput::{
-    Balance, Bounds, Error, Layout, Limits, Moments, Noise, Observation, Speed, StepModel,
-    ValueTable, best, fit, solve,
-};
+use lacuna_goodput::{Bounds, Error, Layout, Noise, Observation, StepModel, ValueTable, best, fit};
 
 const GOOD: [f64; 7] = [0.1, 0.01, 0.5, 0.1, 0.1, 0.01, 1.2];
 
@@ -38,18 +35,6 @@ fn noise_is_finite_and_none_is_worth_nothing() {
         Noise::of_scale(10.0).unwrap().doubted(5.0).unwrap().scale(),
         0.0
     );
-}
-
-#[test]
-fn moments_need_two_members_with_samples() {
-    let text = Moments::new(&[4, 0], 1.0, 1.0).unwrap_err().to_string();
-    assert!(
-        text.contains("cut the share of one member in two"),
-        "{text}"
-    );
-    assert!(Moments::new(&[4, 4], f64::NAN, 1.0).is_err());
-    assert!(Moments::new(&[4, 4], 1.0, -1.0).is_err());
-    assert_eq!(Moments::new(&[4, 4], 1.0, 1.0 + 1e-15).unwrap().trace, 0.0);
 }
 
 #[test]
@@ -149,30 +134,4 @@ fn measured_steps_are_checked_by_place() {
         alpha_n >= alpha_r && alpha_n < 1e-6 && one.worst_error < 1e-3,
         "{one:?}"
     );
-}
-
-#[test]
-fn shares_need_members_and_room() {
-    let one = Speed::new(0.0, 1.0).unwrap();
-    for (overhead, speed) in [(f64::NAN, 1.0), (-1.0, 1.0), (0.0, 0.0), (0.0, f64::NAN)] {
-        assert!(Speed::new(overhead, speed).is_err());
-    }
-    assert!(Limits::new(3, 2).is_err());
-    let limits = Limits::new(2, 5).unwrap();
-    for (total, members) in [(3, 2), (11, 2), (4, 0)] {
-        let text = solve(total, &vec![one; members], limits)
-            .unwrap_err()
-            .to_string();
-        assert!(text.contains("change the batch or the limits"), "{text}");
-    }
-    assert_eq!(solve(10, &[one, one], limits).unwrap(), [5, 5]);
-    let wide = Limits::new(0, u64::MAX).unwrap();
-    assert_eq!(solve(0, &[one, one], wide).unwrap(), [0, 0]);
-    let slow = Speed::new(1e9, 1e-9).unwrap();
-    assert_eq!(solve(7, &[one, slow], wide).unwrap(), [7, 0]);
-    let mut balance = Balance::new(10, 2, limits).unwrap();
-    assert!(matches!(
-        balance.look(0, &[one]),
-        Err(Error::Lengths { .. })
-    ));
 }

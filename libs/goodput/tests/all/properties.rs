@@ -1,12 +1,9 @@
 //! What holds for every model, batch and group.
 
 use lacuna_goodput::{
-    Balance, Bounds, Choice, Layout, Limits, Noise, Observation, Speed, StepModel, ValueTable,
-    best, fit, longest, solve,
+    Bounds, Choice, Layout, Noise, Observation, StepModel, ValueTable, best, fit,
 };
 use proptest::prelude::*;
-use rand::SeedableRng as _;
-use rand_chacha::ChaCha8Rng;
 
 fn models() -> impl Strategy<Value = StepModel> {
     let time = || 1e-3..1.0_f64;
@@ -21,11 +18,6 @@ fn models() -> impl Strategy<Value = StepModel> {
         1.0..10.0_f64,
     )
         .prop_map(|(a, b, c, d, e, f, g)| StepModel::new([a, b, c, d, e, f, g]).unwrap())
-}
-
-fn members() -> impl Strategy<Value = Vec<Speed>> {
-    let one = (0.0..0.1_f64, 1.0..500.0_f64).prop_map(|(o, s)| Speed::new(o, s).unwrap());
-    prop::collection::vec(one, 1..6)
 }
 
 proptest! {
@@ -96,56 +88,6 @@ proptest! {
         prop_assert!(found.objective <= truth + 1e-4, "{} {}", found.objective, truth);
         prop_assert!(found.worst_error < 0.25, "{:?}", found);
     }
-
-    /// Shares sum to the batch, keep their limits, and no other shares give a shorter step.
-    #[test]
-    fn shares_are_exact_and_the_best(members in members(), each in 8_u64..200, extra in 0_u64..7) {
-        let total = each * members.len() as u64 + extra;
-        let limits = Limits::new(1, total).unwrap();
-        let shares = solve(total, &members, limits).unwrap();
-        prop_assert_eq!(shares.iter().sum::<u64>(), total);
-        prop_assert!(shares.iter().all(|&share| (1..=total).contains(&share)));
-        let step = longest(&members, &shares).unwrap();
-        // Sample by sample to the member that ends first: the known optimum of such problems.
-        let mut greedy = vec![1_u64; members.len()];
-        for _ in members.len() as u64..total {
-            let ends = |k: usize| members[k].seconds(greedy[k] + 1);
-            let first = (0..members.len()).min_by(|&a, &b| ends(a).total_cmp(&ends(b))).unwrap();
-            greedy[first] += 1;
-        }
-        let truth = longest(&members, &greedy).unwrap();
-        prop_assert!((step - truth).abs() <= 1e-9 * truth, "{:?} {} {:?} {}", shares, step, greedy, truth);
-    }
-}
-
-/// Speeds are means over fifty steps with 5 % of noise each. One member changes its speed half way.
-#[test]
-fn shares_change_once_for_a_real_change_of_speed() {
-    let limits = Limits::new(8, 512).unwrap();
-    let mut worst = 0;
-    for seed in 0..20 {
-        let mut dice = ChaCha8Rng::seed_from_u64(seed);
-        let mut balance = Balance::new(256, 4, limits).unwrap();
-        let mut changes = 0;
-        for block in 0..40_u64 {
-            let cores = if block < 20 {
-                [6.0, 6.0, 4.0, 32.0]
-            } else {
-                [6.0, 6.0, 24.0, 32.0]
-            };
-            let members = cores.map(|cores: f64| {
-                let noise: f64 = (0..50)
-                    .map(|_| dice.random_range(-0.087..0.087))
-                    .sum::<f64>()
-                    / 50.0;
-                Speed::new(0.05, 10.0 * cores * (1.0 + noise)).unwrap()
-            });
-            changes += u32::from(balance.look(50 * block, &members).unwrap().is_some());
-        }
-        worst = worst.max(changes);
-        assert_eq!(balance.shares().iter().sum::<u64>(), 256);
-    }
-    assert_eq!(worst, 2);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::dally::{self, DallyArgs};
 use super::data::SUMMIT;
 use super::distance::{self, DistanceArgs};
 use super::forecast::{self, ForecastTableArgs};
+use super::goodput::{self, GoodputArgs};
 use super::heterps::{self, HeterpsArgs};
 use super::kinds::{self, KindsArgs};
 use super::page::page;
@@ -34,6 +35,8 @@ pub(crate) enum ReproduceCommand {
     Heterps(HeterpsArgs),
     /// The value of mixing two kinds of nodes, beside one kind each
     Kinds(KindsArgs),
+    /// Plans by learning per second, beside scaling efficiency with the user's batch
+    Goodput(GoodputArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -94,6 +97,7 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
         ReproduceCommand::Dally(args) => dally::run(args),
         ReproduceCommand::Heterps(args) => heterps::run(args),
         ReproduceCommand::Kinds(args) => kinds::run(args),
+        ReproduceCommand::Goodput(args) => goodput::run(args),
     }
 }
 

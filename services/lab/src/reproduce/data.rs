@@ -41,6 +41,12 @@ pub(super) const KIND_RATES: Recording = Recording {
     files: &["heterps_two_kinds.json"],
 };
 
+/// Measured steps and noise scales of five networks.
+pub(super) const GOODPUT: Recording = Recording {
+    name: "seeds",
+    files: &["pollux_profiles.json"],
+};
+
 impl Recording {
     /// Finds it: in the given folder, else in the one that `LACUNA_DATA` names, else in
     /// `../shared/data`. The folder itself may be named as well.

@@ -1,5 +1,5 @@
 //! `lacuna-lab reproduce`: repeats published figures on their own trace, and measures the gain of
-//! forecasts, of policies of gangs, of exact placement of layers and of kinds of nodes.
+//! forecasts, of policies of gangs, of exact placement of layers, of kinds of nodes and of goodput.
 //!
 //! `published` is the table of published figures. Each of its rows is one run of `lacuna`, so that
 //! a row can be repeated by hand and rows use all cores. `table` and `page` show the results beside
@@ -10,6 +10,7 @@ mod dally;
 mod data;
 mod distance;
 mod forecast;
+mod goodput;
 mod heterps;
 mod kinds;
 mod page;
