@@ -4,6 +4,7 @@
 //! - `view` keeps the newest of each state that the services publish.
 //! - `history` keeps the trainer of each node over time: codes of trainers, changes only, cut at
 //!   `gateway.history` or at half a million changes.
+//! - `learnt` keeps what trainers report of their steps and batches over time.
 //! - `snapshot` makes the data of the page, at most twice a second, once for all browsers.
 //! - `web` sends it as server-sent events. A new browser gets the states of all nodes, and a
 //!   browser with the snapshot before gets the changes (`change`).
@@ -14,9 +15,11 @@
 mod change;
 mod controls;
 mod history;
+mod learnt;
 mod metrics;
 mod shell;
 mod snapshot;
+mod thinned;
 mod token;
 mod view;
 mod web;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::controls::{Wanted, wanted};
 use crate::history::Code;
+use crate::learnt::{Learnt, Line};
 use crate::view::{Arrived, View};
 
 /// Times ahead for which the page shows the number of holes still open, in seconds.
@@ -96,6 +97,8 @@ struct TrainerRow<'a> {
     why: Option<String>,
     /// Where the time of its steps goes, and what its batch is worth.
     notes: Vec<String>,
+    /// The same over time.
+    lines: Vec<Line>,
     trouble: Option<&'a str>,
 }
 
@@ -271,6 +274,10 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
             .into_iter()
             .chain(of_batch(record))
             .collect(),
+        lines: view
+            .learnt
+            .get(&spec.id)
+            .map_or_else(Vec::new, Learnt::lines),
         trouble: (record.failures > 0).then_some(record.reason.as_str()),
     }
 }

@@ -7,13 +7,14 @@ use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{Controls, Leader, PlanState, PoolState, Progress, Totals, TrainersState};
 
 use crate::history::{Code, History, code};
+use crate::learnt::Learnt;
+use crate::thinned::{At, Thinned};
 
 /// Most events that the page lists.
 const EVENTS: usize = 60;
 /// Most nodes given back whose times are kept.
 const GIVEN_BACK: usize = 1000;
-/// Most readings of the pool that the page draws. When there are more, every other one is dropped,
-/// and the least time between two readings doubles.
+/// Most readings of the pool that the page draws.
 const READINGS: usize = 720;
 
 /// A clock that goes back by at most this was corrected. Meanwhile the page's time does not
@@ -55,6 +56,12 @@ pub(crate) struct Reading {
     pub(crate) training: u32,
 }
 
+impl At for Reading {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+}
+
 /// The newest of all states.
 #[derive(Debug)]
 pub(crate) struct View {
@@ -71,11 +78,12 @@ pub(crate) struct View {
     pub(crate) progress: HashMap<TrainerId, Progress>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) given_back: VecDeque<GivenBack>,
-    pub(crate) readings: Vec<Reading>,
+    pub(crate) readings: Thinned<Reading>,
+    /// What the present trainers learnt.
+    pub(crate) learnt: HashMap<TrainerId, Learnt>,
     /// The present pool; nothing before the first one.
     pub(crate) present: Option<Reading>,
     pub(crate) history: History,
-    reading_every: Span,
     /// Whether anything has changed since the last snapshot.
     changed: bool,
 }
@@ -94,10 +102,10 @@ impl View {
             progress: HashMap::new(),
             events: VecDeque::new(),
             given_back: VecDeque::new(),
-            readings: Vec::new(),
+            readings: Thinned::new(READINGS, Span::from_secs(1)),
+            learnt: HashMap::new(),
             present: None,
             history: History::new(history),
-            reading_every: Span::from_secs(1),
             changed: false,
         }
     }
@@ -110,6 +118,12 @@ impl View {
     pub(crate) fn take_trainers(&mut self, state: TrainersState) {
         let present = |id: &TrainerId| state.trainers.iter().any(|t| t.spec.id == *id);
         self.progress.retain(|id, _| present(id));
+        self.learnt.retain(|id, _| present(id));
+        for record in &state.trainers {
+            let learnt = self.learnt.entry(record.spec.id.clone());
+            let learnt = learnt.or_insert_with(Learnt::new);
+            learnt.take(state.as_of, record);
+        }
         self.trainers = Some(Arrived::now(state));
         self.changed = true;
     }
@@ -215,7 +229,7 @@ impl View {
         };
         self.history.take(now, &uses);
         self.present = Some(reading);
-        self.read(reading);
+        self.readings.push(reading);
         true
     }
 
@@ -228,30 +242,6 @@ impl View {
             .map(|t| t.spec.id.clone())
             .collect();
         self.history.forget_trainers(&present);
-    }
-
-    fn read(&mut self, reading: Reading) {
-        if self
-            .readings
-            .last()
-            .is_some_and(|last| last.at > reading.at)
-        {
-            self.readings.clear();
-        }
-        let too_early =
-            |last: &Reading| reading.at.since(last.at).as_ms() < self.reading_every.as_ms();
-        if self.readings.last().is_some_and(too_early) {
-            return;
-        }
-        self.readings.push(reading);
-        if self.readings.len() > READINGS {
-            let mut keep = true;
-            self.readings.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.reading_every = Span::from_ms(self.reading_every.as_ms() * 2);
-        }
     }
 }
 
@@ -292,14 +282,14 @@ mod tests {
         assert_eq!(nodes, ["a", "b", "c", "d"]);
         let present: Vec<Code> = view.history.present().collect();
         assert_eq!(present, [code::IDLE, t, code::UNUSABLE, t]);
-        let reading = view.readings.last().map(|r| (r.idle, r.training));
+        let reading = view.readings.kept().last().map(|r| (r.idle, r.training));
         assert_eq!(reading, Some((3, 2)));
         assert!(!view.settle(), "nothing new has come");
         // Too soon for another reading, and still the present state.
         view.take_trainers(trainers(12, &["b"], &[]));
         assert!(view.settle());
         assert_eq!(view.present.map(|r| (r.idle, r.training)), Some((3, 1)));
-        assert_eq!(view.readings.len(), 1);
+        assert_eq!(view.readings.kept().len(), 1);
     }
 
     #[test]
@@ -312,13 +302,13 @@ mod tests {
             view.settle();
         }
         // Only the jump to another time started the history again.
-        assert_eq!(view.readings.len(), 1);
+        assert_eq!(view.readings.kept().len(), 1);
         assert_eq!(view.history.until(), Timestamp::from_unix(10));
         view.take_pool(pools(600, &["n0"]));
         view.settle();
         view.take_pool(pools(560, &["n0"]));
         view.settle();
-        assert_eq!(view.readings.len(), 2);
+        assert_eq!(view.readings.kept().len(), 2);
         assert_eq!(view.history.until(), Timestamp::from_unix(600));
     }
 
@@ -329,10 +319,10 @@ mod tests {
             view.take_pool(pools(s, &["a"]));
             view.settle();
         }
-        assert!(view.readings.len() <= READINGS);
-        assert!(view.readings.len() >= READINGS / 2);
+        assert!(view.readings.kept().len() <= READINGS);
+        assert!(view.readings.kept().len() >= READINGS / 2);
         let gap = |w: &[Reading]| w[1].at.since(w[0].at).as_ms();
-        let gaps: Vec<i64> = view.readings.windows(2).map(gap).collect();
+        let gaps: Vec<i64> = view.readings.kept().windows(2).map(gap).collect();
         assert!(gaps.iter().all(|&g| g >= 4000), "{gaps:?}");
     }
 

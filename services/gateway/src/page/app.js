@@ -1,5 +1,5 @@
 // The operator's page: shows the events of /live. It changes nothing anywhere.
-import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout, tone } from "./draw.js";
+import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout, spark, tone } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
 /** The history is extended here. It is fetched again after this time, or when nodes have joined or left. */
@@ -94,6 +94,17 @@ function trainerRow(t) {
     note.className = "note";
     note.textContent = text;
     why.append(note);
+  }
+  if (t.lines.length) {
+    const lines = document.createElement("div");
+    lines.className = "note sparks";
+    lines.append(...t.lines.map(({ name, values }) => {
+      const span = document.createElement("span");
+      span.append(spark(values), `${name} ${short(values[values.length - 1])}`);
+      span.title = `${name}: from ${short(Math.min(...values))} to ${short(Math.max(...values))} since the page's server saw it`;
+      return span;
+    }));
+    why.append(lines);
   }
   if (t.trouble) {
     const trouble = document.createElement("div");

@@ -2,6 +2,19 @@
 
 export const AWAY = 0, IDLE = 1, UNUSABLE = 2, FIRST = 3;
 
+/** A small line of values over time, from the least to the greatest. */
+export function spark(values) {
+  const [width, height] = [72, 16], namespace = "http://www.w3.org/2000/svg";
+  const least = Math.min(...values), range = Math.max(...values) - least;
+  const y = (value) => range > 0 ? height - 1 - (height - 2) * (value - least) / range : height / 2;
+  const svg = document.createElementNS(namespace, "svg"), line = document.createElementNS(namespace, "polyline");
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("aria-hidden", "true");
+  line.setAttribute("points", values.map((value, at) => `${(width * at / (values.length - 1)).toFixed(1)},${y(value).toFixed(1)}`).join(" "));
+  svg.append(line);
+  return svg;
+}
+
 /** The value of a colour variable of the style sheet. */
 export const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
