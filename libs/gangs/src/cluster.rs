@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::layout::Layout;
 use crate::placement::{Placement, lowest};
 
-/// Which GPUs are free, and the orders in which machines and racks are searched.
+/// Which GPUs are free, and the orders in which machines and racks are searched and taken.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     layout: Layout,
@@ -15,6 +15,8 @@ pub struct Cluster {
     free_gpus: u32,
     machine_order: Vec<u32>,
     rack_order: Vec<u32>,
+    /// Machines in the order in which a gang over several of them takes their GPUs.
+    list_order: Vec<u32>,
 }
 
 impl Cluster {
@@ -27,11 +29,13 @@ impl Cluster {
             free_gpus: layout.gpus(),
             machine_order: (0..layout.machines()).collect(),
             rack_order: (0..layout.racks()).collect(),
+            list_order: (0..layout.machines()).collect(),
         }
     }
 
     /// A free cluster whose machines and racks are searched in random orders, each by itself: the
-    /// published simulator follows the order of a hash table.
+    /// published simulator follows the order of a hash table. A gang over several machines takes
+    /// their GPUs in the order of numbers.
     #[must_use]
     pub fn shuffled(layout: Layout, seed: u64) -> Self {
         let mut cluster = Self::new(layout);
@@ -39,6 +43,13 @@ impl Cluster {
         cluster.machine_order.shuffle(&mut rng);
         cluster.rack_order.shuffle(&mut rng);
         cluster
+    }
+
+    /// The same cluster, where a gang over several machines takes their GPUs in the order of search.
+    #[must_use]
+    pub fn taken_as_searched(mut self) -> Self {
+        self.list_order.clone_from(&self.machine_order);
+        self
     }
 
     /// The same cluster with all GPUs free.
@@ -153,20 +164,28 @@ impl Cluster {
         Some(Placement::on(machine, lowest(free, gpus)))
     }
 
+    /// Machines with their free GPUs, in the order of the list.
+    fn taken(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.list_order
+            .iter()
+            .map(|&machine| (machine, self.free_of(machine)))
+    }
+
     /// The first rack in the order of search with enough free GPUs, which are taken in the order of
-    /// numbers from any of its machines.
+    /// the list from any of its machines.
     #[must_use]
     pub fn first_rack(&self, gpus: u32) -> Option<Placement> {
         let rack = self
             .searched_racks()
             .find(|&rack| self.free_of_rack(rack) >= gpus)?;
-        gather(self.of_rack(rack), gpus)
+        let of_rack = |(machine, _): &(u32, u64)| self.layout.rack_of(*machine) == rack;
+        gather(self.taken().filter(of_rack), gpus)
     }
 
-    /// The first free GPUs of the cluster in the order of numbers.
+    /// The first free GPUs of the cluster in the order of the list.
     #[must_use]
     pub fn first_gpus(&self, gpus: u32) -> Option<Placement> {
-        gather(self.listed(), gpus)
+        gather(self.taken(), gpus)
     }
 }
 
@@ -213,6 +232,27 @@ mod tests {
         assert_eq!(cluster.first_rack(17), None);
         assert_eq!(cluster.first_gpus(20).map(|p| p.machines()), Some(4));
         assert_eq!(cluster.first_gpus(28), None);
+    }
+
+    #[test]
+    fn gangs_over_machines_follow_the_list() {
+        let cluster = Cluster::shuffled(Layout::new(1, 8, 2, 4).unwrap(), 3);
+        let first = |cluster: &Cluster| {
+            let mut order = cluster.machine_order.clone();
+            order.truncate(2);
+            order.sort_unstable();
+            order
+        };
+        let machines = |placement: Option<Placement>| {
+            let placement = placement.unwrap();
+            placement.parts().map(|part| part.0).collect::<Vec<_>>()
+        };
+        assert_ne!(first(&cluster), [0, 1]);
+        assert_eq!(machines(cluster.first_rack(16)), [0, 1]);
+        assert_eq!(machines(cluster.first_gpus(16)), [0, 1]);
+        let cluster = cluster.taken_as_searched();
+        assert_eq!(machines(cluster.first_rack(16)), first(&cluster));
+        assert_eq!(machines(cluster.first_gpus(16)), first(&cluster));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
 
 use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, parse_span, print, print_json};
@@ -30,6 +30,7 @@ Examples:
   lacuna-lab reproduce dally --restarts 1,5,20 --policies replan-path,replan-levels,malleable
   lacuna-lab reproduce dally --fabrics slow --calibrations batch --contention none,1/1
   lacuna-lab reproduce dally --published --policies dally,tiresias
+  lacuna-lab reproduce dally --drawn machines --policies dally,tiresias,tiresias-all
   lacuna-lab reproduce dally --traces mine.csv --racks 4 --speeds measured.csv --fabrics hdr
 
 A trace is a name of the folder dally/traces of the data, or a CSV file with the columns job_id,
@@ -86,6 +87,9 @@ pub(crate) struct DallyArgs {
     /// With the defect of the published simulator: running jobs of published policies bid too
     #[arg(long)]
     published: bool,
+    /// What a seed draws
+    #[arg(long, value_enum, default_value_t = DrawnArg::Search)]
+    drawn: DrawnArg,
     /// Number of runs at a time [default: the cores of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -120,6 +124,15 @@ fn parse_restart(text: &str) -> std::result::Result<f64, String> {
     } else {
         Err(refuse())
     }
+}
+
+/// What a seed draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DrawnArg {
+    /// The orders of search; gangs over several machines take GPUs in the order of numbers
+    Search,
+    /// The order of machines in all walks over them, as in the prototype
+    Machines,
 }
 
 /// Contention, or none.
@@ -201,6 +214,7 @@ pub(crate) fn run(args: &DallyArgs) -> Result<()> {
         seeds: seeds(args.seed, args.orders),
         lease_s: args.lease.as_secs_f64(),
         published: args.published,
+        as_searched: args.drawn == DrawnArg::Machines,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
     };
     let results = study.run(args.json.json)?;

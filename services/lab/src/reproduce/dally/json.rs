@@ -30,6 +30,7 @@ pub(super) fn json(results: &Results, authors: &AuthorsRuns) -> Value {
         "orders": results.seeds,
         "lease_s": results.lease_s,
         "published_defect": results.published,
+        "taken_as_searched": results.as_searched,
         "cells": results.cells.iter().map(|of| cell(results, authors, of)).collect::<Vec<_>>(),
         "prototype": compared.collect::<Vec<_>>(),
         "goals": goals.collect::<Vec<_>>(),

@@ -21,6 +21,8 @@ pub(super) struct Study {
     pub(super) lease_s: f64,
     /// The published defect, for published policies.
     pub(super) published: bool,
+    /// Gangs over several machines take GPUs in the order of search.
+    pub(super) as_searched: bool,
     /// Number of threads.
     pub(super) jobs: usize,
 }
@@ -88,6 +90,7 @@ impl Study {
             cases: self.cases,
             seeds: self.seeds,
             published: self.published,
+            as_searched: self.as_searched,
             lease_s: self.lease_s,
         })
     }
@@ -100,7 +103,10 @@ impl Study {
         keep: bool,
     ) -> Run {
         let (jobs, speeds) = self.files.world(case, trace)?;
-        let cluster = Cluster::shuffled(case.layout()?, seed);
+        let mut cluster = Cluster::shuffled(case.layout()?, seed);
+        if self.as_searched {
+            cluster = cluster.taken_as_searched();
+        }
         let terms = Terms {
             lease: policy.terms.lease.map(|lease| Lease {
                 length_s: self.lease_s,

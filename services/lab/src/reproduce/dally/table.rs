@@ -6,9 +6,7 @@ use super::case::Case;
 use super::figures::{Measure, Spread};
 use super::reference::{AuthorsRuns, COMPARED, PUBLISHED};
 use super::results::{Cell, Compared, Results, is_met};
-
-/// A table: heading, heads of columns, rows.
-pub(super) type Table = (String, Vec<String>, Vec<Vec<String>>);
+use super::verdicts::{Table, verdicts};
 
 /// Columns of the main table.
 const COLUMNS: [(Measure, &str, usize); 6] = [
@@ -65,6 +63,12 @@ pub(super) fn notes(results: &Results) -> Vec<String> {
          worse than it is; batch computes one batch."
             .to_owned(),
     ];
+    if results.as_searched {
+        notes.push(
+            "Gangs over several machines take GPUs in the order of search, as in the prototype."
+                .to_owned(),
+        );
+    }
     if results.published {
         notes.push(
             "The published defect is on: running jobs of published policies bid too.".to_owned(),
@@ -219,6 +223,7 @@ pub(super) fn overall(results: &Results, authors: &AuthorsRuns) -> Vec<Table> {
         let head = head.map(str::to_owned).to_vec();
         tables.push(("goals".to_owned(), head, rows.collect()));
     }
+    tables.extend(verdicts(results));
     tables
 }
 
