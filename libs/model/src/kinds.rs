@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CurveError, KindName, NodeId, NodeKinds, ScalingCurve};
+use crate::{CurveError, KindName, Loaders, Loading, NodeId, NodeKinds, ScalingCurve, TrainerId};
 
 /// A measured rate on nodes of several kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct KindRates {
     alone: BTreeMap<KindName, ScalingCurve>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     together: Vec<MixedPoint>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loading: Option<Loading>,
 }
 
 /// Rates by kind as they are written.
@@ -41,13 +43,19 @@ struct Unchecked {
     alone: BTreeMap<KindName, ScalingCurve>,
     #[serde(default)]
     together: Vec<MixedPoint>,
+    #[serde(default)]
+    loading: Option<Loading>,
 }
 
 impl TryFrom<Unchecked> for KindRates {
     type Error = KindError;
 
     fn try_from(raw: Unchecked) -> Result<Self, KindError> {
-        Self::new(raw.alone, raw.together)
+        let rates = Self::new(raw.alone, raw.together)?;
+        match raw.loading {
+            None => Ok(rates),
+            Some(loading) => rates.with_loading(loading),
+        }
     }
 }
 
@@ -113,6 +121,22 @@ pub enum KindError {
         /// Most measured nodes.
         measured: u32,
     },
+    /// Loaders for a trainer that tells no kinds apart, or too many of them, or none.
+    #[error(
+        "loaders: {nodes} nodes of kind {kind} with {processes} processes each: expected 1 to \
+         {most} nodes, 1 to {most_processes} processes, and a trainer that has kinds, else it would \
+         train on them",
+        most = Loaders::MOST_NODES,
+        most_processes = Loaders::MOST_PROCESSES
+    )]
+    Loaders {
+        /// Their kind.
+        kind: KindName,
+        /// Most nodes.
+        nodes: u32,
+        /// Processes of each.
+        processes: u32,
+    },
     /// An objective curve counts nodes of any kind.
     #[error(
         "objective is a curve over counts of nodes, which kinds do not have: leave it out, or kinds"
@@ -155,7 +179,54 @@ impl KindRates {
                 });
             }
         }
-        Ok(Self { alone, together })
+        Ok(Self {
+            alone,
+            together,
+            loading: None,
+        })
+    }
+
+    /// The same for a trainer with loaders, or for a loader.
+    ///
+    /// # Errors
+    /// [`KindError::Loaders`] for a count out of range, or without kinds.
+    pub fn with_loading(self, loading: Loading) -> Result<Self, KindError> {
+        if let Loading::By(loaders) = &loading {
+            let in_range = (1..=Loaders::MOST_NODES).contains(&loaders.nodes)
+                && (1..=Loaders::MOST_PROCESSES).contains(&loaders.processes);
+            if !in_range || self.is_any() {
+                let Loaders {
+                    kind,
+                    nodes,
+                    processes,
+                } = loaders.clone();
+                return Err(KindError::Loaders {
+                    kind,
+                    nodes,
+                    processes,
+                });
+            }
+        }
+        let loading = Some(loading);
+        Ok(Self { loading, ..self })
+    }
+
+    /// The nodes that it may have as loaders.
+    #[must_use]
+    pub const fn loaders(&self) -> Option<&Loaders> {
+        match &self.loading {
+            Some(Loading::By(loaders)) => Some(loaders),
+            _ => None,
+        }
+    }
+
+    /// The trainer whose loader it is.
+    #[must_use]
+    pub const fn loads_for(&self) -> Option<&TrainerId> {
+        match &self.loading {
+            Some(Loading::For(trainer)) => Some(trainer),
+            _ => None,
+        }
     }
 
     /// Whether every node is alike to the trainer.

@@ -126,11 +126,22 @@ pub enum Advice {
     },
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// Where the time of a step goes. Times are seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepCosts {
     /// Members that trained together.
     pub members: u32,
+    /// Workers that read for each member, loaders on other nodes among them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub workers: u32,
+    /// Those of them that are on other nodes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remote: u32,
     /// Steps that were replayed.
     pub steps: u32,
     /// Steps that were not: no numbers, negative, or ten times the median.
@@ -162,5 +173,61 @@ impl StepCosts {
     pub fn cost(&self, cause: Cause) -> f64 {
         let of = |cost: &&CauseCost| cost.cause == cause;
         self.costs.iter().find(of).map_or(0.0, |cost| cost.seconds)
+    }
+
+    /// Seconds of a step with this many workers for each member, between the replayed numbers linear
+    /// in the time for which a batch keeps all workers busy (`1 / workers`), and beyond them as at the
+    /// last. Nothing for a program that reads nothing.
+    #[must_use]
+    pub fn step_with(&self, workers: f64) -> Option<f64> {
+        let mut known: Vec<(f64, f64)> = self
+            .loaders
+            .iter()
+            .map(|one| (f64::from(one.workers), one.step))
+            .collect();
+        known.first()?;
+        known.push((f64::from(self.workers), self.replayed));
+        known.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let below = known.iter().rfind(|one| one.0 <= workers);
+        let above = known.iter().find(|one| one.0 >= workers);
+        let (Some(&(w0, s0)), Some(&(w1, s1))) = (below, above) else {
+            return below.or(above).map(|one| one.1);
+        };
+        if w1 <= w0 {
+            return Some(s1);
+        }
+        let share = if w0 < 1.0 {
+            (workers - w0) / (w1 - w0)
+        } else {
+            (1.0 / w0 - 1.0 / workers) / (1.0 / w0 - 1.0 / w1)
+        };
+        Some(s0 + (s1 - s0) * share)
+    }
+
+    /// What each of up to `nodes` loader nodes brings beside those before it, as a share of the rate
+    /// without loaders. On each of them `processes` read, for all members in turn. Empty if the
+    /// replayed steps are no model of the measured ones, or nothing is read.
+    #[must_use]
+    pub fn loader_gains(&self, nodes: u32, processes: u32) -> Vec<f64> {
+        if !self.trusted {
+            return Vec::new();
+        }
+        // Loaders that are there share their time already: their batches take as much longer.
+        let members = if self.remote > 0 {
+            1
+        } else {
+            self.members.max(1)
+        };
+        let own = f64::from(self.workers.saturating_sub(self.remote));
+        let step = |count: u32| {
+            let more = f64::from(count) * f64::from(processes) / f64::from(members);
+            self.step_with(own + more).filter(|step| *step > 0.0)
+        };
+        let Some(alone) = step(0) else {
+            return Vec::new();
+        };
+        let speed = |count| step(count).map_or(1.0, |step| alone / step);
+        let pairs = (1..=nodes).map(|count| speed(count) - speed(count - 1));
+        pairs.collect()
     }
 }

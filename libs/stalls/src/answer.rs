@@ -15,7 +15,9 @@ const WORTH: f64 = 0.05;
 /// A member that is behind the others by this part of its own work is slow.
 const SLOW: f64 = 0.10;
 /// Numbers of workers and members that are replayed, and factors of the link.
-const WORKERS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
+const WORKERS: [u32; 12] = [0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128];
+/// Most workers that are advised: more need other nodes as loaders.
+const MOST_ADVISED: u32 = 16;
 const MEMBERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const LINKS: [f64; 3] = [0.5, 2.0, 4.0];
 
@@ -45,6 +47,8 @@ pub fn answer(steps: &Steps) -> Result<StepCosts, Error> {
     let count = |steps: usize| u32::try_from(steps).unwrap_or(u32::MAX);
     let mut found = StepCosts {
         members: steps.members(),
+        workers: steps.workers(),
+        remote: steps.remote(),
         steps: count(steps.count()),
         left_out: count(steps.left_out()),
         measured,
@@ -67,13 +71,15 @@ fn advise(found: &StepCosts, workers: u32) -> Vec<Advice> {
     let step = found.replayed;
     let least = WORTH * step;
     let mut ranked: Vec<(f64, Advice)> = Vec::new();
-    let best = found
-        .loaders
-        .iter()
-        .map(|one| one.step)
-        .fold(step, f64::min);
+    let offered = || {
+        found
+            .loaders
+            .iter()
+            .filter(|one| one.workers <= MOST_ADVISED)
+    };
+    let best = offered().map(|one| one.step).fold(step, f64::min);
     let enough = |one: &&StepWithWorkers| one.workers > workers && one.step <= best + 0.02 * step;
-    if let Some(one) = found.loaders.iter().find(enough)
+    if let Some(one) = offered().find(enough)
         && step - one.step >= least
     {
         let (then, faster) = (one.workers, one.step);

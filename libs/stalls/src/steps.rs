@@ -48,6 +48,7 @@ pub struct Steps {
     members: Vec<Member>,
     size: u32,
     workers: u32,
+    remote: u32,
     depth: u32,
     bytes: Vec<u64>,
     /// By step: seconds of each sum's transfer.
@@ -124,6 +125,7 @@ impl Steps {
             members: members.collect(),
             size: trace.members,
             workers: trace.workers,
+            remote: trace.remote.min(trace.workers),
             depth: trace.depth.max(1),
             bytes: trace.bytes.clone(),
             services,
@@ -161,6 +163,12 @@ impl Steps {
     #[must_use]
     pub fn workers(&self) -> u32 {
         self.workers
+    }
+
+    /// Those of them that are on other nodes.
+    #[must_use]
+    pub fn remote(&self) -> u32 {
+        self.remote
     }
 
     /// Size of each sum, in bytes.

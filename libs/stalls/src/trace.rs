@@ -20,6 +20,9 @@ pub struct Trace {
     pub members: u32,
     /// Worker processes of each member's loader; 0 if the program itself reads.
     pub workers: u32,
+    /// Those of them that are loaders on other nodes.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub remote: u32,
     /// Batches that each of them reads ahead.
     pub depth: u32,
     /// Batches whose gradients are added up for a step.
@@ -39,6 +42,11 @@ pub struct Trace {
 
 fn one() -> u32 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Trace {

@@ -120,6 +120,8 @@ pub fn reporting(name: &str) -> TrainerRecord {
     };
     TrainerRecord {
         step_costs: Some(Box::new(StepCosts {
+            workers: 0,
+            remote: 0,
             members: 2,
             steps: 16,
             left_out: 0,

@@ -80,10 +80,12 @@ def _queued() -> float:
 
 @dataclass(frozen=True)
 class Loading:
-    """How batches are read ahead: worker processes (0: the program reads), and tasks of each."""
+    """How batches are read ahead: worker processes (0: the program reads), tasks of each, and how
+    many of the workers are loaders on other nodes."""
 
     workers: int = 0
     depth: int = 0
+    remote: int = 0
 
 
 @dataclass
@@ -280,6 +282,7 @@ class Moments:
             "version": VERSION,
             "members": self._members,
             "workers": self._loading.workers,
+            "remote": self._loading.remote,
             "depth": self._loading.depth,
             "bytes": list(self._bytes),
             "silent": silent,

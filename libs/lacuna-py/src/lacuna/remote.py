@@ -119,7 +119,7 @@ class Remote:
         found = self.loaders
         if found == 0:
             return here
-        return Loading(here.workers + found, max(here.depth, LANES))
+        return Loading(here.workers + found, max(here.depth, LANES), found)
 
     @property
     def loaders(self) -> int:

@@ -242,6 +242,7 @@ impl World {
             version: lacuna_stalls::VERSION,
             members: u32::try_from(marks.len()).unwrap(),
             workers: u32::try_from(self.workers).unwrap(),
+            remote: 0,
             depth: u32::try_from(self.depth).unwrap(),
             passes: 1,
             ends_known: self.ends_known,

@@ -437,6 +437,8 @@ impl World {
 /// Where the time of a step goes, and the member that the others wait for.
 pub(crate) fn step_costs(slow: Option<u32>) -> StepCosts {
     StepCosts {
+        workers: 0,
+        remote: 0,
         members: 4,
         steps: 64,
         left_out: 0,
