@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{
-    Distance, Elastic, KindName, KindRates, Launch, MixedPoint, RescaleCost, ScalingCurve, Span,
-    Timestamp, TrainerId, TrainerSpec, Work,
+    Distance, Elastic, KindName, KindRates, Launch, Loaders, Loading, MixedPoint, RescaleCost,
+    ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_planner::objective::{Expression, Objective, ValueTable};
 use lacuna_trace::Layers;
@@ -89,6 +89,9 @@ struct Raw {
     kinds: Option<Spanned<BTreeMap<String, Curve>>>,
     /// Rates on nodes of two kinds: `[{ cpu = 4, gpu = 1, samples_per_s = 120.0 }]`.
     together: Option<Spanned<Vec<BTreeMap<String, f64>>>>,
+    /// Idle nodes that prepare its data while it waits for them: `{ kind = "cpu", nodes = 4,
+    /// processes = 8 }`.
+    loaders: Option<Spanned<RawLoaders>>,
     /// What nodes on several leaves cost: `{ shares = [0.8] }` leaves 80 % of the rate.
     distance: Option<Distance>,
     profile: Option<Spanned<bool>>,
@@ -128,6 +131,18 @@ struct Scaling {
 struct Curve {
     nodes: Vec<u32>,
     samples_per_s: Vec<f64>,
+}
+
+/// Nodes that prepare data.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLoaders {
+    /// Their kind.
+    kind: String,
+    /// Most of them.
+    nodes: u32,
+    /// Processes that read on each of them.
+    processes: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -212,7 +227,7 @@ impl Context<'_> {
             .map(|text| self.moment("deadline", text))
             .transpose()?;
         let max_nodes = *raw.max_nodes.get_ref();
-        let kinds = self.kinds(&raw)?;
+        let kinds = self.loaders(&raw, self.kinds(&raw)?)?;
         let (throughput, objective) = self.scaling(&raw, &kinds, start)?;
         let maximise = raw.maximise.clone();
         let spec = TrainerSpec {
@@ -324,6 +339,30 @@ impl Context<'_> {
             points.push(MixedPoint { counts, rate });
         }
         KindRates::new(alone, points).map_err(|e| refuse(e.to_string()))
+    }
+
+    /// Rates by kind with the nodes that prepare data.
+    fn loaders(&self, raw: &Raw, rates: KindRates) -> Result<KindRates, SubmitError> {
+        let Some(given) = &raw.loaders else {
+            return Ok(rates);
+        };
+        let remedy = "write loaders = { kind = \"cpu\", nodes = 4, processes = 8 }, beside kinds";
+        let refuse = |problem: String| self.error(given.span().start, "loaders", problem, remedy);
+        let RawLoaders {
+            kind,
+            nodes,
+            processes,
+        } = given.get_ref();
+        let kind = KindName::new(kind).map_err(|e| refuse(e.to_string()))?;
+        let (nodes, processes) = (*nodes, *processes);
+        let loaders = Loaders {
+            kind,
+            nodes,
+            processes,
+        };
+        rates
+            .with_loading(Loading::By(loaders))
+            .map_err(|e| refuse(e.to_string()))
     }
 
     fn scaling(

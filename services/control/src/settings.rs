@@ -27,6 +27,8 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         one_account: one_account(config),
         policy: config.planner.policy,
         is_fair: config.planner.objective == "fair",
+        compares_sizes: !["fair", "as-given", "throughput"]
+            .contains(&config.planner.objective.as_str()),
         on_demand: on_demand(config),
         ..ControllerConfig::default()
     }

@@ -428,6 +428,9 @@ class Elastic:
             return feed
         if self._loaded is None:
             self._loaded = feed.data
+        folder = os.environ.get("LACUNA_CHECKPOINT_DIR")
+        if folder and os.path.dirname(file) == folder:
+            os.makedirs(folder, exist_ok=True)
         if self._loaded is not feed.data:
             log.warning("loaders read the first data set alone, and this is another one")
             return feed

@@ -35,7 +35,9 @@ impl Admission {
     pub(crate) fn ended(&mut self, trainer: &Trainer, phase: Phase) {
         match phase {
             Phase::Queued => self.queue.remove(trainer.id()),
-            Phase::Active => self.entries.leave(trainer.owner(), trainer.bounds()),
+            Phase::Active if !trainer.loads() => {
+                self.entries.leave(trainer.owner(), trainer.bounds())
+            }
             _ => {}
         }
     }
@@ -51,6 +53,14 @@ impl Controller {
         now: Now,
         out: &mut Out,
     ) {
+        let ids = specs.iter().map(|spec| spec.id.clone()).collect();
+        let specs = match self.with_loaders(specs) {
+            Ok(specs) => specs,
+            Err(refusal) => {
+                out.reply(Err(refusal));
+                return;
+            }
+        };
         let checked = self.check(&specs);
         let checked = checked.and_then(|()| self.check_kinds(&specs, user));
         let checked = checked.and_then(|()| self.check_account(&specs, user));
@@ -58,7 +68,6 @@ impl Controller {
             out.reply(Err(refusal));
             return;
         }
-        let ids = specs.iter().map(|spec| spec.id.clone()).collect();
         if !test_only {
             for mut spec in specs {
                 // No time means now.
@@ -70,7 +79,11 @@ impl Controller {
                 let mut record = TrainerRecord::new(spec, self.trainers.next_order());
                 record.ticket = ticket;
                 user.clone_into(&mut record.user);
-                self.enter(record, now);
+                if record.spec.kinds.loads_for().is_some() {
+                    self.enter_loader(record, now);
+                } else {
+                    self.enter(record, now);
+                }
             }
         }
         out.reply(Ok(ids));
@@ -100,6 +113,11 @@ impl Controller {
     /// Takes a record in, and into the queue if it waits.
     pub(super) fn enter(&mut self, record: TrainerRecord, now: Now) {
         let id = record.spec.id.clone();
+        if record.spec.kinds.loads_for().is_some() && !record.phase.is_final() {
+            self.loaders.insert(id.clone(), None);
+            self.trainers.enter(record, now);
+            return;
+        }
         self.trainers.enter(record, now);
         if let Some(trainer) = self.trainers.get(&id)
             && trainer.record().phase == Phase::Queued
@@ -224,7 +242,7 @@ impl Controller {
 
     /// The places of admitted trainers: those that have nodes, or could have, take one.
     fn places(&self) -> Places<&str> {
-        let admitted = self.trainers.admitted();
+        let admitted = self.trainers.admitted().filter(|t| !t.loads());
         let admitted = admitted.map(|trainer| (trainer.owner(), self.fits(trainer)));
         Places::new(self.config.control.max_parallel as usize, admitted)
     }
@@ -234,7 +252,7 @@ impl Controller {
     pub(super) fn fits(&self, trainer: &Trainer) -> bool {
         let pool = self.seq.map_or(u32::MAX, |_| self.nodes.in_pool());
         let nodes = u32::try_from(trainer.nodes().len()).unwrap_or(u32::MAX);
-        let waits = nodes == 0 && trainer.lacks_pilots();
+        let waits = nodes == 0 && (trainer.lacks_pilots() || trainer.loads());
         !waits && has_place(nodes, trainer.record().spec.min_nodes, pool)
     }
 }

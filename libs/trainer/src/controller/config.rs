@@ -37,6 +37,8 @@ pub struct ControllerConfig {
     pub policy: Policy,
     /// Whether plans share nodes out between owners, which they do for one kind of nodes only.
     pub is_fair: bool,
+    /// Whether plans compare trainers by their speed-up, and not by their rates.
+    pub compares_sizes: bool,
     /// If a node gets an agent only once a trainer has its lease: the limits of that.
     pub on_demand: Option<OnDemand>,
 }
@@ -81,6 +83,7 @@ impl Default for ControllerConfig {
             one_account: false,
             policy: Policy::Auto,
             is_fair: false,
+            compares_sizes: false,
             on_demand: None,
         }
     }

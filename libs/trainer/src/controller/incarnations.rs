@@ -238,6 +238,10 @@ impl Controller {
             self.end(id, Phase::Done, reason, now, out);
             return;
         }
+        let enough = self.config.healthy_after;
+        if let Some(trainer) = self.trainers.get_mut(id) {
+            trainer.forgive_loader(enough, now);
+        }
         let reason = exit_reason(node, code, words);
         let wait = self.count_failure(id, Some(node), reason, out);
         if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {

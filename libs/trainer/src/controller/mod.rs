@@ -25,6 +25,7 @@
 //! | publication | changes not published yet | `publication.rs` |
 //! | withholding | the operator's controls | `withholding.rs` |
 //! | lock step | ticks, and whether the loop has settled | `lock_step.rs` |
+//! | loaders | what each loader of a trainer brings | `loaders.rs` |
 //! | usage | node-time offered and used | `usage.rs` |
 //!
 //! `step.rs` routes inputs. Each other file holds one procedure over several parts.
@@ -42,6 +43,7 @@ mod incarnations;
 mod input;
 mod kinds;
 mod leases;
+mod loaders;
 mod lock_step;
 mod measuring;
 mod nodes;
@@ -95,6 +97,7 @@ pub struct Controller {
     withholding: Withholding,
     lock_step: LockStep,
     usage: Usage,
+    loaders: loaders::Worths,
     pilot_starts: PilotStarts,
     /// Where nodes are, for rates by tier.
     topology: Topology,
@@ -120,6 +123,7 @@ impl Controller {
             withholding: Withholding::default(),
             lock_step: LockStep::default(),
             usage: Usage::default(),
+            loaders: loaders::Worths::new(),
             pilot_starts: PilotStarts::default(),
             topology: Topology::default(),
             kinds: NodeKinds::default(),

@@ -26,7 +26,7 @@ impl Controller {
         };
         let access = &self.config.control.access;
         let mut more: BTreeMap<&str, u32> = BTreeMap::new();
-        for spec in specs {
+        for spec in specs.iter().filter(|spec| spec.kinds.loads_for().is_none()) {
             let owner = owner_of(spec, user);
             *more.entry(owner).or_default() += 1;
             let quota = access.quota_of(owner);
@@ -41,7 +41,8 @@ impl Controller {
             let Some(most) = access.quota_of(owner).trainers else {
                 continue;
             };
-            let own = |t: &&Trainer| !t.record().phase.is_final() && t.owner() == owner;
+            let own =
+                |t: &&Trainer| !t.record().phase.is_final() && t.owner() == owner && !t.loads();
             let has = self.trainers.iter().filter(own).count() as u64;
             if has + u64::from(asked) > u64::from(most) {
                 return refuse(format!(

@@ -33,6 +33,7 @@ impl Controller {
                 ..Self::for_all(record)
             };
             shown.spec.max_nodes = self.most_in_quota(trainer);
+            self.as_worth(&mut shown.spec);
             if trainer.lacks_pilots() {
                 let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX);
                 shown.spec.max_nodes = held.clamp(shown.spec.min_nodes, shown.spec.max_nodes);
@@ -48,6 +49,7 @@ impl Controller {
                 .trainers
                 .admitted()
                 .filter(may_have_nodes)
+                .filter(|trainer| self.is_planned(trainer))
                 .map(shown)
                 .collect(),
             unusable: unusable.map(|(id, _)| id.clone()).collect(),

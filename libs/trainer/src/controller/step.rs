@@ -28,6 +28,7 @@ impl Controller {
         }
         self.admit(now, &mut out);
         self.keep_quotas(now, &mut out);
+        self.keep_loaders(now, &mut out);
         self.try_plan(now, &mut out);
         self.gather(out, now)
     }

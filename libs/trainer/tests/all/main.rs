@@ -32,6 +32,12 @@ mod figures;
 mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod kinds;
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+mod loaders;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]

@@ -363,3 +363,33 @@ gpu = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }
         assert!(error.contains(why), "{to}: {error}");
     }
 }
+
+#[test]
+fn loaders_are_nodes_of_a_kind_beside_kinds() {
+    let kinds = "kinds = { gpu = { nodes = [1, 8], samples_per_s = [90.0, 600.0] } }\n";
+    let text = GOOD.replace(
+        "scaling = { nodes = [1, 8], samples_per_s = [100.0, 700.0] }\n",
+        kinds,
+    );
+    let loaders = |kind: &str, nodes: u32| {
+        format!("loaders = {{ kind = \"{kind}\", nodes = {nodes}, processes = 8 }}\n")
+    };
+    let specs = parse("t.toml", &format!("{text}{}", loaders("cpu", 4))).unwrap();
+    let found = specs[0].kinds.loaders().unwrap();
+    assert_eq!(
+        (found.kind.as_str(), found.nodes, found.processes),
+        ("cpu", 4, 8)
+    );
+    for (text, wrong) in [
+        (text.as_str(), loaders("cpu", 65)),
+        (GOOD, loaders("cpu", 4)),
+    ] {
+        let error = parse("t.toml", &format!("{text}{wrong}"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("loaders:") && error.contains("beside kinds"),
+            "{error}"
+        );
+    }
+}

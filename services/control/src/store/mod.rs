@@ -163,7 +163,8 @@ fn listen(named: &str) -> Result<(TcpListener, String), Misconfigured> {
 pub(crate) fn admits(store: Option<&str>, trainers: &[TrainerSpec]) -> Result<(), Denied> {
     let meets = |spec: &&TrainerSpec| {
         let launch = &spec.launch;
-        let has_peers = spec.max_nodes > 1 || launch.workers_per_node() > 1;
+        let loads = spec.kinds.loaders().is_some();
+        let has_peers = spec.max_nodes > 1 || launch.workers_per_node() > 1 || loads;
         launch.by_torchrun() || (launch.regroups() && has_peers)
     };
     match trainers.iter().find(meets) {

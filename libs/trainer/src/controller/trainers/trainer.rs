@@ -144,6 +144,16 @@ impl Trainer {
         matches!(self.record.spec.launch, Launch::Command { .. })
     }
 
+    /// Whether it loads the data of another trainer.
+    pub(crate) const fn loads(&self) -> bool {
+        self.record.spec.kinds.loads_for().is_some()
+    }
+
+    /// Whether it has nodes, or is about to.
+    pub(crate) fn holds(&self) -> bool {
+        !self.record.nodes.is_empty() || self.target.is_some()
+    }
+
     /// Whether its programs live on over its incarnations.
     pub(crate) fn regroups(&self) -> bool {
         self.record.spec.launch.regroups()
@@ -461,6 +471,13 @@ impl Trainer {
         self.record.failures += 1;
         self.record.reason = reason;
         self.record.failures
+    }
+
+    /// A loader reports no progress: if its run has lasted for `enough`, failures are forgotten.
+    pub(crate) fn forgive_loader(&mut self, enough: Span, now: Now) {
+        if self.loads() && now.cluster.since(self.record.run_since) >= enough {
+            self.record.failures = 0;
+        }
     }
 
     /// The whole incarnation restarts after `wait`, for the failure just counted.

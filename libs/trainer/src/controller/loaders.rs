@@ -1,0 +1,298 @@
+//! Loaders: idle nodes of another kind that prepare the data of a trainer that waits for them.
+//!
+//! Each loader is a trainer of its own, with one node and the program of the one that it serves, in
+//! the role of a loader. So plans, leases, agents and pilots treat it as any other, and it comes and
+//! goes alone. It waits in no queue, takes no place of an owner, and counts no samples.
+//!
+//! The stall model says what each further loader brings to the trainer ([`StepCosts::loader_gains`]).
+//! That is its worth in plans, in samples/s, as long as the trainer trains. A loader that brings less
+//! than [`WORTH`] is in no plan, and gives its node back below half of that.
+//!
+//! [`StepCosts::loader_gains`]: lacuna_model::StepCosts::loader_gains
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{
+    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve,
+    TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+
+use crate::Now;
+use crate::account::Change;
+use crate::controller::out::Out;
+use crate::controller::trainers::Trainer;
+use crate::controller::{Controller, Refusal, RefusalKind};
+
+/// The least share of a trainer's rate for which a loader gets a node.
+const WORTH: f64 = 0.02;
+/// A worth counts as another one if it differs by more than this share.
+const OTHER: f64 = 0.1;
+/// Seconds until a loader serves, in plans.
+const START_S: f64 = 10.0;
+/// Samples/s of a loader whose worth is not known. It counts no samples.
+const NOMINAL: f64 = 1e-6;
+/// Seconds without a request after which a loader would end by itself: control ends it.
+const IDLE_S: &str = "1e9";
+/// The environment's name of the file in which loaders find their training.
+const FILE: &str = "LACUNA_LOADERS";
+
+/// Loaders that are not over, each with its worth as plans have it, samples/s.
+pub(super) type Worths = BTreeMap<TrainerId, Option<f64>>;
+
+/// Whether a loader's worth is another one now.
+fn is_other(before: Option<f64>, now: Option<f64>) -> bool {
+    match (before, now) {
+        (Some(before), Some(now)) => (now - before).abs() > OTHER * before.max(now),
+        (before, now) => before.is_some() != now.is_some(),
+    }
+}
+
+/// The rates of a loader.
+fn rates_of_loader(trainer: &TrainerId, kind: &KindName, rate: f64) -> Option<KindRates> {
+    let curve = ScalingCurve::new([(1, rate)]).ok()?;
+    let rates = KindRates::new([(kind.clone(), curve)].into(), Vec::new()).ok()?;
+    rates.with_loading(Loading::For(trainer.clone())).ok()
+}
+
+/// The loaders of a trainer, and the trainer as its program finds them.
+fn with_loaders(spec: &mut TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec>, String> {
+    let Launch::Command {
+        program,
+        args,
+        env,
+        checkpoint_dir,
+        elastic: Elastic::Regroup { .. },
+        ..
+    } = &mut spec.launch
+    else {
+        return Err("its launcher is not regroup: leave loaders out".to_owned());
+    };
+    let file = match (env.get(FILE), checkpoint_dir) {
+        (Some(file), _) => file.clone(),
+        (None, Some(folder)) => format!("{folder}/{}.loaders.json", spec.id),
+        (None, None) => {
+            return Err(format!(
+                "it has no checkpoint_dir: set it, or {FILE} in its environment, to where loaders \
+                 find it on a shared file system"
+            ));
+        }
+    };
+    env.insert(FILE.to_owned(), file.clone());
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let python = if name.starts_with("python") {
+        program.as_str()
+    } else {
+        "python3"
+    };
+    let processes = loaders.processes.to_string();
+    let own = ["-m", "lacuna.loader", "--join", &file, "--idle", IDLE_S];
+    let own = own.into_iter().chain(["--processes", &processes, "--"]);
+    let own = own.chain([program.as_str()]).map(str::to_owned);
+    let launch = Launch::Command {
+        program: python.to_owned(),
+        args: own.chain(args.iter().cloned()).collect(),
+        env: env.clone(),
+        checkpoint_dir: None,
+        profile: false,
+        family: None,
+        elastic: Elastic::Restart,
+    };
+    let rates = rates_of_loader(&spec.id, &loaders.kind, NOMINAL);
+    let rates = rates.ok_or_else(|| "its loaders have no rates".to_owned())?;
+    let curve = rates.curve(&loaders.kind).cloned();
+    let curve = curve.ok_or_else(|| "its loaders have no rates".to_owned())?;
+    let names: Vec<TrainerId> = loaders.names(&spec.id).collect();
+    if names.len() < loaders.nodes as usize {
+        return Err("its name is too long for names of loaders: choose a shorter one".to_owned());
+    }
+    let one = |id| TrainerSpec {
+        id,
+        owner: spec.owner.clone(),
+        priority: spec.priority,
+        weight: spec.weight,
+        deadline: None,
+        submit: spec.submit,
+        min_nodes: 1,
+        max_nodes: 1,
+        throughput: curve.clone(),
+        distance: lacuna_model::Distance::default(),
+        kinds: rates.clone(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.0,
+            down_s: 0.0,
+            start_s: Some(START_S),
+        },
+        work: Work::UntilExit,
+        launch: launch.clone(),
+    };
+    Ok(names.into_iter().map(one).collect())
+}
+
+impl Controller {
+    /// The trainers of a submission, each with its loaders behind it.
+    pub(super) fn with_loaders(
+        &self,
+        specs: Vec<TrainerSpec>,
+    ) -> Result<Vec<TrainerSpec>, Refusal> {
+        let mut all = Vec::new();
+        for mut spec in specs {
+            let refuse = |reason: String| Refusal {
+                kind: RefusalKind::Spec,
+                reason: format!("trainer {}: loaders: {reason}", spec.id),
+            };
+            if spec.kinds.loads_for().is_some() {
+                return Err(refuse("control itself submits them".to_owned()));
+            }
+            let Some(loaders) = spec.kinds.loaders().cloned() else {
+                all.push(spec);
+                continue;
+            };
+            if self.config.compares_sizes {
+                return Err(refuse(
+                    "planner.objective compares trainers by speed-up, in which a loader has none: \
+                     write fair, as-given or throughput"
+                        .to_owned(),
+                ));
+            }
+            if self.config.on_demand.is_some() {
+                return Err(refuse(
+                    "pilots of the helper serve the trainer that its owner has signed: start \
+                     loaders by hand"
+                        .to_owned(),
+                ));
+            }
+            let more = with_loaders(&mut spec, &loaders);
+            let id = spec.id.clone();
+            all.push(spec);
+            all.extend(more.map_err(|reason| Refusal {
+                kind: RefusalKind::Spec,
+                reason: format!("trainer {id}: loaders: {reason}"),
+            })?);
+        }
+        Ok(all)
+    }
+
+    /// Takes in a loader: it waits in no queue.
+    pub(super) fn enter_loader(&mut self, record: TrainerRecord, now: Now) {
+        let id = record.spec.id.clone();
+        self.enter(record, now);
+        self.trainers.admit(&id);
+    }
+
+    /// Whether a trainer is in plans: a loader only while it brings something.
+    pub(super) fn is_planned(&self, trainer: &Trainer) -> bool {
+        let worth = self.loaders.get(trainer.id());
+        !trainer.loads() || worth.is_some_and(Option::is_some)
+    }
+
+    /// The specification of a loader as plans have it: with its worth, in the units of its trainer.
+    pub(super) fn as_worth(&self, spec: &mut TrainerSpec) {
+        let Some(of) = spec.kinds.loads_for().cloned() else {
+            return;
+        };
+        let worth = self.loaders.get(&spec.id).copied().flatten();
+        let kind = spec.kinds.names().next().cloned();
+        let (Some(worth), Some(kind), Some(record)) = (worth, kind, self.record(&of)) else {
+            return;
+        };
+        let (min, curve) = (record.spec.min_nodes, &record.spec.throughput);
+        let unit = record.spec.objective_curve().at(min) / curve.at(min);
+        let rates = rates_of_loader(&of, &kind, worth);
+        if let (Some(rates), Ok(curve)) = (rates, ScalingCurve::new([(1, worth)])) {
+            spec.kinds = rates;
+            spec.throughput = curve;
+            spec.objective = ScalingCurve::new([(1, worth * unit)]).ok();
+        }
+    }
+
+    /// Brings loaders up to date: those of a trainer that is over end, those that bring nothing give
+    /// their nodes back, and plans learn of another worth.
+    pub(super) fn keep_loaders(&mut self, now: Now, out: &mut Out) {
+        if self.loaders.is_empty() || !self.connected {
+            return;
+        }
+        let is_live = |id: &TrainerId| {
+            let record = self.trainers.record(id);
+            record.is_some_and(|record| !record.phase.is_final())
+        };
+        let of = |id: &TrainerId| {
+            let record = self.trainers.record(id)?;
+            record.spec.kinds.loads_for().cloned()
+        };
+        let (left, over): (Vec<TrainerId>, Vec<TrainerId>) = self
+            .loaders
+            .keys()
+            .cloned()
+            .partition(|id| is_live(id) && of(id).is_some_and(|of| is_live(&of)));
+        for id in over {
+            self.loaders.remove(&id);
+            if self
+                .trainers
+                .get(&id)
+                .is_some_and(|t| !t.record().phase.is_final())
+            {
+                let reason = "the trainer that it served is over";
+                self.end(&id, Phase::Cancelled, reason, now, out);
+            }
+        }
+        for (id, worth) in self.worths(left) {
+            let Some(before) = self.loaders.get_mut(&id) else {
+                continue;
+            };
+            if is_other(*before, worth) {
+                *before = worth;
+                self.publication.change();
+            }
+            let trainer = self.trainers.get_mut(&id).filter(|_| worth.is_none());
+            let Some(trainer) = trainer.filter(|trainer| trainer.holds()) else {
+                continue;
+            };
+            let _ = trainer.take_target();
+            if !trainer.nodes().is_empty() {
+                self.begin_incarnation(&id, Vec::new(), Change::Shrunk, now, out);
+            }
+            self.release_unneeded(&id, "a loader there brings its trainer nothing", out);
+        }
+    }
+
+    /// What each of these loaders brings now, samples/s. Those with nodes come first.
+    fn worths(&self, loaders: Vec<TrainerId>) -> Worths {
+        let mut by_trainer: BTreeMap<TrainerId, BTreeSet<(bool, TrainerId)>> = BTreeMap::new();
+        for id in loaders {
+            if let Some(trainer) = self.trainers.get(&id)
+                && let Some(of) = trainer.record().spec.kinds.loads_for()
+            {
+                let is_free = !trainer.holds();
+                by_trainer
+                    .entry(of.clone())
+                    .or_default()
+                    .insert((is_free, id));
+            }
+        }
+        let mut worths = Worths::new();
+        for (of, loaders) in by_trainer {
+            let gains = self.trainers.record(&of).map_or_else(Vec::new, gains);
+            let gains = gains.into_iter().map(Some).chain(std::iter::repeat(None));
+            for ((is_free, id), gain) in loaders.into_iter().zip(gains) {
+                let least = if is_free { WORTH } else { WORTH / 2.0 };
+                let gain = gain.filter(|(share, _)| *share >= least);
+                worths.insert(id, gain.map(|(_, rate)| rate));
+            }
+        }
+        worths
+    }
+}
+
+/// What the loaders of a trainer bring, each beside those before it: as a share of its rate, and in
+/// samples/s. Empty while it does not train.
+fn gains(record: &TrainerRecord) -> Vec<(f64, f64)> {
+    let trains = record.phase == Phase::Active && !record.nodes.is_empty();
+    let costs = record.step_costs.as_deref().filter(|_| trains);
+    let (Some(costs), Some(loaders)) = (costs, record.spec.kinds.loaders()) else {
+        return Vec::new();
+    };
+    let shares = costs.loader_gains(loaders.nodes, loaders.processes);
+    let both = |share: f64| (share, share * record.rate());
+    shares.into_iter().map(both).collect()
+}
