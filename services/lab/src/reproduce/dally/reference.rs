@@ -3,7 +3,7 @@
 //! The prototype's figures and the goals are constants, from a simulator that is not part of Lacuna.
 //! The figures of the authors' simulator come from the file of its runs, in the folder of the data.
 //!
-//! Seven of the prototype's 36 cells differ from ours by more than two standard errors where gangs take
+//! Five of the prototype's 36 cells differ from ours by more than two standard errors where gangs take
 //! GPUs in the order of numbers, and three where they take them in the order of search. The prototype
 //! seems to permute the list itself. Its means rest on three or four orders, ours on ten. Gandiva is
 //! slower here; its published code is known in words only.
