@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 22] = [
+pub(super) const TABLES: [Table; 23] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -225,6 +225,14 @@ pub(super) const TABLES: [Table; 22] = [
         policy: "the program over both counts, and `dp`",
         objective: "made values",
         seed: "100 from 0 on",
+    },
+    Table {
+        name: "goodput",
+        title: "Learning per second: goodput and the best batch, beside scaling efficiency with the user's batch",
+        commands: &["reproduce goodput"],
+        policy: "`dp`",
+        objective: "as each row says",
+        seed: "1 to 3 of the orders of submission",
     },
 ];
 
