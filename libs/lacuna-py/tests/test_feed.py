@@ -238,6 +238,38 @@ def test_a_worker_that_is_killed_is_an_error():
                 member.step()
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError, ConnectionRefusedError, EOFError])
+def test_the_end_of_a_worker_is_named_whatever_shows_it(error):
+    """A tensor is fetched from its worker, which may be gone then or may go meanwhile."""
+
+    def fetch(pid):
+        os.kill(pid, signal.SIGKILL)
+        raise error("while a tensor was fetched")
+        yield
+
+    with Member(DataLoader(Pids(), num_workers=2)) as member:
+        _, pids = member.step()
+        member.feed._answers, answers = fetch(int(pids[0])), member.feed._answers
+        # PyTorch's own handler of SIGCHLD may be the first to say it.
+        words = f"{int(pids[0])}.*(ended by SIGKILL|is killed by signal)"
+        with pytest.raises(RuntimeError, match=words):
+            member.step()
+        del answers
+
+
+def test_an_error_that_no_end_of_a_worker_explains_stays_what_it_is():
+    def fetch():
+        raise FileNotFoundError("of the program's own")
+        yield
+
+    with Member(DataLoader(Pids(), num_workers=1)) as member:
+        member.step()
+        member.feed._answers, answers = fetch(), member.feed._answers
+        with pytest.raises(FileNotFoundError, match="own"):
+            member.step()
+        del answers
+
+
 def test_a_worker_is_not_reached_by_signals_to_the_group_of_its_trainer():
     with Member(DataLoader(Pids(), num_workers=2)) as member:
         _, pids = member.step()

@@ -16,8 +16,11 @@ version did not, samples would be read twice, but no other ones would come.
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from dataclasses import dataclass, replace
+from multiprocessing import active_children
+from multiprocessing.connection import wait
 from typing import Any, Callable, Iterator, Optional
 
 import torch
@@ -26,6 +29,10 @@ from torch.utils.data import DataLoader, IterableDataset
 from .moments import Loading, Reading
 from .order import Share, cut
 from .reading import Failure, ItemReader, Reader, Start, StreamReader, Task, together
+
+#: The connections of a worker end some moments before it has ended for its parent: seconds that a
+#: failure waits for that.
+ENDING = 1.0
 
 #: Gives this member's shares from the present position on.
 Ahead = Callable[[], Iterator[Share]]
@@ -72,7 +79,9 @@ class Feed:
         self._kept: dict[tuple[int, int], int] = {}
         kind = StreamReader if self.is_stream else ItemReader
         reader = kind(data, self._collate, seed, self._plan)
+        others = active_children()
         self._answers: Optional[Iterator[Any]] = iter(_like(loader, reader, workers, _Tasks(self)))
+        self._processes = [one for one in active_children() if one not in others]
 
     def close(self) -> None:
         """Ends the workers."""
@@ -174,12 +183,35 @@ class Feed:
     def _receive(self) -> tuple[Task, list[Any]]:
         """The next answer, without its worker, and its task."""
         assert self._answers is not None, "the feed is closed"
-        answer = next(self._answers)
+        try:
+            answer = next(self._answers)
+        except Exception as error:
+            # The end of a worker shows itself in many ways: tensors are fetched from it.
+            ended = self._ended()
+            if ended is None:
+                raise
+            raise RuntimeError(ended) from error
         task = self._sent.popleft()
         worker, count = answer[0], answer[1]
         for place in task.places[:count]:
             self._kept[task.epoch, place] = worker
         return task, answer[2:]
+
+    def _ended(self) -> Optional[str]:
+        """Which worker has ended and how, if one has: none ends by itself before the feed does."""
+        ready = wait([one.sentinel for one in self._processes], ENDING)
+        for number, one in enumerate(self._processes):
+            if one.sentinel in ready:
+                one.join(ENDING)
+                code = one.exitcode
+                how = f"with exit code {code}"
+                if code is not None and code < 0:
+                    how = f"by {signal.Signals(-code).name}"
+                return (
+                    f"worker {number} of the DataLoader (process {one.pid}) ended {how}: if it was "
+                    "SIGKILL, the node may lack memory for so many workers or so large batches"
+                )
+        return None
 
     def _arrived(self, planned: _Planned) -> tuple[Share, Any]:
         share, samples, arrived = planned.share, {}, 0
