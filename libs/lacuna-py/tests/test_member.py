@@ -5,6 +5,7 @@ import torch.distributed as dist
 
 from lacuna import member
 from lacuna.group import Group, Rendezvous, doing
+from lacuna.keys import put
 from lacuna.member import Regroup
 from lacuna.messages import Membership
 
@@ -44,6 +45,9 @@ class Meetings:
 
     def once(self, run):
         return None
+
+    def withdraw(self, prefix, run):
+        pass
 
     def meet(self, prefix, run, card, watch, limit):
         self.limits.append(limit)
@@ -128,6 +132,6 @@ def test_a_group_that_a_busy_member_let_go_is_not_broken(regroup, last, said):
     meetings = regroup._rendezvous
     meetings.once, meetings.lives = lambda run: store, Rendezvous().lives
     regroup._run = regroup._all = run
-    store.set(doing("trainer", run, 1), last)
+    put(store, doing("trainer", run, 1), last)
     regroup.broke()
     assert regroup._link.said == said

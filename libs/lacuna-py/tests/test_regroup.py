@@ -84,14 +84,18 @@ def test_a_paused_peer_is_dropped(cluster, hang_after):
     assert len(steps_done_twice(c)) <= 1
 
 
-def test_a_peer_that_only_paused_is_met_again_in_the_same_run(cluster):
-    """The group breaks by its timeout, and control is away: the same run is tried again."""
+@pytest.mark.parametrize("pause", [2.0, 4.5])
+def test_a_peer_that_only_paused_is_met_again_in_the_same_run(cluster, pause):
+    """The group breaks by its timeout, and control is away: the same run is tried again.
+
+    After the longer pause the others have given up a first attempt, which the peer has not made.
+    """
     c = cluster("--sleep", "0.02", hang_after=60.0, control=False, PROGRAM_TIMEOUT="1")
     start(c, "n1", "n2", "n3")
     c.wait_step(10)
     run, step = c.run, c.steps()[-1][0]
     c.signal("n2", signal.SIGSTOP)
-    time.sleep(2.0)
+    time.sleep(pause)
     assert c.steps()[-1][0] <= step + 3
     c.signal("n2", signal.SIGCONT)
     c.wait_step(step + 20)

@@ -16,7 +16,7 @@ import lacuna
 from conftest import HERE, SOURCE, Cluster, goes_on, start
 from lacuna import sharding
 from lacuna.checkpoint import Checkpoints
-from lacuna.group import version
+from lacuna.keys import version
 from lacuna.sharding import Node, Piece, joined
 from lacuna.state import frozen
 

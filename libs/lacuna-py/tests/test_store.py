@@ -5,10 +5,12 @@ import struct
 import threading
 
 import pytest
+import torch.distributed as dist
 
-from lacuna import group
+from lacuna import group, keys
 from lacuna.calls import Calls, Place
-from lacuna.group import Rendezvous, peek
+from lacuna.group import Rendezvous
+from lacuna.keys import first, peek, put, remove
 from lacuna.messages import Membership
 
 TOKEN = "lacuna-token-0123"
@@ -61,7 +63,45 @@ def test_every_key_of_a_member_shows_the_token_of_its_run(door):
     store = Rendezvous().once(run)
     with pytest.raises((RuntimeError, OSError)):
         peek(store, "t/7/0/card/1")
-    assert door.keys == [f"/{TOKEN}/t/7/0/card/1"]
+    (shown,) = door.keys
+    assert shown.startswith(f"/{TOKEN}/t/7/0/card/1")
+
+
+class OldStore:
+    """A store before PyTorch 2.5: its ``compare_set`` may end the process."""
+
+    def __init__(self, store):
+        for name in ("set", "get", "add", "delete_key"):
+            setattr(self, name, getattr(store, name))
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_keys_are_looked_at_without_a_wait(monkeypatch, old):
+    store = dist.HashStore()
+    if old:
+        store = OldStore(store)
+        monkeypatch.setattr(keys, "version", lambda: (1, 13))
+    elif keys.version() < keys.COMPARES:
+        pytest.skip("compare_set of this PyTorch may end the process")
+    assert peek(store, "k") is None
+    put(store, "k", "v")
+    assert peek(store, "k") == b"v" and first(store, "k", "w") == b"v"
+    put(store, "k", "")
+    assert peek(store, "k") == b""
+    remove(store, "k")
+    assert peek(store, "k") is None
+    assert first(store, "k", "w") == b"w" and first(store, "k", "x") == b"w"
+    assert peek(store, "k") == b"w"
+
+
+def test_of_two_members_at_an_old_store_one_is_the_first(monkeypatch):
+    """The other one waits until it sees the value."""
+    monkeypatch.setattr(keys, "version", lambda: (1, 13))
+    store = OldStore(dist.HashStore())
+    assert store.add("k/first", 1) == 1
+    assert first(store, "k", "mine") is None
+    put(store, "k", "of the other one")
+    assert first(store, "k", "mine") == b"of the other one"
 
 
 def test_a_refused_member_gives_its_run_up(door, monkeypatch):

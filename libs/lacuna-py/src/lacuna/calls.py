@@ -13,7 +13,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
-from .group import Look, peek
+from .group import Look
+from .keys import first, peek, put, remove
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Calls:
         def look(store: Any, first: bool) -> bool:
             nonlocal result
             if first:
-                store.set(f"{key}/{place.rank}", json.dumps(parts[place.rank]))
+                put(store, f"{key}/{place.rank}", json.dumps(parts[place.rank]))
             done = peek(store, f"{key}/all")
             if done is None:
                 done = self._settled(store, key, place, parts, instead)
@@ -106,17 +107,17 @@ class Calls:
             present = [r for r in ranks if r == place.rank or not place.absent(store, r)]
             for rank in missing:
                 if present[rank % len(present)] == place.rank:
-                    text = store.compare_set(f"{key}/{rank}", "", json.dumps(instead(rank)))
-                    parts[rank] = json.loads(text)
+                    text = first(store, f"{key}/{rank}", json.dumps(instead(rank)))
+                    if text is not None:
+                        parts[rank] = json.loads(text)
             return None
         text = json.dumps([parts.get(rank) for rank in ranks])
-        settled: bytes = store.compare_set(f"{key}/all", "", text)
-        return settled
+        return first(store, f"{key}/all", text)
 
     def _forget(self, store: Any, keys: list[str]) -> None:
         """Deletes the keys of the call before the last one: all have read its result."""
         self._old = (*self._old, keys)
         if len(self._old) > 2:
             for key in self._old[0]:
-                store.delete_key(key)
+                remove(store, key)
             self._old = self._old[1:]

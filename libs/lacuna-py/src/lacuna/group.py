@@ -35,6 +35,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 import torch.distributed as dist
 
+from .keys import peek, put, version
 from .messages import Membership, endpoint
 from .network import choose_interface
 
@@ -65,11 +66,6 @@ Look = Callable[[Any, bool], bool]
 
 def _nothing() -> None:
     """What is called at the end of a sum without a listener."""
-
-
-def version() -> tuple[int, ...]:
-    """Major and minor number of PyTorch here."""
-    return tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 def check_backend(backend: str, wire: Optional[torch.dtype]) -> None:
@@ -148,26 +144,30 @@ class Rendezvous:
 
         ``limit``: seconds for which the others are waited for at a store that answers; a busy one
         is waited for as long as it shows signs of life. A store that refuses the token is tried for
-        as long.
+        as long. One that meets a later group of the run already is not waited for.
         """
         key = f"{prefix}/card/{{}}".format
         trainer = prefix.rsplit("/", 2)[0]
         cards: dict[int, dict[str, Any]] = {}
         end, refused = 0.0, time.monotonic() + limit
+        here, ahead = met(f"meets {prefix}".encode()), ""
 
         def look(store: Any, first: bool) -> bool:
-            nonlocal end
+            nonlocal end, ahead
             if first:
-                store.set(key(run.rank), json.dumps(card))
-                store.set(doing(trainer, run, run.rank), f"meets {prefix}")
+                put(store, key(run.rank), json.dumps(card))
+                put(store, doing(trainer, run, run.rank), f"meets {prefix}")
                 end = time.monotonic() + limit
             for rank in range(run.world_size):
                 if rank not in cards:
                     text = peek(store, key(rank))
-                    if text is None:
-                        if self.lives(store, doing(trainer, run, rank)):
+                    if not text:
+                        does = doing(trainer, run, rank)
+                        if self.lives(store, does):
                             end = time.monotonic() + max(limit, BUSY_SILENCE)
-                        return time.monotonic() > end
+                        elif met(peek(store, does)) > here:
+                            ahead = run.members[rank]
+                        return ahead != "" or time.monotonic() > end
                     cards[rank] = json.loads(text)
             return True
 
@@ -176,15 +176,27 @@ class Rendezvous:
 
         reason = self.poll(run, look, watch, lost)
         missing = [name for rank, name in enumerate(run.members) if rank not in cards]
-        if reason is None and missing:
-            return f"not met within {limit:g} s: {', '.join(missing)}"
+        if reason is None and ahead:
+            reason = f"{ahead} meets a later group already"
+        elif reason is None and missing:
+            reason = f"not met within {limit:g} s: {', '.join(missing)}"
         return [cards[rank] for rank in range(run.world_size)] if reason is None else reason
+
+    def withdraw(self, prefix: str, run: Membership) -> None:
+        """Takes the own card back: who comes later would wait for this member in vain."""
+        store = self.once(run)
+        try:
+            if store is not None:
+                put(store, f"{prefix}/card/{run.rank}", "")
+        except (RuntimeError, OSError) as failure:
+            self.drop()
+            log.debug("the card stays in the store: %s", failure)
 
     def announce(self, prefix: str, run: Membership, watch: Watch) -> Optional[str]:
         """Announces that the state is available; or returns the reason to give up."""
 
         def set_key(store: Any, first: bool) -> bool:
-            store.set(f"{prefix}/loaded", "yes")
+            put(store, f"{prefix}/loaded", "yes")
             return True
 
         return self.poll(run, set_key, watch)
@@ -244,14 +256,12 @@ def doing(trainer: str, run: Membership, rank: int) -> str:
     return f"{trainer}/doing/{run.members[rank]}"
 
 
-def peek(store: Any, key: str) -> Optional[bytes]:
-    """The value of a key, or None, without waiting for it as ``get`` would.
-
-    A comparison with a value that no key has sets nothing; for a key that is not there, the
-    store answers with the value compared with.
-    """
-    value: bytes = store.compare_set(key, "?", "?")
-    return None if value == b"?" else value
+def met(shown: Optional[bytes]) -> tuple[int, int]:
+    """Run and attempt of the group that a member shows that it meets, (0, 0) if it shows none."""
+    if shown is None or not shown.startswith(b"meets "):
+        return 0, 0
+    _, number, attempt = shown.decode().rsplit("/", 2)
+    return int(number), int(attempt.split(".")[0])
 
 
 class Group:

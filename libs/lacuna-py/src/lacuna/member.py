@@ -16,7 +16,8 @@ import torch
 import torch.distributed as dist
 
 from .calls import Place
-from .group import POLL, Group, Look, Rendezvous, Watch, doing, peek
+from .group import POLL, Group, Look, Rendezvous, Watch, doing, met
+from .keys import peek, put
 from .link import Link
 from .messages import Membership
 from .sharding import Node
@@ -247,6 +248,8 @@ class Regroup:
         self._all: Optional[Membership] = None
         self._run: Optional[Membership] = None
         self._attempt = 0
+        #: The latest attempt at this run that a member has shown.
+        self._latest = 0
         #: Groups in a row that broke before their first step, with no newer run as the reason.
         self._failures = 0
         #: Whether the present group has done a step.
@@ -273,7 +276,7 @@ class Regroup:
                 store = self._rendezvous.once(newest)
                 if store is None:
                     return False
-            return self._has_gone_on(store, run, rank, rank)
+            return self._has_gone_on(store, run, rank)
 
         def over() -> Optional[str]:
             newest = link.newest
@@ -284,17 +287,21 @@ class Regroup:
 
         return Place(prefix, run.rank, run.world_size, poll, absent)
 
-    def _name(self, prefix: str, rank: int) -> str:
-        """The name of the group to which a worker of the run belongs."""
-        count = self._node.count
-        return prefix if count == 1 else f"{prefix}.{rank % count}"
+    def _here(self, run: Membership) -> str:
+        """The name of the group that this worker tries."""
+        name = f"{self.trainer}/{run.run}/{self._attempt}"
+        return name if self._node.count == 1 else f"{name}.{self._node.rank}"
 
-    def _has_gone_on(self, store: Any, run: Membership, rank: int, place: int) -> bool:
-        """Whether a worker of the run meets another group than this one; ``place``: its rank among
-        all workers, or that of any with its local rank."""
-        here = self._name(f"{self.trainer}/{run.run}/{self._attempt}", place)
-        at = peek(store, doing(self.trainer, run, rank)) or b""
-        return at.startswith(b"meets ") and at != f"meets {here}".encode()
+    def _has_gone_on(self, store: Any, run: Membership, rank: int) -> bool:
+        """Whether a worker of the run meets a later group than this one.
+
+        Its attempt is then the one that is tried next here: members that count by themselves would
+        follow each other for ever.
+        """
+        number, attempt = met(peek(store, doing(self.trainer, run, rank)))
+        if number == run.run:
+            self._latest = max(self._latest, attempt)
+        return (number, attempt) > (run.run, self._attempt)
 
     def show_busy(self) -> None:
         """Shows the others a sign of life while this member is busy.
@@ -309,7 +316,7 @@ class Regroup:
             if store is not None:
                 first = run.rank - self._node.rank
                 for rank in range(first, first + self._node.count):
-                    store.set(doing(self.trainer, run, rank), f"busy {time.time()}")
+                    put(store, doing(self.trainer, run, rank), f"busy {time.time()}")
         except (RuntimeError, OSError) as failure:
             self._rendezvous.drop()
             log.debug("no sign of life in the store: %s", failure)
@@ -359,6 +366,8 @@ class Regroup:
                     self._said = None
                 return formed
             log.info("run %d, attempt %d: %s", run.run, self._attempt, formed)
+            if run.world_size > 1 and not self.moving():
+                self._rendezvous.withdraw(self._here(run), run)
             self.broke()
 
     def _together(self, failure: Optional[str]) -> Optional[str]:
@@ -418,7 +427,7 @@ class Regroup:
         try:
             signs = [
                 self._rendezvous.lives(store, doing(self.trainer, run, rank))
-                or self._has_gone_on(store, run, rank, self._node.rank)
+                or self._has_gone_on(store, run, rank)
                 for rank in others
                 if store is not None
             ]
@@ -435,7 +444,8 @@ class Regroup:
         self._again = False
         link.wait(lambda: link.leaving is not None or self.moving(), timeout)
         run, again = link.newest, self._run is not None and not self.moving()
-        attempt = self._attempt + 1 if again else 0
+        attempt = max(self._attempt + 1, self._latest) if again else 0
+        self._latest = 0
         while run is not None and link.leaving is None:
             rows = node.try_gather(self._asked_to_leave, run.run, attempt)
             if rows is None:
@@ -467,7 +477,7 @@ class Regroup:
         return self._link.newest
 
     def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
-        prefix = self._name(f"{self.trainer}/{run.run}/{self._attempt}", self._node.rank)
+        prefix = self._here(run)
         # A group that breaks before its first step may only need longer for it.
         factor = 2.0 ** min(self._failures, DOUBLINGS)
         limit = min(float(card["timeout"]) * factor, LONGEST_TIMEOUT)

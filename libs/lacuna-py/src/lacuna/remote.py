@@ -27,7 +27,8 @@ import torch
 
 from .feed import Ahead, Feed
 from .frames import HELLO_LIMIT, Refused, decoded, introduce, receive, send, stay
-from .group import Rendezvous, peek
+from .group import Rendezvous
+from .keys import peek
 from .messages import Membership, endpoint
 from .moments import Loading, Reading, clock
 from .order import Share
@@ -276,7 +277,7 @@ class Remote:
     def _look(self, store: Any, known: dict[int, str]) -> None:
         if store is None:
             return
-        count = int(peek(store, f"{self._trainer}/loaders") or 0)
+        count = store.add(f"{self._trainer}/loaders", 0)
         for number in range(1, count + 1):
             if number not in known:
                 said = peek(store, f"{self._trainer}/loaders/{number}")

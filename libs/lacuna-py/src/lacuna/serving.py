@@ -25,7 +25,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from .data import loader_of
 from .frames import HELLO_LIMIT, Refused, admit, encoded, receive, send, stay
-from .group import Rendezvous, peek
+from .group import Rendezvous
+from .keys import peek, put
 from .messages import Membership, endpoint
 from .moments import Stopwatch
 from .reading import ItemReader, Task
@@ -256,7 +257,7 @@ class Place:
             address = f"{_my_address(run.store)}:{self._port}"
             number = store.add(f"{trainer}/loaders", 1)
             self._key = (run.token, f"{trainer}/loaders/{number}")
-            store.set(self._key[1], address)
+            put(store, self._key[1], address)
             self._run, self.shown = run, address
         except (RuntimeError, OSError) as failure:
             self._rendezvous.drop()
@@ -269,7 +270,7 @@ class Place:
         store = self._rendezvous.once(self._run)
         try:
             if store is not None:
-                store.set(self._key[1], "")
+                put(store, self._key[1], "")
         except (RuntimeError, OSError):
             pass
 

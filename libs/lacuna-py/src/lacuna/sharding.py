@@ -24,7 +24,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .group import RETRY, Group, Watch, version
+from .group import RETRY, Group, Watch
+from .keys import version
 from .worker import Worker
 
 #: PyTorch's first version with the calls of FSDP that are used here.
