@@ -1,5 +1,6 @@
 """Loading by itself: data sets, streams, workers, changes of the plan, and what goes wrong."""
 
+import multiprocessing
 import os
 import random
 import signal
@@ -34,12 +35,15 @@ class Squares(Dataset):
         self.length = length
         self.seconds = seconds
         self.reads = torch.zeros(length, dtype=torch.int64).share_memory_()
+        # Two workers may read one sample for two epochs at once.
+        self.counts = multiprocessing.Lock()
 
     def __len__(self):
         return self.length
 
     def __getitem__(self, index):
-        self.reads[index] += 1
+        with self.counts:
+            self.reads[index] += 1
         time.sleep(self.seconds)
         return index * index
 
@@ -67,7 +71,8 @@ class Together(Squares):
     """Gives several samples at once, as PyTorch's own fetcher asks for them."""
 
     def __getitems__(self, indices):
-        self.reads[indices] += 1
+        with self.counts:
+            self.reads[indices] += 1
         return [index * index for index in indices]
 
 
