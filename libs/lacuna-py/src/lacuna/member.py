@@ -296,7 +296,7 @@ class Regroup:
         """Whether a worker of the run meets a later group than this one.
 
         Its attempt is then the one that is tried next here: members that count by themselves would
-        follow each other for ever.
+        follow each other without end.
         """
         number, attempt = met(peek(store, doing(self.trainer, run, rank)))
         if number == run.run:
