@@ -44,7 +44,8 @@ proptest! {
         prop_assert!(low < middle && middle < high);
         prop_assert!(high - middle <= (middle - low) * (1.0 + 1e-6));
         let each = |nodes: u32| rate(nodes, local) / f64::from(nodes);
-        prop_assert!(each(nodes + 1) <= each(nodes));
+        // Where the pass takes nearly all of a step both are the same but for rounding.
+        prop_assert!(each(nodes + 1) <= each(nodes) * (1.0 + 1e-12));
     }
 
     /// The search finds what trying every batch finds.
