@@ -292,16 +292,20 @@ class Regroup:
         name = f"{self.trainer}/{run.run}/{self._attempt}"
         return name if self._node.count == 1 else f"{name}.{self._node.rank}"
 
-    def _has_gone_on(self, store: Any, run: Membership, rank: int) -> bool:
-        """Whether a worker of the run meets a later group than this one.
+    def _met_by(self, store: Any, run: Membership, rank: int) -> tuple[int, int]:
+        """Run and attempt of the group that a worker of the run shows that it meets, (0, 0) if none.
 
-        Its attempt is then the one that is tried next here: members that count by themselves would
-        follow each other without end.
+        A later attempt at this run is the one that is tried next here: members that count by
+        themselves would follow each other without end.
         """
         number, attempt = met(peek(store, doing(self.trainer, run, rank)))
         if number == run.run:
             self._latest = max(self._latest, attempt)
-        return (number, attempt) > (run.run, self._attempt)
+        return number, attempt
+
+    def _has_gone_on(self, store: Any, run: Membership, rank: int) -> bool:
+        """Whether a worker of the run meets a later group than this one."""
+        return self._met_by(store, run, rank) > (run.run, self._attempt)
 
     def show_busy(self) -> None:
         """Shows the others a sign of life while this member is busy.
@@ -425,9 +429,10 @@ class Regroup:
         mine = run.rank if self._node.count == 1 else None
         others = [rank for rank in range(run.world_size) if rank != mine]
         try:
+            # One that is back shows another group, perhaps one that is given up here.
             signs = [
                 self._rendezvous.lives(store, doing(self.trainer, run, rank))
-                or self._has_gone_on(store, run, rank)
+                or self._met_by(store, run, rank) not in ((0, 0), (run.run, self._attempt))
                 for rank in others
                 if store is not None
             ]
