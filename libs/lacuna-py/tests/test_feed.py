@@ -256,7 +256,7 @@ def test_the_end_of_a_worker_is_named_whatever_shows_it(error):
         _, pids = member.step()
         member.feed._answers, answers = fetch(int(pids[0])), member.feed._answers
         # PyTorch's own handler of SIGCHLD may be the first to say it.
-        words = f"{int(pids[0])}.*(ended by SIGKILL|is killed by signal)"
+        words = f"{int(pids[0])}.*(ended by signal 9|is killed by signal)"
         with pytest.raises(RuntimeError, match=words):
             member.step()
         del answers

@@ -206,10 +206,10 @@ class Feed:
                 code = one.exitcode
                 how = f"with exit code {code}"
                 if code is not None and code < 0:
-                    how = f"by {signal.Signals(-code).name}"
+                    how = f"by signal {-code} ({signal.strsignal(-code)})"
                 return (
-                    f"worker {number} of the DataLoader (process {one.pid}) ended {how}: if it was "
-                    "SIGKILL, the node may lack memory for so many workers or so large batches"
+                    f"worker {number} of the DataLoader (process {one.pid}) ended {how}: where "
+                    "memory ran out (signal 9), use fewer workers or smaller batches"
                 )
         return None
 
