@@ -43,7 +43,7 @@ impl Before {
     /// of names.
     pub(crate) fn next(&mut self, view: &View) -> (Whole, Change) {
         let cells: Vec<Code> = view.history.present().collect();
-        let readings: Vec<ReadingRow> = view.readings.kept().iter().map(row).collect();
+        let readings: Vec<ReadingRow> = view.readings().iter().map(row).collect();
         let both = self.readings.iter().zip(&readings);
         let keep = both.take_while(|(before, now)| before == now).count();
         let both = self.cells.iter().zip(&cells).enumerate();

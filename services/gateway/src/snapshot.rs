@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::controls::{Wanted, wanted};
 use crate::history::Code;
-use crate::learnt::{Learnt, Line};
+use crate::learnt::Line;
 use crate::view::{Arrived, View};
 
 /// Times ahead for which the page shows the number of holes still open, in seconds.
@@ -274,10 +274,7 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
             .into_iter()
             .chain(of_batch(record))
             .collect(),
-        lines: view
-            .learnt
-            .get(&spec.id)
-            .map_or_else(Vec::new, Learnt::lines),
+        lines: view.lines(&spec.id),
         trouble: (record.failures > 0).then_some(record.reason.as_str()),
     }
 }

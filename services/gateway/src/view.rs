@@ -7,7 +7,7 @@ use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{Controls, Leader, PlanState, PoolState, Progress, Totals, TrainersState};
 
 use crate::history::{Code, History, code};
-use crate::learnt::Learnt;
+use crate::learnt::{Learnt, Line};
 use crate::thinned::{At, Thinned};
 
 /// Most events that the page lists.
@@ -78,9 +78,9 @@ pub(crate) struct View {
     pub(crate) progress: HashMap<TrainerId, Progress>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) given_back: VecDeque<GivenBack>,
-    pub(crate) readings: Thinned<Reading>,
+    readings: Thinned<Reading>,
     /// What the present trainers learnt.
-    pub(crate) learnt: HashMap<TrainerId, Learnt>,
+    learnt: HashMap<TrainerId, Learnt>,
     /// The present pool; nothing before the first one.
     pub(crate) present: Option<Reading>,
     pub(crate) history: History,
@@ -108,6 +108,18 @@ impl View {
             history: History::new(history),
             changed: false,
         }
+    }
+
+    /// Readings of the pool over time, oldest first.
+    pub(crate) fn readings(&self) -> &[Reading] {
+        self.readings.kept()
+    }
+
+    /// What a present trainer learnt over time.
+    pub(crate) fn lines(&self, trainer: &TrainerId) -> Vec<Line> {
+        self.learnt
+            .get(trainer)
+            .map_or_else(Vec::new, Learnt::lines)
     }
 
     pub(crate) fn take_pool(&mut self, state: PoolState) {
