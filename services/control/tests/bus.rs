@@ -122,6 +122,21 @@ async fn trainers(
     found.await.expect("trainers never came to that")
 }
 
+/// Submits trainer a, gives it two nodes by a plan, and waits until their agents run it.
+async fn train_on_two(bus: &Bus, agents: &mut Agents, states: &mut Follow<TrainersState>) {
+    let submit = Request::Submit {
+        trainers: vec![lacuna_testkit::spec("a", 2)],
+        tickets: std::collections::BTreeMap::new(),
+        test_only: false,
+    };
+    assert!(matches!(ask(bus, &submit).await, Reply::Accepted { .. }));
+    let state = trainers(states, |s| s.trainers.len() == 1).await;
+    let first = plan(1, 1, state.version, &[("a", 0..2)]);
+    let plans = address::plan(&cluster());
+    bus.store(&plans, &first, "plan").await.unwrap();
+    agents.until(|a| running(a, "a") == 2).await;
+}
+
 fn plan(
     generation: u64,
     seq: u64,
@@ -390,17 +405,7 @@ async fn reports_count_that_came_while_control_was_away_though_its_start_ends_th
         .follow(&address::trainers(&cluster()), Start::Last)
         .await
         .unwrap();
-    let submit = Request::Submit {
-        trainers: vec![lacuna_testkit::spec("a", 2)],
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    };
-    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
-    let state = trainers(&mut states, |s| s.trainers.len() == 1).await;
-    let first = plan(1, 1, state.version, &[("a", 0..2)]);
-    let plans = address::plan(&cluster());
-    bus.store(&plans, &first, "plan").await.unwrap();
-    agents.until(|a| running(a, "a") == 2).await;
+    train_on_two(&bus, &mut agents, &mut states).await;
     let state = trainers(&mut states, |s| nodes_of(s, "a") == 2).await;
     let run = state.trainers[0].run;
     stop.cancel();
@@ -538,17 +543,7 @@ async fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
         .await
         .unwrap();
     trainers(&mut states, |_| true).await;
-    let submit = Request::Submit {
-        trainers: vec![lacuna_testkit::spec("a", 2)],
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    };
-    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
-    let state = trainers(&mut states, |s| s.trainers.len() == 1).await;
-    let first = plan(1, 1, state.version, &[("a", 0..2)]);
-    let plans = address::plan(&cluster());
-    bus.store(&plans, &first, "plan").await.unwrap();
-    agents.until(|a| running(a, "a") == 2).await;
+    train_on_two(&bus, &mut agents, &mut states).await;
 
     let mut released = bus.subscribe(&address::released(&cluster())).await.unwrap();
     // A deadline far away: it is released at once all the same.
