@@ -148,9 +148,13 @@ def test_batches_are_those_of_the_order(data, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
-def test_after_a_change_of_members_no_sample_is_read_again(workers):
-    """Whatever was read ahead is used, wherever the shares begin and end now."""
-    data = Squares(600)
+@pytest.mark.parametrize("seconds, wait", [(0.0, 0.1), (0.003, 0.0)])
+def test_after_a_change_of_members_no_sample_is_read_again(workers, seconds, wait):
+    """What was read ahead is used, wherever the shares begin and end now.
+
+    Workers have read all that they were asked for, or the change cuts their reading short.
+    """
+    data = Squares(600, seconds)
     with Member(DataLoader(data, num_workers=workers)) as member:
         used = []
         for world_size, rank in [(1, 0), (3, 0), (2, 1), (2, 1), (4, 3), (1, 0)]:
@@ -159,7 +163,8 @@ def test_after_a_change_of_members_no_sample_is_read_again(workers):
                 share, batch = member.step()
                 assert values(batch) == [i * i for i in share.indices.tolist()]
                 used += share.indices.tolist()
-            time.sleep(0.1)  # Workers read ahead, as far as they do.
+            time.sleep(wait)
+        assert len(set(used)) == len(used)
         assert max(data.reads.tolist()) == 1
         assert all(data.reads[i] == 1 for i in used)
 

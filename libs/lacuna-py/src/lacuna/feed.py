@@ -5,10 +5,11 @@ live as long as the training loop. It takes one task from the stream for each an
 and answers in the order of the tasks. After a change of members the plan is another one:
 
 * Tasks of the old plan that wait are passed over, so the workers are free after one sample.
-* Samples that were read already stay with the worker that read them. Shares that need them
-  are cut into pieces, one for each worker, and are put together here. Workers read in parallel what
-  is missing of them. So the first batch comes soon, even if nothing was kept.
-* Later shares are read and put together by one worker each, as in any DataLoader.
+* Samples that were read already stay with the worker that read them. Each share that needs one
+  is cut into pieces, one for each worker, and is put together here. Workers read in parallel what
+  is missing of it. So no sample is read again by this member, and the first batch comes soon, even
+  if nothing was kept.
+* Other shares are read and put together by one worker each, as in any DataLoader.
 
 That PyTorch gives tasks to its workers in turn is used here (since 1.2, in all versions). If a
 version did not, samples would be read twice, but no other ones would come.
@@ -119,12 +120,16 @@ class Feed:
         self._turn += 1
         return task
 
-    def _plan_one(self) -> None:
+    def _plan_one(self, first: bool = False) -> None:
         for share in self._ahead:
-            if self.is_stream or len(share.places) > 0:
-                self._planned.append(_Planned(share, 1))
-                self._unsent.append(self._task(share))
-                return
+            if not self.is_stream and len(share.places) == 0:
+                continue
+            # What it holds, an only worker puts together itself.
+            kept = first or any((share.epoch, place) in self._kept for place in share.places)
+            tasks = self._pieces(share) if kept and self._workers > 1 else [self._task(share)]
+            self._planned.append(_Planned(share, len(tasks)))
+            self._unsent.extend(tasks)
+            return
 
     def _plan_afresh(self, share: Share, ahead: Ahead) -> None:
         self._plan += 1
@@ -136,25 +141,12 @@ class Feed:
             self._receive()
         self._floor = (share.epoch, share.offset)
         self._ahead = ahead()
-        if self._workers == 1:
-            # What it holds, the only worker puts together itself.
-            return self._plan_one()
-        for number, one in enumerate(self._ahead):
-            if len(one.places) == 0:
-                continue
-            kept = sum((one.epoch, place) in self._kept for place in one.places)
-            if number > 0 and 2 * kept < len(one.places):
-                self._planned.append(_Planned(one, 1))
-                self._unsent.append(self._task(one))
-                return
-            self._planned.append(_Planned(one, self._workers))
-            self._unsent.extend(self._pieces(one))
+        self._plan_one(first=True)
 
     def _pieces(self, share: Share) -> list[Task]:
         """A task for each worker, in the order of their turns: what it holds, and a part of the
         rest."""
-        first = self._turn + len(self._unsent)
-        turns = [(first + i) % self._workers for i in range(self._workers)]
+        turns = [(self._turn + i) % self._workers for i in range(self._workers)]
         places: dict[int, list[int]] = {worker: [] for worker in turns}
         missing = []
         for place in share.places:
