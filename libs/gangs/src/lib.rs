@@ -18,6 +18,7 @@
 //! Source of the published policies and of the speed model: Dally (arXiv 2401.16492) and its public
 //! simulator. Defects of that simulator are behind [`Terms::published`].
 
+mod bound;
 mod calibration;
 mod cluster;
 mod engine;
@@ -35,6 +36,7 @@ mod speed;
 mod terms;
 mod trace;
 
+pub use bound::mean_bound_s;
 pub use calibration::{Calibration, Profiles};
 pub use cluster::Cluster;
 pub use engine::simulate;

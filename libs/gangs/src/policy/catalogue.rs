@@ -4,8 +4,9 @@ use crate::terms::Terms;
 
 use super::dally::{Dally, Timers};
 use super::gandiva::Gandiva;
+use super::learnt::Learnt;
 use super::malleable::Malleable;
-use super::rank::Rank;
+use super::rank::{Order, Rank};
 use super::replan::Replan;
 use super::tiresias::{Tiresias, Variant};
 use super::view::Policy;
@@ -129,7 +130,7 @@ pub fn catalogue() -> &'static [Entry] {
             ("fifo", "re-planned by arrival, whole machines"),
             Unknown,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Arrival)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Arrival))),
         ),
         entry(
             (
@@ -138,25 +139,34 @@ pub fn catalogue() -> &'static [Entry] {
             ),
             Known,
             LEASED,
-            |_| Box::new(Wait::new(Rank::Score)),
+            |_| Box::new(Wait::new(Order::Of(Rank::Score))),
         ),
         entry(
             ("wait-least", "the same, least attained service"),
             Unknown,
             LEASED,
-            |_| Box::new(Wait::new(Rank::Attained)),
+            |_| Box::new(Wait::new(Order::Of(Rank::Attained))),
+        ),
+        entry(
+            (
+                "wait-learnt",
+                "the same, cheapest end as learnt from ended jobs",
+            ),
+            Unknown,
+            LEASED,
+            |_| Box::new(Wait::new(Order::Learnt(Learnt::default()))),
         ),
         entry(
             ("wait-shortest", "the same, shortest remaining service"),
             Known,
             LEASED,
-            |_| Box::new(Wait::new(Rank::Shortest)),
+            |_| Box::new(Wait::new(Order::Of(Rank::Shortest))),
         ),
         entry(
             ("replan-least", "re-planned, least attained service"),
             Unknown,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Attained)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Attained))),
         ),
         entry(
             (
@@ -165,25 +175,34 @@ pub fn catalogue() -> &'static [Entry] {
             ),
             Unknown,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Levels)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Levels))),
+        ),
+        entry(
+            (
+                "replan-learnt",
+                "re-planned, cheapest end as learnt from ended jobs",
+            ),
+            Unknown,
+            PLANNED,
+            |_| Box::new(Replan::new(Order::Learnt(Learnt::default()))),
         ),
         entry(
             ("replan-shortest", "re-planned, shortest remaining service"),
             Known,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Shortest)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Shortest))),
         ),
         entry(
             ("replan-aged", "the same, over the square of the age"),
             Known,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Aged)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Aged))),
         ),
         entry(
             ("replan-longest", "re-planned, longest remaining time"),
             Known,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Longest)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Longest))),
         ),
         entry(
             (
@@ -192,19 +211,28 @@ pub fn catalogue() -> &'static [Entry] {
             ),
             Known,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Shortest).with_path(PATH)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Shortest)).with_path(PATH)),
         ),
         entry(
             ("replan-makespan", "the same, jobs are urgent earlier"),
             Known,
             PLANNED,
-            |_| Box::new(Replan::new(Rank::Shortest).with_path(MAKESPAN)),
+            |_| Box::new(Replan::new(Order::Of(Rank::Shortest)).with_path(MAKESPAN)),
         ),
         entry(
             ("malleable", "gangs that shrink and grow"),
             Sizes,
             PLANNED,
-            |_| Box::new(Malleable::new(PATH)),
+            |_| Box::new(Malleable::known(PATH)),
+        ),
+        entry(
+            (
+                "malleable-learnt",
+                "the same, cheapest end as learnt from ended jobs",
+            ),
+            Unknown,
+            PLANNED,
+            |_| Box::new(Malleable::learnt()),
         ),
     ];
     ALL

@@ -1,7 +1,8 @@
 //! Malleable gangs: a job may have fewer GPUs than it asks for.
 //!
 //! Gangs grow from no GPU by the largest gain per GPU and work left, along the sizes 1, 2, 3, 4, 8,
-//! 16, 24, ...; those on the critical path before the others. Where the network costs nothing, that
+//! 16, 24, ...; those on the critical path before the others. Where work is not known, the learnt
+//! price of an end takes the place of the work left, and no path is known. Where the network costs nothing, that
 //! is shortest remaining service. A running gang keeps its size unless the gain of an hour is worth
 //! twice the restart. The quality of a sample is taken to be the same at each size of the global
 //! batch, so combine this with the statistical efficiency of a job before it is relied upon.
@@ -12,6 +13,7 @@ use std::collections::BinaryHeap;
 use crate::job::JobState;
 
 use super::board::Board;
+use super::learnt::Learnt;
 use super::path::Path;
 use super::rank::sorted;
 use super::view::{Plan, Policy, View};
@@ -35,18 +37,67 @@ const GOOD: f64 = 0.98;
 /// The policy.
 #[derive(Debug, Clone)]
 pub(super) struct Malleable {
-    /// Finds the jobs that grow before all others.
-    path: Path,
+    worth: Worth,
     wake_s: Option<f64>,
 }
 
+/// What a gang's growth is worth.
+#[derive(Debug, Clone)]
+enum Worth {
+    /// By the work that is left; jobs on the critical path grow before all others.
+    Known(Path),
+    /// By the price of an end, as far as one has learnt.
+    Learnt(Learnt),
+}
+
 impl Malleable {
-    /// Jobs on the critical path grow first, from this share of the busy time on.
-    pub(super) const fn new(share: f64) -> Self {
+    /// Work is known. Jobs on the critical path grow first, from this share of the busy time on.
+    pub(super) const fn known(share: f64) -> Self {
         Self {
-            path: Path::new(share),
+            worth: Worth::Known(Path::new(share)),
             wake_s: None,
         }
+    }
+
+    /// Work is not known.
+    pub(super) fn learnt() -> Self {
+        Self {
+            worth: Worth::Learnt(Learnt::default()),
+            wake_s: None,
+        }
+    }
+}
+
+impl Worth {
+    /// Jobs with the weights of their gains, in the order in which equal gains count.
+    fn weighed<'a>(&mut self, view: &View<'a>) -> Vec<(&'a JobState, f64)> {
+        let all = view.waiting.iter().chain(view.running).copied();
+        let path = match self {
+            Self::Known(path) => path,
+            Self::Learnt(learnt) => {
+                learnt.learn(view);
+                let ordered = sorted(all, |job| learnt.price(view, job));
+                let weight = |job: &'a JobState| (job, 1.0 / learnt.price(view, job));
+                return ordered.into_iter().map(weight).collect();
+            }
+        };
+        let ordered = sorted(all, JobState::left_gpu_s);
+        let machine_gpus = view.cluster.layout().machine_gpus();
+        let needs = |job: &&'a JobState| {
+            let rates = sizes(job.job.gpus, machine_gpus).map(|size| rate(view, job, size));
+            (
+                *job,
+                job.left_gpu_s(),
+                job.left_gpu_s() / rates.fold(1.0, f64::max),
+            )
+        };
+        let needs: Vec<(&JobState, f64, f64)> = ordered.iter().map(needs).collect();
+        let urgent = path.urgent(view, &needs);
+        let weight = |(job, urgent): (&'a JobState, bool)| {
+            let weight = 1.0 / job.left_gpu_s().max(1.0);
+            (job, if urgent { URGENT } else { weight })
+        };
+        ordered.into_iter().zip(urgent).map(weight).collect()
     }
 }
 
@@ -116,30 +167,14 @@ fn growth(
 }
 
 impl Malleable {
-    /// Jobs with their sizes, in the order of work left.
+    /// Jobs with their sizes.
     fn sized<'a>(&mut self, view: &View<'a>) -> Vec<(&'a JobState, u32)> {
-        let all = view.waiting.iter().chain(view.running).copied();
-        let ordered = sorted(all, JobState::left_gpu_s);
-        let machine_gpus = view.cluster.layout().machine_gpus();
-        let needs = |job: &&'a JobState| {
-            let rates = sizes(job.job.gpus, machine_gpus).map(|size| rate(view, job, size));
-            (
-                *job,
-                job.left_gpu_s(),
-                job.left_gpu_s() / rates.fold(1.0, f64::max),
-            )
-        };
-        let needs: Vec<(&JobState, f64, f64)> = ordered.iter().map(needs).collect();
-        let urgent = self.path.urgent(view, &needs);
-        let weight = |at: usize, job: &JobState| match urgent.get(at) {
-            Some(true) => URGENT,
-            _ => 1.0 / job.left_gpu_s().max(1.0),
-        };
+        let weighed = self.worth.weighed(view);
+        let weight = |at: usize| weighed.get(at).map_or(0.0, |(_, weight)| *weight);
         let mut left = view.cluster.layout().gpus();
-        let mut sized: Vec<(&JobState, u32)> = ordered.into_iter().map(|job| (job, 0)).collect();
+        let mut sized: Vec<(&JobState, u32)> = weighed.iter().map(|(job, _)| (*job, 0)).collect();
         let begun = sized.iter().enumerate();
-        let begun =
-            begun.filter_map(|(at, (job, _))| growth(view, (at, job), weight(at, job), 0, left));
+        let begun = begun.filter_map(|(at, (job, _))| growth(view, (at, job), weight(at), 0, left));
         let mut heap: BinaryHeap<Growth> = begun.collect();
         while let Some(next) = heap.pop() {
             let Some((job, gpus)) = sized.get_mut(next.at) else {
@@ -150,13 +185,7 @@ impl Malleable {
                 *gpus = next.to;
             }
             if left > 0 {
-                heap.extend(growth(
-                    view,
-                    (next.at, job),
-                    weight(next.at, job),
-                    *gpus,
-                    left,
-                ));
+                heap.extend(growth(view, (next.at, job), weight(next.at), *gpus, left));
             }
         }
         Self::settled(view, &mut sized);

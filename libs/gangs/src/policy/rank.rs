@@ -2,6 +2,7 @@
 
 use crate::job::JobState;
 
+use super::learnt::Learnt;
 use super::view::View;
 
 /// Seconds of a day.
@@ -53,11 +54,37 @@ impl Rank {
     }
 }
 
+/// How jobs are put in order.
+#[derive(Debug, Clone)]
+pub(super) enum Order {
+    /// By a rank.
+    Of(Rank),
+    /// The smallest price of an end first, as far as one has learnt.
+    Learnt(Learnt),
+}
+
+impl Order {
+    /// Jobs of a view in this order.
+    pub(super) fn sorted<'a>(
+        &mut self,
+        view: &View<'a>,
+        jobs: impl Iterator<Item = &'a JobState>,
+    ) -> Vec<&'a JobState> {
+        match self {
+            Self::Of(rank) => sorted(jobs, |job| rank.key(view, job)),
+            Self::Learnt(learnt) => {
+                learnt.learn(view);
+                sorted(jobs, |job| learnt.key(view, job))
+            }
+        }
+    }
+}
+
 /// Jobs in the order of their keys; equal ones by the time since which they have no GPUs or had none,
 /// then by id.
 pub(super) fn sorted<'a>(
     jobs: impl Iterator<Item = &'a JobState>,
-    key: impl Fn(&JobState) -> f64,
+    mut key: impl FnMut(&JobState) -> f64,
 ) -> Vec<&'a JobState> {
     let mut keyed: Vec<(f64, &JobState)> = jobs.map(|job| (key(job), job)).collect();
     keyed.sort_unstable_by(|(a, one), (b, other)| {

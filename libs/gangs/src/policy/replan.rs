@@ -12,7 +12,7 @@ use crate::job::JobState;
 
 use super::board::Board;
 use super::path::Path;
-use super::rank::{Rank, sorted};
+use super::rank::{Order, sorted};
 use super::view::{Plan, Policy, View};
 
 /// A plan is renewed after this time without events, seconds.
@@ -27,16 +27,16 @@ const GOOD: f64 = 0.98;
 /// The policy.
 #[derive(Debug, Clone)]
 pub(super) struct Replan {
-    rank: Rank,
+    order: Order,
     /// Finds the jobs that go before all others, if there are such.
     path: Option<Path>,
     wake_s: Option<f64>,
 }
 
 impl Replan {
-    pub(super) const fn new(rank: Rank) -> Self {
+    pub(super) const fn new(order: Order) -> Self {
         Self {
-            rank,
+            order,
             path: None,
             wake_s: None,
         }
@@ -51,9 +51,8 @@ impl Replan {
     /// All jobs in the order in which they are chosen.
     fn ranked<'a>(&mut self, view: &View<'a>) -> Vec<&'a JobState> {
         let all = || view.waiting.iter().chain(view.running).copied();
-        let rank = self.rank;
         let Some(path) = &mut self.path else {
-            return sorted(all(), |job| rank.key(view, job));
+            return self.order.sorted(view, all());
         };
         let needs = |job: &'a JobState| {
             let left_s = view.left_s(job);
@@ -68,7 +67,7 @@ impl Replan {
                 .map(|(job, _)| *job)
         };
         let mut ranked = sorted(of(true), |job| -view.left_s(job));
-        ranked.extend(sorted(of(false), |job| rank.key(view, job)));
+        ranked.extend(self.order.sorted(view, of(false)));
         ranked
     }
 }

@@ -17,7 +17,7 @@ use crate::job::JobState;
 use crate::packing::{scattered, whole};
 use crate::placement::Placement;
 
-use super::rank::{Rank, sorted};
+use super::rank::Order;
 use super::round::{bidders, round};
 use super::view::{Plan, Policy, View};
 
@@ -33,15 +33,15 @@ const FLOOR: f64 = 0.5;
 /// The policy.
 #[derive(Debug, Clone)]
 pub(super) struct Wait {
-    rank: Rank,
+    order: Order,
     /// Waits for whole machines by demand: when they ended, and how long they were, leases.
     waits: HashMap<u32, VecDeque<(f64, f64)>>,
 }
 
 impl Wait {
-    pub(super) fn new(rank: Rank) -> Self {
+    pub(super) fn new(order: Order) -> Self {
         Self {
-            rank,
+            order,
             waits: HashMap::new(),
         }
     }
@@ -86,18 +86,19 @@ impl Wait {
 
 impl Policy for Wait {
     fn plan(&mut self, view: &View<'_>) -> Plan {
-        let ordered = sorted(bidders(view), |job| self.rank.key(view, job));
+        let ordered = self.order.sorted(view, bidders(view));
         round(view, ordered, |cluster, job| self.place(view, cluster, job)).0
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rank::Rank;
     use super::*;
 
     #[test]
     fn the_expectation_is_over_longer_recent_waits_and_a_made_up_one() {
-        let mut wait = Wait::new(Rank::Shortest);
+        let mut wait = Wait::new(Order::Of(Rank::Shortest));
         assert_eq!(wait.left_of_lease(8, 0.0, 0.0), 0.75);
         let waits = wait.waits.entry(8).or_default();
         waits.extend([(1.0, 0.5), (2.0, 3.0), (3.0, 1.5)]);

@@ -40,6 +40,7 @@ fn a_job_on_one_gpu_costs_its_ideal() {
         "wait-least",
         "replan-shortest",
         "malleable",
+        "malleable-learnt",
     ] {
         let outcome = case.named(name, |terms| terms);
         assert_eq!(outcome.communication_s(), 0.0, "{name}");

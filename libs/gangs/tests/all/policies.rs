@@ -228,6 +228,19 @@ fn replanning_repacks_so_that_a_large_gang_finds_whole_machines() {
 }
 
 #[test]
+fn jobs_of_a_model_that_ended_soon_go_first() {
+    // After some short jobs of one model, one more of it stops a job of which nothing is known.
+    let mut trace: Vec<_> = (0..12).map(|id| job(id, 0.0, 8, "Deep", 30.0)).collect();
+    trace.push(job(20, 1000.0, 8, "Wide", 3000.0));
+    trace.push(job(21, 1001.0, 8, "Deep", 30.0));
+    let case = Case::small(1, 1, &trace);
+    let ends = |name| end(&case.named(name, |terms| terms), 21) - 1001.0;
+    assert!(ends("replan-learnt") < 60.0, "{}", ends("replan-learnt"));
+    assert!(ends("malleable-learnt") < 60.0);
+    assert!(ends("replan-levels") > 2900.0, "{}", ends("replan-levels"));
+}
+
+#[test]
 fn the_critical_path_goes_first() {
     // One long job on a GPU and many short ones: shortest first lets the long one end alone.
     let mut trace: Vec<_> = (1..33).map(|id| job(id, 0.0, 1, "Wide", 100.0)).collect();
