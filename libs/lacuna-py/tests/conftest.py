@@ -12,10 +12,13 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src"
 sys.path.insert(0, str(SOURCE))
 
+import warm  # noqa: E402
 from lacuna.loopback import Loopback  # noqa: E402
 
 # Without PyTorch there is nothing to test; check.sh says so.
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
+if not collect_ignore_glob:
+    warm.install(str(SOURCE))
 
 
 class Cluster(Loopback):
