@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import lacuna
-from program import Counted
+from program import Counted, pause
 
 
 class Items(Dataset):
@@ -125,7 +125,7 @@ def main():
             optimizer.zero_grad()
             loss = (model(x) - y).pow(2).mean()
             (loss - model.used[indices].mean()).backward()
-            time.sleep(options.sleep)
+            time.sleep(pause(options.into, options.sleep))
             applied = run.step(loss)
             if applied:
                 line = [run.steps_done, run.loss, run.run_id, run.rank, time.time()]

@@ -67,6 +67,13 @@ def fail_forming():
     assert isinstance(reason, str), "the group works"
 
 
+def pause(folder, seconds):
+    """Seconds to sleep in a step: more if the test says "hold", none if it says "hurry"."""
+    if folder and os.path.exists(os.path.join(folder, "hold")):
+        return 0.25
+    return 0.0 if folder and os.path.exists(os.path.join(folder, "hurry")) else seconds
+
+
 def here():
     """The name of this process: its node, and its local rank if the node has several workers."""
     names = os.environ.get("LACUNA_NODE", "alone"), os.environ.get("LACUNA_LOCAL_RANK")
@@ -143,8 +150,7 @@ def main():
                 if os.environ["PROGRAM_SLOW"] == here():
                     time.sleep(3.0)
             if options.sleep:
-                held = options.into and os.path.exists(os.path.join(options.into, "hold"))
-                time.sleep(0.25 if held else options.sleep)
+                time.sleep(pause(options.into, options.sleep))
             if run.step(loss) and log:
                 line = [run.steps_done, run.loss, run.run_id, run.rank, time.time()]
                 log.write(json.dumps(line) + "\n")

@@ -84,6 +84,7 @@ def test_each_sample_is_used_once_over_changes_of_members(cluster, kind):
         goes_on(c, 5)
     done = c.progress[-1]["samples"] + c.progress[-1]["base"]
     assert done < samples * epochs, "the training was over before the changes were"
+    (c.folder / "hurry").touch()
     assert all(c.wait_gone(name, 120.0) == 0 for name in list(c.members))
     assert_used_once(c, samples, epochs)
 
