@@ -4,7 +4,8 @@
 # PYTHON names the interpreters, separated by blanks. Default: the system's, which has the system's
 # PyTorch, and that of the environment .venv beside this file, if there is one: `newer_torch.py
 # .venv` makes it. Without arguments, later interpreters run the tests that meet PyTorch's own
-# interfaces: these differ by version. Nothing else is written into the tree. Failed tests run once
+# interfaces: these differ by version. The tests' programs begin as forks of a process that has
+# imported PyTorch (tests/warm.py). Nothing else is written into the tree. Failed tests run once
 # more and are listed, since they have real time limits, and a machine may be busy. Without PyTorch
 # it prints SKIPPED with the reason and exits 0; with 1 if LACUNA_REQUIRE names torch.
 set -u
@@ -45,7 +46,7 @@ cd "$here" || exit 1
 cache=$(mktemp -d) || exit 1
 trap 'rm -rf "$cache"' EXIT
 
-# Tests with one interpreter: arguments are its number, the interpreter, then pytest's.
+# One run of pytest: arguments are its number, the interpreter, then pytest's.
 test_with() {
     kept=$cache/$1 python=$2
     shift 2
@@ -76,34 +77,53 @@ for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
     "$python" -m pytest -q -o "cache_dir=$kept" --lf "$@"
 }
 
-# Calls a function for an interpreter, with its arguments of pytest.
-for_one() {
-    what=$1 number=$2 python=$3
-    shift 3
-    [ $# -gt 0 ] || [ "$number" -eq 1 ] ||
-        set -- tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py \
-            tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py
-    "$what" "$number" "$python" "$@"
+# Half of the suite's time, so that the rest can run beside it.
+long="tests/test_loop.py tests/test_exactly_once.py tests/test_step.py"
+# What meets PyTorch's own interfaces.
+versions="tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py
+    tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py"
+rest=
+for file in $long; do
+    rest="$rest --ignore=$file"
+done
+
+# Calls a function for each run of pytest, with its number, interpreter and arguments.
+each() {
+    what=$1 number=1
+    shift
+    for python in $pythons; do
+        # shellcheck disable=SC2086 # words are arguments
+        if [ $# -gt 0 ]; then
+            "$what" "$number" "$python" "$@"
+        elif [ "$number" -eq 1 ]; then
+            "$what" 1 "$python" $rest
+            number=2
+            "$what" 2 "$python" $long
+        else
+            "$what" "$number" "$python" $versions
+        fi
+        number=$((number + 1))
+    done
 }
 
-# All interpreters at once, since tests mostly wait. What failed comes again when all are done.
-number=0 others=
-for python in $pythons; do
-    number=$((number + 1))
-    if [ "$number" -eq 1 ]; then
-        first=$python
-    else
-        for_one test_with "$number" "$python" "$@" >"$cache/$number.said" 2>&1 &
-        others="$others $cache/$number.said"
-    fi
-done
-for_one test_with 1 "$first" "$@"
+# All at once, since tests mostly wait. What failed comes again when all are done.
+others=
+beside() {
+    [ "$1" -gt 1 ] || return 0
+    test_with "$@" >"$cache/$1.said" 2>&1 &
+    others="$others $cache/$1.said"
+}
+first() {
+    [ "$1" -gt 1 ] || test_with "$@"
+}
+worst=0
+again() {
+    once_more "$@" || worst=$?
+}
+each beside "$@"
+each first "$@"
 wait
 # shellcheck disable=SC2086 # words are files
 [ -z "$others" ] || cat $others
-worst=0 number=0
-for python in $pythons; do
-    number=$((number + 1))
-    for_one once_more "$number" "$python" "$@" || worst=$?
-done
+each again "$@"
 exit "$worst"
