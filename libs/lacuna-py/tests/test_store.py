@@ -25,13 +25,16 @@ class Door:
         self.keys = []
         self._server = socket.create_server(("127.0.0.1", 0))
         self.where = "127.0.0.1:%d" % self._server.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._last = socket.socket()
+        self._last.bind(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self):
         while True:
-            try:
-                connection = self._server.accept()[0]
-            except OSError:
+            connection, client = self._server.accept()
+            if client == self._last.getsockname():
+                connection.close()
                 return
             threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
 
@@ -48,6 +51,11 @@ class Door:
                 self.keys.append(stream.read(struct.unpack("<Q", length)[0]).decode())
 
     def close(self):
+        # The end of a server resets the connections that it has not accepted. PyTorch 1.13 aborts
+        # a process whose second connection is reset.
+        self._last.connect(self._server.getsockname())
+        self._thread.join()
+        self._last.close()
         self._server.close()
 
 
