@@ -236,10 +236,9 @@ def test_a_busy_member_that_must_leave_does_so_when_its_work_ends(cluster):
 def test_a_busy_member_that_is_paused_is_left_out(cluster):
     """It shows no sign of life in the store, and its agent does not speak for it."""
     c = busy_member(cluster, "n1", "n2", "n3", seconds="60")
-    run = c.run
     c.nodes["n1"].workers[0].process.send_signal(signal.SIGSTOP)
-    c.wait(lambda: c.run > run, 30.0, "another run")
-    assert c.members == ["n2", "n3"]
+    # On a busy machine its agent may have heard it so late that one more run has it.
+    c.wait(lambda: c.members == ["n2", "n3"], 30.0, "n1 is left out")
     goes_on(c)
 
 
