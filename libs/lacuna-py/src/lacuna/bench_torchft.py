@@ -91,7 +91,9 @@ def train(options: argparse.Namespace, model: Any, adam: Any, x: Any, y: Any) ->
         while True:
             optimizer.zero_grad()
             rows = torch.randint(len(x), (options.batch // members,))
-            (model(x[rows]) - y[rows]).pow(2).mean().backward()
+            loss = (model(x[rows]) - y[rows]).pow(2).mean()
+            time.sleep(options.device)
+            loss.backward()
             grads = [p.grad for p in model.parameters()]
             flat = torch.cat([grad.flatten() for grad in grads])
             manager.allreduce(flat).wait()

@@ -2,6 +2,9 @@
 
 One torchrun a pretended node, with the settings that proved fastest: a store outside of the nodes,
 and short waits. At a change torchrun ends all workers and starts all again, from a checkpoint.
+Nodes must not share rank 0's store over meetings (``TORCH_DISABLE_SHARE_RDZV_TCP_STORE``): a
+newcomer waits in vain for its address, since only the first meeting has written it (PyTorch 2.15,
+``DynamicRendezvousHandler.next_rendezvous``).
 """
 
 from __future__ import annotations
@@ -43,7 +46,9 @@ class Torchruns:
         argv = [sys.executable, "-m", "torch.distributed.run", f"--nnodes=1:{MOST}"]
         argv += [f"--nproc_per_node={self.workers}", "--max_restarts=1000"]
         argv += ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{self.store_port}"]
-        argv += ["--rdzv_id=bench", "--rdzv_conf=is_host=0,last_call_timeout=1"]
+        # Members are lost after three seconds without a sign of life; PyTorch 1.13 has fifteen.
+        waits = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
+        argv += ["--rdzv_id=bench", f"--rdzv_conf=is_host=0,{waits}"]
         argv += ["--monitor_interval=0.1", f"--log_dir={self.folder / 'torchrun'}", "-r", "3"]
         return [*argv, "-m", *self.module]
 
@@ -57,6 +62,7 @@ class Torchruns:
             **self.env,
             "LACUNA_NODE": name,
             "LACUNA_CHECKPOINT_DIR": str(self.folder / "checkpoints"),
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         }
         with open(self.folder / f"{name}.out", "ab") as file:
             self.agents[name] = subprocess.Popen(
