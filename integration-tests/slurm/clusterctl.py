@@ -8,6 +8,7 @@
   clusterctl.py harm               measure batch jobs and training with pilots on the nodes
   clusterctl.py hooks              measure prolog and epilog with good and bad buses
   clusterctl.py hands              measure nodes that go from one owner to another
+  clusterctl.py loaders            a training with 0, 1, 2, 4 loaders (up --nodes 5 first)
   clusterctl.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
   clusterctl.py exec CMD...        run a command beside the controller
 
@@ -26,6 +27,7 @@ import sys
 import hands
 import harm
 import hooks
+import loading
 import scale
 from cluster import Cluster, ClusterError, load, need_docker, say
 from layout import Layout
@@ -62,6 +64,8 @@ def main() -> int:
     many = actions.add_parser("scale", help="pilots on all nodes, many wanted at once")
     many.add_argument("--wanted", type=int, default=200, help="nodes of the batch job (200)")
     many.add_argument("--json", action="store_true", help="one JSON value instead of the table")
+    loads = actions.add_parser("loaders", help="a training that waits for its data, with 0, 1, 2, 4 loaders")
+    loads.add_argument("--json", action="store_true", help="one JSON value instead of the table")
     for name, text in [("measure", "measure the delay of batch jobs"), ("exec", "run a command beside the controller")]:
         actions.add_parser(name, help=text, add_help=False, prefix_chars="\0")
     args, rest = parser.parse_known_args()
@@ -92,6 +96,8 @@ def main() -> int:
         return scale.command(cluster, args.wanted, args.json)
     if args.action == "hands":
         return hands.command(cluster, args.repeats, args.json)
+    if args.action == "loaders":
+        return loading.command(cluster, args.json)
     if args.action == "hooks":
         return hooks.command(cluster, args.repeats, args.json)
     return inside(cluster, "root", rest)

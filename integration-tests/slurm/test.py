@@ -63,6 +63,7 @@ MODULES = [
     "tests.owners",
     "tests.topology",
     "tests.bad_programs",
+    "tests.loaders",
 ]
 ACCOUNTING = bool(os.environ.get("LACUNA_SLURM_ACCOUNTING"))
 if ACCOUNTING:
