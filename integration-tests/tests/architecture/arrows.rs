@@ -20,7 +20,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-account", &[]),
     ("lacuna-ticket", &["lacuna-model"]),
     ("lacuna-forecast", &["lacuna-model"]),
-    ("lacuna-trainer", &["lacuna-model", "lacuna-pilots"]),
+    (
+        "lacuna-trainer",
+        &["lacuna-model", "lacuna-goodput", "lacuna-pilots"],
+    ),
     ("lacuna-pilots", &["lacuna-model", "lacuna-scheduler"]),
     ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
     (

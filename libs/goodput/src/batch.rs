@@ -113,7 +113,19 @@ impl Choice {
         bounds: &Bounds,
         layout: Layout,
     ) -> Result<Self, Error> {
-        let batch = layout.batch().min(f64::from(bounds.max));
+        Self::with(times, noise, bounds, layout, bounds.max)
+    }
+
+    /// The choice of a layout with `most` samples at most: where shares differ by a sample, the
+    /// layout has the largest one.
+    pub(crate) fn with(
+        times: &impl StepTimes,
+        noise: Noise,
+        bounds: &Bounds,
+        layout: Layout,
+        most: u32,
+    ) -> Result<Self, Error> {
+        let batch = layout.batch().min(f64::from(most));
         let throughput = batch / times.step_s(layout);
         let efficiency = noise.efficiency(batch / f64::from(bounds.first))?;
         Ok(Self {

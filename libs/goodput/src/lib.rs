@@ -10,6 +10,7 @@
 //! - [`Noise`]: what a sample is worth at each batch, and the factor of the learning rate.
 //! - [`Bounds`], [`best`]: the batch with the largest goodput within the user's bounds.
 //! - [`ValueTable`]: the goodput at each node count, which may dip; the planner takes it as it is.
+//!   Control makes it of a trainer's reports, and the lab of published measurements.
 //!
 //! Programs measure the noise scale, and cut batches into uneven shares, by `noise.py` and
 //! `balance.py` of the Python package.
@@ -33,4 +34,4 @@ pub use noise::Noise;
 pub use observation::Observation;
 pub use profile::{Profile, StepTimes};
 pub use step::{FLOOR, Layout, StepModel};
-pub use table::{Entry, ValueTable};
+pub use table::{Entry, Rule, ValueTable};

@@ -8,11 +8,42 @@ use crate::batch::{Bounds, Choice, best};
 use crate::error::Error;
 use crate::noise::Noise;
 use crate::profile::StepTimes;
+use crate::step::Layout;
 
 /// Relative move of a size's worth from which a new table is news.
 const NEWS: f64 = 0.05;
 /// Seconds between two tables at least.
 const APART_S: f64 = 60.0;
+
+/// How the batch of a size follows from its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The best one within the bounds ([`best`]).
+    Best,
+    /// This many samples on each node, as far as the largest batch goes.
+    PerNode(u32),
+    /// The user's at each size.
+    Whole,
+}
+
+impl Rule {
+    fn choose(
+        self,
+        times: &impl StepTimes,
+        noise: Noise,
+        bounds: &Bounds,
+        nodes: u32,
+        replicas: u32,
+    ) -> Result<Choice, Error> {
+        let batch = match self {
+            Self::Best => return best(times, noise, bounds, nodes, replicas),
+            Self::PerNode(samples) => samples.saturating_mul(nodes).min(bounds.max()),
+            Self::Whole => bounds.first(),
+        };
+        let layout = Layout::new(nodes, replicas, batch.div_ceil(replicas.max(1)), 0)?;
+        Choice::with(times, noise, bounds, layout, batch)
+    }
+}
 
 /// A size of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,15 +62,18 @@ pub struct ValueTable {
 }
 
 impl ValueTable {
-    /// The table of `0..=max_nodes` nodes, with `per_node` replicas on each. Sizes below
-    /// `min_nodes` are worth nothing.
+    /// The table of `0..=max_nodes` nodes, with `per_node` replicas on each, and the batch of a
+    /// rule. Sizes below `min_nodes` are worth nothing.
     ///
-    /// # Errors [`Error::Bounds`] if the sizes contradict each other, [`Error::Value`] for zeros,
-    /// [`Error::NoBatch`] if the least size has no batch.
+    /// # Errors
+    /// [`Error::Bounds`] if the sizes contradict each other, [`Error::Value`] for zeros, and for a
+    /// rule whose batch at the least size is below the user's; [`Error::NoBatch`] if the least size
+    /// has no batch.
     pub fn new(
         times: &impl StepTimes,
         noise: Noise,
         bounds: &Bounds,
+        rule: Rule,
         sizes: (u32, u32),
         per_node: u32,
     ) -> Result<Self, Error> {
@@ -64,7 +98,8 @@ impl ValueTable {
                 high: f64::from(max_nodes),
             });
         }
-        let choose = |nodes: u32| best(times, noise, bounds, nodes, nodes.saturating_mul(per_node));
+        let choose =
+            |nodes: u32| rule.choose(times, noise, bounds, nodes, nodes.saturating_mul(per_node));
         choose(min_nodes)?;
         let entries = (0..=max_nodes)
             .map(|nodes| {

@@ -98,6 +98,23 @@ def measured(fixed, sample, rest, shares=((8, 8), (16, 16), (24, 24))):
     return times
 
 
+def test_a_report_says_what_other_sizes_would_take():
+    for policy, follows in (
+        (lacuna.Adaptive(32, 512, most_per_worker=128), "adaptive"),
+        (lacuna.PerNode(32, "adascale"), {"per_node": {"samples": 32}}),
+    ):
+        learning = Learning(checked(policy), [sgd()])
+        known(learning, 3.0, 64)
+        assert "sizing" not in learning.report(64)["batch"], "no step was timed"
+        learning._times = measured(0.004, 0.001, 0.05)
+        sizing = json.loads(json.dumps(learning.report(64)))["batch"]["sizing"]
+        assert sizing["follows"] == follows
+        assert sizing["fixed_s"] == pytest.approx(0.004)
+        assert sizing["sample_s"] == pytest.approx(0.001)
+        assert [row[0] for row in sizing["rest_s"]] == [2] and sizing["rest_s"][0][1] > 0.0
+        assert sizing.get("most_of_worker") == (128 if follows == "adaptive" else None)
+
+
 def test_the_batch_is_that_with_the_most_learning_a_second():
     policy = lacuna.Adaptive(32, 512, most_per_worker=128)
     times = measured(0.004, 0.001, 0.05)

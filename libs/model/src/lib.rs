@@ -46,7 +46,7 @@ pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord, PlannedStart};
 pub use id::{ClusterId, IdError, KindName, NodeId, TrainerId};
 pub use kinds::{KindError, KindRates, MixedPoint};
-pub use learning::Learning;
+pub use learning::{Follows, Goodput, GoodputAt, Learning, Sizing};
 pub use lease::{Epoch, RunId};
 pub use life::{Efficiency, Held, Phase, Stall, Stalls, TrainerRecord, is_default};
 pub use loaders::{Loaders, Loading};

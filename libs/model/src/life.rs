@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attained, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp, TrainerSpec,
+    Attained, Goodput, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp,
+    TrainerSpec,
 };
 
 /// The phase of a trainer's life.
@@ -198,6 +199,9 @@ pub struct TrainerRecord {
     /// What its batch was worth, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
+    /// How fast it would learn on each number of nodes, if its program says enough for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<Box<Goodput>>,
     /// Samples/s on its present nodes by their kinds, if it has rates by kind and these are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix_rate: Option<f64>,
@@ -258,6 +262,7 @@ impl TrainerRecord {
             measured: None,
             step_costs: None,
             learning: None,
+            goodput: None,
             mix_rate: None,
             ticket: None,
         }

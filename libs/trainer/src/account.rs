@@ -398,7 +398,9 @@ fn note(record: &mut TrainerRecord, report: &Progress) {
     if report.step_costs.is_some() {
         record.step_costs.clone_from(&report.step_costs);
     }
-    record.learning = report.learning.or(record.learning);
+    if report.learning.is_some() {
+        record.learning.clone_from(&report.learning);
+    }
 }
 
 /// Whether all work of the trainer is done, within a millionth of a sample, since sums of

@@ -1,6 +1,6 @@
 //! What a program says of its batch: the noise scale of its gradient, as the package reports it.
 
-use lacuna_model::Learning;
+use lacuna_model::{Learning, Sizing};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ struct Batch {
     m0: u64,
     total: u64,
     efficiency: f64,
+    #[serde(default)]
+    sizing: Option<Value>,
 }
 
 impl Worth {
@@ -38,6 +40,11 @@ impl Worth {
             user_batch: batch.m0,
             batch: batch.total,
             efficiency: batch.efficiency,
+            // Programs say it in the words of the vocabulary. What is wrong there is left out.
+            sizing: (batch.sizing.as_ref())
+                .and_then(|said| Sizing::deserialize(said).ok())
+                .filter(Sizing::is_valid)
+                .map(Box::new),
         };
         learning.is_valid().then_some(learning)
     }
@@ -45,6 +52,7 @@ impl Worth {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Follows;
     use serde_json::json;
 
     use super::*;
@@ -64,7 +72,23 @@ mod tests {
         assert_eq!(found.efficiency, 0.955);
         assert_eq!(said(noise.clone(), Value::Null), None);
         assert_eq!(said(Value::Null, batch.clone()), None);
-        assert_eq!(said(json!("x"), batch), None);
+        assert_eq!(said(json!("x"), batch.clone()), None);
+        let sizing = json!({"follows": "adaptive", "most": 128, "most_of_worker": null,
+            "fixed_s": 0.01, "sample_s": 0.002, "rest_s": [[1, 0.001], [2, 0.03]]});
+        let mut batch = batch;
+        batch["sizing"] = sizing.clone();
+        let sized = said(noise.clone(), batch.clone()).unwrap().sizing.unwrap();
+        assert_eq!((sized.follows, sized.most), (Follows::Adaptive, 128));
+        assert_eq!(sized.rest_s, [(1, 0.001), (2, 0.03)]);
+        for (field, wrong) in [
+            ("most", json!(0)),
+            ("rest_s", json!([])),
+            ("fixed_s", json!(-1)),
+        ] {
+            batch["sizing"] = sizing.clone();
+            batch["sizing"][field] = wrong;
+            assert_eq!(said(noise.clone(), batch.clone()).unwrap().sizing, None);
+        }
         let nonsense = json!({"m0": 32, "total": 64, "efficiency": 3.0});
         assert_eq!(said(noise, nonsense), None);
     }

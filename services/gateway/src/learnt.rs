@@ -58,7 +58,7 @@ impl Learnt {
             let share = |cause| (100.0 * costs.cost(cause) / costs.measured) as f32;
             Cause::ALL.into_iter().map(share).collect()
         });
-        let learning = record.learning.map(|learning| {
+        let learning = record.learning.as_ref().map(|learning| {
             [
                 learning.noise_scale as f32,
                 learning.efficiency as f32,

@@ -299,7 +299,7 @@ fn of_step(record: &TrainerRecord) -> Option<String> {
 
 /// What its batch is worth, if it is measured.
 fn of_batch(record: &TrainerRecord) -> Option<String> {
-    let learning = record.learning?;
+    let learning = record.learning.as_ref()?;
     Some(format!(
         "batch {}, its user's {}: a sample is worth {:.2}",
         learning.batch, learning.user_batch, learning.efficiency

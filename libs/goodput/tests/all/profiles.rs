@@ -1,7 +1,7 @@
 //! Measured steps of five networks on nodes of four GPUs.
 
 use lacuna_goodput::{
-    Bounds, Fit, Layout, Noise, Observation, Profile, StepModel, StepTimes, ValueTable, fit,
+    Bounds, Fit, Layout, Noise, Observation, Profile, Rule, StepModel, StepTimes, ValueTable, fit,
 };
 use lacuna_skip::{data, or_skip};
 use serde_json::Value;
@@ -108,7 +108,7 @@ fn tables_are_no_worse_than_those_of_the_reference_and_dip() {
         .unwrap();
         let profile = Profile::new(&seen).unwrap();
         let noise = Noise::of_scale(number(&golden[name], "phi")).unwrap();
-        let table = ValueTable::new(&profile, noise, &bounds, (1, 16), GPUS).unwrap();
+        let table = ValueTable::new(&profile, noise, &bounds, Rule::Best, (1, 16), GPUS).unwrap();
         let reference: Vec<f64> =
             serde_json::from_value(golden[name]["goodput_adapt"].clone()).unwrap();
         let worth = table.worth();

@@ -21,6 +21,8 @@ KEPT = 0.99
 WORTH = 0.05
 #: Batches that are tried, for each doubling.
 STEPS = 8
+#: The most numbers of members that a report has.
+MOST_ROWS = 64
 
 
 @dataclass
@@ -75,6 +77,14 @@ class Times:
             near = min(self._rest, key=lambda known: (abs(known - members), known))
             rest = self._rest[near]
         return rest + line[0] + line[1] * math.ceil(batch / members)
+
+    def report(self) -> Optional[dict[str, Any]]:
+        """The line and the rest of a step by members, for who plans at other sizes."""
+        line = self.line()
+        if line is None or not self._rest:
+            return None
+        rest = sorted(self._rest.items())[:MOST_ROWS]
+        return {"fixed_s": line[0], "sample_s": line[1], "rest_s": [list(row) for row in rest]}
 
     def state_dict(self) -> dict[str, Any]:
         """All sums."""

@@ -20,7 +20,7 @@ from .gradients import Gradients
 from .noise import SETTLED, NoiseScale, Sample, Scale
 from .norms import Norms, decay, is_adaptive
 from .order import Share
-from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, reference, rule
+from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, follows, reference, rule
 
 #: The first steps, in this number, are measured; then one in EVERY.
 FIRST, EVERY = 40, 8
@@ -260,11 +260,14 @@ class Learning:
         self.look(world_size)
 
     def report(self, batch: int) -> Optional[dict[str, Any]]:
-        """What goes with progress: the noise scale with its error, and the batch."""
+        """What goes with progress: the noise scale with its error, the batch, and the seconds of
+        steps by batch and members."""
         found = self.scale()
         if found is None or not math.isfinite(found.phi + found.error):
             return None
         ratio = batch / self._first
+        times = self._times.report()
+        sizing = {} if times is None else {"sizing": {**follows(self._policy), **times}}
         return {
             "noise": {
                 "phi": found.phi,
@@ -280,6 +283,7 @@ class Learning:
                 "total": batch,
                 "bounds": [self._first, getattr(self._policy, "most", batch)],
                 "efficiency": found.gain(ratio) / ratio,
+                **sizing,
             },
         }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 #: How the learning rate follows the batch: ``linear`` (Goyal et al. 2017), ``sqrt`` (Krizhevsky
 #: 2014), ``none``, or a function of the ratio of the present batch to the reference batch.
@@ -120,6 +120,16 @@ def rule(policy: BatchPolicy) -> LearningRate:
     return "none" if isinstance(policy, WholeGroup) else policy.learning_rate
 
 
+def follows(policy: BatchPolicy) -> dict[str, Any]:
+    """How the batch follows the nodes, in the words of the agent's vocabulary."""
+    if isinstance(policy, Adaptive):
+        more = {} if policy.most_per_worker is None else {"most_of_worker": policy.most_per_worker}
+        return {"follows": "adaptive", "most": policy.most, **more}
+    if isinstance(policy, PerNode):
+        return {"follows": {"per_node": {"samples": policy.batch}}, "most": reference(policy)}
+    return {"follows": "whole", "most": policy.batch}
+
+
 def checked(batch: Union[int, BatchPolicy]) -> BatchPolicy:
     """A number means :class:`WholeGroup`. Raises ValueError for what makes no sense."""
     if isinstance(batch, bool) or not isinstance(batch, (int, WholeGroup, PerNode, Adaptive)):
@@ -137,10 +147,10 @@ def checked(batch: Union[int, BatchPolicy]) -> BatchPolicy:
             )
         if policy.most_per_worker is not None and policy.most_per_worker < 1:
             raise ValueError(f"most_per_worker must be at least 1, not {policy.most_per_worker}")
-    follows = rule(policy)
-    if follows not in _RULES and not (callable(follows) and isinstance(policy, PerNode)):
+    named = rule(policy)
+    if named not in _RULES and not (callable(named) and isinstance(policy, PerNode)):
         raise ValueError(
             f"learning_rate must be {', '.join(map(repr, _RULES))} or, with PerNode, a function, "
-            f"not {follows!r}"
+            f"not {named!r}"
         )
     return policy

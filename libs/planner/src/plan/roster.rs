@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lacuna_model::{KindName, Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{Goodput, KindName, Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
 
 use super::by_kind::TwoKinds;
 use super::translate::Translated;
@@ -22,6 +22,7 @@ pub(crate) struct Roster {
 #[derive(Debug, Clone)]
 struct Known {
     spec: TrainerSpec,
+    goodput: Option<Box<Goodput>>,
     pilot_s: f64,
     kind: Kind,
     own: Option<Values>,
@@ -136,9 +137,9 @@ impl Roster {
         if self
             .known
             .get(&spec.id)
-            .is_none_or(|known| known.spec != *spec || known.pilot_s != pilot_s)
+            .is_none_or(|known| !known.is_of(record, pilot_s))
         {
-            let known = Known::new(spec, pilot_s, &self.objective, self.horizon_s)?;
+            let known = Known::new(record, pilot_s, &self.objective, self.horizon_s)?;
             self.known.insert(spec.id.clone(), known);
         }
         let known = self.known.get_mut(&spec.id)?;
@@ -163,21 +164,33 @@ impl Known {
         self.kind.mix_item(held, self.own.as_ref())
     }
 
+    fn is_of(&self, record: &TrainerRecord, pilot_s: f64) -> bool {
+        let of = (&self.spec, &self.goodput, self.pilot_s);
+        of == (&record.spec, &record.goodput, pilot_s)
+    }
+
     /// Nothing if the trainer's own objective fails too, which is impossible.
     fn new(
-        spec: &TrainerSpec,
+        record: &TrainerRecord,
         pilot_s: f64,
         objective: &Objective,
         horizon_s: f64,
     ) -> Option<Self> {
+        let spec = &record.spec;
         let costs = Costs::of(spec).with_pilots(pilot_s);
         let kind = |objective| Kind::new(spec, costs, objective, horizon_s);
         let (kind, refused) = match kind(objective) {
             Ok(kind) => (kind, None),
             Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),
         };
+        let learns = record.goodput.as_ref().and_then(|found| found.curve());
+        let kind = match (objective, learns) {
+            (Objective::Goodput, Some(curve)) => kind.with_goodput(spec, &curve),
+            _ => kind,
+        };
         Some(Self {
             spec: spec.clone(),
+            goodput: record.goodput.clone(),
             pilot_s,
             kind,
             own: None,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{KindName, RescaleCost, TrainerSpec};
+use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec};
 
 use super::allocation::{Far, Item, among};
 use super::mixes::{Mix, MixItem, MixTable};
@@ -147,6 +147,14 @@ impl Kind {
             weight: spec.effective_weight(),
             mixes: None,
         })
+    }
+
+    /// The kind whose values are learning a second by a curve, under the objective `goodput`.
+    #[must_use]
+    pub fn with_goodput(mut self, spec: &TrainerSpec, curve: &ScalingCurve) -> Self {
+        self.table = ValueTable::of_goodput(spec, curve);
+        self.values = Values::new(0, self.table.initial().clone(), self.start);
+        self
     }
 
     /// The kind where nodes are of two kinds, of which there are at most `nodes`. A trainer without

@@ -17,9 +17,11 @@
 //! | [`Objective::Fair`] | as given, within shares of nodes that [`crate::fair`] makes over owners |
 //! | [`Objective::Expression`] | whatever is written, see [`Expression`] |
 //!
-//! Goodput is learning per second (Pollux, OSDI 2021). A trainer that follows its noise scale
-//! reports samples of its owner's batch, so its measured rates are goodput, and may dip. Over the
-//! least size, and not over one node, a trainer that needs several counts as much as another there.
+//! Goodput is learning per second (Pollux, OSDI 2021), and may dip. `P_j` is then the record's
+//! [`Goodput`](lacuna_model::Goodput), which control finds by `lacuna-goodput`; without one the
+//! rates are taken for it, which they are where samples count as those of the owner's batch. Over
+//! the least size, and not over one node, a trainer that needs several counts as much as another
+//! there.
 //!
 //! The weight is [`effective_weight`](lacuna_model::TrainerSpec::effective_weight). Multiplying all
 //! weights by one factor changes nothing.

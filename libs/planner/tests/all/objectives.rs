@@ -1,6 +1,6 @@
 //! An objective of the whole cluster, applied to trainers as control lists them.
 
-use lacuna_model::{Attained, Generation, Policy, Span, Timestamp, Work};
+use lacuna_model::{Attained, Generation, Goodput, GoodputAt, Policy, Span, Timestamp, Work};
 use lacuna_planner::check::check;
 use lacuna_planner::{Planner, Settings};
 
@@ -39,6 +39,33 @@ fn weights_and_priorities_decide() {
     assert_eq!(sizes(&case, "weighted"), [4, 0]);
     assert_eq!(sizes(&case, "(1 + priority) * speedup"), [4, 0]);
     assert_eq!(sizes(&case, "speedup / (1 + priority)"), [0, 4]);
+}
+
+#[test]
+fn goodput_is_what_control_has_found_and_else_the_rates() {
+    let mut case = case().hole(4, "1h").trainer("a").nodes(1..=4).trainer("b");
+    case = case.nodes(1..=4);
+    let found = |rates: [f64; 4]| {
+        let sizes = (1..).zip(rates).map(|(nodes, rate)| GoodputAt {
+            nodes,
+            batch: 32,
+            efficiency: 1.0,
+            rate,
+        });
+        Some(Box::new(Goodput {
+            at: case.pool.as_of,
+            sizes: sizes.collect(),
+        }))
+    };
+    let (dips, grows) = (found([50.0, 40.0, 60.0, 70.0]), found([1.0, 1.9, 2.8, 3.7]));
+    (case.trainers[0].goodput, case.trainers[1].goodput) = (dips, grows);
+    assert_eq!(sizes(&case, "goodput"), [1, 3]);
+    // Without a table the rates count, and other objectives never see one.
+    case.trainers[0].goodput = None;
+    assert!(sizes(&case, "goodput")[0] >= 3);
+    let alike = sizes(&case, "scaling-efficiency");
+    case.trainers[1].goodput = None;
+    assert_eq!(sizes(&case, "scaling-efficiency"), alike);
 }
 
 #[test]

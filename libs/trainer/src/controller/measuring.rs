@@ -1,5 +1,5 @@
 //! Measurements of trainers while they train: rates and costs (`trainers/rates.rs`,
-//! `trainers/stalls.rs`), and the probes that are run for it (`trainers/probes.rs`).
+//! `trainers/stalls.rs`), what they learn (`trainers/learnt.rs`), and the probes that are run for it (`trainers/probes.rs`).
 
 use std::collections::BTreeSet;
 
@@ -37,12 +37,13 @@ impl Controller {
         }
         let tier = self.topology.tier(trainer.nodes());
         let changed = trainer.measure(report, tier);
-        if !trainer.is_profiled() {
-            return;
-        }
-        if changed.curve || changed.cost {
+        let is_profiled = trainer.is_profiled();
+        if changed.curve || changed.cost || changed.goodput {
             out.record(id);
             self.publication.change();
+        }
+        if !is_profiled {
+            return;
         }
         if changed.curve {
             for relative in self.trainers.admitted_where(|other| other.id() != id) {

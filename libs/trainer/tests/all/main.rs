@@ -37,6 +37,12 @@ mod kinds;
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod learnt;
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 mod loaders;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod members;

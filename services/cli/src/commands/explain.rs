@@ -3,7 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use lacuna_model::{Learning, NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{
+    Goodput, GoodputAt, Learning, NodeId, Phase, Timestamp, TrainerId, TrainerRecord,
+};
 use lacuna_runtime::clock::wall;
 use lacuna_stalls::in_words;
 use lacuna_ticket::Signed;
@@ -134,6 +136,27 @@ fn learning(of: &Learning) -> String {
     )
 }
 
+/// Sizes that are listed.
+const SIZES: usize = 8;
+
+/// How fast it would learn on other numbers of nodes, and with which batch.
+fn goodput(of: &Goodput, nodes: usize) -> String {
+    let is_listed = |size: &&GoodputAt| {
+        size.nodes.is_power_of_two() || size.nodes as usize == nodes || of.sizes.len() <= SIZES
+    };
+    let listed = of.sizes.iter().filter(is_listed).map(|size| {
+        format!(
+            "{:.3} on {} with batch {}",
+            size.rate, size.nodes, size.batch
+        )
+    });
+    format!(
+        "by its noise scale and its measured steps it learns, in samples of its user's batch a \
+         second by nodes: {}; objective `goodput` plans by this",
+        listed.collect::<Vec<_>>().join(", ")
+    )
+}
+
 /// Runs `explain`.
 ///
 /// # Errors
@@ -156,6 +179,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 "remedy": remedy(&record.reason),
                 "step": record.step_costs,
                 "learning": record.learning,
+                "goodput": record.goodput,
             }));
         }
         let why = plan
@@ -178,6 +202,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),
         );
         lines.extend(record.learning.as_ref().map(learning));
+        lines.extend((record.goodput.as_deref()).map(|found| goodput(found, record.nodes.len())));
         return output::print(&lines.join("\n"));
     }
     of_nodes(&client, &args, plan.as_ref()).await

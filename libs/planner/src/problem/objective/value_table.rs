@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_model::{ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
 
 use super::program::Values;
 use super::{Expression, Objective, ObjectiveError, Service, urgency};
@@ -87,11 +87,7 @@ impl ValueTable {
             }),
             Objective::Throughput => fixed(rate()),
             Objective::ScalingEfficiency => fixed(spec.throughput.speedup().table(max).into()),
-            Objective::Goodput => {
-                let over_least = spec.throughput.over(spec.min_nodes).table(max);
-                let weight = spec.effective_weight();
-                fixed(over_least.into_iter().map(|value| weight * value).collect())
-            }
+            Objective::Goodput => Self::of_goodput(spec, &spec.throughput),
             Objective::Weighted => fixed(weighted(spec.effective_weight())),
             Objective::Deadline => Self {
                 table: weighted(spec.effective_weight()),
@@ -109,6 +105,17 @@ impl ValueTable {
             },
             Objective::Expression(expression) => Self::of_expression(spec, expression)?,
         })
+    }
+
+    /// The table of the objective `goodput` by a curve of learning a second.
+    pub(crate) fn of_goodput(spec: &TrainerSpec, curve: &ScalingCurve) -> Self {
+        let weight = spec.effective_weight();
+        let over_least = curve.over(spec.min_nodes).table(spec.max_nodes);
+        let table = over_least.into_iter().map(|value| weight * value);
+        Self {
+            table: table.collect(),
+            rule: Rule::Fixed,
+        }
     }
 
     fn of_expression(spec: &TrainerSpec, expression: &Expression) -> Result<Self, ObjectiveError> {

@@ -6,6 +6,7 @@
 //! - A used name is never free again. A trainer leaves only for the archive, and its sums stay.
 
 mod health;
+mod learnt;
 mod moves;
 mod next_probe;
 mod owner;

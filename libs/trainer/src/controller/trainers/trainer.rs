@@ -17,6 +17,7 @@ use lacuna_model::{
 use crate::Now;
 use crate::account::{Account, Change, Counted, is_done};
 use crate::controller::trainers::health::Health;
+use crate::controller::trainers::learnt::Learnt;
 use crate::controller::trainers::moves::{Loss, Target};
 use crate::controller::trainers::owner::owner_of;
 use crate::controller::trainers::parked::{drop_parked, or_all, parked};
@@ -33,6 +34,7 @@ pub(crate) struct Trainer {
     rates: Rates,
     stalls: StallTimes,
     probes: Probes,
+    learnt: Learnt,
     health: Health,
     target: Option<Target>,
     loss: Option<Loss>,
@@ -73,6 +75,8 @@ pub(crate) struct Measurement {
     pub(crate) curve: bool,
     /// Whether a rescale cost is another one now.
     pub(crate) cost: bool,
+    /// Whether learning by node count is another one now.
+    pub(crate) goodput: bool,
 }
 
 /// What is known of it.
@@ -83,6 +87,7 @@ impl Trainer {
             rates: Rates::resumed(&record),
             stalls: StallTimes::resumed(&record),
             probes: Probes::default(),
+            learnt: Learnt::default(),
             health: Health::resumed(now),
             record,
             target: None,
@@ -539,15 +544,25 @@ impl Trainer {
     /// Measures by a report of the present incarnation, whose nodes are at `tier`.
     pub(crate) fn measure(&mut self, report: &Progress, tier: Tier) -> Measurement {
         let stall = self.stalls.observe(&mut self.record, report);
+        let learning = report.learning.as_ref();
+        let goodput = learning
+            .is_some_and(|learning| self.learnt.observe(&mut self.record, learning, report.at));
         if !self.is_profiled() {
-            return Measurement::default();
+            return Measurement {
+                goodput,
+                ..Measurement::default()
+            };
         }
         let curve = self.rates.observe(&mut self.record, report, tier);
         if let Some(stall) = &stall {
             self.probes.stalled(&mut self.record, stall.seconds);
         }
         let cost = stall.is_some_and(|stall| stall.cost_changed);
-        Measurement { curve, cost }
+        Measurement {
+            curve,
+            cost,
+            goodput,
+        }
     }
 
     /// Takes over measurements of a relative. Returns whether plans depend on them.

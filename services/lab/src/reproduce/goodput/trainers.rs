@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use lacuna_goodput::{Bounds, Choice, Error, Layout, Noise, Observation, Profile, ValueTable};
+use lacuna_goodput::{Bounds, Error, Noise, Observation, Profile, Rule, ValueTable};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -139,18 +139,12 @@ fn text(error: Error) -> String {
 }
 
 fn rates(profile: &Profile, noise: Noise, bounds: &Bounds, batch: Batch) -> Result<Rates, Error> {
-    let choices: Vec<Choice> = if batch == Batch::PerNode {
-        let of = |nodes: u32| {
-            let replicas = nodes * GPUS;
-            let batch = (bounds.first() * replicas).min(bounds.max());
-            let layout = Layout::new(nodes, replicas, batch.div_ceil(replicas), 0)?;
-            Choice::of(profile, noise, bounds, layout)
-        };
-        (1..=MOST).map(of).collect::<Result<_, _>>()?
-    } else {
-        let table = ValueTable::new(profile, noise, bounds, (1, MOST), GPUS)?;
-        table.entries().iter().filter_map(|e| e.choice).collect()
+    let rule = match batch {
+        Batch::PerNode => Rule::PerNode(bounds.first() * GPUS),
+        Batch::Adapted | Batch::Bound => Rule::Best,
     };
+    let table = ValueTable::new(profile, noise, bounds, rule, (1, MOST), GPUS)?;
+    let choices: Vec<_> = table.entries().iter().filter_map(|e| e.choice).collect();
     Ok(Rates {
         goodput: choices.iter().map(|choice| choice.goodput).collect(),
         throughput: choices.iter().map(|choice| choice.throughput).collect(),

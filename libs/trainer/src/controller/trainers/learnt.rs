@@ -1,0 +1,144 @@
+//! How fast a trainer learns on each number of nodes, from what its program reports of its steps and
+//! of its gradient's noise.
+//!
+//! A worker's seconds lie on a line through the shares that it had, and what else a step takes was
+//! measured for each number of workers. `lacuna-goodput` takes these times where there are any, and
+//! goes on from them by the model of Pollux (OSDI 2021) at other sizes, up to twice the largest one
+//! that was seen. At each size it chooses the batch, as the program does or within its bounds. The
+//! lower end of the noise scale's interval counts, so doubt keeps batches and trainers small.
+
+use std::collections::BTreeSet;
+
+use lacuna_goodput::{Bounds, Error, Noise, Observation, Profile, Rule, ValueTable};
+use lacuna_model::{Follows, Goodput, GoodputAt, Learning, Sizing, Timestamp, TrainerRecord};
+
+/// Sizes of this number and below stand in the record; beyond it half as many for each doubling.
+const FINE: u32 = 32;
+
+/// The newest table of a trainer beside its record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Learnt {
+    published: Option<(ValueTable, Timestamp)>,
+}
+
+/// Whole numbers of a report, which `lacuna-goodput` takes as `u32`.
+fn narrow(samples: u64) -> u32 {
+    u32::try_from(samples).unwrap_or(u32::MAX)
+}
+
+impl Learnt {
+    /// Takes a report. Returns whether the record has another table.
+    pub(crate) fn observe(
+        &mut self,
+        record: &mut TrainerRecord,
+        learning: &Learning,
+        at: Timestamp,
+    ) -> bool {
+        let Some((table, unit)) = table(record, learning) else {
+            return false;
+        };
+        let old = self.published.as_ref();
+        let is_news =
+            old.is_none_or(|(old, since)| table.is_news(old, at.since(*since).as_secs_f64()));
+        if is_news {
+            record.goodput = Some(Box::new(Goodput {
+                at,
+                sizes: sizes(&table, unit),
+            }));
+            self.published = Some((table, at));
+        }
+        is_news
+    }
+}
+
+/// Sizes of a table, in samples of the user's batch: `unit` of one sample of the table's.
+fn sizes(table: &ValueTable, unit: f64) -> Vec<GoodputAt> {
+    let entries = (0_u32..).zip(table.entries());
+    let last = table.entries().len().saturating_sub(1);
+    let is_kept = |nodes: u32| {
+        let step = nodes.next_power_of_two() / FINE;
+        step < 2 || nodes.is_multiple_of(step) || nodes as usize == last
+    };
+    let kept = entries.filter(|(nodes, _)| is_kept(*nodes));
+    let of = kept.filter_map(|(nodes, entry)| {
+        let choice = entry.choice?;
+        Some(GoodputAt {
+            nodes,
+            batch: choice.batch as u64,
+            efficiency: choice.efficiency * unit,
+            rate: choice.goodput * unit,
+        })
+    });
+    of.collect()
+}
+
+/// The table of a trainer, and the samples of the user's batch that one of its samples is worth;
+/// nothing if its program does not say enough, or what makes no sense.
+fn table(record: &TrainerRecord, learning: &Learning) -> Option<(ValueTable, f64)> {
+    let sizing = learning.sizing.as_deref()?;
+    let spec = &record.spec;
+    if !spec.kinds.is_any() {
+        // Its seconds are those of one kind, and say nothing of the other.
+        return None;
+    }
+    let per_node = spec.launch.workers_per_node();
+    let user = narrow(learning.user_batch);
+    // The least batch is the unit: efficiency is defined from there on.
+    let (rule, first, most) = match sizing.follows {
+        Follows::Whole => (Rule::Whole, user, user),
+        Follows::Adaptive => (Rule::Best, user, narrow(sizing.most).max(user)),
+        Follows::PerNode { samples } => {
+            let samples = narrow(samples);
+            let of = |nodes: u32| samples.saturating_mul(nodes);
+            let first = of(spec.min_nodes).min(user);
+            (Rule::PerNode(samples), first, of(spec.max_nodes).max(first))
+        }
+    };
+    let seen = observations(sizing, per_node, (first, most));
+    let largest = seen.iter().map(|one| one.nodes).max()?;
+    let sizes = (
+        spec.min_nodes,
+        largest
+            .saturating_mul(2)
+            .min(spec.max_nodes)
+            .max(spec.min_nodes),
+    );
+    let found = || -> Result<(ValueTable, f64), Error> {
+        // A worker's share of the user's own batch fits at the least size: programs train with it.
+        let own = first.div_ceil(spec.min_nodes.saturating_mul(per_node).max(1));
+        let worker = sizing.most_of_worker.map_or(most, narrow).max(own);
+        let bounds = Bounds::new(first, most, (1, worker), false)?;
+        let noise = Noise::of_scale(learning.noise_scale / f64::from(first))?;
+        let noise = noise.doubted(learning.error)?;
+        let unit = noise.efficiency(f64::from(user) / f64::from(first))?;
+        let table = ValueTable::new(&Profile::new(&seen)?, noise, &bounds, rule, sizes, per_node)?;
+        Ok((table, 1.0 / unit))
+    };
+    found().ok()
+}
+
+/// Steps at the seen numbers of workers with the least and the largest batch, on the line of a
+/// worker's seconds. What one worker alone needs beside its samples belongs to its pass.
+fn observations(sizing: &Sizing, per_node: u32, batches: (u32, u32)) -> Vec<Observation> {
+    let alone = sizing.rest_s.iter().find(|row| row.0 == 1);
+    let own = sizing.fixed_s + alone.map_or(0.0, |row| row.1);
+    let rows = sizing.rest_s.iter();
+    let rows = rows.filter(|row| row.0 > 0 && row.0.is_multiple_of(per_node.max(1)));
+    rows.flat_map(|&(workers, rest_s)| {
+        let shares: BTreeSet<u32> = [batches.0, batches.1]
+            .map(|all| all.div_ceil(workers))
+            .into();
+        shares.into_iter().map(move |local| {
+            let samples_s = sizing.sample_s * f64::from(local);
+            let pass_s = own + samples_s;
+            Observation {
+                nodes: workers / per_node.max(1),
+                replicas: workers,
+                local,
+                pass_s,
+                step_s: (sizing.fixed_s + samples_s + rest_s).max(pass_s),
+            }
+        })
+    })
+    .collect()
+}

@@ -1,0 +1,180 @@
+//! How fast trainers learn on node counts that they never had, from what their programs report.
+
+use lacuna_model::{Follows, GoodputAt, Learning, Progress, Sizing, Span, TrainerSpec, Work};
+use lacuna_trainer::controller::Input;
+
+use crate::common::{World, config, plan, spec, trainer};
+
+/// Two workers and the network between them: a dear one.
+fn sizing(follows: Follows) -> Sizing {
+    Sizing {
+        follows,
+        most: 512,
+        most_of_worker: Some(64),
+        fixed_s: 0.01,
+        sample_s: 0.001,
+        rest_s: vec![(1, 0.002), (2, 0.06)],
+    }
+}
+
+fn said(noise_scale: f64, sizing: Sizing) -> Learning {
+    Learning {
+        noise_scale,
+        error: 0.2,
+        user_batch: 32,
+        batch: 64,
+        efficiency: 0.9,
+        sizing: Some(Box::new(sizing)),
+    }
+}
+
+fn world() -> World {
+    let launch = lacuna_model::Launch::Command {
+        program: "train".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: None,
+        profile: false,
+        family: None,
+        elastic: lacuna_model::Elastic::Restart,
+    };
+    let spec = TrainerSpec {
+        launch,
+        ..spec("a", 1, 8, Work::UntilExit)
+    };
+    let mut w = World::new(1, 8, config());
+    w.input(Input::Submit {
+        trainers: vec![spec],
+        user: String::new(),
+        tickets: std::collections::BTreeMap::new(),
+        test_only: false,
+    });
+    w.snapshot();
+    (0..2).for_each(|n| w.open(n));
+    w.generation += 1;
+    let (version, run) = (
+        w.view.as_ref().map_or(0, |v| v.version),
+        w.controller.record(&trainer("a")).unwrap().run,
+    );
+    w.input(Input::Plan {
+        plan: plan(w.generation, w.seq, w.now.cluster, &[("a", &[0, 1])]),
+        trainers_version: version,
+        runs: vec![(trainer("a"), run)],
+    });
+    w.deliver(usize::MAX);
+    w
+}
+
+fn report(w: &mut World, after_s: i64, learning: Learning) {
+    w.pass(Span::from_secs(after_s));
+    let record = w.controller.record(&trainer("a")).unwrap();
+    let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
+    w.input(Input::Progress(Progress {
+        node,
+        trainer: trainer("a"),
+        run,
+        at: w.now.cluster,
+        samples: 1.0,
+        owed: 0.0,
+        step: None,
+        world_size: 2,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+        base: None,
+        step_costs: None,
+        learning: Some(learning),
+    }));
+}
+
+fn sizes(w: &World) -> Vec<GoodputAt> {
+    let found = w.records[&trainer("a")].goodput.clone();
+    found.map_or_else(Vec::new, |found| found.sizes)
+}
+
+/// Samples of the user's batch a second by the formulas themselves.
+fn goodput(phi: f64, batch: f64, workers: u32) -> f64 {
+    let rest = [0.002, 0.06][workers as usize - 1];
+    let step = 0.01 + 0.001 * (batch / f64::from(workers)).ceil() + rest;
+    batch / step * (phi + 1.0) / (phi + batch / 32.0)
+}
+
+#[test]
+fn the_batch_that_learns_most_is_found_at_each_size_and_plans_follow() {
+    let mut w = world();
+    let version = w.controller.version();
+    report(&mut w, 10, said(640.0, sizing(Follows::Adaptive)));
+    assert!(w.controller.version() > version);
+    let found = sizes(&w);
+    // Twice the seen nodes, and no further.
+    assert_eq!(
+        found.iter().map(|s| s.nodes).collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
+    // The lower end of the noise scale's interval: 20 less a fifth.
+    for (size, workers) in found.iter().zip(1..=2) {
+        let all = (32..=64 * workers).map(|batch| goodput(16.0, f64::from(batch), workers));
+        let best = all.fold(0.0, f64::max);
+        let own = goodput(16.0, size.batch as f64, workers);
+        assert!((size.rate / own - 1.0).abs() < 1e-6, "{size:?} {own}");
+        assert!(size.rate > best * (1.0 - 1e-6), "{size:?} {best}");
+        assert!(size.batch > 32 && size.efficiency < 1.0, "{size:?}");
+    }
+    // A new table is news if a size has moved by 5 %, and a minute after the last one.
+    let before = w.controller.version();
+    report(&mut w, 30, said(6400.0, sizing(Follows::Adaptive)));
+    assert_eq!((sizes(&w), w.controller.version()), (found.clone(), before));
+    report(&mut w, 31, said(650.0, sizing(Follows::Adaptive)));
+    assert_eq!(sizes(&w), found);
+    report(&mut w, 30, said(6400.0, sizing(Follows::Adaptive)));
+    assert!(sizes(&w)[1].rate > found[1].rate * 1.1);
+}
+
+#[test]
+fn other_batches_are_worth_what_they_teach() {
+    let of = |follows| {
+        let mut w = world();
+        report(&mut w, 10, said(640.0, sizing(follows)));
+        sizes(&w)
+    };
+    let whole = of(Follows::Whole);
+    assert!(
+        whole
+            .iter()
+            .all(|size| size.batch == 32 && size.efficiency == 1.0)
+    );
+    assert!(
+        whole[1].rate < whole[0].rate,
+        "two nodes are slower: {whole:?}"
+    );
+    // 24 samples a node: one node has less than the user's batch of 32, and each teaches more.
+    let each = of(Follows::PerNode { samples: 24 });
+    assert_eq!(
+        each.iter().map(|s| s.batch).collect::<Vec<_>>(),
+        [24, 48, 72, 96]
+    );
+    for (size, workers) in each.iter().zip(1..=2) {
+        let own = goodput(16.0, f64::from(24 * workers), workers);
+        assert!((size.rate / own - 1.0).abs() < 1e-6, "{size:?} {own}");
+    }
+    assert!(each[0].efficiency > 1.0 && each[1].efficiency < 1.0);
+}
+
+#[test]
+fn a_report_that_says_too_little_or_nonsense_makes_no_table() {
+    let silent = Learning {
+        sizing: None,
+        ..said(640.0, sizing(Follows::Whole))
+    };
+    let no_rows = Sizing {
+        rest_s: Vec::new(),
+        ..sizing(Follows::Adaptive)
+    };
+    let endless = said(f64::INFINITY, sizing(Follows::Adaptive));
+    let nothing = said(640.0, sizing(Follows::PerNode { samples: 0 }));
+    let mut w = world();
+    for learning in [silent, said(640.0, no_rows), endless, nothing] {
+        report(&mut w, 100, learning);
+        assert_eq!(sizes(&w), []);
+    }
+}
