@@ -8,8 +8,9 @@ now() { date +%s; }
 began=$(now)
 deploy/setup/setup.sh
 set_up=$(now)
+# The lab and the helper for pilots are left out: the demonstration starts neither.
 echo "build: cargo build --release (HiGHS is compiled once; some minutes the first time)"
-cargo build --release --locked --workspace --exclude lacuna-lab --bins
+cargo build --release --locked --workspace --exclude lacuna-lab --exclude lacuna-pilot-helper --bins
 built=$(now)
 code=0
 target/release/lacuna demo "$@" || code=$?
