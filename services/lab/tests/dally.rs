@@ -189,7 +189,7 @@ fn recordings() -> Result<std::path::PathBuf, Missing> {
 #[test]
 fn the_aims_on_the_published_traces_are_met() {
     let folder = or_skip!(recordings());
-    let policies = "replan-path,replan-makespan,replan-levels,malleable";
+    let policies = "replan-path,replan-makespan,replan-learnt,malleable";
     let output = reproduce(
         &folder,
         &["--orders", "1", "--policies", policies, "--json"],

@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 23] = [
+pub(super) const TABLES: [Table; 22] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -135,16 +135,6 @@ pub(super) const TABLES: [Table; 23] = [
         seed: "1 to 10, means and deviations",
     },
     Table {
-        name: "gangs-prototype",
-        title: "Published policies where gangs take GPUs in the order of search, beside the prototype",
-        commands: &[
-            "reproduce dally --drawn machines --policies dally,dally-no-wait,dally-full,tiresias,tiresias-fixed,tiresias-all",
-        ],
-        policy: "a row each",
-        objective: "none: each policy has its own rank of jobs",
-        seed: "1 to 10, means and deviations",
-    },
-    Table {
         name: "gangs-honest",
         title: "The same where an iteration computes one batch: communication hardly matters",
         commands: &["reproduce dally --traces batch500 --fabrics hdr,slow --calibrations batch"],
@@ -156,7 +146,8 @@ pub(super) const TABLES: [Table; 23] = [
         name: "gangs-restarts",
         title: "Restarts five and twenty times as dear",
         commands: &[
-            "reproduce dally --restarts 1,5,20 --policies dally,wait-least,replan-least,replan-levels,replan-shortest,replan-path,replan-makespan,malleable",
+            "reproduce dally --restarts 1,5,20 --policies dally,wait-least,wait-learnt,replan-levels,replan-learnt,replan-path,replan-makespan,malleable,malleable-learnt",
+            "reproduce dally --traces batch500 --fabrics hdr --calibrations batch --restarts 1,5,20 --policies dally,wait-least,wait-learnt,replan-levels,replan-learnt,replan-path,replan-makespan,malleable,malleable-learnt",
         ],
         policy: "a row each",
         objective: "none: each policy has its own rank of jobs",
@@ -166,8 +157,8 @@ pub(super) const TABLES: [Table; 23] = [
         name: "gangs-contention",
         title: "Gangs that share links: one at a time has their full speed",
         commands: &[
-            "reproduce dally --traces batch500 --contention none,1/1 --policies dally,dally-no-wait,tiresias,tiresias-fixed,tiresias-all,wait-least,wait-shortest,replan-levels,replan-path,malleable",
-            "reproduce dally --traces batch500 --fabrics slow --calibrations batch --contention none,1/1 --policies dally,dally-no-wait,tiresias,tiresias-fixed,tiresias-all,wait-least,wait-shortest,replan-levels,replan-path,malleable",
+            "reproduce dally --traces batch500 --contention none,1/1 --policies dally,dally-no-wait,tiresias,tiresias-fixed,tiresias-all,wait-least,wait-shortest,replan-levels,replan-learnt,replan-path,malleable,malleable-learnt",
+            "reproduce dally --traces batch500 --fabrics slow --calibrations batch --contention none,1/1 --policies dally,dally-no-wait,tiresias,tiresias-fixed,tiresias-all,wait-least,wait-shortest,replan-levels,replan-learnt,replan-path,malleable,malleable-learnt",
         ],
         policy: "a row each",
         objective: "none: each policy has its own rank of jobs",

@@ -27,10 +27,10 @@ Examples:
   lacuna-lab reproduce dally
   lacuna-lab reproduce dally --traces week1 --policies dally,tiresias,replan-path --report page.html
   lacuna-lab reproduce dally --fabrics hdr,slow --calibrations batch --json
-  lacuna-lab reproduce dally --restarts 1,5,20 --policies replan-path,replan-levels,malleable
+  lacuna-lab reproduce dally --restarts 1,5,20 --policies replan-path,replan-learnt,malleable
   lacuna-lab reproduce dally --fabrics slow --calibrations batch --contention none,1/1
   lacuna-lab reproduce dally --published --policies dally,tiresias
-  lacuna-lab reproduce dally --drawn machines --policies dally,tiresias,tiresias-all
+  lacuna-lab reproduce dally --drawn search --policies dally,tiresias,tiresias-all
   lacuna-lab reproduce dally --traces mine.csv --racks 4 --speeds measured.csv --fabrics hdr
 
 A trace is a name of the folder dally/traces of the data, or a CSV file with the columns job_id,
@@ -88,7 +88,7 @@ pub(crate) struct DallyArgs {
     #[arg(long)]
     published: bool,
     /// What a seed draws
-    #[arg(long, value_enum, default_value_t = DrawnArg::Search)]
+    #[arg(long, value_enum, default_value_t = DrawnArg::Machines)]
     drawn: DrawnArg,
     /// Number of runs at a time [default: the cores of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -129,10 +129,10 @@ fn parse_restart(text: &str) -> std::result::Result<f64, String> {
 /// What a seed draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DrawnArg {
-    /// The orders of search; gangs over several machines take GPUs in the order of numbers
-    Search,
     /// The order of machines in all walks over them, as in the prototype
     Machines,
+    /// The orders of search; gangs over several machines take GPUs in the order of numbers
+    Search,
 }
 
 /// Contention, or none.

@@ -3,10 +3,10 @@
 //! The prototype's figures and the goals are constants, from a simulator that is not part of Lacuna.
 //! The figures of the authors' simulator come from the file of its runs, in the folder of the data.
 //!
-//! Five of the prototype's 36 cells differ from ours by more than two standard errors where gangs take
-//! GPUs in the order of numbers, and three where they take them in the order of search. The prototype
-//! seems to permute the list itself. Its means rest on three or four orders, ours on ten. Gandiva is
-//! slower here; its published code is known in words only.
+//! Three of the prototype's 36 cells differ from ours by more than two standard errors where gangs take
+//! GPUs in the order of search, the default, and five where they take them in the order of numbers. The
+//! prototype seems to permute the list itself. Its means rest on three or four orders, ours on ten.
+//! Gandiva is slower here; its published code is known in words only.
 
 use serde::Deserialize;
 
@@ -196,7 +196,7 @@ const HDR: (&str, &str) = ("batch500", "hdr");
 
 /// The aims, on two racks: in fabric paper with the authors' calibration, in hdr with one batch an
 /// iteration. They are what the prototype reached.
-pub(super) const GOALS: [Goal; 20] = [
+pub(super) const GOALS: [Goal; 22] = [
     goal(BATCH, "replan-path", Measure::Makespan, 435.0),
     goal(BATCH, "replan-path", Measure::Mean, 43.0),
     goal(BATCH, "replan-path", Measure::Communication, 1430.0),
@@ -207,8 +207,10 @@ pub(super) const GOALS: [Goal; 20] = [
     goal(BATCH, "replan-makespan", Measure::Mean, 60.0),
     goal(BATCH, "replan-levels", Measure::Mean, 66.0),
     goal(WEEK, "replan-levels", Measure::Mean, 25.0),
-    goal(BATCH, "wait-least", Measure::Mean, 66.0),
-    goal(WEEK, "wait-least", Measure::Mean, 25.0),
+    goal(BATCH, "replan-learnt", Measure::Mean, 66.0),
+    goal(WEEK, "replan-learnt", Measure::Mean, 25.0),
+    goal(BATCH, "wait-learnt", Measure::Mean, 66.0),
+    goal(WEEK, "wait-learnt", Measure::Mean, 25.0),
     goal(BATCH, "malleable", Measure::Makespan, 264.0),
     goal(BATCH, "malleable", Measure::Mean, 35.8),
     goal(WEEK, "malleable", Measure::Makespan, 248.0),

@@ -51,6 +51,8 @@ impl Cell {
 pub(super) struct Results {
     pub(super) cases: Vec<Case>,
     pub(super) cells: Vec<Cell>,
+    /// Bounds of the mean completion time of rigid gangs by case, seconds.
+    pub(super) bounds_s: Vec<f64>,
     pub(super) seeds: Vec<u64>,
     pub(super) published: bool,
     /// Gangs over several machines take GPUs in the order of search.

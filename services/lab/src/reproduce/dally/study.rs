@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::progress_bar;
-use lacuna_gangs::{Cluster, Entry, Family, Lease, Outcome, Segment, Terms, TraceJob, simulate};
+use lacuna_gangs::{
+    Cluster, Entry, Family, Lease, Outcome, Segment, Terms, TraceJob, mean_bound_s, simulate,
+};
 
 use super::case::{Case, Files, refused};
 use super::results::{Cell, Results};
@@ -85,8 +87,14 @@ impl Study {
                 cells.push(Cell::new((*case).clone(), policy, of));
             }
         }
+        let bound = |(case, trace): &(&Case, &Vec<TraceJob>)| -> Result<f64> {
+            let (jobs, speeds) = self.files.world(case, trace)?;
+            Ok(mean_bound_s(&jobs, &speeds))
+        };
+        let bounds_s = worlds.iter().map(bound).collect::<Result<_>>()?;
         Ok(Results {
             cells,
+            bounds_s,
             cases: self.cases,
             seeds: self.seeds,
             published: self.published,
