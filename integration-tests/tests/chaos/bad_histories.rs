@@ -76,8 +76,8 @@ fn counted(run: u64, samples: f64) -> Observation {
     Observation::Trainer {
         trainer: "t".to_owned(),
         run,
+        since: 0,
         samples,
-        nodes: Vec::new(),
     }
 }
 

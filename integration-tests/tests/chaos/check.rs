@@ -66,8 +66,6 @@ pub(super) struct Checker {
     /// The start of each incarnation as its first command had it. It never changes: a number is of
     /// one incarnation.
     starts: BTreeMap<(String, u64), i64>,
-    /// Incarnations that control has announced with nodes.
-    announced: BTreeSet<(String, u64)>,
     /// The times at which the server may have lost its newest writes.
     at_risk: Vec<f64>,
     counts: BTreeMap<String, (u64, f64)>,
@@ -177,12 +175,10 @@ impl Checker {
             Observation::Trainer {
                 trainer,
                 run,
+                since,
                 samples,
-                nodes,
             } => {
-                if !nodes.is_empty() {
-                    self.announced.insert((trainer.clone(), *run));
-                }
+                self.begun.insert((trainer.clone(), *run), *since);
                 self.counted(at, trainer, *run, *samples);
             }
             Observation::WritesAtRisk => self.at_risk.push(at),
@@ -351,8 +347,7 @@ impl Checker {
             let next = (trainer.to_owned(), run + 1)..=(trainer.to_owned(), u64::MAX);
             let following = self.begun.range(next).next();
             let follower = (trainer.to_owned(), run + 1);
-            let unsaid = !self.begun.contains_key(&follower)
-                && (following.is_some() || self.announced.contains(&follower));
+            let unsaid = following.is_some() && !self.begun.contains_key(&follower);
             let end = following.map(|(_, since)| *since);
             let lost = |heard: f64| {
                 let at_risk = |s: &f64| (heard..heard + AT_RISK_S).contains(s);

@@ -180,8 +180,8 @@ pub(super) async fn record_counts(view: View<'_>) {
             view.writer.note(Observation::Trainer {
                 trainer: record.spec.id.to_string(),
                 run: record.run.0,
+                since: record.run_since.unix_ms(),
                 samples: record.samples(),
-                nodes: record.nodes.iter().map(ToString::to_string).collect(),
             });
         }
     }

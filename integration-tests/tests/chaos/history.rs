@@ -61,12 +61,13 @@ pub(super) enum Observation {
         until: i64,
         samples: f64,
     },
-    /// Control's count of a trainer: its incarnation and all its samples.
+    /// Control's count of a trainer: its incarnation, when that began (milliseconds), and all its
+    /// samples.
     Trainer {
         trainer: String,
         run: u64,
+        since: i64,
         samples: f64,
-        nodes: Vec<String>,
     },
     /// The server was killed or full, and may have lost its newest writes.
     WritesAtRisk,
@@ -170,8 +171,8 @@ impl Recorder {
                 Some(Observation::Trainer {
                     trainer: record.spec.id.to_string(),
                     run: record.run.0,
+                    since: record.run_since.unix_ms(),
                     samples: record.samples(),
-                    nodes: record.nodes.iter().map(ToString::to_string).collect(),
                 })
             })
             .await;

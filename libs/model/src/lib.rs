@@ -48,7 +48,7 @@ pub use id::{ClusterId, IdError, KindName, NodeId, TrainerId};
 pub use kinds::{KindError, KindRates, MixedPoint};
 pub use learning::{Follows, Goodput, GoodputAt, Learning, Sizing};
 pub use lease::{Epoch, RunId};
-pub use life::{Efficiency, Held, Phase, Stall, Stalls, TrainerRecord, is_default};
+pub use life::{Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord, is_default};
 pub use loaders::{Loaders, Loading};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
 pub use node_kinds::NodeKinds;

@@ -52,6 +52,65 @@ pub struct Stalls {
     pub restart: Stall,
 }
 
+/// The cause of a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossCause {
+    /// The planner changes a size.
+    Rescale,
+    /// Nodes leave unasked.
+    Preempt,
+    /// A program begins again on its nodes.
+    Restart,
+}
+
+impl LossCause {
+    /// All causes.
+    pub const ALL: [Self; 3] = [Self::Rescale, Self::Preempt, Self::Restart];
+
+    /// Value of the label `cause` of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rescale => "rescale",
+            Self::Preempt => "preempt",
+            Self::Restart => "restart",
+        }
+    }
+
+    /// The stall of this cause.
+    #[must_use]
+    pub const fn of(self, stalls: &Stalls) -> &Stall {
+        match self {
+            Self::Rescale => &stalls.rescale,
+            Self::Preempt => &stalls.preempt,
+            Self::Restart => &stalls.restart,
+        }
+    }
+}
+
+/// An ended incarnation whose last reports may still come. `lacuna_trainer::account` says what
+/// counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EndedRun {
+    /// Its number.
+    pub run: RunId,
+    /// The nodes whose reports of it count.
+    pub leaders: Vec<NodeId>,
+    /// Whether only the samples in its newest checkpoint count.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub saved_only: bool,
+    /// Samples of it that count.
+    pub counted: f64,
+    /// Samples that it reported.
+    pub reported: f64,
+    /// Why it ended: the cause of its samples redone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<LossCause>,
+    /// Reports of later moments are not counted.
+    pub until: Timestamp,
+}
+
 /// Node-time that the ended incarnations of a trainer held.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Held {
@@ -136,6 +195,9 @@ pub struct TrainerRecord {
     pub run: RunId,
     /// Samples counted from all past incarnations.
     pub samples_before: f64,
+    /// Past incarnations whose last reports may still come, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_runs: Vec<EndedRun>,
     /// Samples reported by the present incarnation.
     pub samples_run: f64,
     /// The part of `samples_run` that the newest checkpoint of the present incarnation covers.
@@ -239,6 +301,7 @@ impl TrainerRecord {
             nodes: Vec::new(),
             run: RunId(0),
             samples_before: 0.0,
+            ended_runs: Vec::new(),
             samples_run: 0.0,
             saved_run: 0.0,
             owed: 0.0,

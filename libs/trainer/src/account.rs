@@ -7,6 +7,8 @@
 //! - When an incarnation ends, its newest report is added to `samples_before`. Reports of moments
 //!   up to its end still count. A program may save while it is stopped, so its reports count up to
 //!   the agent's grace and five seconds later. Reports of later moments are `Late` and ignored.
+//! - The record keeps the last sixteen ended incarnations (`TrainerRecord::ended_runs`). So these
+//!   reports count even if control ends before they come: a start reads what the bus kept of them.
 //! - Only reports of the node of rank 0 count ([`TrainerRecord::leaders`]), also after the end of
 //!   the incarnation.
 //! - A program that writes checkpoints begins again at its newest one. So of its ended incarnation
@@ -32,15 +34,13 @@
 //! - A trainer that a departure has hit restarts anyway. A plan for it begins the stall again, at
 //!   the cost of the part already paid: nothing at the moment of the departure.
 
-use std::collections::VecDeque;
-
 use lacuna_model::{
-    Launch, NodeId, Phase, Progress, RescaleCost, RunId, Span, Timestamp, TrainerRecord,
-    TrainerSpec, Work,
+    EndedRun, Launch, LossCause, Phase, Progress, RescaleCost, RunId, Span, Timestamp,
+    TrainerRecord, TrainerSpec, Work,
 };
 
 use crate::Ledger;
-use crate::measure::{self, Cause};
+use crate::measure;
 
 /// Why the set of a trainer's nodes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +78,11 @@ impl Change {
 
     /// The cause under which its cost is counted; `None` if it costs nothing.
     #[must_use]
-    pub const fn cause(self) -> Option<Cause> {
+    pub const fn cause(self) -> Option<LossCause> {
         match self {
-            Self::Grown | Self::Shrunk | Self::Repooled => Some(Cause::Rescale),
-            Self::Lost { .. } => Some(Cause::Preempt),
-            Self::Restarted => Some(Cause::Restart),
+            Self::Grown | Self::Shrunk | Self::Repooled => Some(LossCause::Rescale),
+            Self::Lost { .. } => Some(LossCause::Preempt),
+            Self::Restarted => Some(LossCause::Restart),
             Self::Ended => None,
         }
     }
@@ -110,44 +110,17 @@ pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Ra
     }
 }
 
-/// Which samples of an ended incarnation count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Credit {
-    /// All samples that it reported.
-    All,
-    /// The samples in its newest checkpoint.
-    Saved,
-}
-
-impl Credit {
-    fn of(record: &TrainerRecord) -> Self {
-        match &record.spec.launch {
-            // The next incarnation reports the samples that the state had absorbed.
-            launch if launch.regroups() => Self::All,
-            Launch::Command {
-                checkpoint_dir: Some(_),
-                ..
-            } if record.phase != Phase::Done => Self::Saved,
-            Launch::Command { .. } | Launch::Simulated => Self::All,
+/// Whether only the samples in its newest checkpoint count once an incarnation has ended.
+fn counts_saved_only(record: &TrainerRecord) -> bool {
+    // The next incarnation of a program that regroups reports what the state had absorbed.
+    let saves = matches!(
+        record.spec.launch,
+        Launch::Command {
+            checkpoint_dir: Some(_),
+            ..
         }
-    }
-}
-
-/// An ended incarnation whose last report may still come.
-#[derive(Debug, Clone, PartialEq)]
-struct Closed {
-    run: RunId,
-    /// The nodes whose reports of it count.
-    leaders: Vec<NodeId>,
-    credit: Credit,
-    /// Samples of it that count.
-    counted: f64,
-    /// Samples that it reported.
-    reported: f64,
-    /// Why it ended: the cause of its samples redone.
-    cause: Option<Cause>,
-    /// Reports of later moments are not counted.
-    until: Timestamp,
+    );
+    saves && !record.spec.launch.regroups() && record.phase != Phase::Done
 }
 
 /// The result of a report.
@@ -163,7 +136,7 @@ pub enum Counted {
     Nonsense,
 }
 
-/// How many ended incarnations of a trainer are kept for their last report.
+/// How many ended incarnations of a trainer are kept for their last reports, at most.
 const REMEMBERED: usize = 16;
 
 /// Accounting of one trainer's incarnations. The figures themselves are in its record.
@@ -175,10 +148,9 @@ pub struct Account {
     owed_at: Timestamp,
     /// The newest moment that the present incarnation has reported.
     reported: Option<Timestamp>,
-    closed: VecDeque<Closed>,
     /// Why the present incarnation began, or why the one before it ended if there were no nodes
     /// between.
-    began: Option<Cause>,
+    began: Option<LossCause>,
     /// The last moment at which a loss was charged.
     lost_at: Option<Timestamp>,
 }
@@ -216,25 +188,27 @@ impl Account {
         let known = record.samples();
         let before = record.nodes.len() as u32;
         let simulated = matches!(record.spec.launch, Launch::Simulated);
-        let credit = Credit::of(record);
-        let counted = match credit {
-            Credit::All => record.samples_run,
-            Credit::Saved => record.saved_run.min(record.samples_run),
+        let saved_only = counts_saved_only(record);
+        let counted = if saved_only {
+            record.saved_run.min(record.samples_run)
+        } else {
+            record.samples_run
         };
         let mut ledger = Ledger::indebted(record.owed);
         if before > 0 {
-            if self.closed.len() == REMEMBERED {
-                self.closed.pop_front();
+            if record.ended_runs.len() >= REMEMBERED {
+                record.ended_runs.remove(0);
             }
-            self.closed.push_back(Closed {
+            let ended = EndedRun {
                 run: record.run,
                 leaders: record.leaders().to_vec(),
-                credit,
+                saved_only,
                 counted,
                 reported: record.samples_run,
                 cause: change.cause(),
                 until: at + allowance,
-            });
+            };
+            record.ended_runs.push(ended);
             if simulated {
                 ledger.advance(at.since(self.owed_at).as_secs_f64(), record.rate());
             }
@@ -325,7 +299,7 @@ impl Account {
                     measure::redone(record, cause, before - base);
                 }
                 record.samples_before = base;
-                self.closed.clear();
+                record.ended_runs.clear();
             }
             let left = left + before - record.samples_before;
             let more = (report.samples - record.samples_run).max(0.0).min(left);
@@ -344,21 +318,24 @@ impl Account {
             }
             return Counted::Samples(more);
         }
-        match self.closed.iter_mut().find(|c| c.run == report.run) {
-            Some(closed) if !closed.leaders.contains(&report.node) => Counted::Foreign,
-            Some(closed) if report.at <= closed.until => {
-                let done = match closed.credit {
-                    Credit::All => report.samples,
-                    Credit::Saved => saved.min(report.samples),
+        let mut ended = record.ended_runs.iter_mut();
+        match ended.find(|ended| ended.run == report.run) {
+            Some(ended) if !ended.leaders.contains(&report.node) => Counted::Foreign,
+            Some(ended) if report.at <= ended.until => {
+                let done = if ended.saved_only {
+                    saved.min(report.samples)
+                } else {
+                    report.samples
                 };
-                let more = (done - closed.counted).max(0.0).min(left);
-                if let (Credit::Saved, Some(cause)) = (closed.credit, closed.cause) {
-                    let unheard = (report.samples - closed.reported).max(0.0);
-                    closed.reported += unheard;
+                let more = (done - ended.counted).max(0.0).min(left);
+                let unheard = (report.samples - ended.reported).max(0.0);
+                ended.counted += more;
+                ended.reported += unheard;
+                let redone = ended.cause.filter(|_| ended.saved_only);
+                record.samples_before += more;
+                if let Some(cause) = redone {
                     measure::redone(record, cause, unheard - more);
                 }
-                closed.counted += more;
-                record.samples_before += more;
                 if self.reported.is_none() {
                     note(record, report);
                 }
@@ -369,8 +346,7 @@ impl Account {
     }
 }
 
-/// Counts a report of the present incarnation into its record: control was away when
-/// it came.
+/// Counts a report into its record: control was away when it came.
 pub fn catch_up(record: &mut TrainerRecord, report: &Progress) {
     let mut account = Account::default();
     account.resume(record);

@@ -33,8 +33,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Efficiency, Held, Measured, Past, PastKind, Phase, ScalingCurve, Stall, Stalls, Timestamp,
-    TrainerRecord, TrainerSpec,
+    Efficiency, Held, LossCause, Measured, Past, PastKind, Phase, ScalingCurve, Stall, Stalls,
+    Timestamp, TrainerRecord, TrainerSpec,
 };
 
 /// Idle node-seconds below which an efficiency is chance.
@@ -73,42 +73,6 @@ pub fn samples_lost(stall_cost: f64, stall: &Stall) -> f64 {
     stall_cost + stall.redone
 }
 
-/// The cause of a loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// The planner changes a size.
-    Rescale,
-    /// Nodes leave unasked.
-    Preempt,
-    /// A program begins again on its nodes.
-    Restart,
-}
-
-impl Cause {
-    /// All causes.
-    pub const ALL: [Self; 3] = [Self::Rescale, Self::Preempt, Self::Restart];
-
-    /// Value of the label `cause` of metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rescale => "rescale",
-            Self::Preempt => "preempt",
-            Self::Restart => "restart",
-        }
-    }
-
-    /// The stall of this cause.
-    #[must_use]
-    pub const fn of(self, stalls: &Stalls) -> &Stall {
-        match self {
-            Self::Rescale => &stalls.rescale,
-            Self::Preempt => &stalls.preempt,
-            Self::Restart => &stalls.restart,
-        }
-    }
-}
-
 /// Adds the stalls of one trainer to a sum.
 pub fn add(sum: &mut Stalls, stalls: &Stalls) {
     let both = |one: Stall, other: Stall| Stall {
@@ -123,22 +87,22 @@ pub fn add(sum: &mut Stalls, stalls: &Stalls) {
 }
 
 /// Counts the stall of one change: `seconds` without training, which cost `cost` samples.
-pub(crate) fn stalled(record: &mut TrainerRecord, cause: Cause, seconds: f64, cost: f64) {
+pub(crate) fn stalled(record: &mut TrainerRecord, cause: LossCause, seconds: f64, cost: f64) {
     let (stall, sum) = match cause {
-        Cause::Rescale => (&mut record.stalls.rescale, &mut record.rescale_cost),
-        Cause::Preempt => (&mut record.stalls.preempt, &mut record.preempt_cost),
-        Cause::Restart => (&mut record.stalls.restart, &mut record.restart_cost),
+        LossCause::Rescale => (&mut record.stalls.rescale, &mut record.rescale_cost),
+        LossCause::Preempt => (&mut record.stalls.preempt, &mut record.preempt_cost),
+        LossCause::Restart => (&mut record.stalls.restart, &mut record.restart_cost),
     };
     stall.seconds += seconds;
     *sum += cost;
 }
 
 /// Counts samples that are done again; a negative number corrects an earlier one.
-pub(crate) fn redone(record: &mut TrainerRecord, cause: Cause, samples: f64) {
+pub(crate) fn redone(record: &mut TrainerRecord, cause: LossCause, samples: f64) {
     let stall = match cause {
-        Cause::Rescale => &mut record.stalls.rescale,
-        Cause::Preempt => &mut record.stalls.preempt,
-        Cause::Restart => &mut record.stalls.restart,
+        LossCause::Rescale => &mut record.stalls.rescale,
+        LossCause::Preempt => &mut record.stalls.preempt,
+        LossCause::Restart => &mut record.stalls.restart,
     };
     stall.redone = (stall.redone + samples).max(0.0);
 }

@@ -1,9 +1,9 @@
 //! Control's metrics.
 
-use lacuna_model::{UseState, WithheldBy};
+use lacuna_model::{LossCause, UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
 use lacuna_trainer::controller::{Apart, Note, Tally};
-use lacuna_trainer::measure::{self, Cause};
+use lacuna_trainer::measure;
 use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 use crate::training::Training;
@@ -100,7 +100,7 @@ impl Metrics {
         let by_cause = |name: &str, help: &str| {
             let vec = prometheus::CounterVec::new(prometheus::Opts::new(name, help), &["cause"])?;
             registry.register(Box::new(vec.clone()))?;
-            for cause in Cause::ALL {
+            for cause in LossCause::ALL {
                 let _ = vec.with_label_values(&[cause.name()]);
             }
             Ok::<_, Error>(vec)
@@ -424,12 +424,12 @@ impl Metrics {
         up(&self.idle, tally.idle_node_s);
         up(&self.harvested, tally.harvested_node_s);
         up(&self.samples, tally.samples);
-        for cause in Cause::ALL {
+        for cause in LossCause::ALL {
             let stall = cause.of(&tally.stalls);
             let cost = match cause {
-                Cause::Rescale => tally.rescale_cost,
-                Cause::Preempt => tally.preempt_cost,
-                Cause::Restart => tally.restart_cost,
+                LossCause::Rescale => tally.rescale_cost,
+                LossCause::Preempt => tally.preempt_cost,
+                LossCause::Restart => tally.restart_cost,
             };
             let label = [cause.name()];
             let lost = measure::samples_lost(cost, stall);

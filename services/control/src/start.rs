@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use lacuna_model::{Epoch, TrainerId, TrainerRecord};
+use lacuna_model::{Epoch, NodeId, Span, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Context, ServiceError};
 use lacuna_trainer::controller::{Controller, Effect, Tally};
@@ -17,6 +17,12 @@ use crate::settings;
 
 /// Reports that are read at the same time.
 const AT_ONCE: usize = 64;
+
+/// Bytes of the reports of one trainer from one node, at most. The stream keeps the last sixteen.
+const REPORT_BYTES: u64 = 1 << 20;
+
+/// Reports of incarnations that ended longer ago are not read again. The stream keeps none of them.
+const KEPT: Span = Span::from_secs(86_400);
 
 /// The controller as the bus has kept its state.
 #[derive(Debug)]
@@ -55,7 +61,7 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
             records.push(entry.value);
         }
     }
-    catch_up(ctx, &mut records).await?;
+    catch_up(ctx, &mut records, now).await?;
     let bucket = ctx
         .bus
         .bucket::<LeaseRecord>(address::leases_bucket(cluster));
@@ -95,22 +101,31 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
     })
 }
 
-/// Counts what the present incarnations have reported since their records were written. The start may
-/// end one that has lost a node, and its successor's first report hides all of these.
-async fn catch_up(ctx: &Context, records: &mut [TrainerRecord]) -> Result<(), ServiceError> {
+/// Counts what incarnations have reported since their records were written. The start may end one
+/// that has lost a node. Its successor's reports, or its own after its end, hide all of these.
+async fn catch_up(
+    ctx: &Context,
+    records: &mut [TrainerRecord],
+    now: Now,
+) -> Result<(), ServiceError> {
     let read = (0..).zip(records.iter()).flat_map(|(at, record)| {
-        let leaders = record.leaders().iter();
-        leaders.map(move |node| {
+        let ended = record.ended_runs.iter();
+        let ended = ended.filter(|ended| ended.until + KEPT >= now.cluster);
+        let ended = ended.flat_map(|ended| &ended.leaders);
+        let nodes: BTreeSet<&NodeId> = record.leaders().iter().chain(ended).collect();
+        nodes.into_iter().map(move |node| {
             let subject = address::progress(&ctx.cluster, node, &record.spec.id);
-            async move { Ok((at, ctx.bus.last(&subject).await?)) }
+            async move { Ok((at, ctx.bus.read_from(&subject, 1, REPORT_BYTES).await?)) }
         })
     });
     let read: Vec<_> = read.collect();
     let reports = futures::stream::iter(read).buffered(AT_ONCE);
     let reports: Result<Vec<(usize, _)>, ServiceError> = reports.try_collect().await;
-    for (at, report) in reports? {
-        if let (Some(record), Some(report)) = (records.get_mut(at), report) {
-            account::catch_up(record, &report.message);
+    for (at, (reports, _)) in reports? {
+        if let Some(record) = records.get_mut(at) {
+            for report in &reports {
+                account::catch_up(record, report);
+            }
         }
     }
     Ok(())

@@ -95,6 +95,7 @@ impl Controller {
             env.clear();
         }
         record.ticket = None;
+        record.ended_runs.clear();
         record
     }
 

@@ -134,3 +134,48 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
 }
+
+#[test]
+fn a_report_of_an_ended_incarnation_counts_once_after_a_restart_of_control() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0])]);
+    w.pass(Span::from_secs(10));
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(w.samples("a"), 100.0);
+    let report = |at, samples| {
+        Input::Progress(Progress {
+            node: node(0),
+            trainer: trainer("a"),
+            run: RunId(1),
+            at: Timestamp::from_unix(at),
+            samples,
+            owed: 0.0,
+            step: None,
+            world_size: 1,
+            loss: None,
+            checkpoint: None,
+            saved: None,
+            base: None,
+            step_costs: None,
+            learning: None,
+        })
+    };
+    w.crash_control();
+    w.input(report(1009, 110.0));
+    w.input(report(1010, 120.0));
+    w.crash_control();
+    w.input(report(1010, 120.0));
+    // After its end its work is done again by the next one.
+    w.input(report(1011, 150.0));
+    assert_eq!(w.samples("a"), 120.0);
+    assert_eq!(w.records[&trainer("a")].samples(), 120.0);
+    // As many are kept as may still report.
+    for n in 0..20 {
+        apply(&mut w, &[("a", &[0, 1][..1 + n % 2])]);
+    }
+    let record = &w.records[&trainer("a")];
+    let kept: Vec<u64> = record.ended_runs.iter().map(|ended| ended.run.0).collect();
+    let newest = record.run.0;
+    assert_eq!(kept, (newest - 16..newest).collect::<Vec<_>>());
+}

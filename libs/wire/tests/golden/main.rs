@@ -12,11 +12,12 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use lacuna_model::{
-    Allocation, Attained, Distance, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint,
-    Generation, Held, Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome,
-    PastKind, Pause, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve,
-    Solve, Stall, Stalls, Timestamp, Token, Topology, TrainerId, TrainerRecord, TrainerSpec,
-    TrainerVerdict, UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
+    Allocation, Attained, Distance, Drain, Efficiency, EndedRun, Epoch, EventKind, Forecast,
+    ForecastPoint, Generation, Held, Hole, HoleVerdict, Launch, LimitInForce, LossCause, NodeEvent,
+    NodeId, Outcome, PastKind, Pause, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost,
+    RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token, Topology, TrainerId,
+    TrainerRecord, TrainerSpec, TrainerVerdict, UseLimit, UseState, UseWindow, Verdict, WithheldBy,
+    Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
@@ -135,6 +136,10 @@ fn every_message_keeps_its_bytes() {
         measured_record(),
         TrainerRecord {
             ticket: Some("7b7d".to_owned()),
+            ..record()
+        },
+        TrainerRecord {
+            ended_runs: vec![ended_run()],
             ..record()
         },
     ]);

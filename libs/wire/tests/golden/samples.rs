@@ -104,6 +104,18 @@ pub(crate) fn measured_record() -> TrainerRecord {
     }
 }
 
+pub(crate) fn ended_run() -> EndedRun {
+    EndedRun {
+        run: RunId(8),
+        leaders: vec![node("a.1")],
+        saved_only: true,
+        counted: 6.0,
+        reported: 7.5,
+        cause: Some(LossCause::Preempt),
+        until: at(96),
+    }
+}
+
 pub(crate) fn stalls() -> Stalls {
     Stalls {
         preempt: Stall {

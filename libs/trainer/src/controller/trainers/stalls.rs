@@ -9,11 +9,11 @@
 
 use std::collections::VecDeque;
 
-use lacuna_model::{MeasuredPause, Progress, RunId, Timestamp, TrainerRecord};
+use lacuna_model::{LossCause, MeasuredPause, Progress, RunId, Timestamp, TrainerRecord};
 
 use crate::account::Change;
 use crate::controller::trainers::stats::{restored, spread};
-use crate::measure::{self, Cause};
+use crate::measure;
 
 /// Changes of a kind after which their cost is measured.
 const CHANGES: usize = 2;
@@ -29,7 +29,7 @@ const OFF_S: f64 = 0.1;
 struct Open {
     run: RunId,
     since: Timestamp,
-    cause: Cause,
+    cause: LossCause,
     /// Whether the trainer grew; nothing if it has as many nodes as before.
     grown: Option<bool>,
     /// The incarnation's first report of progress: when, and how far.
