@@ -6,15 +6,16 @@
 //!
 //! The stall model says what each further loader brings to the trainer ([`StepCosts::loader_gains`]).
 //! That is its worth in plans, in samples/s, as long as the trainer trains. A loader that brings less
-//! than [`WORTH`] is in no plan, and gives its node back below half of that.
+//! than [`WORTH`] is in no plan, and gives its node back below half of that. A reading that is not
+//! trusted is no judgement: for [`PATIENCE_S`] after the last trusted one all stays as it was.
 //!
 //! [`StepCosts::loader_gains`]: lacuna_model::StepCosts::loader_gains
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve,
-    TrainerId, TrainerRecord, TrainerSpec, Work,
+    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve, Span,
+    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 
 use crate::Now;
@@ -24,8 +25,11 @@ use crate::controller::trainers::Trainer;
 use crate::controller::{Controller, Refusal, RefusalKind};
 
 /// The least share of a trainer's rate for which a loader gets a node.
-const WORTH: f64 = 0.02;
-/// A worth counts as another one if it differs by more than this share.
+pub const WORTH: f64 = 0.02;
+/// Seconds for which a trusted reading of a trainer's steps holds beside readings that are not
+/// trusted. Readings come every 30 s, and one of a busy time is off.
+const PATIENCE_S: i64 = 150;
+/// A gain counts as another one if it differs by more than this share.
 const OTHER: f64 = 0.1;
 /// Seconds until a loader serves, in plans.
 const START_S: f64 = 10.0;
@@ -39,12 +43,22 @@ const FILE: &str = "LACUNA_LOADERS";
 /// Loaders that are not over, each with its worth as plans have it, samples/s.
 pub(super) type Worths = BTreeMap<TrainerId, Option<f64>>;
 
-/// Whether a loader's worth is another one now.
-fn is_other(before: Option<f64>, now: Option<f64>) -> bool {
-    match (before, now) {
-        (Some(before), Some(now)) => (now - before).abs() > OTHER * before.max(now),
-        (before, now) => before.is_some() != now.is_some(),
-    }
+/// What the loaders of each trainer bring.
+pub(super) type Readings = BTreeMap<TrainerId, Reading>;
+
+/// The newest trusted reading of a trainer's steps.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// When it was in force last, in real time.
+    at: Timestamp,
+    /// As [`gains`] gives them.
+    gains: Vec<(f64, f64)>,
+}
+
+/// Whether loaders bring something else now.
+fn is_other(before: &[(f64, f64)], now: &[(f64, f64)]) -> bool {
+    let differs = |((_, a), (_, b)): (&(f64, f64), &(f64, f64))| (b - a).abs() > OTHER * a.max(*b);
+    before.len() != now.len() || before.iter().zip(now).any(differs)
 }
 
 /// The rates of a loader.
@@ -236,11 +250,11 @@ impl Controller {
                 self.end(&id, Phase::Cancelled, reason, now, out);
             }
         }
-        for (id, worth) in self.worths(left) {
+        for (id, worth) in self.worths(left, now) {
             let Some(before) = self.loaders.get_mut(&id) else {
                 continue;
             };
-            if is_other(*before, worth) {
+            if *before != worth {
                 *before = worth;
                 self.publication.change();
             }
@@ -257,7 +271,7 @@ impl Controller {
     }
 
     /// What each of these loaders brings now, samples/s. Those with nodes come first.
-    fn worths(&self, loaders: Vec<TrainerId>) -> Worths {
+    fn worths(&mut self, loaders: Vec<TrainerId>, now: Now) -> Worths {
         let mut by_trainer: BTreeMap<TrainerId, BTreeSet<(bool, TrainerId)>> = BTreeMap::new();
         for id in loaders {
             if let Some(trainer) = self.trainers.get(&id)
@@ -270,9 +284,11 @@ impl Controller {
                     .insert((is_free, id));
             }
         }
+        self.loader_readings
+            .retain(|of, _| by_trainer.contains_key(of));
         let mut worths = Worths::new();
         for (of, loaders) in by_trainer {
-            let gains = self.trainers.record(&of).map_or_else(Vec::new, gains);
+            let gains = self.gains_of(&of, now);
             let gains = gains.into_iter().map(Some).chain(std::iter::repeat(None));
             for ((is_free, id), gain) in loaders.into_iter().zip(gains) {
                 let least = if is_free { WORTH } else { WORTH / 2.0 };
@@ -282,6 +298,56 @@ impl Controller {
         }
         worths
     }
+
+    /// The gains that are in force. A reading that is not trusted leaves those before it, for a while.
+    fn gains_of(&mut self, of: &TrainerId, now: Now) -> Vec<(f64, f64)> {
+        let Some(record) = self.trainers.record(of) else {
+            return Vec::new();
+        };
+        let reading = self.loader_readings.entry(of.clone()).or_default();
+        if is_off(record) {
+            let is_old = now.since(reading.at) > Span::from_secs(PATIENCE_S);
+            return if is_old {
+                Vec::new()
+            } else {
+                reading.gains.clone()
+            };
+        }
+        reading.at = now.wall;
+        let gains = gains(record);
+        if is_other(&reading.gains, &gains) {
+            reading.gains = gains;
+        }
+        reading.gains.clone()
+    }
+}
+
+/// Whether a trainer trains, and the replay of its steps is no model of them.
+fn is_off(record: &TrainerRecord) -> bool {
+    let trains = record.phase == Phase::Active && !record.nodes.is_empty();
+    trains
+        && record
+            .step_costs
+            .as_deref()
+            .is_some_and(|costs| !costs.trusted)
+}
+
+/// Gains that never rise, with the same sum: what rises is the mean of its neighbours (pool adjacent
+/// violators). Loaders are alike. If a later one were worth more, plans would hand the node of a first
+/// one on to it, which is the first then, and so forth.
+fn falling(gains: Vec<f64>) -> Vec<f64> {
+    let mut pools: Vec<(f64, u32)> = Vec::new();
+    for gain in gains {
+        let mut pool = (gain, 1);
+        while let Some((mean, count)) = pools.pop_if(|(mean, _)| *mean < pool.0) {
+            let all = count + pool.1;
+            let sum = mean.mul_add(f64::from(count), pool.0 * f64::from(pool.1));
+            pool = (sum / f64::from(all), all);
+        }
+        pools.push(pool);
+    }
+    let each = |(mean, count): (f64, u32)| (0..count).map(move |_| mean);
+    pools.into_iter().flat_map(each).collect()
 }
 
 /// What the loaders of a trainer bring, each beside those before it: as a share of its rate, and in
@@ -294,5 +360,5 @@ fn gains(record: &TrainerRecord) -> Vec<(f64, f64)> {
     };
     let shares = costs.loader_gains(loaders.nodes, loaders.processes);
     let both = |share: f64| (share, share * record.rate());
-    shares.into_iter().map(both).collect()
+    falling(shares).into_iter().map(both).collect()
 }

@@ -69,6 +69,7 @@ mod withholding;
 pub use config::{ControllerConfig, OnDemand};
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
+pub use loaders::WORTH as LOADER_WORTH;
 pub use on_demand::NO_PILOT;
 pub use view::{Apart, NodeView, Tally, TrainersView};
 pub use withholding::Use;
@@ -98,6 +99,7 @@ pub struct Controller {
     lock_step: LockStep,
     usage: Usage,
     loaders: loaders::Worths,
+    loader_readings: loaders::Readings,
     pilot_starts: PilotStarts,
     /// Where nodes are, for rates by tier.
     topology: Topology,
@@ -124,6 +126,7 @@ impl Controller {
             lock_step: LockStep::default(),
             usage: Usage::default(),
             loaders: loaders::Worths::new(),
+            loader_readings: loaders::Readings::new(),
             pilot_starts: PilotStarts::default(),
             topology: Topology::default(),
             kinds: NodeKinds::default(),

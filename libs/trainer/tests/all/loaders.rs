@@ -166,6 +166,52 @@ fn a_loader_is_worth_what_the_measured_stall_says() {
 }
 
 #[test]
+fn no_loader_is_worth_more_than_one_before_it() {
+    // As measured: 1, 1.12 and 1 times the rate without loaders, then nothing.
+    let step = |(workers, speed)| StepWithWorkers {
+        workers,
+        step: 0.320 / speed,
+    };
+    let speeds = [(1, 1.0), (2, 2.0), (3, 3.12), (4, 4.12)];
+    let rising = |remote| StepCosts {
+        loaders: speeds.map(step).to_vec(),
+        replayed: 0.320 / speeds[remote as usize].1,
+        ..waiting(remote)
+    };
+    let mut w = world(config());
+    submit(&mut w, with_loaders("a", &|_| ())).unwrap();
+    apply(&mut w, &[("a", &[4])]);
+    reports(&mut w, rising(0));
+    let all = [of("1", 106.0), of("2", 106.0), of("3", 100.0)];
+    assert_eq!(worths(&w), all);
+    apply(&mut w, &[("a", &[4]), ("a.loader-3", &[0])]);
+    w.input(Input::Timer);
+    // The one that has a node is the first, so that no plan hands its node on to another one.
+    let first = [of("1", 106.0), of("2", 100.0), of("3", 106.0)];
+    assert_eq!((w.nodes_of("a.loader-3"), worths(&w)), (1, first.to_vec()));
+    reports(&mut w, rising(1));
+    assert_eq!(worths(&w), first);
+}
+
+#[test]
+fn a_reading_that_is_not_trusted_takes_no_loader_for_a_while() {
+    let off = || StepCosts {
+        trusted: false,
+        ..waiting(1)
+    };
+    let mut w = world(config());
+    submit(&mut w, with_loaders("a", &|_| ())).unwrap();
+    apply(&mut w, &[("a", &[4])]);
+    reports(&mut w, off());
+    assert_eq!(worths(&w), [], "nothing is known yet");
+    reports(&mut w, waiting(0));
+    apply(&mut w, &[("a", &[4]), ("a.loader-1", &[0])]);
+    let before = worths(&w);
+    reports(&mut w, off());
+    assert_eq!((w.nodes_of("a.loader-1"), worths(&w)), (1, before));
+}
+
+#[test]
 fn loaders_live_with_their_trainer_and_through_a_start_of_control() {
     let mut w = world(config());
     submit(&mut w, with_loaders("a", &|_| ())).unwrap();
