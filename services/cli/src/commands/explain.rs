@@ -20,7 +20,8 @@ use crate::commands::trainers::{nodes_of_failing, one};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short};
 use crate::view::{
-    TrainerRow, explain_json, node_rows, node_table, remedy, trainer_details, trainer_rows,
+    LoadersView, TrainerRow, explain_json, loaders_text, node_rows, node_table, remedy,
+    trainer_details, trainer_rows,
 };
 
 /// Arguments of `explain`.
@@ -70,7 +71,14 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
         Phase::Active if plan.is_none() => {
             format!("{} is admitted, but there is no plan yet", record.spec.id)
         }
-        Phase::Active => format!("{} was admitted after the newest plan", record.spec.id),
+        Phase::Active => match record.spec.kinds.loads_for() {
+            Some(of) => format!(
+                "{} is a loader of {of}, which brings nothing now: `lacuna explain {of}` has the \
+                 reason",
+                record.spec.id
+            ),
+            None => format!("{} was admitted after the newest plan", record.spec.id),
+        },
         Phase::Done => format!("{} has done its work", record.spec.id),
         Phase::Cancelled => format!("{} was cancelled", record.spec.id),
         Phase::Failed => format!("{} was given up: {}", record.spec.id, record.reason),
@@ -157,6 +165,27 @@ fn goodput(of: &Goodput, nodes: usize) -> String {
     )
 }
 
+/// The loaders of a trainer, if it may have some.
+async fn loaders(
+    client: &Client,
+    record: &TrainerRecord,
+    plan: Option<&PlanState>,
+) -> Result<Option<LoadersView>> {
+    if record.spec.kinds.loaders().is_none() || record.phase.is_final() {
+        return Ok(None);
+    }
+    let mut loaders = match client.ask(Request::Trainers { all: false }).await? {
+        Reply::Trainers { trainers, .. } => trainers,
+        other => return Err(unexpected(other)),
+    };
+    loaders.retain(|one| one.spec.kinds.loads_for() == Some(&record.spec.id));
+    let mut without = loaders.iter().filter(|one| one.nodes.is_empty());
+    let why = plan.and_then(|p| {
+        without.find_map(|one| lacuna_planner::explain::trainer(&p.plan, &one.spec.id))
+    });
+    Ok(LoadersView::of(record, &loaders, why))
+}
+
 /// Runs `explain`.
 ///
 /// # Errors
@@ -172,6 +201,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         let records = std::slice::from_ref(&record);
         let nodes = nodes_of_failing(&client, records).await?;
         let row = trainer_rows(records, now, &nodes).pop();
+        let loaders = loaders(&client, &record, plan.as_ref()).await?;
         if args.json.json {
             return output::print_json(&json!({
                 "trainer": row,
@@ -180,6 +210,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 "step": record.step_costs,
                 "learning": record.learning,
                 "goodput": record.goodput,
+                "loaders": loaders,
             }));
         }
         let why = plan
@@ -201,6 +232,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         lines.extend(
             (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),
         );
+        lines.extend(loaders.as_ref().map(loaders_text));
         lines.extend(record.learning.as_ref().map(learning));
         lines.extend((record.goodput.as_deref()).map(|found| goodput(found, record.nodes.len())));
         return output::print(&lines.join("\n"));

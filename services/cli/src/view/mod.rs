@@ -1,6 +1,7 @@
 //! Messages of the services as rows for tables and as JSON. Plain functions of data.
 
 mod limits;
+mod loaders;
 mod nodes;
 mod plan;
 mod profile;
@@ -9,6 +10,7 @@ mod remedy;
 mod trainers;
 
 pub(crate) use limits::{in_force, limits_json, limits_text};
+pub(crate) use loaders::{LoadersView, loaders_text};
 pub(crate) use nodes::{node_rows, node_table, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;
