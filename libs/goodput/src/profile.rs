@@ -100,6 +100,13 @@ impl Profile {
         })
     }
 
+    /// The share of a step that the sum over replicas costs: what a pass alone would not take.
+    #[must_use]
+    pub fn network_share(&self, at: Layout) -> f64 {
+        let (pass, step) = self.times(at.nodes(), at.replicas(), at.local());
+        ((step - pass) / self.step_s(at)).clamp(0.0, 1.0)
+    }
+
     fn of_model(&self, nodes: u32, replicas: u32, local: u32) -> (f64, f64) {
         let pass = self.model.pass_s(local).max(FLOOR);
         let step = Layout::new(nodes, replicas, local, 0).map(|at| self.model.step_s(at));

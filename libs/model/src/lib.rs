@@ -59,7 +59,7 @@ pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use settings::{SettingError, SpanText};
-pub use stage::{Stage, Stages};
+pub use stage::{Stage, Staged, Stages, Steps, StepsAt};
 pub use step_costs::{
     Advice, Cause, CauseCost, SlowMember, StepCosts, StepElsewhere, StepWithWorkers,
 };

@@ -17,6 +17,6 @@ pub(super) use gangs::{Strip, spreads, strips};
 pub(super) use gantt::{gantt, gantt_height};
 pub(super) use idle::{over_time, sizes, week};
 pub(super) use loss::{loss, simple};
-pub(super) use over_time::{POOL_HEIGHT, efficiency, pool};
+pub(super) use over_time::{POOL_HEIGHT, efficiency, line, pool};
 pub(super) use skill::{Panel, skill};
 pub(super) use trainers::trainers;

@@ -25,6 +25,9 @@ pub struct Report {
     pub pool: Vec<PoolPoint>,
     /// Efficiency from the start until each time: seconds since the start, fraction.
     pub efficiency: Vec<(f64, f64)>,
+    /// What trainers learn over time, if their lists say what steps teach.
+    #[serde(default)]
+    pub learning: Vec<LearningLine>,
     /// Totals day by day.
     pub days: Vec<DayRow>,
     /// The trainers, in order of admission.
@@ -62,6 +65,17 @@ pub struct Answer {
     pub question: String,
     /// The answer, some sentences.
     pub text: String,
+}
+
+/// A figure of learning over time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LearningLine {
+    /// Its name.
+    pub name: String,
+    /// Its definition.
+    pub meaning: String,
+    /// Seconds since the start and the value from then on, in order of time.
+    pub steps: Vec<(f64, f64)>,
 }
 
 /// The pool from one moment on.

@@ -9,7 +9,7 @@ use lacuna_trainer::measure;
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, HarmInput};
 use super::svg::{count, percent, span};
-use super::{answer, from_history};
+use super::{answer, from_history, learning};
 
 /// Input of a replay, and settings of its report.
 #[derive(Clone)]
@@ -99,10 +99,15 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         ),
         answer: answer::of(summary, &pool, source.simulated),
         caveats: source.notes.to_vec(),
-        figures: figures(summary, &pool),
+        figures: {
+            let mut rows = figures(summary, &pool);
+            rows.extend(learning::figures(history, summary.hours * 3600.0));
+            rows
+        },
         settings: settings(summary),
         pool: from_history::pool(history),
         efficiency: efficiency(source, replayed, history)?,
+        learning: learning::lines(history, summary.hours * 3600.0, summary.samples),
         days: from_history::days(history, source.trace.start(), source.pool.utc_offset_s),
         trainers: from_history::trainers(history),
         trainers_left_out: history.lives_left_out,

@@ -22,6 +22,7 @@ mod gangs_data;
 mod gangs_page;
 mod harm;
 mod layers_page;
+mod learning;
 mod page;
 mod pool_page;
 mod shell;

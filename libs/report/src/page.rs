@@ -124,6 +124,13 @@ fn work(out: &mut String, report: &Report, end_s: f64) {
             "",
         );
     }
+    for line in &report.learning {
+        let (heading, chart) = (
+            format!("Learning: {}", line.name),
+            charts::line(line, end_s),
+        );
+        shell::section(out, &heading, &escape(&line.meaning), &chart, "");
+    }
     if !report.days.is_empty() {
         days(out, report);
     }

@@ -1,6 +1,6 @@
 //! The history of a replay, for the report. Its size is bounded for any length of the trace.
 
-use lacuna_model::TrainerId;
+use lacuna_model::{StepsAt, TrainerId};
 
 /// The state over an interval: from one event to the next, or over several merged intervals.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +21,9 @@ pub struct Point {
     pub used_mean: f64,
     /// Nodes that train: the fewest and the most.
     pub used_range: (u32, u32),
+    /// What steps teach and wait for: means over the time of nodes that train, the batch over that
+    /// of trainers. Nothing without trainers whose steps are known.
+    pub steps: Option<StepsAt>,
 }
 
 /// One admission of a trainer, until it leaves.

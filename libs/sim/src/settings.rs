@@ -172,7 +172,8 @@ pub struct Settings {
     /// Objectives of single trainers, in place of `objective`.
     #[serde(default, skip_serializing_if = "NamedExpressions::is_empty")]
     pub objectives: NamedExpressions,
-    /// Curves of trainers that change as they learn. They come with the trainers.
+    /// Curves of trainers that change as they learn, and what their steps teach and wait for. They
+    /// come with the trainers.
     #[serde(skip)]
     pub stages: Stages,
     /// Whether a trainer that starts from no nodes pays its cost of growing, at its rate after the

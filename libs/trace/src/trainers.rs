@@ -16,6 +16,13 @@
 //!
 //! `stages` has other curves over the same `nodes` from a number of samples on ([`Stage`]), as
 //! `[{"from": 5000, "samples_per_s": [9, 17], "objective": [1, 1.9]}]`. A replay follows them.
+//!
+//! `batch` and `efficiency` over the same `nodes` say what steps teach ([`lacuna_model::Steps`]):
+//! samples of a step, and what one of them is worth in samples of the user's batch. `waits` beside
+//! them has the share of a step that each cause costs, as `{"link": [0, 0.2]}`. A stage may have
+//! others. A replay shows them over time.
+
+mod steps;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
@@ -23,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_model::{
     Distance, KindError, KindName, KindRates, Launch, MixedPoint, RescaleCost, ScalingCurve,
-    SpecError, Stage, Stages, Timestamp, TrainerId, TrainerSpec, Work,
+    SpecError, Stage, Staged, Stages, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -106,10 +113,10 @@ impl<R: BufRead> TrainerReader<R> {
                 line: self.line,
                 source,
             })?;
-        let stages = stages(&object, &spec).map_err(|at| wrong(&self.path, self.line, at))?;
+        let staged = staged(&object, &spec).map_err(|at| wrong(&self.path, self.line, at))?;
         if self.names.insert(spec.id.clone()) {
-            if !stages.is_empty() {
-                self.stages.insert(spec.id.clone(), stages);
+            if staged != Staged::default() {
+                self.stages.insert(spec.id.clone(), staged);
             }
             return Ok(spec);
         }
@@ -166,7 +173,8 @@ pub fn read_trainers(path: &Path) -> Result<Vec<TrainerSpec>, ReadError> {
     Ok(read_staged(path)?.0)
 }
 
-/// As [`read_trainers`], with the stages of trainers whose curves change.
+/// As [`read_trainers`], with the stages of trainers whose curves change, and what is known of
+/// steps.
 ///
 /// # Errors
 /// As [`read_trainers`].
@@ -180,6 +188,14 @@ pub fn read_staged(path: &Path) -> Result<(Vec<TrainerSpec>, Stages), ReadError>
         });
     }
     Ok((trainers, reader.stages))
+}
+
+/// What is known of a trainer's steps, and its stages.
+fn staged(object: &Map<String, Value>, spec: &TrainerSpec) -> Result<Staged, FieldError> {
+    Ok(Staged {
+        steps: steps::steps(object, object, "")?,
+        later: stages(object, spec)?,
+    })
 }
 
 /// The stages of a trainer.
@@ -219,6 +235,7 @@ fn stages(object: &Map<String, Value>, spec: &TrainerSpec) -> Result<Vec<Stage>,
                 None | Some(Value::Null) => None,
                 Some(_) => Some(curve("objective")?),
             },
+            steps: steps::steps(object, stage, &format!("stages[{at}]."))?,
         });
     }
     Ok(stages)

@@ -59,7 +59,7 @@ fn stages_are_read_and_contradictions_refused() {
         r#"[{"from":500,"samples_per_s":[0,20,50],"objective":[0,1,2]},{"from":600,"samples_per_s":[0,5,8]}]"#,
     )
     .unwrap();
-    let stages = &stages[&trainers[0].id];
+    let stages = &stages[&trainers[0].id].later;
     assert_eq!((stages[0].from, stages[0].throughput.at(4)), (500.0, 50.0));
     assert_eq!(stages[0].objective.as_ref().unwrap().at(4), 2.0);
     assert_eq!((stages[1].from, &stages[1].objective), (600.0, &None));
@@ -76,6 +76,51 @@ fn stages_are_read_and_contradictions_refused() {
         ),
     ] {
         let text = read_all(stages).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn steps_are_read_for_each_stage_and_contradictions_refused() {
+    let read_all = |fields: &str| {
+        let text = GOOD.replace("\"name\"", &format!("{fields},\"name\""));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read_staged(file.path())
+    };
+    let (trainers, stages) = read_all(
+        r#""batch":[1,32,96],"efficiency":[1,1,0.5],"waits":{"link":[0,0,0.25]},
+        "stages":[{"from":5,"samples_per_s":[0,9,20],"batch":[1,32,96],"efficiency":[1,1,0.75]}]"#
+            .replace('\n', "")
+            .as_str(),
+    )
+    .unwrap();
+    let of = &stages[&trainers[0].id];
+    let (first, later) = (of.steps(0).unwrap().at(4), of.steps(1).unwrap().at(4));
+    assert_eq!((first.batch, first.efficiency), (96.0, 0.5));
+    assert_eq!(first.waits, [0.0, 0.0, 0.25, 0.0]);
+    assert_eq!((later.efficiency, later.waits), (0.75, [0.0; 4]));
+    assert_eq!(of.steps(0).unwrap().at(3).batch, 32.0);
+    for (fields, expected) in [
+        (r#""batch":[1,32,96]"#, "field efficiency"),
+        (
+            r#""batch":[1,32],"efficiency":[1,1,1]"#,
+            "field batch: expected 3 values",
+        ),
+        (
+            r#""batch":[1,32,96],"efficiency":[1,0,1]"#,
+            "a positive worth",
+        ),
+        (
+            r#""batch":[1,2,3],"efficiency":[1,1,1],"waits":{"disk":[0,0,0]}"#,
+            "field waits: expected an object with shares of a step by preparation",
+        ),
+        (
+            r#""batch":[1,2,3],"efficiency":[1,1,1],"waits":{"link":[0,0,0.6],"fetch":[0,0,0.6]}"#,
+            "1 at most together",
+        ),
+    ] {
+        let text = read_all(fields).unwrap_err().to_string();
         assert!(text.contains(expected), "{text}");
     }
 }

@@ -47,7 +47,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         settings.stages = stages;
         trainers
     });
-    if args.save_problem.is_some() && !settings.stages.is_empty() {
+    let changes = settings
+        .stages
+        .values()
+        .any(|staged| !staged.later.is_empty());
+    if args.save_problem.is_some() && changes {
         let message = "--save-problem: a trainer of the list has stages, and a saved problem knows \
                        one curve";
         return Err(CliError::failed(message).remedy("leave stages out of the list"));

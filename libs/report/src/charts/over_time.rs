@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::data::PoolPoint;
+use crate::data::{LearningLine, PoolPoint};
 use crate::svg::{Frame, WIDTH, count, open, percent, time_axis, value_axis};
 
 /// Number of columns of a long replay. Each shows the mean over its time.
@@ -86,6 +86,24 @@ pub(crate) fn pool(points: &[PoolPoint], end_s: f64) -> String {
     time_axis(&mut out, &frame);
     area(&mut out, &frame, "pool", &idle);
     area(&mut out, &frame, "used", &used);
+    out + "</svg>"
+}
+
+/// The height of a line of learning.
+const LINE_HEIGHT: f64 = 130.0;
+
+/// A figure of learning.
+pub(crate) fn line(of: &LearningLine, end_s: f64) -> String {
+    let means = columns(of.steps.iter().copied(), end_s, COLUMNS);
+    let top = means.iter().copied().fold(0.0, f64::max).max(1e-9);
+    let frame = Frame::wide(LINE_HEIGHT, end_s, top * 1.05);
+    let mut out = open(WIDTH, LINE_HEIGHT, &format!("{} over time", of.name));
+    value_axis(&mut out, &frame, |value| match top {
+        top if top <= 2.0 => percent(value, 0),
+        _ => count(value),
+    });
+    time_axis(&mut out, &frame);
+    area(&mut out, &frame, "used", &means);
     out + "</svg>"
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use lacuna_model::{HoleRecord, RescaleCost, Timestamp, TrainerSpec};
+use lacuna_model::{HoleRecord, RescaleCost, Staged, Steps, StepsAt, Timestamp, TrainerSpec};
 use lacuna_report::{Report, Source, from_replay, render};
 use lacuna_sim::{GanttWindow, History, HoleTrace, Hooks, Replayed, Settings, replay};
 use lacuna_skip::or_skip;
@@ -64,7 +64,18 @@ fn filled() -> (Report, Replayed) {
     println!("seed {SEED}");
     let trace = HoleTrace::new(&holes(), None, Timestamp::from_unix(0), None);
     let trainers: Vec<TrainerSpec> = (0..40).map(trainer).collect();
+    let at = |batch, efficiency, link| StepsAt {
+        batch,
+        efficiency,
+        waits: [0.0, 0.0, link, 0.0],
+    };
+    let staged = Staged {
+        steps: Some(Steps::new([(1, at(32.0, 1.0, 0.0)), (2, at(64.0, 0.8, 0.2))]).unwrap()),
+        later: Vec::new(),
+    };
+    let of = |trainer: &TrainerSpec| (trainer.id.clone(), staged.clone());
     let settings = Settings {
+        stages: trainers.iter().map(of).collect(),
         max_parallel: 3,
         seed: SEED,
         gantt: Some(GanttWindow {
@@ -108,6 +119,10 @@ fn a_replay_fills_its_report() {
     for heading in [
         "Pool and use",
         "Efficiency so far",
+        "Learning: goodput",
+        "Learning: worth of a sample",
+        "Learning: batch",
+        "Learning: waits: link",
         "Efficiency by day",
         "Losses",
         "Node by node",
@@ -122,6 +137,25 @@ fn a_replay_fills_its_report() {
         assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
     assert!(!page.contains("NaN") && !page.contains("inf"));
+    assert!(!page.contains("waits: fetch"), "it costs nothing");
+    let of = |name: &str| report.learning.iter().find(|line| line.name == name);
+    let worth = &of("worth of a sample").unwrap().steps;
+    let known = worth.iter().filter(|step| step.1 > 0.0);
+    assert!(known.clone().count() > 10);
+    known.for_each(|step| assert!((0.8..=1.0).contains(&step.1), "{step:?}"));
+    // What was learnt in all is the integral of goodput.
+    let goodput = &of("goodput").unwrap().steps;
+    let ends = goodput
+        .iter()
+        .skip(1)
+        .map(|step| step.0)
+        .chain([summary.hours * 3600.0]);
+    let learnt: f64 = goodput
+        .iter()
+        .zip(ends)
+        .map(|(step, end)| step.1 * (end - step.0))
+        .sum();
+    near(learnt, summary.samples);
 }
 
 /// Equal up to rounding.

@@ -94,7 +94,8 @@ impl Kinds {
         let of = trainers.iter().map(&mut index);
         let of = of.collect::<Result<_, SimError>>()?;
         let stages = trainers.iter().map(|spec| {
-            let stages = settings.stages.get(&spec.id).into_iter().flatten();
+            let staged = settings.stages.get(&spec.id);
+            let stages = staged.into_iter().flat_map(|staged| &staged.later);
             let staged = stages.map(|stage| {
                 let later = TrainerSpec {
                     throughput: stage.throughput.clone(),

@@ -3,7 +3,7 @@
 use lacuna_model::TrainerId;
 
 use super::gantt::Watcher;
-use super::series::Series;
+use super::series::{Series, StepSums};
 use crate::history::{LIVES, SIZES};
 use crate::{Day, GanttWindow, History, Life, PoolTrace};
 
@@ -91,9 +91,9 @@ impl Recorder {
         }
     }
 
-    /// Records the state of the pool after an event.
-    pub(super) fn point(&mut self, at_s: f64, pool: u32, used: u32, samples: f64) {
-        self.points.add(at_s, pool, used, samples);
+    /// Records the state after an event: the nodes of the pool and those that train.
+    pub(super) fn point(&mut self, at_s: f64, nodes: (u32, u32), samples: f64, steps: StepSums) {
+        self.points.add(at_s, nodes, samples, steps);
     }
 
     /// Ends the history at `now_s`.

@@ -13,6 +13,7 @@ use super::member::{Member, spec_of};
 use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
+use super::series::StepSums;
 use super::sites::Sites;
 use super::tally::{Days, Interval, Offer, Tally};
 use crate::{
@@ -361,7 +362,15 @@ impl<'a> World<'a> {
         };
         let at_s = self.tally.now_s;
         let used = self.active.iter().map(|member| member.nodes).sum();
-        recorder.point(at_s, self.pool.len(), used, self.tally.samples);
+        let mut steps = StepSums::default();
+        for member in self.active.iter().filter(|member| member.nodes > 0) {
+            let spec = spec_of(self.trainers, member.life);
+            let staged = spec.and_then(|spec| self.settings.stages.get(&spec.id));
+            if let Some(known) = staged.and_then(|staged| staged.steps(member.stage)) {
+                steps.trainer(member.nodes, &known.at(member.nodes));
+            }
+        }
+        recorder.point(at_s, (self.pool.len(), used), self.tally.samples, steps);
         for member in &self.active {
             recorder.size(member.admitted, at_s, member.nodes, member.ledger.done());
         }

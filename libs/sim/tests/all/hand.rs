@@ -1,6 +1,8 @@
 //! Small replays with results calculated by hand.
 
-use lacuna_model::{Policy, ScalingCurve, Span, Stage, Timestamp, TrainerSpec};
+use lacuna_model::{
+    Policy, ScalingCurve, Span, Stage, Staged, Steps, StepsAt, Timestamp, TrainerSpec,
+};
 use lacuna_sim::{Settings, SimError, TrainerEnd};
 use proptest::prelude::*;
 
@@ -60,6 +62,15 @@ fn a_trainer_does_not_grow_if_that_does_not_pay_within_the_horizon() {
     assert!((summary.idle_share_used - 50.0 / 90.0).abs() < 1e-12);
 }
 
+fn steps(batch: f64, efficiency: f64) -> Steps {
+    let at = StepsAt {
+        batch,
+        efficiency,
+        ..StepsAt::default()
+    };
+    Steps::new([(1, at)]).unwrap()
+}
+
 #[test]
 fn a_trainer_that_learns_faster_in_a_later_stage_gets_the_nodes_then() {
     // One node until 100; two trainers of 10/s. From 100 samples on t1 makes 40/s, and is worth
@@ -76,12 +87,28 @@ fn a_trainer_that_learns_faster_in_a_later_stage_gets_the_nodes_then() {
         from: 100.0,
         throughput: ScalingCurve::linear(40.0, 1).unwrap(),
         objective: None,
+        steps: Some(steps(64.0, 0.5)),
     };
-    settings.stages.insert(trainers[1].id.clone(), vec![stage]);
+    let staged = Staged {
+        steps: Some(steps(32.0, 1.0)),
+        later: vec![stage],
+    };
+    settings.stages.insert(trainers[1].id.clone(), staged);
     let replayed = run(&holes, &trainers, &settings).unwrap();
     assert!((replayed.summary.hours * 3600.0 - 37.5).abs() < 1e-6);
-    let ends = replayed.history.unwrap().lives;
-    let ends: Vec<_> = ends.iter().map(|life| life.ended_s.unwrap()).collect();
+    let history = replayed.history.unwrap();
+    // What its steps teach over time, until it ends.
+    let taught = history
+        .points
+        .iter()
+        .map(|point| Some((point.at_s, point.steps?.batch)));
+    let taught: Vec<_> = taught.flatten().collect();
+    assert_eq!(taught, [(0.0, 32.0), (10.0, 64.0)]);
+    let ends: Vec<_> = history
+        .lives
+        .iter()
+        .map(|life| life.ended_s.unwrap())
+        .collect();
     assert!((ends[1] - 17.5).abs() < 1e-6, "{ends:?}");
 }
 

@@ -67,6 +67,10 @@ struct Rates {
     goodput: Vec<f64>,
     /// Samples a second.
     throughput: Vec<f64>,
+    /// Samples of a step, the worth of one, and the share of the step that the sum over GPUs costs.
+    batch: Vec<f64>,
+    efficiency: Vec<f64>,
+    link: Vec<f64>,
 }
 
 impl Network {
@@ -106,7 +110,14 @@ impl Network {
                 Aim::ScalingEfficiency => over(&rates.throughput),
                 Aim::Goodput | Aim::LongestFirst => over(&rates.goodput),
             };
-            json!({ "from": from, "samples_per_s": rates.goodput, "objective": objective })
+            json!({
+                "from": from,
+                "samples_per_s": rates.goodput,
+                "objective": objective,
+                "batch": rates.batch,
+                "efficiency": rates.efficiency,
+                "waits": { "link": rates.link },
+            })
         });
         let first = stages.next().ok_or("a network without noise scales")?;
         Ok(Curves {
@@ -148,6 +159,12 @@ fn rates(profile: &Profile, noise: Noise, bounds: &Bounds, batch: Batch) -> Resu
     Ok(Rates {
         goodput: choices.iter().map(|choice| choice.goodput).collect(),
         throughput: choices.iter().map(|choice| choice.throughput).collect(),
+        batch: choices.iter().map(|choice| choice.batch).collect(),
+        efficiency: choices.iter().map(|choice| choice.efficiency).collect(),
+        link: choices
+            .iter()
+            .map(|c| profile.network_share(c.layout))
+            .collect(),
     })
 }
 
@@ -201,6 +218,9 @@ pub(super) fn list(curves: &BTreeMap<&str, Curves>, seed: u64, begin: i64) -> St
             "nodes": curves.nodes,
             "samples_per_s": curves.first.get("samples_per_s"),
             "objective": curves.first.get("objective"),
+            "batch": curves.first.get("batch"),
+            "efficiency": curves.first.get("efficiency"),
+            "waits": curves.first.get("waits"),
             "stages": curves.later,
         });
         let _ = writeln!(lines, "{line}");
