@@ -58,20 +58,21 @@ Each cell is a `lacuna replay` of the first 160 nodes of the recording of Summit
 node of four T4 GPUs. 38 trainers of five networks come within six hours, ten train at a time. Their
 steps, and the noise scales by progress, are the published measurements of Pollux (OSDI 2021);
 pollux_profiles.json has them. A trainer learns by its goodput, in all cases. A change costs .2 s,
-and a decision looks 120 s ahead. The first start is that of the other reproductions, each other is a
-day later. Longest first is goodput times a power of the time left on one node. The bound gives each
-node what the best size gives a node, at no cost. The exit code is 1 if mean completion is not 20 %
-less than by scaling efficiency with the user's batch on each GPU, or the last trainer is not done
-15 % sooner.")]
+and a decision looks 120 s ahead. The first start is the recording's own, each other is a day later.
+Longest first is goodput times a power of the time left on one node. The bound gives each
+node what the best size gives a node, at no cost. The exit code is 1 if, from the first start, mean
+completion is not 20 % less than by scaling efficiency with the user's batch on each GPU, or the last
+trainer is not done 15 % sooner: where nodes are rare at the end, its nodes and not the batch decide
+when the last trainer is done, so other starts are shown beside it.")]
 pub(crate) struct GoodputArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The first start, Unix seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1_612_988_475)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1_612_954_466)]
     from: i64,
     /// Number of starts
-    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     starts: u16,
     /// Number of orders of submission
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
@@ -222,14 +223,17 @@ impl Results {
     }
 
     /// The same for the cells of one start.
-    fn at(&self, case: usize, start: usize, of: Column) -> Option<f64> {
-        let cells = self.cases.get(case)?.chunks(self.orders).nth(start)?;
-        Some(mean(cells.iter().map(of)))
+    fn at(&self, case: usize, start: usize, of: Column) -> Option<(f64, f64)> {
+        let cells = |case: usize| self.cases.get(case)?.chunks(self.orders).nth(start);
+        let (base, own) = (cells(0)?, cells(case)?);
+        let ratios = own.iter().zip(base).map(|(own, base)| of(own) / of(base));
+        Some((mean(own.iter().map(of)), mean(ratios)))
     }
 
+    /// The goals, judged from the first start, which is that of the setting.
     fn goals(&self) -> Option<[(f64, f64, &'static str); 2]> {
-        let completion = self.over(JUDGED, |f| f.completion_h)?.1;
-        let all_done = self.over(JUDGED, |f| f.all_done_h)?.1;
+        let completion = self.at(JUDGED, 0, |f| f.completion_h)?.1;
+        let all_done = self.at(JUDGED, 0, |f| f.all_done_h)?.1;
         Some([
             (completion, COMPLETION, "mean completion, 20 % less"),
             (all_done, ALL_DONE, "all done, 15 % sooner"),
@@ -275,22 +279,32 @@ impl Results {
             "start, Unix s",
             "all done, h: first",
             "adapted, goodput",
+            "ratio",
             "bound",
             "mean completion, h: first",
             "adapted, goodput",
+            "ratio",
         ])];
         for (start, unix_s) in self.starts.iter().enumerate() {
-            let hours = |case, of| Some(format!("{:.2}", self.at(case, start, of)?));
+            let hours = |case, of| Some(format!("{:.2}", self.at(case, start, of)?.0));
+            let ratio = |of| Some(format!("{:.3}", self.at(JUDGED, start, of)?.1));
             starts.push(vec![
                 unix_s.to_string(),
                 hours(0, |f| f.all_done_h)?,
                 hours(JUDGED, |f| f.all_done_h)?,
+                ratio(|f| f.all_done_h)?,
                 hours(BOUND, |f| f.all_done_h)?,
                 hours(0, |f| f.completion_h)?,
                 hours(JUDGED, |f| f.completion_h)?,
+                ratio(|f| f.completion_h)?,
             ]);
         }
-        let mut goals = vec![text(&["goal", "asked", "found", "met"])];
+        let mut goals = vec![text(&[
+            "goal, from the first start",
+            "asked",
+            "found",
+            "met",
+        ])];
         for (found, asked, aim) in self.goals()? {
             let met = if found <= asked { "yes" } else { "NO" };
             let (asked, found) = (format!("{asked:.2}"), format!("{found:.3}"));
@@ -378,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goals_are_judged_by_ratios_within_a_cell() {
+    fn goals_are_judged_by_ratios_within_a_cell_of_the_first_start() {
         let figures = |all_done_h, completion_h| Figures {
             all_done_h,
             completion_h,
@@ -393,9 +407,11 @@ mod tests {
             cases,
         };
         let [completion, all_done] = results.goals().unwrap();
-        assert!((completion.0 - 0.7).abs() < 1e-9 && (all_done.0 - 5.0 / 6.0).abs() < 1e-9);
+        assert!((completion.0 - 0.9).abs() < 1e-9 && (all_done.0 - 0.8).abs() < 1e-9);
+        let over = results.over(JUDGED, |f| f.completion_h).unwrap().1;
+        assert!((over - 0.7).abs() < 1e-9, "{over}");
         let text = results.markdown().unwrap();
         assert!(text.contains("| 86400 "), "{text}");
-        assert_eq!(text.matches("yes").count(), 2, "{text}");
+        assert_eq!(text.matches("yes").count(), 1, "{text}");
     }
 }
