@@ -111,6 +111,10 @@ struct Score {
     choices: usize,
     misses: usize,
     near: usize,
+    /// Choices within 5 % by one who knows the mean step of each candidate exactly.
+    known: usize,
+    /// Choices whose mean cost is within 5 % of the cheapest by mean steps.
+    by_means: usize,
     regret: f64,
     errors: Vec<f64>,
 }
@@ -120,48 +124,74 @@ fn play(dice: &mut Dice, score: &mut Score) {
     let (workload, site) = (Workload::random(dice), site(dice));
     let (trace, _) = workload.world(TRACED.0, TRACED.1, 1.0, 1.0).run();
     let steps = Steps::read(&trace).unwrap();
-    let mut work = Work {
+    let work = Work {
         steps: 20_000.0,
         budget: 1e12,
         // In 19 of 20 runs a step is within it.
         margin: 1.645 * NOISE,
     };
-    let truth = |one: &Candidate| {
-        let kind = site.kind.iter().find(|k| k.name == one.kind).unwrap();
+    let kind = |one: &Candidate| site.kind.iter().find(|k| k.name == one.kind).unwrap();
+    let mean = |one: &Candidate| {
+        let kind = kind(one);
         let link = if one.spread {
             kind.spread.unwrap()
         } else {
             1.0
         };
         let world = workload.world(one.nodes, one.workers, link, kind.speed);
-        // One run of a candidate is not another one.
+        world.run().1
+    };
+    // One run of a candidate is not another one.
+    let scatter = |one: &Candidate| {
         let mark = one.nodes * 64 + one.workers * 4 + u32::from(one.spread) * 2;
         let seed = workload.seed ^ (u64::from(mark) << 20);
-        let other = 1.0 + NOISE * Dice(seed ^ u64::from(one.kind == "new")).normal();
-        let seconds = site.start + work.steps * world.run().1 * other;
-        (
-            seconds,
-            f64::from(one.nodes) * kind.price * seconds / 3600.0,
-        )
+        1.0 + NOISE * Dice(seed ^ u64::from(one.kind == "new")).normal()
+    };
+    let takes = |one: &Candidate, step: f64| {
+        let seconds = site.start + work.steps * step;
+        let price = f64::from(one.nodes) * kind(one).price;
+        (seconds, price * seconds / 3600.0)
     };
     let all = recommend(&steps, &site, &work).unwrap();
-    let true_ones: Vec<_> = all.iter().map(|one| (one, truth(one))).collect();
+    let means: Vec<f64> = all.iter().map(mean).collect();
+    let true_ones: Vec<_> = (all.iter().zip(&means))
+        .map(|(one, step)| (one, takes(one, step * scatter(one))))
+        .collect();
     for (one, (seconds, _)) in &true_ones {
         score.errors.push((one.seconds / seconds - 1.0).abs());
     }
     let fastest = (true_ones.iter().map(|(_, (s, _))| *s)).fold(f64::INFINITY, f64::min);
-    work.budget = fastest * 10.0_f64.powf(0.05 + 0.85 * dice.next());
-    let chosen = recommend(&steps, &site, &work).unwrap().remove(0);
-    let (seconds, cost) = truth(&chosen);
+    let budget = fastest * 10.0_f64.powf(0.05 + 0.85 * dice.next());
+    let by_rule = Work { budget, ..work };
+    let chosen = recommend(&steps, &site, &by_rule).unwrap().remove(0);
+    let same = |one: &Candidate| {
+        (&one.kind, one.nodes, one.workers, one.spread)
+            == (&chosen.kind, chosen.nodes, chosen.workers, chosen.spread)
+    };
+    let (_, (seconds, cost)) = true_ones.iter().find(|(one, _)| same(one)).unwrap();
+    let in_time = true_ones.iter().filter(|(_, (s, _))| *s <= budget);
+    let least = in_time.map(|(_, (_, c))| *c).fold(f64::INFINITY, f64::min);
+    let is_near = |(seconds, cost): (f64, f64)| seconds <= budget && cost <= 1.05 * least;
+    // The same rule with the exact mean step of each candidate in place of the replayed one.
+    let exact = true_ones
+        .iter()
+        .zip(&means)
+        .filter_map(|((one, found), step)| {
+            let latest = takes(one, step * (1.0 + work.margin)).0;
+            (latest <= budget).then(|| (takes(one, *step).1, *found))
+        });
+    let known = exact.min_by(|a, b| a.0.total_cmp(&b.0));
+    score.known += usize::from(known.is_some_and(|(_, found)| is_near(found)));
+    let own = true_ones.iter().zip(&means).find(|((one, _), _)| same(one));
+    let (_, own) = takes(&chosen, *own.unwrap().1);
+    score.by_means += usize::from(known.is_none_or(|(least, _)| own <= 1.05 * least));
     score.choices += 1;
-    if seconds > work.budget {
+    if *seconds > budget {
         score.misses += 1;
         return;
     }
-    let in_time = true_ones.iter().filter(|(_, (s, _))| *s <= work.budget);
-    let least = in_time.map(|(_, (_, c))| *c).fold(f64::INFINITY, f64::min);
     score.regret += cost / least - 1.0;
-    score.near += usize::from(cost <= 1.05 * least);
+    score.near += usize::from(is_near((*seconds, *cost)));
 }
 
 fn played(choices: usize) {
@@ -174,7 +204,8 @@ fn played(choices: usize) {
     let share = |count: usize| 100.0 * count as f64 / score.choices as f64;
     println!(
         "{} choices of {} candidates: step off by {:.1} % (median), {:.1} % (p90); {:.1} % misses; \
-         mean regret {:.2} %; within 5 % of the cheapest {:.1} %",
+         mean regret {:.2} %; within 5 % of the cheapest {:.1} %, by one who knows mean steps {:.1} %; \
+         by mean costs {:.1} %",
         score.choices,
         score.errors.len() / score.choices,
         at(0.5),
@@ -182,9 +213,13 @@ fn played(choices: usize) {
         share(score.misses),
         100.0 * score.regret / (score.choices - score.misses) as f64,
         share(score.near),
+        share(score.known),
+        share(score.by_means),
     );
-    // The goal of 90 % is not reached where runs of one candidate scatter by 2 %.
+    // Runs of one candidate scatter by 2 %: one who knows each mean step picks the cheapest run in
+    // some nine of ten choices too. What lies between that and the share of 80 % is the replay's.
     assert!(share(score.misses) <= 2.0 && share(score.near) >= 80.0);
+    assert!(share(score.by_means) >= 95.0);
 }
 
 /// `LACUNA_CHOICES=3000` plays more of them, in some two minutes.
