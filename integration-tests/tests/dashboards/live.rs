@@ -22,7 +22,7 @@ use crate::support;
 const CLUSTERS: [(&str, usize); 2] = [("alpha", 96), ("beta", 40)];
 
 /// Panels that may be empty here, with the reason. `*` is every panel of a dashboard.
-const MAY_BE_EMPTY: [(&str, &str, &str); 8] = [
+const MAY_BE_EMPTY: [(&str, &str, &str); 10] = [
     (
         "pilots.json",
         "*",
@@ -32,6 +32,16 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 8] = [
         "centre.json",
         "Alerts that fire or will",
         "nothing is wrong",
+    ),
+    (
+        "centre.json",
+        "Node-hours an hour by kind: idle and harvested",
+        "no kinds are set",
+    ),
+    (
+        "centre.json",
+        "Harm by kind: median and 99 %",
+        "no kinds are set",
     ),
     (
         "centre.json",

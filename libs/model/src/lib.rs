@@ -51,7 +51,7 @@ pub use lease::{Epoch, RunId};
 pub use life::{Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord, is_default};
 pub use loaders::{Loaders, Loading};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
-pub use node_kinds::NodeKinds;
+pub use node_kinds::{KindUse, NodeKinds};
 pub use observed::ObservedHour;
 pub use past::{Past, PastKind};
 pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve};

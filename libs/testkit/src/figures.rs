@@ -4,7 +4,7 @@ use lacuna_model::{Efficiency, Stall, Stalls, Timestamp};
 use lacuna_wire::msg::Totals;
 
 /// Totals, and the figures that are displayed for them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Figures {
     /// Totals in the form that control publishes. Two trainers like those of [`crate::spec`] did
     /// the work.

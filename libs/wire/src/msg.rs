@@ -23,8 +23,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId, Stalls, Timestamp,
-    Topology, TrainerId, TrainerRecord, TrainerSpec, is_default,
+    Efficiency, Epoch, KindName, KindUse, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId, Stalls,
+    Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, is_default,
 };
 
 pub use lacuna_model::{
@@ -343,7 +343,7 @@ pub struct NodeView {
 }
 
 /// Totals of the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Cluster time of the first event or submission.
     pub since: Timestamp,
@@ -382,6 +382,9 @@ pub struct Totals {
     pub queued: u32,
     /// Number of admitted trainers.
     pub active: u32,
+    /// Node-time and harm by kind; empty where fewer than two kinds of nodes are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<KindName, KindUse>,
 }
 
 /// A request of an operator to the executor of pilots, answered by a [`Reply`].

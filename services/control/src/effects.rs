@@ -458,7 +458,9 @@ fn log(note: &Note, correlation: &str) {
         Note::Released { node, after } => {
             tracing::debug!(%node, %after, correlation, "node given back");
         }
-        Note::GivenBack { node, cause, harm } => {
+        Note::GivenBack {
+            node, cause, harm, ..
+        } => {
             tracing::info!(%node, cause, %harm, correlation, "node given back to the main scheduler");
         }
         Note::Broke {

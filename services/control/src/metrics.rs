@@ -4,7 +4,9 @@ use lacuna_model::{LossCause, UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
 use lacuna_trainer::controller::{Apart, Note, Tally};
 use lacuna_trainer::measure;
-use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{
+    CounterVec, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+};
 
 use crate::training::Training;
 
@@ -20,6 +22,41 @@ const HARM_BOUNDS: [f64; 14] = [
 
 /// How nodes are asked for; see `trainer::controller::Note::GivenBack`.
 const ASKED: [&str; 5] = ["preempted", "idle", "drained", "taken", "wanted"];
+
+/// Metrics by kind of node. Those of one kind alone are never shown.
+#[derive(Debug, Clone)]
+struct OfKinds {
+    idle: CounterVec,
+    harvested: CounterVec,
+    harm: HistogramVec,
+}
+
+impl OfKinds {
+    fn new(registry: &Registry) -> Result<Self, Error> {
+        let float = |name, help| {
+            let vec = CounterVec::new(Opts::new(name, help), &["kind"])?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok::<_, Error>(vec)
+        };
+        Ok(Self {
+            idle: float(
+                "lacuna_control_kind_idle_node_seconds_total",
+                "idle node-seconds by kind of node, where two kinds at least are known",
+            )?,
+            harvested: float(
+                "lacuna_control_kind_harvested_node_seconds_total",
+                "harvested node-seconds by kind of node, where two kinds at least are known",
+            )?,
+            harm: metrics::histograms(
+                registry,
+                "lacuna_control_kind_harm_seconds",
+                "harm by kind of node: time that the main scheduler waited for a node, where two kinds at least are known",
+                &HARM_BOUNDS,
+                &["kind"],
+            )?,
+        })
+    }
+}
 
 /// Control's metrics.
 #[derive(Debug, Clone)]
@@ -37,11 +74,12 @@ pub struct Metrics {
     trainers: prometheus::GaugeVec,
     idle: Counter,
     harvested: Counter,
+    of_kinds: OfKinds,
     samples: Counter,
     efficiency: prometheus::Gauge,
-    lost: prometheus::CounterVec,
-    stalled: prometheus::CounterVec,
-    redone: prometheus::CounterVec,
+    lost: CounterVec,
+    stalled: CounterVec,
+    redone: CounterVec,
     preemptions: IntCounter,
     runs: IntCounterVec,
     ended: IntCounterVec,
@@ -98,7 +136,7 @@ impl Metrics {
             Ok::<_, Error>(vec)
         };
         let by_cause = |name: &str, help: &str| {
-            let vec = prometheus::CounterVec::new(prometheus::Opts::new(name, help), &["cause"])?;
+            let vec = CounterVec::new(Opts::new(name, help), &["cause"])?;
             registry.register(Box::new(vec.clone()))?;
             for cause in LossCause::ALL {
                 let _ = vec.with_label_values(&[cause.name()]);
@@ -183,6 +221,7 @@ impl Metrics {
                 "lacuna_control_harvested_node_seconds_total",
                 "harvested node-seconds: in the pool and under a lease, in the cluster's time",
             )?,
+            of_kinds: OfKinds::new(registry)?,
             samples: float(
                 "lacuna_control_samples_total",
                 "samples done by all trainers",
@@ -380,9 +419,15 @@ impl Metrics {
                 counter.inc_by(u64::from(*nodes));
             }
             Note::Released { after, .. } => self.release.observe(after.as_secs_f64()),
-            Note::GivenBack { cause, harm, .. } => {
+            Note::GivenBack {
+                cause, harm, kind, ..
+            } => {
                 let histogram = self.harm.with_label_values(&[*cause]);
                 histogram.observe(harm.as_secs_f64());
+                if let Some(kind) = kind {
+                    let histogram = self.of_kinds.harm.with_label_values(&[kind.as_str()]);
+                    histogram.observe(harm.as_secs_f64());
+                }
             }
             Note::Broke { silent, .. } => {
                 self.broken.inc();
@@ -423,6 +468,17 @@ impl Metrics {
         };
         up(&self.idle, tally.idle_node_s);
         up(&self.harvested, tally.harvested_node_s);
+        for (kind, sums) in &tally.kinds {
+            let of = &self.of_kinds;
+            let label = [kind.as_str()];
+            up(&of.idle.with_label_values(&label), sums.idle_node_s);
+            up(
+                &of.harvested.with_label_values(&label),
+                sums.harvested_node_s,
+            );
+            // The kind is there before the first node of it is given back.
+            let _ = of.harm.with_label_values(&label);
+        }
         up(&self.samples, tally.samples);
         for cause in LossCause::ALL {
             let stall = cause.of(&tally.stalls);
@@ -469,7 +525,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Held, Past};
+    use lacuna_model::{Held, KindName, KindUse, Past};
     use lacuna_trainer::Now;
     use lacuna_trainer::measure::{Offered, Worked};
 
@@ -550,6 +606,15 @@ mod tests {
     fn the_exposition_is_the_golden_one() {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry, &Tally::default()).unwrap();
+        // With one kind of node none of its metrics is shown.
+        let alone = metrics::expose(&registry).unwrap();
+        assert!(!alone.contains("lacuna_control_kind_"), "{alone}");
+        let kind = KindName::new("cpu").unwrap();
+        let kinds = [(kind, KindUse::default())].into();
+        metrics.tally(&Tally {
+            kinds,
+            ..Tally::default()
+        });
         metrics.training.show([&lacuna_testkit::reporting("t")]);
         let _audit = crate::AuditMetrics::new(&registry).unwrap();
         lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();

@@ -551,9 +551,9 @@ impl Control {
             .metrics
             .unacknowledged(self.controller.unacknowledged());
         let totals = totals(&tally, self.now());
-        if self.totals != Some(totals) {
-            self.totals = Some(totals);
+        if self.totals.as_ref() != Some(&totals) {
             self.publish_totals(&totals).await;
+            self.totals = Some(totals);
         }
         Ok(())
     }

@@ -154,6 +154,7 @@ fn tally(totals: &Totals) -> Tally {
         upto: Some(totals.now),
         idle_node_s: totals.idle_node_s,
         harvested_node_s: totals.harvested_node_s,
+        kinds: totals.kinds.clone(),
         ..Tally::default()
     }
 }
@@ -178,5 +179,6 @@ pub(crate) fn totals(tally: &Tally, now: Now) -> Totals {
         leased_nodes: tally.leased_nodes,
         queued: tally.queued,
         active: tally.active,
+        kinds: tally.kinds.clone(),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use lacuna_model::{Cause, EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
+use lacuna_model::{
+    Cause, EventKind, KindName, KindUse, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work,
+};
 use lacuna_planner::explain;
 use lacuna_trainer::measure;
 use lacuna_wire::msg::{Leader, Totals};
@@ -42,6 +44,8 @@ pub(crate) struct Snapshot<'a> {
     plan: Option<PlanRow>,
     forecast: Option<ForecastRow<'a>>,
     harm: HarmRow<'a>,
+    /// By kind of node; empty where fewer than two kinds are known.
+    kinds: Vec<KindRow<'a>>,
     controls: Option<Wanted<'a>>,
     services: Vec<ServiceRow<'a>>,
     events: Vec<EventRow<'a>>,
@@ -131,6 +135,20 @@ struct HarmRow<'a> {
     newest: Vec<(i64, &'a NodeId, f64)>,
 }
 
+/// What nodes of one kind offered and gave.
+#[derive(Debug, Serialize)]
+struct KindRow<'a> {
+    kind: &'a KindName,
+    idle_node_h: f64,
+    harvested_node_h: f64,
+    idle_share_used: f64,
+    /// Times that a node was given back to the main scheduler.
+    given_back: u64,
+    /// How long the main scheduler waited then, in the mean and at most; nothing before the first.
+    harm_mean_s: Option<f64>,
+    harm_longest_s: Option<f64>,
+}
+
 /// The active instance of a service.
 #[derive(Debug, Serialize)]
 struct ServiceRow<'a> {
@@ -190,6 +208,7 @@ pub(crate) fn snapshot<'a>(
         plan: plan(view),
         forecast: forecast(view),
         harm: harm(view),
+        kinds: kinds(view),
         controls: view.controls.as_ref().and_then(wanted),
         services: view.leaders.iter().map(service).collect(),
         events: view.events.iter().rev().map(event).collect(),
@@ -362,6 +381,23 @@ fn harm(view: &View) -> HarmRow<'_> {
     }
 }
 
+fn kinds(view: &View) -> Vec<KindRow<'_>> {
+    let totals = view.totals.iter().flat_map(|totals| &totals.value.kinds);
+    let row = |(kind, sums): (_, &KindUse)| {
+        let was = sums.given_back > 0;
+        KindRow {
+            kind,
+            idle_node_h: sums.idle_node_s / 3600.0,
+            harvested_node_h: sums.harvested_node_s / 3600.0,
+            idle_share_used: measure::idle_share_used(sums.harvested_node_s, sums.idle_node_s),
+            given_back: sums.given_back,
+            harm_mean_s: was.then(|| sums.harm_s / sums.given_back as f64),
+            harm_longest_s: was.then_some(sums.longest_harm_s),
+        }
+    };
+    totals.map(row).collect()
+}
+
 fn event(event: &lacuna_model::NodeEvent) -> EventRow<'_> {
     let nodes = |nodes: &[NodeId]| match nodes {
         [one] => one.to_string(),
@@ -412,10 +448,46 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_has_its_idle_time_its_harvest_and_its_harm() {
+        let mut view = View::new(Span::from_secs(60));
+        view.take_totals(Totals::default());
+        assert_eq!(shown(&view)["kinds"], json!([]), "one kind shows nothing");
+        let name = |name| KindName::new(name).unwrap();
+        let mut cpu = KindUse {
+            idle_node_s: 7200.0,
+            harvested_node_s: 3600.0,
+            ..KindUse::default()
+        };
+        let kinds = [
+            (name("gpu"), cpu),
+            (name("cpu"), {
+                cpu.give_back(Span::from_secs(1));
+                cpu.give_back(Span::from_secs(3));
+                cpu
+            }),
+        ];
+        view.take_totals(Totals {
+            kinds: kinds.into(),
+            ..Totals::default()
+        });
+        let row = |kind, given_back, mean: Value, longest: Value| {
+            json!({
+                "kind": kind, "idle_node_h": 2.0, "harvested_node_h": 1.0, "idle_share_used": 0.5,
+                "given_back": given_back, "harm_mean_s": mean, "harm_longest_s": longest,
+            })
+        };
+        let rows = json!([
+            row("cpu", 2, json!(2.0), json!(3.0)),
+            row("gpu", 0, Value::Null, Value::Null),
+        ]);
+        assert_eq!(shown(&view)["kinds"], rows);
+    }
+
+    #[test]
     fn figures_are_those_of_the_core() {
         let mut figures = lacuna_testkit::figures();
         let mut view = View::new(Span::from_secs(60));
-        view.take_totals(figures.totals);
+        view.take_totals(figures.totals.clone());
         let row = shown(&view)["totals"].clone();
         assert_eq!(row["efficiency"], json!(figures.efficiency));
         assert_eq!(row["idle_share_used"], json!(figures.idle_share_used));

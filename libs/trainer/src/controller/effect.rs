@@ -3,8 +3,8 @@
 use std::fmt;
 
 use lacuna_model::{
-    AgentTerms, Command, Epoch, Generation, Members, NodeId, RunId, Span, TrainerId, TrainerRecord,
-    WithheldBy,
+    AgentTerms, Command, Epoch, Generation, KindName, Members, NodeId, RunId, Span, TrainerId,
+    TrainerRecord, WithheldBy,
 };
 
 use crate::controller::TrainersView;
@@ -175,6 +175,8 @@ pub enum Note {
     GivenBack {
         /// Which node.
         node: NodeId,
+        /// Its kind, where two kinds at least are known.
+        kind: Option<KindName>,
         /// How the main scheduler had asked for it: `preempted`, `idle`, `drained`, `taken` or
         /// `wanted`.
         cause: &'static str,

@@ -1,6 +1,6 @@
 //! Nodes that the main scheduler gets back, and its waits for them (`nodes/demand.rs`).
 
-use lacuna_model::{AgentStatus, NodeId};
+use lacuna_model::{AgentStatus, NodeId, Span};
 
 use crate::Now;
 use crate::controller::out::Out;
@@ -13,9 +13,21 @@ impl Controller {
         let is_pilots = self.config.control.submits_pilots();
         let given_back = self.nodes.given_back(id, is_heard, is_pilots, now);
         if let Some((cause, harm)) = given_back {
-            let node = id.clone();
-            out.note(Note::GivenBack { node, cause, harm });
+            self.note_harm(id, cause, harm, out);
         }
+    }
+
+    fn note_harm(&mut self, id: &NodeId, cause: &'static str, harm: Span, out: &mut Out) {
+        let (node, kind) = (id.clone(), self.nodes.kind(id).cloned());
+        if let Some(kind) = &kind {
+            self.usage.of_kind(kind).give_back(harm);
+        }
+        out.note(Note::GivenBack {
+            node,
+            kind,
+            cause,
+            harm,
+        });
     }
 
     /// The agent of a node leaves: its lease is given back, and the node goes to no trainer until
@@ -29,8 +41,7 @@ impl Controller {
         let is_of_another = on_demand.is_some() && self.nodes.serves_another(status);
         let said = self.nodes.last_words(status);
         if let Some(harm) = status.gave_back_in {
-            let (node, cause) = (id.clone(), said.cause);
-            out.note(Note::GivenBack { node, cause, harm });
+            self.note_harm(id, said.cause, harm, out);
         }
         if !said.first {
             return;

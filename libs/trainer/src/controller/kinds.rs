@@ -39,6 +39,7 @@ pub(super) fn can_use<'a>(
 impl Controller {
     /// Takes the kinds of nodes. A trainer that cannot use its nodes any more gives them back.
     pub(super) fn take_kinds(&mut self, kinds: NodeKinds, now: Now, out: &mut Out) {
+        self.nodes.tell_kinds(&kinds);
         self.kinds = kinds;
         let broken = self.trainers.admitted_where(|trainer| {
             let spec = &trainer.record().spec;

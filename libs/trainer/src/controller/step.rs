@@ -9,9 +9,9 @@ impl Controller {
     /// the view published, leases written, records and members kept, commands sent, then the rest.
     #[must_use = "effects must be carried out"]
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
-        let (in_pool, harvested) = (self.nodes.in_pool(), self.nodes.harvested());
+        let (all, of_kinds) = (self.nodes.count(), self.nodes.count_of_kinds());
         let now = Now {
-            cluster: self.usage.advance(now, in_pool, harvested),
+            cluster: self.usage.advance(now, all, of_kinds),
             ..now
         };
         let mut out = Out::default();

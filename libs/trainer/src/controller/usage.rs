@@ -1,38 +1,48 @@
 //! Node-time that was offered and used, summed over the cluster's time.
 
-use lacuna_model::{Span, Timestamp};
+use std::collections::BTreeMap;
+
+use lacuna_model::{KindName, KindUse, Span, Timestamp};
 
 use crate::Now;
 use crate::controller::Tally;
+use crate::controller::nodes::Count;
 use crate::measure::Offered;
 
 /// A step back of the cluster's clock by more than this begins another trace.
 const OTHER_TRACE: Span = Span::from_secs(3600);
 
 /// The sums so far. The end never goes back, but to begin another trace.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Usage {
     since: Option<Timestamp>,
     upto: Option<Timestamp>,
     idle_node_s: f64,
     harvested_node_s: f64,
+    kinds: BTreeMap<KindName, KindUse>,
 }
 
 impl Usage {
     /// Continues from the sums that an earlier instance has stored.
-    pub(crate) const fn resumed(tally: &Tally) -> Self {
+    pub(crate) fn resumed(tally: &Tally) -> Self {
         Self {
             since: tally.since,
             upto: tally.upto,
             idle_node_s: tally.idle_node_s,
             harvested_node_s: tally.harvested_node_s,
+            kinds: tally.kinds.clone(),
         }
     }
 
-    /// Sums up to `now` with these numbers of nodes, in the pool, and in the pool under a lease: a
-    /// lease that outlives its hole harvests nothing more. Returns the cluster's time, which is never
-    /// before the end of the sums.
-    pub(crate) fn advance(&mut self, now: Now, pool_nodes: u32, harvested_nodes: u32) -> Timestamp {
+    /// Sums up to `now` with these numbers of nodes, of all kinds and of each. A lease that outlives
+    /// its hole harvests nothing more. Returns the cluster's time, which is never before the end of
+    /// the sums.
+    pub(crate) fn advance(
+        &mut self,
+        now: Now,
+        all: Count,
+        of_kinds: &BTreeMap<KindName, Count>,
+    ) -> Timestamp {
         if self
             .upto
             .is_some_and(|upto| now.cluster + OTHER_TRACE < upto)
@@ -42,14 +52,24 @@ impl Usage {
         let cluster = self.upto.map_or(now.cluster, |upto| upto.max(now.cluster));
         if let Some(upto) = self.upto {
             let seconds = cluster.since(upto).as_secs_f64();
-            self.idle_node_s += f64::from(pool_nodes) * seconds;
-            self.harvested_node_s += f64::from(harvested_nodes) * seconds;
+            self.idle_node_s += f64::from(all.in_pool) * seconds;
+            self.harvested_node_s += f64::from(all.harvested) * seconds;
+            for (kind, count) in of_kinds {
+                let sums = self.of_kind(kind);
+                sums.idle_node_s += f64::from(count.in_pool) * seconds;
+                sums.harvested_node_s += f64::from(count.harvested) * seconds;
+            }
         }
         // The cluster's time is unknown before its first event.
         if cluster > Timestamp::default() {
             self.upto = Some(cluster);
         }
         cluster
+    }
+
+    /// The sums of a kind.
+    pub(crate) fn of_kind(&mut self, kind: &KindName) -> &mut KindUse {
+        self.kinds.entry(kind.clone()).or_default()
     }
 
     /// An event has happened: the sums begin with the first.
@@ -82,6 +102,7 @@ impl Usage {
             upto: self.upto,
             idle_node_s: self.idle_node_s,
             harvested_node_s: self.harvested_node_s,
+            kinds: self.kinds.clone(),
             ..Tally::default()
         }
     }
@@ -103,6 +124,15 @@ impl Usage {
 mod tests {
     use super::*;
 
+    const FIVE: Count = Count {
+        in_pool: 5,
+        harvested: 2,
+    };
+
+    fn none() -> BTreeMap<KindName, Count> {
+        BTreeMap::new()
+    }
+
     fn at(second: i64) -> Now {
         Now {
             cluster: Timestamp::from_unix(second),
@@ -113,9 +143,9 @@ mod tests {
     #[test]
     fn sums_go_by_the_clusters_time_and_never_back() {
         let mut usage = Usage::default();
-        usage.advance(at(1000), 5, 2);
-        assert_eq!(usage.advance(at(1010), 5, 2), at(1010).cluster);
-        assert_eq!(usage.advance(at(1005), 5, 2), at(1010).cluster);
+        usage.advance(at(1000), FIVE, &none());
+        assert_eq!(usage.advance(at(1010), FIVE, &none()), at(1010).cluster);
+        assert_eq!(usage.advance(at(1005), FIVE, &none()), at(1010).cluster);
         let tally = usage.tally();
         assert_eq!((tally.idle_node_s, tally.harvested_node_s), (50.0, 20.0));
     }
@@ -123,8 +153,8 @@ mod tests {
     #[test]
     fn a_large_step_back_is_another_trace_and_adds_nothing() {
         let mut usage = Usage::default();
-        usage.advance(at(100_000), 5, 2);
-        assert_eq!(usage.advance(at(1000), 5, 2), at(1000).cluster);
+        usage.advance(at(100_000), FIVE, &none());
+        assert_eq!(usage.advance(at(1000), FIVE, &none()), at(1000).cluster);
         assert_eq!(usage.tally().idle_node_s, 0.0);
     }
 

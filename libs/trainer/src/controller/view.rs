@@ -1,7 +1,10 @@
 //! The views of the controller (`show.rs` makes them).
 
+use std::collections::BTreeMap;
+
 use lacuna_model::{
-    Activity, Efficiency, Epoch, NodeId, Stalls, Timestamp, TrainerId, TrainerRecord,
+    Activity, Efficiency, Epoch, KindName, KindUse, NodeId, Stalls, Timestamp, TrainerId,
+    TrainerRecord,
 };
 
 /// The view of trainers that the planner needs.
@@ -48,7 +51,7 @@ pub struct Apart {
 }
 
 /// Sums over all trainers and nodes. Those over time are kept across restarts.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
     /// Cluster time of the first event or submission.
     pub since: Option<Timestamp>,
@@ -84,4 +87,6 @@ pub struct Tally {
     pub pool_nodes: u32,
     /// Nodes under a lease.
     pub leased_nodes: u32,
+    /// Node-time and harm by kind; empty where fewer than two kinds of nodes are known.
+    pub kinds: BTreeMap<KindName, KindUse>,
 }

@@ -82,6 +82,35 @@ fn samples_and_costs_follow_the_rate_of_the_mix() {
 }
 
 #[test]
+fn a_fill_in_of_one_kind_leaves_the_others_harvest_and_harm_as_they_are() {
+    let mut w = world(Some(kinds("gpu")));
+    submit(&mut w, vec![by_kind("a")]).unwrap();
+    (0..6).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[4, 5])]);
+    w.pass(Span::from_secs(10));
+    // Batch jobs take a cpu node, which is free, and a gpu node, which trains.
+    w.close(0);
+    w.pass(Span::from_secs(10));
+    w.close(4);
+    w.pass(Span::from_secs(2));
+    w.deliver(usize::MAX);
+    let tally = w.controller.tally();
+    let of = |name| tally.kinds[&kind(name)];
+    let idle = |name| (of(name).idle_node_s, of(name).harvested_node_s);
+    assert_eq!(idle("cpu"), (4.0 * 10.0 + 3.0 * 12.0, 0.0));
+    assert_eq!(idle("gpu"), (2.0 * 20.0 + 2.0, 2.0 * 20.0 + 2.0));
+    assert_eq!(of("cpu").given_back, 0);
+    assert_eq!((of("gpu").given_back, of("gpu").longest_harm_s), (1, 2.0));
+    // The sums go on after a restart, and one kind has none.
+    w.restart_control();
+    assert_eq!(w.controller.tally().kinds, tally.kinds);
+    let mut one = world(Some(kinds("cpu")));
+    (0..6).for_each(|n| one.open(n));
+    one.pass(Span::from_secs(10));
+    assert!(one.controller.tally().kinds.is_empty());
+}
+
+#[test]
 fn a_mix_that_breaks_gives_its_nodes_back() {
     let mut w = world(Some(kinds("gpu")));
     let mut spec = by_kind("a");

@@ -216,7 +216,7 @@ impl Collector {
         // The limits are optional; the view is drawn without them as well.
         let used = self.client.newest(&subject).await.ok().flatten();
         let limits = used.and_then(|used| crate::view::in_force(&used));
-        self.readings.push(totals);
+        self.readings.push(totals.clone());
         let wall_s = self.watch.seconds();
         let latencies = self.latencies();
         let received = self.received.lock().unwrap_or_else(PoisonError::into_inner);

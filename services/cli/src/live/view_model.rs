@@ -371,7 +371,7 @@ mod tests {
             };
             render(&model, 100, 40, Palette::Plain).join("\n")
         };
-        let text = shown(figures.totals);
+        let text = shown(figures.totals.clone());
         let percents = [figures.efficiency, figures.idle_share_used].map(percent);
         assert_eq!(percents, ["80.0%", "90.0%"]);
         for line in [

@@ -173,6 +173,8 @@ function lists(p) {
   $("no-trainers").hidden = p.trainers.length > 0;
   if (isNew("harm", p.harm.newest)) givenBack(p);
   $("no-harm").hidden = p.harm.newest.length > 0;
+  $("of-kinds").hidden = p.kinds.length === 0;
+  if (isNew("kinds", p.kinds)) kinds(p);
   if (isNew("events", p.events)) events(p);
   const plan = p.plan;
   setText("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
@@ -183,6 +185,19 @@ function givenBack(p) {
   $("harm").replaceChildren(...p.harm.newest.map(([at, node, took]) => {
     const tr = document.createElement("tr");
     tr.append(cell(moment(at), "when"), cell(node), cell(length(took), "n"));
+    return tr;
+  }));
+}
+
+function kinds(p) {
+  const wait = (seconds) => cell(seconds === null ? "-" : length(seconds), "n");
+  $("kinds").replaceChildren(...p.kinds.map((k) => {
+    const tr = document.createElement("tr");
+    tr.append(
+      cell(k.kind, "name"), cell(short(k.idle_node_h), "n"), cell(short(k.harvested_node_h), "n"),
+      cell(`${number(100 * k.idle_share_used, 1)} %`, "n"), cell(number(k.given_back), "n"),
+      wait(k.harm_mean_s), wait(k.harm_longest_s),
+    );
     return tr;
   }));
 }

@@ -18,8 +18,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, AgentTerms, Command, Epoch, Hole, NodeId, Span, Timestamp,
-    TrainerId, WithheldBy,
+    Action, Activity, AgentStatus, AgentTerms, Command, Epoch, Hole, KindName, NodeId, NodeKinds,
+    Span, Timestamp, TrainerId, WithheldBy,
 };
 
 use crate::Now;
@@ -160,13 +160,30 @@ pub(crate) struct Overdue {
     pub(crate) lost: Vec<NodeId>,
 }
 
+/// Nodes in the pool, and those of them under a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Count {
+    pub(crate) in_pool: u32,
+    pub(crate) harvested: u32,
+}
+
+impl Count {
+    const fn add(&mut self, in_pool: i32, harvested: i32) {
+        self.in_pool = self.in_pool.saturating_add_signed(in_pool);
+        self.harvested = self.harvested.saturating_add_signed(harvested);
+    }
+}
+
 /// All nodes that were ever in the pool or under a lease.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     by_id: BTreeMap<NodeId, Node>,
-    in_pool: u32,
+    count: Count,
     leased: u32,
-    harvested: u32,
+    /// The kinds of nodes, if there are two at least.
+    kinds: NodeKinds,
+    /// The count of each kind.
+    of_kinds: BTreeMap<KindName, Count>,
     /// Nodes with a command without acknowledgement.
     unacknowledged: BTreeSet<NodeId>,
     /// Nodes with a release that is waited for.
@@ -200,7 +217,7 @@ impl Nodes {
 
     /// Nodes in the pool.
     pub(crate) const fn in_pool(&self) -> u32 {
-        self.in_pool
+        self.count.in_pool
     }
 
     /// Nodes under a lease.
@@ -208,9 +225,45 @@ impl Nodes {
         self.leased
     }
 
-    /// Nodes in the pool that are under a lease.
-    pub(crate) const fn harvested(&self) -> u32 {
-        self.harvested
+    /// Nodes in the pool, and those of them under a lease.
+    pub(crate) const fn count(&self) -> Count {
+        self.count
+    }
+
+    /// The same of each kind; empty where fewer than two kinds are known.
+    pub(crate) const fn count_of_kinds(&self) -> &BTreeMap<KindName, Count> {
+        &self.of_kinds
+    }
+
+    /// The kind of a node, where two kinds at least are known.
+    pub(crate) fn kind(&self, id: &NodeId) -> Option<&KindName> {
+        self.kinds.of(id)
+    }
+
+    /// Takes the kinds of nodes, and counts them.
+    pub(crate) fn tell_kinds(&mut self, kinds: &NodeKinds) {
+        let tells_apart = kinds.names().len() > 1;
+        self.kinds = if tells_apart {
+            kinds.clone()
+        } else {
+            NodeKinds::default()
+        };
+        self.of_kinds.clear();
+        for (id, node) in self.by_id.iter().filter(|(_, node)| node.is_idle()) {
+            if let Some(kind) = self.kinds.of(id) {
+                let held = i32::from(node.lease.owner().is_some());
+                self.of_kinds.entry(kind.clone()).or_default().add(1, held);
+            }
+        }
+    }
+
+    /// Keeps count of a node that enters or leaves the pool, or a lease there.
+    fn recount(&mut self, id: &NodeId, in_pool: i32, harvested: i32) {
+        self.count.add(in_pool, harvested);
+        if let Some(kind) = self.kinds.of(id) {
+            let count = self.of_kinds.entry(kind.clone()).or_default();
+            count.add(in_pool, harvested);
+        }
     }
 
     /// Nodes with a command without acknowledgement.
@@ -248,7 +301,7 @@ impl Nodes {
     /// A hole has opened. With `require_agents`, a node on which no agent has ever spoken counts as
     /// silent.
     pub(crate) fn open(&mut self, hole: Hole, config: &ControllerConfig) {
-        let node = self.by_id.entry(hole.node).or_default();
+        let node = self.by_id.entry(hole.node.clone()).or_default();
         if config.on_demand.is_some() {
             if node.idle_since.is_none() && node.agent.has_left() {
                 node.agent.await_next();
@@ -258,8 +311,8 @@ impl Nodes {
         }
         node.demand.none();
         if node.idle_since.replace(hole.since).is_none() {
-            self.in_pool += 1;
-            self.harvested += u32::from(node.lease.owner().is_some());
+            let held = i32::from(node.lease.owner().is_some());
+            self.recount(&hole.node, 1, held);
         }
     }
 
@@ -267,16 +320,16 @@ impl Nodes {
     pub(crate) fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> Option<Closed> {
         let node = self.by_id.get_mut(id)?;
         let was_held = node.lease.owner().is_some();
-        if node.idle_since.take().is_some() {
-            self.in_pool = self.in_pool.saturating_sub(1);
-            self.harvested = self.harvested.saturating_sub(u32::from(was_held));
-        }
+        let was_idle = node.idle_since.take().is_some();
         let mut is_free = false;
         if was_held || self.releasing.contains(id) {
             node.demand.ask(taken, now);
         } else {
             node.demand.owe(false);
             is_free = node.lease.is_released() || matches!(taken, Taken::Wanted { .. });
+        }
+        if was_idle {
+            self.recount(id, -1, -i32::from(was_held));
         }
         Some(Closed { was_held, is_free })
     }
@@ -342,15 +395,15 @@ impl Nodes {
     /// Keeps count of leases, before the owner of one changes.
     fn count_lease(&mut self, id: &NodeId, becomes_free: bool) {
         let was_free = self.owner(id).is_none();
-        let in_pool = u32::from(self.get(id).is_some_and(Node::is_idle));
+        let in_pool = i32::from(self.get(id).is_some_and(Node::is_idle));
         match (was_free, becomes_free) {
             (true, false) => {
                 self.leased += 1;
-                self.harvested += in_pool;
+                self.recount(id, 0, in_pool);
             }
             (false, true) => {
                 self.leased = self.leased.saturating_sub(1);
-                self.harvested = self.harvested.saturating_sub(in_pool);
+                self.recount(id, 0, -in_pool);
             }
             _ => {}
         }

@@ -37,10 +37,20 @@ fn status(node: &NodeId, epoch: Epoch, seq: u64) -> AgentStatus {
 /// Counted again from the nodes.
 fn check(nodes: &Nodes) {
     let count = |holds: fn(&Node) -> bool| nodes.by_id.values().filter(|n| holds(n)).count();
-    assert_eq!(nodes.in_pool as usize, count(Node::is_idle));
+    assert_eq!(nodes.in_pool() as usize, count(Node::is_idle));
     assert_eq!(nodes.leased as usize, count(|n| n.lease.owner().is_some()));
     let harvested = count(|n| n.is_idle() && n.lease.owner().is_some());
-    assert_eq!(nodes.harvested as usize, harvested);
+    assert_eq!(nodes.count.harvested as usize, harvested);
+    // One of the six nodes has no kind.
+    let mut of_kinds: BTreeMap<KindName, Count> = BTreeMap::new();
+    for (id, node) in nodes.by_id.iter().filter(|(_, node)| node.is_idle()) {
+        if let Some(kind) = nodes.kind(id) {
+            let held = i32::from(node.lease.owner().is_some());
+            of_kinds.entry(kind.clone()).or_default().add(1, held);
+        }
+    }
+    let counted = nodes.of_kinds.iter().filter(|(_, count)| count.in_pool > 0);
+    assert!(counted.eq(&of_kinds));
     for id in &nodes.unacknowledged {
         assert!(nodes.by_id[id].agent.command().is_some(), "{id}");
     }
@@ -92,9 +102,15 @@ fn counts_and_sets_are_those_of_the_nodes_whatever_happens() {
     for seed in 0..50 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut nodes = Nodes::default();
+        let of = |n: u32| ["cpu", "gpu"][n as usize % 2];
+        let kinds = (0..5).map(|n| (name(n), KindName::new(of(n)).unwrap()));
+        let kinds = NodeKinds::new(kinds.collect());
         for second in 0..400 {
             let id = name(rng.random_range(0..6));
             let now = at(1000 + second * 3);
+            if second % 100 == 50 {
+                nodes.tell_kinds(&kinds);
+            }
             let epoch = nodes.get(&id).map_or(Epoch(0), |node| node.lease().epoch());
             match rng.random_range(0..10) {
                 0 | 1 => nodes.open(
