@@ -1,10 +1,12 @@
 //! Decisions at each tick of the timer: lists, cancellations, submissions.
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use std::collections::BTreeMap;
+
+use lacuna_model::{KindName, NodeId, Span, Timestamp};
 use lacuna_scheduler::job::Stage;
 
 use super::listing::Cancel;
-use super::node::{Phase, Pilot};
+use super::node::{NodeRecord, Phase, Pilot};
 use super::{Effect, FIRST_LISTS, Keeper, Mode, Ticket};
 
 impl Keeper {
@@ -62,6 +64,21 @@ impl Keeper {
         }
     }
 
+    /// Nodes that trainers can use of each kind, less those that have what is asked; below 0 if those
+    /// are more.
+    fn left_of_kinds(&self, has: impl Fn(&NodeRecord) -> bool) -> BTreeMap<KindName, i64> {
+        let demand = self.demand_of.iter();
+        let mut left: BTreeMap<_, _> = demand
+            .map(|(kind, nodes)| (kind.clone(), i64::from(*nodes)))
+            .collect();
+        for (node, _) in self.nodes.iter().filter(|(_, record)| has(record)) {
+            if let Some(left) = self.kinds.of(node).and_then(|kind| left.get_mut(kind)) {
+                *left -= 1;
+            }
+        }
+        left
+    }
+
     /// Cancels pilots that are useless or not wanted.
     fn cancel_useless(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let settings = &self.settings;
@@ -69,8 +86,10 @@ impl Keeper {
             .pool_at
             .is_some_and(|at| now.since(at) <= settings.pool_stale);
         let with_pilots = self.nodes.values().filter(|p| p.pilot.is_some()).count();
-        let wanted = self.demand.min(self.limits.at_most.unwrap_or(u32::MAX));
-        let mut spare = with_pilots.saturating_sub(wanted as usize);
+        let most = self.limits.at_most.unwrap_or(u32::MAX);
+        let mut spare = with_pilots.saturating_sub(self.demand.min(most) as usize);
+        // Pilots of each kind beyond what trainers can use of it.
+        let mut of_kinds = self.left_of_kinds(|record| record.pilot.is_some());
         let mut cancel = Cancel::default();
         let mut failed = Vec::new();
         for (node, record) in &mut self.nodes {
@@ -157,8 +176,13 @@ impl Keeper {
                 continue;
             }
             let idle = free.is_some_and(|at| now.since(at) >= settings.pace.idle_after);
-            if settings.pace.only_with_work && idle && spare > 0 {
-                spare -= 1;
+            let left = self.kinds.of(node).and_then(|kind| of_kinds.get_mut(kind));
+            let of_kind = left.filter(|left| **left < 0);
+            if settings.pace.only_with_work && idle && (spare > 0 || of_kind.is_some()) {
+                spare = spare.saturating_sub(1);
+                if let Some(left) = of_kind {
+                    *left += 1;
+                }
                 cancel.push(job, Some(node), "idle");
             }
         }
@@ -184,6 +208,7 @@ impl Keeper {
         let most = self.limits.at_most.unwrap_or(u32::MAX);
         let most = most.min(self.settings.pace.most_pilots());
         room = room.min(most.saturating_sub(pilots));
+        let mut of_kinds = BTreeMap::new();
         // A node that a trainer has is needed.
         if self.settings.pace.only_with_work && !self.settings.of_trainers {
             // An agent without a pilot, started by the site, also serves trainers.
@@ -191,6 +216,7 @@ impl Keeper {
             let served = nodes.filter(|p| p.pilot.is_some() || self.agent_speaks(p, now));
             let served = u32::try_from(served.count()).unwrap_or(u32::MAX);
             room = room.min(self.demand.saturating_sub(served));
+            of_kinds = self.left_of_kinds(|p| p.pilot.is_some() || self.agent_speaks(p, now));
         }
         room = room.min(u32::try_from(self.tokens / 1000).unwrap_or(0));
         if room == 0 {
@@ -210,7 +236,20 @@ impl Keeper {
             .filter_map(|(node, record)| Some((record.hole?, node.clone())))
             .collect();
         open.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        for (limit, node) in open.into_iter().take(room as usize) {
+        // Of each kind no more than trainers can use of it.
+        let may_go = |(_, node): &(Span, NodeId)| {
+            let left = self.kinds.of(node).and_then(|kind| of_kinds.get_mut(kind));
+            left.is_none_or(|left| {
+                *left -= 1;
+                *left >= 0
+            })
+        };
+        let open: Vec<_> = open
+            .into_iter()
+            .filter(may_go)
+            .take(room as usize)
+            .collect();
+        for (limit, node) in open {
             let ticket = Ticket(self.next_ticket);
             self.next_ticket = self.next_ticket.saturating_add(1);
             self.tokens = self.tokens.saturating_sub(1000);

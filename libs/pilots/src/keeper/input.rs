@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
+use lacuna_model::{KindName, NodeId, NodeKinds, Span, Timestamp, TrainerId, TrainerSpec};
 use lacuna_scheduler::job::{End, JobId, Listed};
 use lacuna_scheduler::submit::Refusal;
 
@@ -19,6 +19,27 @@ pub struct Offer {
     pub node: NodeId,
     /// Time limit of a pilot submitted now.
     pub limit: Span,
+}
+
+/// The nodes that a trainer can use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wants {
+    /// Most nodes in all.
+    pub nodes: u32,
+    /// Most nodes of each kind that it can use; empty if every node is alike to it.
+    pub of_kinds: BTreeMap<KindName, u32>,
+}
+
+impl Wants {
+    /// What a trainer can use.
+    #[must_use]
+    pub fn of(spec: &TrainerSpec) -> Self {
+        let most = |kind: &KindName| (kind.clone(), spec.kinds.most(kind).min(spec.max_nodes));
+        Self {
+            nodes: spec.max_nodes,
+            of_kinds: spec.kinds.names().map(most).collect(),
+        }
+    }
 }
 
 /// The operator's controls.
@@ -39,8 +60,10 @@ pub enum Input {
     Mode(Mode),
     /// All idle nodes. Nodes with only our own pilots count as idle.
     Pool(Vec<Offer>),
-    /// Number of nodes that all trainers together can use.
-    Demand(u32),
+    /// The nodes that each trainer can use.
+    Demand(Vec<Wants>),
+    /// Of which kind nodes are.
+    Kinds(NodeKinds),
     /// With pilots of single trainers: which trainer has each node or is being given it, and the
     /// trainers that are not over.
     Given {

@@ -18,6 +18,8 @@
 //! - Nothing is submitted before the second list after a start, since pilots may already run. They
 //!   are adopted.
 //!
+//! - Where two kinds of nodes at least are known, no more pilots go to nodes of a kind than trainers
+//!   can use of it.
 //! - With pilots of single trainers ([`Settings::of_trainers`]) a node gets a pilot of the trainer
 //!   that has it, and only while one has it. A pilot of another trainer is cancelled first. What an
 //!   owner may not have holds back submissions of that trainer alone.
@@ -35,10 +37,10 @@ mod trainers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
+use lacuna_model::{KindName, NodeId, NodeKinds, Span, Timestamp, TrainerId};
 use lacuna_scheduler::job::JobId;
 
-pub use input::{Effect, Input, Limits, Note, Offer, Ticket};
+pub use input::{Effect, Input, Limits, Note, Offer, Ticket, Wants};
 pub use lacuna_scheduler::submit::{Cause, Refusal};
 pub use settings::Settings;
 
@@ -57,8 +59,13 @@ pub struct Keeper {
     settings: Settings,
     mode: Mode,
     nodes: BTreeMap<NodeId, NodeRecord>,
-    /// Number of nodes that trainers can use.
+    /// The nodes that each trainer can use, and their number.
+    wants: Vec<Wants>,
     demand: u32,
+    /// The same of each kind; empty where fewer than two kinds are known.
+    demand_of: BTreeMap<KindName, u32>,
+    /// Of which kind nodes are.
+    kinds: NodeKinds,
     limits: Limits,
     /// Trainers that can have pilots, and those of which submissions are held back.
     trainers: BTreeSet<TrainerId>,
@@ -107,6 +114,19 @@ pub struct Counts {
     pub quarantined: u32,
 }
 
+/// Numbers of nodes of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OfKind {
+    /// Nodes that trainers can use.
+    pub demand: u32,
+    /// Nodes in the pool.
+    pub idle: u32,
+    /// Pilots that are asked for, or wait for their node.
+    pub waiting: u32,
+    /// Pilots that have their node.
+    pub running: u32,
+}
+
 impl Keeper {
     /// A keeper without any state yet.
     #[must_use]
@@ -116,7 +136,10 @@ impl Keeper {
             settings,
             mode,
             nodes: BTreeMap::new(),
+            wants: Vec::new(),
             demand: 0,
+            demand_of: BTreeMap::new(),
+            kinds: NodeKinds::default(),
             limits: Limits::default(),
             trainers: BTreeSet::new(),
             held_back: BTreeMap::new(),
@@ -148,7 +171,14 @@ impl Keeper {
                 }
             }
             Input::Pool(offers) => self.pool(offers, now),
-            Input::Demand(nodes) => self.demand = nodes,
+            Input::Demand(wants) => {
+                self.wants = wants;
+                self.sum_demand();
+            }
+            Input::Kinds(kinds) => {
+                self.kinds = kinds;
+                self.sum_demand();
+            }
             Input::Given {
                 nodes,
                 trainers,
@@ -205,6 +235,30 @@ impl Keeper {
         counts
     }
 
+    /// Numbers of nodes by kind, where the demand tells kinds apart.
+    #[must_use]
+    pub fn counts_by_kind(&self) -> BTreeMap<KindName, OfKind> {
+        let demand = self.demand_of.iter();
+        let mut counts: BTreeMap<KindName, OfKind> = demand
+            .map(|(kind, &demand)| {
+                let none = OfKind::default();
+                (kind.clone(), OfKind { demand, ..none })
+            })
+            .collect();
+        for (node, record) in &self.nodes {
+            let Some(count) = self.kinds.of(node).and_then(|kind| counts.get_mut(kind)) else {
+                continue;
+            };
+            count.idle += u32::from(record.hole.is_some());
+            match record.pilot.as_ref().map(|p| p.phase) {
+                Some(Phase::Submitting | Phase::Unsure | Phase::Pending) => count.waiting += 1,
+                Some(Phase::Running) => count.running += 1,
+                Some(Phase::Ending) | None => {}
+            }
+        }
+        counts
+    }
+
     /// Whether lists or the pool are too old, so that nothing is submitted.
     #[must_use]
     pub fn blind(&self, now: Timestamp) -> bool {
@@ -212,6 +266,24 @@ impl Keeper {
         self.lists < FIRST_LISTS
             || old(self.listed, self.settings.blind_after)
             || old(self.pool_at, self.settings.pool_stale)
+    }
+
+    /// Sums the nodes that trainers can use.
+    fn sum_demand(&mut self) {
+        let sum = |each: &dyn Fn(&Wants) -> u32| {
+            let all: u64 = self.wants.iter().map(|wants| u64::from(each(wants))).sum();
+            u32::try_from(all).unwrap_or(u32::MAX)
+        };
+        self.demand = sum(&|wants| wants.nodes);
+        let names = Some(self.kinds.names()).filter(|names| names.len() > 1);
+        let of_kind = |wants: &Wants, kind| match wants.of_kinds.get(kind) {
+            Some(most) => *most,
+            None if wants.of_kinds.is_empty() => wants.nodes,
+            None => 0,
+        };
+        let names = names.into_iter().flatten();
+        let demand = names.map(|kind| (kind.clone(), sum(&|wants| of_kind(wants, kind))));
+        self.demand_of = demand.collect();
     }
 
     /// Takes all idle nodes.

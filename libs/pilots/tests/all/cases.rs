@@ -1,12 +1,14 @@
 //! One test for each known fault of similar systems.
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use std::collections::BTreeMap;
+
+use lacuna_model::{KindName, NodeId, NodeKinds, Span, Timestamp};
 use lacuna_pilots::keeper::{
-    Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
+    Cause, Effect, Input, Keeper, Mode, Note, OfKind, Offer, Refusal, Settings, Ticket, Wants,
 };
 use lacuna_scheduler::job::{End, JobId, Listed, Stage};
 
-use crate::world::{name, settings};
+use crate::world::{name, settings, wants};
 
 /// A keeper with its own clock, and its effects.
 struct Case {
@@ -31,7 +33,7 @@ impl Case {
             known: false,
             effects: Vec::new(),
         };
-        case.tell(Input::Demand(100));
+        case.tell(Input::Demand(wants(100)));
         case.pool(&[1]);
         case
     }
@@ -469,9 +471,47 @@ fn without_the_bus_no_agent_counts_as_silent() {
 }
 
 #[test]
+fn no_more_pilots_of_a_kind_than_trainers_can_use_of_it() {
+    let (cpu, gpu) = (KindName::new("cpu").unwrap(), KindName::new("gpu").unwrap());
+    let of = |n: usize| (name(n), [&cpu, &gpu][n % 2].clone());
+    let kinds = NodeKinds::new((1..=6).map(of).collect());
+    let one = |kind: &KindName, nodes| Wants {
+        nodes,
+        of_kinds: [(kind.clone(), nodes)].into(),
+    };
+    let mut case = Case::new();
+    case.tell(Input::Kinds(kinds));
+    // One trainer can use two gpu nodes, which are odd, and nothing can use the cpu nodes.
+    case.tell(Input::Demand(vec![one(&gpu, 2)]));
+    case.list(&[]);
+    case.wait(3, &[1, 2, 3, 4, 5, 6]);
+    let nodes: Vec<NodeId> = case.submitted().into_iter().map(|(_, node)| node).collect();
+    assert_eq!(nodes, [name(1), name(3)]);
+    let of_gpu = OfKind {
+        demand: 2,
+        idle: 3,
+        waiting: 2,
+        running: 0,
+    };
+    let of_cpu = OfKind {
+        idle: 3,
+        ..OfKind::default()
+    };
+    let counts = BTreeMap::from([(cpu.clone(), of_cpu), (gpu, of_gpu)]);
+    assert_eq!(case.keeper.counts_by_kind(), counts);
+    // A trainer that tells no kinds apart can use any.
+    case.tell(Input::Demand(wants(1)));
+    assert_eq!(case.keeper.counts_by_kind()[&cpu].demand, 1);
+    // Of one kind nothing is told apart.
+    let all = (1..=6).map(|n| (name(n), cpu.clone()));
+    case.tell(Input::Kinds(NodeKinds::new(all.collect())));
+    assert!(case.keeper.counts_by_kind().is_empty());
+}
+
+#[test]
 fn no_more_pilots_than_trainers_can_use() {
     let mut case = Case::new();
-    case.tell(Input::Demand(2));
+    case.tell(Input::Demand(wants(2)));
     case.list(&[]);
     case.wait(3, &[1, 2, 3, 4, 5]);
     assert_eq!(case.submitted().len(), 2);

@@ -6,7 +6,7 @@ use lacuna_pilots::settings::Pace;
 use lacuna_scheduler::job::{End, Stage};
 use rand::RngExt;
 
-use crate::world::{Job, Trouble, World, settings};
+use crate::world::{Job, Trouble, World, settings, wants};
 
 fn hurried() -> Settings {
     let mut settings = settings();
@@ -101,7 +101,7 @@ fn no_node_ever_has_two_pilots_and_no_foreign_job_is_cancelled() {
         println!("seed {seed}");
         let mut world = World::new(seed, 3 + (seed as usize % 8), hurried());
         let nodes = world.busy.len();
-        world.tell(Input::Demand(nodes as u32));
+        world.tell(Input::Demand(wants(nodes as u32)));
         world.trouble = Trouble(8);
         for _ in 0..9000 {
             disturb(&mut world);
@@ -139,7 +139,7 @@ fn an_observer_submits_nothing() {
         let mut world = World::new(seed, 6, hurried());
         world.mode = Mode::Observe;
         world.tell(Input::Mode(Mode::Observe));
-        world.tell(Input::Demand(6));
+        world.tell(Input::Demand(wants(6)));
         for _ in 0..3000 {
             world.pass();
         }
@@ -150,7 +150,7 @@ fn an_observer_submits_nothing() {
 #[test]
 fn two_hundred_and_fifty_six_idle_nodes_have_pilots_within_half_a_minute() {
     let mut world = World::new(1, 256, settings());
-    world.tell(Input::Demand(256));
+    world.tell(Input::Demand(wants(256)));
     world.report();
     let start = world.ms;
     while (world.keeper.counts(world.now()).running as usize) < 256 {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
 use lacuna_pilots::keeper::{
-    Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
+    Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket, Wants,
 };
 use lacuna_scheduler::job::{End, JobId, Listed, Owner, Stage};
 use rand::{RngExt, SeedableRng};
@@ -16,6 +16,12 @@ pub(crate) fn owner() -> Owner {
         mark: "lacuna:c".to_owned(),
         user: None,
     }
+}
+
+/// One trainer, which can use nodes of any kind.
+pub(crate) fn wants(nodes: u32) -> Vec<Wants> {
+    let of_kinds = BTreeMap::new();
+    vec![Wants { nodes, of_kinds }]
 }
 
 /// The defaults, with a shorter rest of nodes.
@@ -129,7 +135,7 @@ impl World {
         }
         self.keeper = Keeper::new(self.settings.clone(), self.mode, self.now());
         let demand = self.busy.len() as u32;
-        self.tell(Input::Demand(demand));
+        self.tell(Input::Demand(wants(demand)));
         self.give();
     }
 

@@ -1,6 +1,9 @@
 //! The executor's metrics.
 
-use lacuna_pilots::keeper::{Cause, Counts, Mode, Note};
+use std::collections::BTreeMap;
+
+use lacuna_model::KindName;
+use lacuna_pilots::keeper::{Cause, Counts, Mode, Note, OfKind};
 use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
 use lacuna_scheduler::check::{Finding, Verdict};
 use lacuna_scheduler::job::End;
@@ -17,6 +20,7 @@ pub struct PilotMetrics {
     adopted: IntCounter,
     pilots: GaugeVec,
     nodes: GaugeVec,
+    of_kinds: GaugeVec,
     mode: GaugeVec,
     blind: IntGauge,
     checked: GaugeVec,
@@ -129,6 +133,13 @@ impl PilotMetrics {
                  after failures, in quarantine",
                 &["state"],
             )?,
+            of_kinds: metrics::gauges(
+                registry,
+                "lacuna_control_pilots_kind_nodes",
+                "nodes by kind, where two kinds at least are known: those that trainers can use, \
+                 idle ones, those for which pilots wait, and those with pilots",
+                &["kind", "state"],
+            )?,
             mode: metrics::gauges(
                 registry,
                 "lacuna_control_pilots_mode",
@@ -189,6 +200,22 @@ impl PilotMetrics {
         }
     }
 
+    /// Shows nodes by kind; nothing where kinds are not told apart.
+    pub(super) fn of_kinds(&self, counts: &BTreeMap<KindName, OfKind>) {
+        self.of_kinds.reset();
+        for (kind, count) in counts {
+            for (state, nodes) in [
+                ("demand", count.demand),
+                ("idle", count.idle),
+                ("waiting", count.waiting),
+                ("running", count.running),
+            ] {
+                let gauge = self.of_kinds.with_label_values(&[kind.as_str(), state]);
+                gauge.set(f64::from(nodes));
+            }
+        }
+    }
+
     pub(super) fn state(&self, counts: Counts, mode: Mode, blind: bool) {
         for (state, count) in [
             ("submitting", counts.submitting),
@@ -225,6 +252,11 @@ mod tests {
         let registry = Registry::new();
         let made = PilotMetrics::new(&registry).unwrap();
         let _observed = super::super::ObservedMetrics::new(&registry).unwrap();
+        made.of_kinds(&BTreeMap::new());
+        let none = metrics::expose(&registry).unwrap();
+        assert!(!none.contains("lacuna_control_pilots_kind_"), "{none}");
+        let kind = KindName::new("cpu").unwrap();
+        made.of_kinds(&[(kind, OfKind::default())].into());
         made.findings(&[]);
         made.state(Counts::default(), Mode::Observe, true);
         let text = metrics::expose(&registry).unwrap();

@@ -9,7 +9,7 @@ use lacuna_model::{
     WithheldBy,
 };
 use lacuna_pilots::keeper::{
-    Cause, Effect, Input, Keeper, Limits, Mode, Note, Offer, Refusal, Ticket,
+    Cause, Effect, Input, Keeper, Limits, Mode, Note, Offer, Refusal, Ticket, Wants,
 };
 use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
@@ -279,6 +279,7 @@ impl Service {
         let now = self.now();
         let (counts, blind) = (self.keeper.counts(now), self.keeper.blind(now));
         self.metrics.state(counts, self.mode(), blind);
+        self.metrics.of_kinds(&self.keeper.counts_by_kind());
     }
 
     /// The mode in force.
@@ -409,9 +410,9 @@ impl Service {
     }
 
     fn demand(&mut self, state: &TrainersState) {
-        let most = state.trainers.iter().map(|t| u64::from(t.spec.max_nodes));
-        let most = u32::try_from(most.sum::<u64>()).unwrap_or(u32::MAX);
-        self.step(Input::Demand(most));
+        let wants = state.trainers.iter().map(|t| Wants::of(&t.spec));
+        let wants = wants.collect();
+        self.step(Input::Demand(wants));
     }
 
     /// Takes of which kind nodes are: pilots on them differ.
@@ -430,6 +431,7 @@ impl Service {
             );
         }
         self.kinds = kinds;
+        self.step(Input::Kinds(self.kinds.clone()));
     }
 
     fn status(&mut self, status: Received<AgentStatus>) {
