@@ -48,10 +48,12 @@ pub use id::{ClusterId, IdError, KindName, NodeId, TrainerId};
 pub use kinds::{KindError, KindRates, MixedPoint};
 pub use learning::{Follows, Goodput, GoodputAt, Learning, Sizing};
 pub use lease::{Epoch, RunId};
-pub use life::{Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord, is_default};
+pub use life::{
+    Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord, is_default,
+};
 pub use loaders::{Loaders, Loading};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
-pub use node_kinds::{KindUse, NodeKinds};
+pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};
 pub use observed::ObservedHour;
 pub use past::{Past, PastKind};
 pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve};

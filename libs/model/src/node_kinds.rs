@@ -12,6 +12,9 @@ use crate::{KindName, NodeId, Span};
 #[serde(transparent)]
 pub struct NodeKinds(BTreeMap<NodeId, KindName>);
 
+/// Most kinds of nodes that plans tell apart.
+pub const MOST_KINDS: usize = 4;
+
 /// What nodes of one kind offered and gave so far, and how long the main scheduler waited for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindUse {

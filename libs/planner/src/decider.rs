@@ -12,8 +12,8 @@
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
-//! If [`Situation::mixes`] has two kinds of nodes, counts of each are decided exactly, whatever the
-//! policy ([`crate::mixed`]); holes are not forecast then.
+//! If [`Situation::mixes`] has several kinds of nodes, counts of each are decided, whatever the policy
+//! ([`crate::mixed`]): of two kinds exactly. Holes are not forecast then.
 //!
 //! If [`Situation::users`] names several users with candidates, [`fair`] shares the nodes out over
 //! them. The policy then decides within the share of each user.
@@ -43,7 +43,7 @@ use crate::placement::blocks::BlockPlacer;
 use crate::placement::forecast;
 use crate::problem::{Candidate, MixProblem, Problem, Situation, Sizes, Slot};
 use crate::settings::Settings;
-use crate::{choose, dp, equal_share, fair, milp, two_kinds};
+use crate::{choose, dp, equal_share, fair, milp, several_kinds};
 
 /// A decider with its settings. Its memory between decisions is room only.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +79,7 @@ impl Decider {
         &self.problem
     }
 
-    /// The problem over mixes of the newest situation, if its nodes were of two kinds.
+    /// The problem over mixes of the newest situation, if its nodes were of several kinds.
     #[must_use]
     pub const fn mixed(&self) -> Option<&MixProblem> {
         self.mixed.as_ref()
@@ -105,10 +105,10 @@ impl Decider {
         }
         self.mixed = None;
         if let Some(mixes) = situation.mixes {
-            let problem = two_kinds::pose(mixes, self.settings.horizon.as_secs_f64());
+            let problem = several_kinds::pose(mixes, self.settings.horizon.as_secs_f64());
             let rng = || ChaCha8Rng::seed_from_u64(seed(self.settings.seed, situation.slots));
-            let choice = self.settings.node_choice;
-            let decision = two_kinds::decide(situation, mixes, &problem, choice, rng);
+            let how = (self.settings.node_choice, &self.settings.milp);
+            let decision = several_kinds::decide(situation, mixes, &problem, how, rng);
             self.mixed = Some(problem);
             return decision;
         }

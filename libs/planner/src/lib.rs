@@ -11,7 +11,7 @@
 //! change of a live cluster; a replay calls the [`Decider`] itself.
 //!
 //! Each file depends only on files below it: `problem`, `solve`, `placement`, [`Settings`] and
-//! [`Decision`], `two_kinds`, [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
+//! [`Decision`], `several_kinds`, [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
 //! choice of nodes for known sizes ([`choose`]) lies in `placement`, since it works on ordinals.
 
 mod decider;
@@ -20,16 +20,16 @@ pub mod placement;
 mod plan;
 mod problem;
 mod settings;
+mod several_kinds;
 mod solve;
-mod two_kinds;
 
 pub use decider::Decider;
 pub use decision::{Decision, Share};
 pub use placement::choose;
 pub use plan::{Input, Planner, check, explain, translate};
 pub use problem::{
-    Candidate, Far, Item, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, PoolForecast,
-    Problem, Situation, Sizes, Slot, Switches, Users,
+    Candidate, Far, Item, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES,
+    PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
 };
 pub use problem::{file, instance, kind, objective};
 pub use settings::{ForecastSettings, Settings};

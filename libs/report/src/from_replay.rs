@@ -3,7 +3,9 @@
 use lacuna_model::TrainerSpec;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
-use lacuna_sim::{Apart, History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples};
+use lacuna_sim::{
+    Apart, HarvestOfKind, History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples,
+};
 use lacuna_trainer::measure;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
@@ -70,6 +72,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         pool: &pool,
         preemptions: summary.preemptions,
         preempt_fraction: summary.preempt_cost_fraction,
+        kinds: summary.kinds.as_deref().unwrap_or_default(),
         simulated: source.simulated,
     });
     let notes = vec![
@@ -172,7 +175,25 @@ fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
         figures.insert(3, row("of the zero-cost bound", percent(fraction, 2)));
     }
     figures.extend(summary.apart.iter().flat_map(distance));
+    figures.extend(summary.kinds.iter().flatten().flat_map(of_kind));
     figures
+}
+
+/// What one kind of nodes offered and gave.
+fn of_kind(of: &HarvestOfKind) -> Vec<(String, String)> {
+    let kind = &of.kind;
+    let used = measure::idle_share_used(of.harvested_node_hours, of.offered_node_hours);
+    vec![
+        (
+            format!("{kind}: idle node-hours"),
+            count(of.offered_node_hours),
+        ),
+        (
+            format!("{kind}: harvested node-hours"),
+            count(of.harvested_node_hours),
+        ),
+        (format!("{kind}: idle share used"), percent(used, 2)),
+    ]
 }
 
 /// What distance did.

@@ -1,5 +1,6 @@
 //! The statement on harm to batch jobs: the replay's part of it, and the part outside its model.
 
+use lacuna_sim::HarvestOfKind;
 use lacuna_sim::pool_stats::PoolStats;
 
 use super::svg::{count, percent, share};
@@ -13,6 +14,8 @@ pub(super) struct HarmInput<'a> {
     pub(super) preemptions: u64,
     /// Samples lost to departures, over samples done.
     pub(super) preempt_fraction: f64,
+    /// The nodes of each kind, where trainers tell kinds apart.
+    pub(super) kinds: &'a [HarvestOfKind],
     /// Whether the starts of batch jobs come from a simulated scheduler.
     pub(super) simulated: bool,
 }
@@ -30,7 +33,7 @@ pub(super) fn statement(input: HarmInput<'_>) -> Vec<String> {
     // All nodes that leave, with or without a trainer, each a second late.
     let second_hours = nodes / 3600.0;
     let machine_hours = pool.hours * f64::from(pool.nodes);
-    vec![
+    let mut text = vec![
         format!(
             "The replay harms no batch job, by construction: batch jobs run {jobs}, and a trainer \
              gives a node back in the same moment in which the batch scheduler wants it. Over the \
@@ -54,5 +57,18 @@ pub(super) fn statement(input: HarmInput<'_>) -> Vec<String> {
          systems and networks, the power and heat of nodes that would have idled, failures of \
          nodes while they train, and changed submissions by users since fewer nodes look idle."
             .to_owned(),
-    ]
+    ];
+    if !input.kinds.is_empty() {
+        let kinds = input.kinds.iter().map(|of| {
+            let (left, taken) = (count(of.left_nodes as f64), count(of.taken_nodes as f64));
+            format!("{left} of kind {}, of which trainers had {taken}", of.kind)
+        });
+        let kinds: Vec<String> = kinds.collect();
+        let all = kinds.join("; ");
+        text.insert(
+            1,
+            format!("By kind, until the replay's end nodes were wanted back: {all}."),
+        );
+    }
+    text
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_forecast::natural_cmp;
-use lacuna_model::{KindName, NodeId, Timestamp, Topology, TopologyError};
+use lacuna_model::{KindName, MOST_KINDS, NodeId, Timestamp, Topology, TopologyError};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -51,24 +51,30 @@ impl<'a> Annotated<'a> {
         // A kind whose nodes never idle in the trace is a kind too.
         let names: BTreeSet<&KindName> = kinds.values().collect();
         let names: Vec<KindName> = names.into_iter().cloned().collect();
-        if names.len() > 2 {
+        if names.len() > MOST_KINDS {
             return Err(SimError::ManyKinds { kinds: names });
         }
-        let second = names.get(1);
         let mut of = Vec::new();
         for node in 0..self.trace.known_nodes() {
             let name = self.trace.node_name(node).into_owned();
             let kind = NodeId::new(&name).ok().and_then(|id| kinds.get(&id));
             let kind = kind.ok_or(SimError::NoKind { node: name })?;
-            of.push(u8::from(Some(kind) == second));
+            let place = names.iter().position(|name| name == kind);
+            of.push(
+                place
+                    .and_then(|at| u8::try_from(at).ok())
+                    .unwrap_or_default(),
+            );
         }
         self.kinds = Some(Kinds { names, of });
         Ok(self)
     }
 
-    /// With its first `first` nodes of the first kind, and the others of the second.
-    pub(crate) fn split(mut self, names: &[KindName], first: u32) -> Self {
-        let of = (0..self.trace.known_nodes()).map(|node| u8::from(node >= first));
+    /// With its nodes in runs of one kind each. `ends` has the end of each run.
+    pub(crate) fn split(mut self, names: &[KindName], ends: &[u32]) -> Self {
+        let kind = |node: u32| ends.iter().filter(|end| node >= **end).count();
+        let last = names.len().saturating_sub(1);
+        let of = (0..self.trace.known_nodes()).map(|node| kind(node).min(last) as u8);
         self.kinds = Some(Kinds {
             of: of.collect(),
             names: names.to_vec(),

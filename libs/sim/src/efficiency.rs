@@ -29,8 +29,9 @@ pub(crate) struct Baseline<'a> {
     trainers: &'a [TrainerSpec],
     kinds: &'a Kinds,
     settings: Settings,
-    /// The share of the first kind in the nodes, where they are of two kinds.
-    first: f64,
+    /// The share of the nodes that is of each kind or an earlier one, where trainers tell kinds
+    /// apart.
+    upto: Vec<f64>,
 }
 
 impl<'a> Baseline<'a> {
@@ -53,13 +54,17 @@ impl<'a> Baseline<'a> {
                 policy: lacuna_model::Policy::Dp,
                 ..settings.clone()
             },
-            first: 1.0,
+            upto: Vec::new(),
         }
     }
 
-    /// With this share of nodes of the first kind, where nodes are of two kinds.
-    pub(crate) const fn with_share(mut self, first: f64) -> Self {
-        self.first = first;
+    /// With these shares of nodes of each kind, where trainers tell kinds apart.
+    pub(crate) fn with_shares(mut self, shares: impl Iterator<Item = f64>) -> Self {
+        let sums = shares.scan(0.0, |sum, share| {
+            *sum += share;
+            Some(*sum)
+        });
+        self.upto = sums.collect();
         self
     }
 
@@ -105,9 +110,12 @@ impl<'a> Baseline<'a> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
             let trace = HoleTrace::dedicated(n, start, end);
-            let names = self.kinds.nodes().map_or(&[][..], |names| names);
-            let first = (f64::from(n) * self.first).round() as u32;
-            let trace = Annotated::new(&trace).split(names, first);
+            let names = self.kinds.nodes().unwrap_or_default();
+            let ends = self.upto.iter().take(names.len().saturating_sub(1));
+            let ends: Vec<u32> = ends
+                .map(|upto| (f64::from(n) * upto).round() as u32)
+                .collect();
+            let trace = Annotated::new(&trace).split(names, &ends);
             let (kinds, fits) = (self.kinds, Fits::Inside);
             let mut world = World::new(&trace, self.trainers, kinds, &self.settings, false, fits)?;
             world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;

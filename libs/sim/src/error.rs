@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_batchsim::BatchError;
-use lacuna_model::{KindName, Timestamp, TrainerId};
+use lacuna_model::{KindName, MOST_KINDS, Timestamp, TrainerId};
 use lacuna_planner::check::Violation;
 use lacuna_planner::objective::ObjectiveError;
 use lacuna_trace::ReadError;
@@ -73,10 +73,10 @@ pub enum SimError {
         /// The node.
         node: String,
     },
-    /// Nodes of more than two kinds.
+    /// Nodes of more than [`MOST_KINDS`] kinds.
     #[error(
-        "the nodes are of {} kinds ({}): a replay plans two kinds at most; name two of them alike, \
-         or leave the nodes of the others out", kinds.len(), list(kinds)
+        "the nodes are of {} kinds ({}): a replay plans {MOST_KINDS} kinds at most; name two of them \
+         alike, or leave the nodes of the others out", kinds.len(), list(kinds)
     )]
     ManyKinds {
         /// The kinds.

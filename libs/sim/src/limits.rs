@@ -66,7 +66,7 @@ pub(crate) fn check(
     check_settings(settings)
 }
 
-/// Trainers that know kinds, on nodes of two kinds.
+/// Trainers that know kinds, on nodes of several kinds.
 fn check_kinds(
     trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
@@ -89,20 +89,20 @@ fn check_kinds(
     }
     let refuse = |what, expected| Err(SimError::Setting { what, expected });
     if !matches!(settings.policy, Policy::Auto | Policy::Dp) {
-        return refuse("policy", "auto or dp, where nodes are of two kinds");
+        return refuse("policy", "auto or dp, where nodes are of several kinds");
     }
     if settings.quirks == Quirks::Published {
-        return refuse("compat", "no quirks, where nodes are of two kinds");
+        return refuse("compat", "no quirks, where nodes are of several kinds");
     }
     if trace.topology().is_some() {
-        return refuse("topology", "no topology, where nodes are of two kinds");
+        return refuse("topology", "no topology, where nodes are of several kinds");
     }
     let mut owners = trainers.iter().map(|spec| &spec.owner);
     let first = owners.next();
     if settings.objective == Objective::Fair && owners.any(|owner| Some(owner) != first) {
         return refuse(
             "objective",
-            "as-given or another one without shares of owners, where nodes are of two kinds",
+            "as-given or another one without shares of owners, where nodes are of several kinds",
         );
     }
     Ok(())

@@ -9,7 +9,7 @@ use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
 use crate::summary::{HarvestOfKind, Summary};
-use crate::world::{Decisions, Kinds, Observer, Tally, World, of_one_kind};
+use crate::world::{Decisions, Kinds, Observer, OfKind, Tally, World, of_one_kind};
 use crate::{
     History, Hooks, Lookahead, Loss, PoolTrace, Progress, Settings, SimError, SolveTimes, limits,
 };
@@ -84,8 +84,9 @@ pub fn replay(
         (tally.last_end_s, tally.offer_at_last_end)
     };
     let equivalent_nodes = measure::equivalent_nodes(offer.node_s, seconds);
-    let first = 1.0 - measure::share(tally.second_node_s, tally.offer.node_s);
-    let baseline = Baseline::new(trainers, settings, &kinds).with_share(first);
+    let shares = tally.of_kinds.iter();
+    let shares = shares.map(|of| measure::share(of.node_s, tally.offer.node_s));
+    let baseline = Baseline::new(trainers, settings, &kinds).with_shares(shares);
     let dedicated = baseline.samples(trace.start(), seconds, equivalent_nodes)?;
     if let Some(history) = &mut history {
         for day in &mut history.days {
@@ -143,14 +144,13 @@ pub fn replay(
         oddities,
         apart,
         kinds: kinds.nodes().map(|names| {
-            let hours = |second: f64, all: f64| [(all - second) / 3600.0, second / 3600.0];
-            let offered = hours(tally.second_node_s, tally.offer.node_s);
-            let used = hours(tally.used_second, tally.used);
-            let by_kind = names.iter().zip(offered.into_iter().zip(used));
-            let of = |(kind, (offered, harvested)): (&KindName, _)| HarvestOfKind {
+            let by_kind = names.iter().zip(&tally.of_kinds);
+            let of = |(kind, of): (&KindName, &OfKind)| HarvestOfKind {
                 kind: kind.to_string(),
-                offered_node_hours: offered,
-                harvested_node_hours: harvested,
+                offered_node_hours: of.node_s / 3600.0,
+                harvested_node_hours: of.used / 3600.0,
+                left_nodes: of.left,
+                taken_nodes: of.taken,
             };
             by_kind.map(of).collect()
         }),

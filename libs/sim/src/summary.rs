@@ -108,7 +108,7 @@ impl OrderFound {
     }
 }
 
-/// The node-time of one of two kinds of nodes in a replay.
+/// The node-time of one kind of nodes in a replay, and how often batch jobs wanted it back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HarvestOfKind {
     /// The kind.
@@ -117,6 +117,12 @@ pub struct HarvestOfKind {
     pub offered_node_hours: f64,
     /// Node-hours of trainers on it.
     pub harvested_node_hours: f64,
+    /// Nodes that left the pool, each time.
+    #[serde(default)]
+    pub left_nodes: u64,
+    /// Those of them that a trainer had. It gave them back in the same moment.
+    #[serde(default)]
+    pub taken_nodes: u64,
 }
 
 /// What distance did in a replay.
@@ -234,7 +240,7 @@ pub struct Summary {
     /// What distance did; only where nodes are on several leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
-    /// Node-time by kind; only where trainers tell two kinds of nodes apart.
+    /// Node-time by kind; only where trainers tell kinds of nodes apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<HarvestOfKind>>,
     /// The settings of the replay.

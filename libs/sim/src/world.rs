@@ -21,4 +21,4 @@ pub(crate) use decide::Decisions;
 pub(crate) use kinds::{Kinds, of_one_kind};
 pub(crate) use observer::Observer;
 pub(crate) use run::World;
-pub(crate) use tally::{Offer, Tally};
+pub(crate) use tally::{OfKind, Offer, Tally};

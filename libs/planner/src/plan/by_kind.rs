@@ -1,4 +1,4 @@
-//! Kinds of nodes in plans: which two kinds a plan tells apart, and its verdicts.
+//! Kinds of nodes in plans: which kinds a plan tells apart, and its verdicts.
 //!
 //! Kinds matter while an active trainer has rates by kind. Where all nodes are of one kind, its curve
 //! is that of this kind, and the plan is that of a cluster without kinds. A replay does the same
@@ -8,19 +8,21 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use lacuna_model::{
-    HoleVerdict, KindName, NodeId, NodeKinds, Phase, Pool, TrainerRecord, TrainerVerdict, Verdict,
+    HoleVerdict, KindName, MOST_KINDS, NodeId, NodeKinds, Phase, Pool, TrainerRecord,
+    TrainerVerdict, Verdict,
 };
 
 use super::translate::Translated;
 use super::verdict;
 use crate::decision::Decision;
-use crate::problem::{Mix, MixItem, MixProblem, Mixes};
+use crate::problem::{Mix, MixItem, MixProblem, Mixes, NO_NODES, mixes_of};
 
-/// The two kinds of a plan.
+/// The kinds of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TwoKinds<'a> {
+pub(crate) struct PlannedKinds<'a> {
     kinds: &'a NodeKinds,
-    names: [KindName; 2],
+    /// At least two, in the order of their names but for one that stands for others.
+    names: Vec<KindName>,
     /// Whether the second stands for all nodes without a kind, since fewer than two kinds are
     /// known.
     has_others: bool,
@@ -64,9 +66,9 @@ pub(crate) fn of_one_kind<'a>(
     plain.collect()
 }
 
-impl<'a> TwoKinds<'a> {
-    /// The kinds that a plan for these trainers tells apart, if any of them does. Of more than two
-    /// kinds of nodes those are taken first that trainers name; no trainer gets nodes of the others.
+impl<'a> PlannedKinds<'a> {
+    /// The kinds that a plan for these trainers tells apart, if any of them does. Of more kinds than
+    /// [`MOST_KINDS`] those are taken first that trainers name; no trainer gets nodes of the others.
     pub(crate) fn of(trainers: &[TrainerRecord], kinds: &'a NodeKinds) -> Option<Self> {
         let users = by_kind(trainers);
         users.clone().next()?;
@@ -74,7 +76,7 @@ impl<'a> TwoKinds<'a> {
             users.flat_map(|record| record.spec.kinds.names()).collect();
         let mut known: Vec<&KindName> = kinds.names().into_iter().collect();
         known.sort_by_key(|kind| (!named.contains(kind), *kind));
-        known.truncate(2);
+        known.truncate(MOST_KINDS);
         known.sort_unstable();
         let mut names: Vec<KindName> = known.into_iter().cloned().collect();
         let has_others = names.len() < 2;
@@ -82,35 +84,33 @@ impl<'a> TwoKinds<'a> {
             .into_iter()
             .filter_map(|name| KindName::new(name).ok());
         let others: Vec<KindName> = others.filter(|name| !names.contains(name)).collect();
-        names.extend(others);
-        let mut names = names.into_iter();
+        let missing = 2_usize.saturating_sub(names.len());
+        names.extend(others.into_iter().take(missing));
         Some(Self {
             kinds,
-            names: [names.next()?, names.next()?],
+            names,
             has_others,
         })
     }
 
     /// Their names.
-    pub(crate) const fn names(&self) -> &[KindName; 2] {
+    pub(crate) fn names(&self) -> &[KindName] {
         &self.names
     }
 
-    /// Whether a node is of the second kind; nothing if it is of neither.
-    pub(crate) fn is_second(&self, node: &NodeId) -> Option<bool> {
-        let [first, second] = &self.names;
-        match self.kinds.of(node) {
-            Some(kind) if kind == first => Some(false),
-            Some(kind) if kind == second => Some(true),
-            None => self.has_others.then_some(true),
-            Some(_) => None,
-        }
+    /// The place of a node's kind among them; nothing if it is of none of them.
+    pub(crate) fn place(&self, node: &NodeId) -> Option<u8> {
+        let Some(kind) = self.kinds.of(node) else {
+            return self.has_others.then_some(1);
+        };
+        let at = self.names.iter().position(|name| name == kind)?;
+        u8::try_from(at).ok()
     }
 
-    /// Nodes of the pool that are of neither kind.
+    /// Nodes of the pool that are of none of the kinds.
     pub(crate) fn strangers(&self, pool: &Pool) -> Vec<NodeId> {
         let nodes = pool.holes.iter().map(|pooled| &pooled.hole.node);
-        let strange = nodes.filter(|node| self.is_second(node).is_none());
+        let strange = nodes.filter(|node| self.place(node).is_none());
         strange.cloned().collect()
     }
 }
@@ -119,16 +119,16 @@ impl<'a> TwoKinds<'a> {
 pub(crate) fn of_trainers(
     case: &Translated,
     (problem, mixes): (&MixProblem, &Mixes),
-    kinds: &TwoKinds<'_>,
+    kinds: &PlannedKinds<'_>,
     trainers: &[TrainerRecord],
     decision: &Decision,
 ) -> Vec<TrainerVerdict> {
-    let mut given: Vec<Mix> = vec![[0, 0]; problem.trainers.len()];
-    for (owner, kind) in decision.owners.iter().zip(&mixes.of) {
-        if let Some([first, second]) = owner.and_then(|j| given.get_mut(j as usize)) {
-            *(if *kind > 0 { second } else { first }) += 1;
-        }
-    }
+    let slots = decision
+        .owners
+        .iter()
+        .copied()
+        .zip(mixes.of.iter().copied());
+    let given = mixes_of(problem.trainers.len(), slots);
     let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
     let verdicts = records.zip(&problem.trainers).zip(given);
     verdicts
@@ -148,9 +148,9 @@ fn of_trainer(
     item: &MixItem,
     mix: Mix,
     record: &TrainerRecord,
-    kinds: &TwoKinds<'_>,
+    kinds: &PlannedKinds<'_>,
 ) -> Verdict {
-    if mix == [0, 0] {
+    if mix == NO_NODES {
         let rates = &record.spec.kinds;
         let can_use = |name: &KindName| rates.is_any() || rates.curve(name).is_some();
         let counts = kinds.names().iter().zip(problem.nodes);
@@ -158,12 +158,16 @@ fn of_trainer(
         let pool = usable.clone().map(|(_, nodes)| nodes).sum();
         let least = |name: &KindName| record.spec.min_nodes.max(rates.least(name));
         let alone = usable.clone().any(|(name, nodes)| nodes >= least(name));
-        let ([first, second], [a, b]) = (kinds.names(), problem.nodes);
-        let both = rates.rate(
-            (first, a.min(rates.most(first))),
-            (second, b.min(rates.most(second))),
-        );
-        let together = both.is_some_and(|rate| rate > 0.0);
+        let most = || {
+            let counts = kinds.names().iter().zip(problem.nodes);
+            counts.map(|(name, nodes)| (name, nodes.min(rates.most(name))))
+        };
+        let runs = |first, second| rates.rate(first, second).is_some_and(|rate| rate > 0.0);
+        let mut later = most();
+        let together = most().any(|first| {
+            later.next();
+            later.clone().any(|second| runs(first, second))
+        });
         let min = usable.map(|(name, _)| least(name)).min();
         let min = min.unwrap_or(record.spec.min_nodes);
         return if alone || together {
@@ -172,7 +176,7 @@ fn of_trainer(
             Verdict::TooFewNodes { pool, min }
         };
     }
-    if item.current == [0, 0] {
+    if item.current == NO_NODES {
         return Verdict::Start;
     }
     if item.current == mix {

@@ -192,18 +192,13 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The most that may.
         most: u32,
     },
-    /// I17: a trainer gets a mix of kinds of nodes that it can use. A plan with another number of
-    /// kinds than two has the nodes of one kind, and all others, here.
-    #[error(
-        "I17: trainer {trainer} gets {first} nodes of the first kind and {second} of the second, which it cannot use together"
-    )]
+    /// I17: a trainer gets a mix of kinds of nodes that it can use.
+    #[error("I17: trainer {trainer} gets {mix:?} nodes by kind, which it cannot use together")]
     Mix {
         /// The trainer.
         trainer: T,
-        /// Nodes of the first kind.
-        first: u32,
-        /// Nodes of the second kind.
-        second: u32,
+        /// Its nodes of each kind.
+        mix: Vec<u32>,
     },
 }
 
@@ -256,8 +251,8 @@ struct Ownership<'a> {
     /// The trainer to which each node goes.
     owner: BTreeMap<&'a NodeId, &'a TrainerId>,
     kinds: Option<&'a NodeKinds>,
-    /// The first kind, where trainers tell kinds apart.
-    first: Option<&'a KindName>,
+    /// The kinds, where trainers tell them apart.
+    names: Vec<&'a KindName>,
 }
 
 impl<'a> Ownership<'a> {
@@ -269,8 +264,8 @@ impl<'a> Ownership<'a> {
             .iter()
             .flat_map(|a| a.nodes.iter().map(|node| (node, &a.trainer)));
         let by_kind = active.iter().any(|record| !record.spec.kinds.is_any());
-        let first = context.kinds.filter(|_| by_kind);
-        let first = first.and_then(|kinds| kinds.names().into_iter().next());
+        let kinds = context.kinds.filter(|_| by_kind);
+        let names = kinds.map(NodeKinds::names).unwrap_or_default();
         Self {
             ordinals: active.iter().map(|r| &r.spec.id).zip(0..).collect(),
             active,
@@ -278,13 +273,15 @@ impl<'a> Ownership<'a> {
             unusable: context.unusable.iter().collect(),
             owner: owned.collect(),
             kinds: context.kinds,
-            first,
+            names: names.into_iter().collect(),
         }
     }
 
-    /// Whether a node is of another than the first kind.
-    fn kind(&self, node: &NodeId) -> bool {
-        self.first.is_some() && self.kinds.and_then(|kinds| kinds.of(node)) != self.first
+    /// The place of a node's kind among the kinds; behind them if it has none.
+    fn kind(&self, node: &NodeId) -> usize {
+        let kind = self.kinds.and_then(|kinds| kinds.of(node));
+        let at = self.names.iter().position(|name| Some(*name) == kind);
+        at.unwrap_or(self.names.len())
     }
 
     /// The usable nodes of the pool and all allocated nodes, with their owners before and after. A
@@ -384,13 +381,14 @@ fn mixes(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) {
             .rate_on(&allocation.nodes, kinds)
             .is_none()
         {
-            let others = allocation.nodes.iter().filter(|node| ownership.kind(node));
-            let second = others.count() as u32;
-            found.push(Violation::Mix {
-                trainer: allocation.trainer.clone(),
-                first: allocation.nodes.len() as u32 - second,
-                second,
-            });
+            let mut mix = vec![0; ownership.names.len() + 1];
+            for node in &allocation.nodes {
+                if let Some(count) = mix.get_mut(ownership.kind(node)) {
+                    *count += 1;
+                }
+            }
+            let trainer = allocation.trainer.clone();
+            found.push(Violation::Mix { trainer, mix });
         }
     }
 }

@@ -7,7 +7,7 @@ use lacuna_model::{
     TrainerRecord,
 };
 
-use super::by_kind::{self, TwoKinds};
+use super::by_kind::{self, PlannedKinds};
 use super::reasons::{self, ReportInput};
 use super::roster::{Roster, users};
 use super::translate::{Translated, translate};
@@ -123,7 +123,7 @@ impl Planner {
         let alike = NodeKinds::default();
         let kinds = input.kinds.unwrap_or(&alike);
         let trainers = by_kind::of_one_kind(input.trainers, kinds, input.pool);
-        let kinds = TwoKinds::of(&trainers, kinds);
+        let kinds = PlannedKinds::of(&trainers, kinds);
         let mut unusable = Cow::Borrowed(input.unusable);
         if let Some(kinds) = &kinds {
             unusable.to_mut().extend(kinds.strangers(input.pool));
@@ -190,7 +190,7 @@ impl Planner {
         input: &Input<'_>,
         case: &Translated,
         situation: &Situation<'_>,
-        kinds: Option<&TwoKinds<'_>>,
+        kinds: Option<&PlannedKinds<'_>>,
         decision: &Decision,
     ) -> PlanReport {
         let Input { pool, trainers, .. } = *input;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use lacuna_model::{Goodput, KindName, Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
 
-use super::by_kind::TwoKinds;
+use super::by_kind::PlannedKinds;
 use super::translate::Translated;
 use crate::kind::{Costs, Kind, Values};
 use crate::objective::{Objective, ObjectiveError, State};
-use crate::problem::{Candidate, Mix, MixItem, Mixes, Users};
+use crate::problem::{Candidate, Mix, MixItem, Mixes, NO_NODES, Users, mixes_of};
 
 /// The known trainers with their kinds and values.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ struct Known {
     kind: Kind,
     own: Option<Values>,
     /// The kinds of nodes and the most of each that `kind` has rates for.
-    mixed: Option<([KindName; 2], Mix)>,
+    mixed: Option<(Vec<KindName>, Mix)>,
     /// Error of the objective for this trainer: its kind then has its own objective.
     refused: Option<ObjectiveError>,
 }
@@ -101,19 +101,26 @@ impl Roster {
         &mut self,
         case: &Translated,
         trainers: &[TrainerRecord],
-        kinds: &TwoKinds<'_>,
+        kinds: &PlannedKinds<'_>,
     ) -> Mixes {
-        let is_second = |node| u8::from(kinds.is_second(node).unwrap_or_default());
-        let of: Vec<u8> = case.nodes.iter().map(is_second).collect();
-        let mut held: Vec<Mix> = vec![[0, 0]; case.trainers.len()];
-        for (slot, kind) in case.slots.iter().zip(&of) {
-            if let Some([first, second]) = slot.owner.and_then(|j| held.get_mut(j as usize)) {
-                *(if *kind > 0 { second } else { first }) += 1;
+        let place = |node| kinds.place(node).unwrap_or_default();
+        let of: Vec<u8> = case.nodes.iter().map(place).collect();
+        let slots = case.slots.iter().map(|slot| slot.owner);
+        let held = mixes_of(case.trainers.len(), slots.zip(of.iter().copied()));
+        // Tables are kept while the pool has as many nodes, roughly.
+        let mut most = NO_NODES;
+        for kind in &of {
+            if let Some(count) = most.get_mut(usize::from(*kind)) {
+                *count += 1;
             }
         }
-        // Tables are kept while the pool has as many nodes, roughly.
-        let second = of.iter().filter(|kind| **kind > 0).count();
-        let most = [of.len() - second, second].map(|n| (n as u32).next_power_of_two());
+        let most = most.map(|nodes| {
+            if nodes > 0 {
+                nodes.next_power_of_two()
+            } else {
+                0
+            }
+        });
         let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
         let items = records.zip(held).filter_map(|(record, held)| {
             let known = self.known.get_mut(&record.spec.id)?;
@@ -155,8 +162,8 @@ impl Roster {
 
 impl Known {
     /// The trainer on a mix of these kinds, of which there are at most `most` nodes.
-    fn mix_item(&mut self, names: &[KindName; 2], most: Mix, held: Mix) -> Option<MixItem> {
-        let mixed = (names.clone(), most);
+    fn mix_item(&mut self, names: &[KindName], most: Mix, held: Mix) -> Option<MixItem> {
+        let mixed = (names.to_vec(), most);
         if self.mixed.as_ref() != Some(&mixed) {
             self.kind = self.kind.clone().with_kinds(&self.spec, names, most);
             self.mixed = Some(mixed);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec};
 
 use super::allocation::{Far, Item, among};
-use super::mixes::{Mix, MixItem, MixTable};
+use super::mixes::{Mix, MixItem, MixTable, NO_NODES, count};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;
 
@@ -74,7 +74,7 @@ pub struct Kind {
     /// Value of a start, as part of the value of its size over the horizon of a decision.
     start: f64,
     weight: f64,
-    /// Rates over mixes, if nodes are of two kinds.
+    /// Rates over mixes, if nodes are of several kinds.
     mixes: Option<MixRates>,
 }
 
@@ -157,27 +157,33 @@ impl Kind {
         self
     }
 
-    /// The kind where nodes are of two kinds, of which there are at most `nodes`. A trainer without
+    /// The kind where nodes are of these kinds, of which there are at most `nodes`. A trainer without
     /// rates by kind has its curve on each kind, one kind at a time.
     #[must_use]
-    pub fn with_kinds(mut self, spec: &TrainerSpec, names: &[KindName; 2], nodes: Mix) -> Self {
-        let ([first, second], [nodes_a, nodes_b]) = (names, nodes);
+    pub fn with_kinds(mut self, spec: &TrainerSpec, names: &[KindName], nodes: Mix) -> Self {
         let (kinds, min, max) = (&spec.kinds, self.min, self.max);
         let any = kinds.is_any();
         let most = |kind, nodes: u32| {
             let measured = if any { max } else { kinds.most(kind) };
             measured.min(max).min(nodes)
         };
-        let rate = |[a, b]: Mix| {
-            if !(min..=max).contains(&a.saturating_add(b)) {
+        let rate = |mix: Mix| {
+            let all = mix.iter().copied().fold(0, u32::saturating_add);
+            let mut used = names.iter().zip(mix).filter(|(_, nodes)| *nodes > 0);
+            let (first, second) = (used.next()?, used.next());
+            if !(min..=max).contains(&all) {
                 None
             } else if any {
-                (a == 0 || b == 0).then(|| self.rate(a + b))
+                second.is_none().then(|| self.rate(all))
             } else {
-                kinds.rate((first, a), (second, b))
+                kinds.rate(first, second.unwrap_or((first.0, 0)))
             }
         };
-        let rate = MixTable::new([most(first, nodes_a), most(second, nodes_b)], rate);
+        let mut mosts = NO_NODES;
+        for ((kind, name), place) in names.iter().enumerate().zip(&mut mosts) {
+            *place = most(name, count(&nodes, kind));
+        }
+        let rate = MixTable::new(mosts, rate);
         self.mixes = Some(MixRates { rate, any });
         self
     }
@@ -202,9 +208,10 @@ impl Kind {
             &values.starting
         };
         let value = if *any {
-            let at = |[a, b]: Mix| {
-                let possible = rate.at([a, b]).is_finite();
-                list.get((a + b) as usize).copied().filter(|_| possible)
+            let at = |mix: Mix| {
+                let possible = rate.at(mix).is_finite();
+                let all: u32 = mix.iter().sum();
+                list.get(all as usize).copied().filter(|_| possible)
             };
             MixTable::new(rate.most(), at)
         } else {
@@ -220,6 +227,7 @@ impl Kind {
             value,
             up_s: self.costs.rescale.up_s,
             down_s: self.costs.rescale.down_s,
+            pilot_s: if runs { self.costs.pilot_s } else { 0.0 },
         })
     }
 

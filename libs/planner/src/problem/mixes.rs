@@ -1,17 +1,61 @@
-//! Mixes: counts of nodes of two kinds.
+//! Mixes: counts of nodes of several kinds. A trainer has nodes of two kinds at most at a time.
 //!
 //! Where all nodes are of one kind, or no trainer tells kinds apart, a situation has no [`Mixes`], and
 //! decisions are byte for byte those without kinds.
 
 use std::sync::Arc;
 
-/// Node counts of the two kinds.
-pub type Mix = [u32; 2];
+use lacuna_model::MOST_KINDS;
+
+/// Node counts of each kind. A kind that there is not has none.
+pub type Mix = [u32; MOST_KINDS];
+
+/// The mix of a trainer without nodes.
+pub const NO_NODES: Mix = [0; MOST_KINDS];
+
+/// A mix of nodes of the first two kinds.
+#[must_use]
+pub const fn pair(first: u32, second: u32) -> Mix {
+    [first, second, 0, 0]
+}
+
+/// Nodes of a kind in a mix.
+#[must_use]
+pub(crate) fn count(mix: &Mix, kind: usize) -> u32 {
+    mix.get(kind).copied().unwrap_or_default()
+}
+
+/// The mix with as many nodes of a kind as given.
+#[must_use]
+pub(crate) fn with_count(mut mix: Mix, kind: usize, nodes: u32) -> Mix {
+    if let Some(count) = mix.get_mut(kind) {
+        *count = nodes;
+    }
+    mix
+}
+
+/// The nodes of each kind of each trainer, from owners and kinds of slots.
+#[must_use]
+pub fn mixes_of(trainers: usize, slots: impl IntoIterator<Item = (Option<u32>, u8)>) -> Vec<Mix> {
+    let mut mixes = vec![NO_NODES; trainers];
+    for (owner, kind) in slots {
+        let mix = owner.and_then(|j| mixes.get_mut(j as usize));
+        if let Some(count) = mix.and_then(|mix| mix.get_mut(usize::from(kind))) {
+            *count += 1;
+        }
+    }
+    mixes
+}
+
+/// All pairs of kinds, the first two first.
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..MOST_KINDS).flat_map(|i| (i + 1..MOST_KINDS).map(move |j| (i, j)))
+}
 
 /// The kinds of the slots of a situation, and what mixes are worth to its candidates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Mixes {
-    /// The kind of each slot, 0 or 1.
+    /// The kind of each slot, from 0 on and below [`MOST_KINDS`].
     pub of: Vec<u8>,
     /// Each candidate over mixes.
     pub items: Vec<MixItem>,
@@ -29,8 +73,8 @@ pub struct MixProblem {
     pub trainers: Vec<MixItem>,
 }
 
-/// A number for each mix up to a most mix, in rows of the first kind. Minus infinity where a mix is
-/// impossible.
+/// A number for each mix of two kinds at most, up to a most mix. Minus infinity where a mix is
+/// impossible. Each pair of kinds has a page, in rows of its first kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixTable {
     most: Mix,
@@ -50,6 +94,9 @@ pub struct MixItem {
     pub up_s: f64,
     /// Cost of shrinking in any kind, seconds at `rate_now`.
     pub down_s: f64,
+    /// Seconds until its owner's pilots run on further nodes; until then it works as before. 0 where
+    /// agents serve any trainer, and of a trainer without nodes, whose start has the wait.
+    pub pilot_s: f64,
 }
 
 /// An answer to a [`MixProblem`].
@@ -61,16 +108,38 @@ pub struct MixSizes {
     pub objective: f64,
 }
 
+/// A mix in a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cell {
+    /// The two kinds of its page.
+    pub(crate) page: (usize, usize),
+    /// Nodes of these.
+    pub(crate) at: [u32; 2],
+    pub(crate) mix: Mix,
+    /// Whether an earlier page has it.
+    pub(crate) is_again: bool,
+}
+
+/// Whether a table with this most mix has a page of a pair of kinds: the first pair always.
+fn has_page(most: &Mix, (i, j): (usize, usize)) -> bool {
+    (i, j) == (0, 1) || count(most, j) > 0 && (i == 0 || count(most, i) > 0)
+}
+
 impl MixTable {
     /// The table of a function of mixes up to `most`. No nodes are always possible, for nothing.
     #[must_use]
     pub fn new(most: Mix, value: impl Fn(Mix) -> Option<f64>) -> Self {
-        let [rows, columns] = most;
-        let mixes = (0..=rows).flat_map(|a| (0..=columns).map(move |b| [a, b]));
         let at = |mix: Mix| match mix {
-            [0, 0] => 0.0,
+            NO_NODES => 0.0,
             _ => value(mix).unwrap_or(f64::NEG_INFINITY),
         };
+        let pages = pairs().filter(|pair| has_page(&most, *pair));
+        let mixes = pages.flat_map(|(i, j)| {
+            let rows = 0..=count(&most, i);
+            let columns = count(&most, j);
+            let of = move |a, b| with_count(with_count(NO_NODES, i, a), j, b);
+            rows.flat_map(move |a| (0..=columns).map(move |b| of(a, b)))
+        });
         Self {
             most,
             values: mixes.map(at).collect(),
@@ -83,15 +152,61 @@ impl MixTable {
         self.most
     }
 
+    /// The cells of a table that need no more than `nodes`, page by page and row by row. Mixes of one
+    /// kind alone come again on later pages.
+    pub(crate) fn cells(&self, nodes: Mix) -> impl Iterator<Item = Cell> + '_ {
+        let most = self.most;
+        let fits = move |kind| count(&most, kind).min(count(&nodes, kind));
+        let pages = pairs().filter(move |pair| has_page(&most, *pair));
+        pages.flat_map(move |(i, j)| {
+            let cell = move |a, b| Cell {
+                page: (i, j),
+                at: [a, b],
+                mix: with_count(with_count(NO_NODES, i, a), j, b),
+                is_again: i > 0 && a == 0 || (i, j) != (0, 1) && b == 0,
+            };
+            (0..=fits(i)).flat_map(move |a| (0..=fits(j)).map(move |b| cell(a, b)))
+        })
+    }
+
+    /// The highest number.
+    pub(crate) fn highest(&self) -> f64 {
+        self.values.iter().copied().fold(0.0, f64::max)
+    }
+
     /// The number of a mix; minus infinity where it is impossible.
     #[must_use]
-    pub fn at(&self, [a, b]: Mix) -> f64 {
-        let [rows, columns] = self.most;
-        if a > rows || b > columns {
-            return f64::NEG_INFINITY;
+    pub fn at(&self, mix: Mix) -> f64 {
+        let ([a, b, ..], [rows, columns, ..]) = (mix, self.most);
+        if mix == pair(a, b) {
+            if a > rows || b > columns {
+                return f64::NEG_INFINITY;
+            }
+            let at = a as usize * (columns as usize + 1) + b as usize;
+            return self.values.get(at).copied().unwrap_or(f64::NEG_INFINITY);
         }
-        let at = a as usize * (columns as usize + 1) + b as usize;
-        self.values.get(at).copied().unwrap_or(f64::NEG_INFINITY)
+        self.on_a_later_page(mix).unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// The number of a mix that has a kind beyond the second.
+    fn on_a_later_page(&self, mix: Mix) -> Option<f64> {
+        let mut used = (0..MOST_KINDS).filter(|kind| count(&mix, *kind) > 0);
+        let on = match (used.next()?, used.next(), used.next()) {
+            (kind, None, _) => (0, kind),
+            (first, Some(second), None) => (first, second),
+            _ => return None,
+        };
+        let (most, mut start) = (&self.most, 0);
+        for (i, j) in pairs().filter(|pair| has_page(most, *pair)) {
+            let (rows, columns) = (count(most, i) as usize, count(most, j) as usize);
+            if (i, j) == on {
+                let (a, b) = (count(&mix, i) as usize, count(&mix, j) as usize);
+                let at = start + a * (columns + 1) + b;
+                return (a <= rows && b <= columns).then(|| self.values.get(at).copied())?;
+            }
+            start += (rows + 1) * (columns + 1);
+        }
+        None
     }
 
     /// The table with each number times a factor.
@@ -129,7 +244,13 @@ impl MixItem {
         let (grows, shrinks) = (pairs().any(|(n, c)| n > c), pairs().any(|(n, c)| n < c));
         let seconds =
             f64::from(u8::from(grows)) * self.up_s + f64::from(u8::from(shrinks)) * self.down_s;
-        horizon_s * self.value.at(mix) - self.rate_now * seconds
+        let value = self.value.at(mix);
+        let waits = if grows && self.pilot_s > 0.0 {
+            self.pilot_s * (value - self.rate_now).max(0.0)
+        } else {
+            0.0
+        };
+        horizon_s * value - self.rate_now * seconds - waits
     }
 }
 
@@ -147,11 +268,14 @@ impl MixProblem {
     /// Whether these mixes are possible and fit into the pool.
     #[must_use]
     pub fn is_feasible(&self, mixes: &[Mix]) -> bool {
-        let sum = |kind: fn(&Mix) -> u32| mixes.iter().map(|mix| u64::from(kind(mix))).sum::<u64>();
-        let [first, second] = self.nodes;
+        let sum = |kind| {
+            mixes
+                .iter()
+                .map(|mix| u64::from(count(mix, kind)))
+                .sum::<u64>()
+        };
         mixes.len() == self.trainers.len()
-            && sum(|[a, _]| *a) <= u64::from(first)
-            && sum(|[_, b]| *b) <= u64::from(second)
+            && (0..MOST_KINDS).all(|kind| sum(kind) <= u64::from(count(&self.nodes, kind)))
             && self
                 .trainers
                 .iter()

@@ -11,6 +11,7 @@ mod situation;
 mod switches;
 
 pub use allocation::{Far, Item, Problem, Sizes};
-pub use mixes::{Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes};
+pub use mixes::{Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES, mixes_of, pair};
+pub(crate) use mixes::{count, with_count};
 pub use situation::{Candidate, PoolForecast, Situation, Slot, Users};
 pub use switches::Switches;

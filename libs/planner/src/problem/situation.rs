@@ -78,7 +78,7 @@ pub struct Situation<'a> {
     pub slots: &'a [Slot],
     /// Where the slots are.
     pub switches: &'a Switches,
-    /// The kinds of the slots, if they are of two kinds.
+    /// The kinds of the slots, if they are of several kinds.
     pub mixes: Option<&'a Mixes>,
     /// The users, if nodes are shared out fairly between them.
     pub users: Option<&'a Users>,

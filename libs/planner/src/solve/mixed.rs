@@ -1,4 +1,5 @@
-//! Two kinds of nodes, exactly: prices, and a dynamic program over both counts.
+//! Several kinds of nodes: prices, then a program over what they leave open. Two kinds are decided
+//! exactly by a dynamic program over both counts, more by one over patterns ([`patterns`]).
 //!
 //! Each trainer j chooses a mix (a, b) with its gain `g`. Sums of a and b are at most A and B;
 //! maximise the sum of g: a knapsack with multiple choice and two constraints. For prices p, q >= 0,
@@ -16,12 +17,16 @@
 //! The program ends by a count of its steps, [`MOST_STEPS`]. Then the answer of 4 stands with its
 //! gap. Ties go to the present mix.
 
+pub mod patterns;
 mod program;
 pub mod reference;
 
-use lacuna_model::{Outcome, Solve};
+use lacuna_model::{MOST_KINDS, Outcome, Solve};
 
-use crate::problem::{Mix, MixItem, MixProblem, MixSizes};
+use crate::milp::MilpOptions;
+use crate::problem::{
+    Mix, MixItem, MixProblem, MixSizes, MixTable, NO_NODES, count, pair, with_count,
+};
 
 /// Most steps of the dynamic program, each an option of a state. About half a second.
 pub const MOST_STEPS: u64 = 100_000_000;
@@ -42,51 +47,86 @@ struct Choice {
 
 impl Choice {
     /// Its gain less the price of its nodes.
-    fn reduced(&self, [p, q]: [f64; 2]) -> f64 {
-        let [a, b] = self.mix;
-        self.gain - p * f64::from(a) - q * f64::from(b)
+    fn reduced(&self, prices: Prices) -> f64 {
+        let each = self.mix.iter().zip(prices);
+        each.fold(self.gain, |left, (&nodes, price)| {
+            left - price * f64::from(nodes)
+        })
     }
 }
 
-/// The best answer, and how it was found.
-#[must_use]
-pub fn solve(problem: &MixProblem) -> (MixSizes, Solve) {
-    solve_within(problem, MOST_STEPS)
+/// The price of a node of each kind, objective units.
+type Prices = [f64; MOST_KINDS];
+
+/// No price for any kind.
+const FREE: Prices = [0.0; MOST_KINDS];
+
+/// Prices of the first two kinds.
+const fn prices_of(p: f64, q: f64) -> Prices {
+    [p, q, 0.0, 0.0]
 }
 
-/// As [`solve`], with at most `steps` steps of the program.
+/// The best answer, and how it was found. `options` limit the program over patterns.
 #[must_use]
-pub fn solve_within(problem: &MixProblem, steps: u64) -> (MixSizes, Solve) {
+pub fn solve(problem: &MixProblem, options: &MilpOptions) -> (MixSizes, Solve) {
+    solve_within(problem, options, MOST_STEPS)
+}
+
+/// As [`solve`], with at most `steps` steps of the dynamic program.
+#[must_use]
+pub fn solve_within(problem: &MixProblem, options: &MilpOptions, steps: u64) -> (MixSizes, Solve) {
+    let present = (0..MOST_KINDS).filter(|kind| count(&problem.nodes, *kind) > 0);
+    let present: Vec<usize> = present.collect();
+    let axes = match present.as_slice() {
+        [] | [0 | 1] => [0, 1],
+        [kind] => [0, *kind],
+        [first, second] => [*first, *second],
+        _ => return patterns::solve(problem, options),
+    };
+    over_two(problem, axes, steps)
+}
+
+/// Options of each trainer, and the bonus of its present mix, by a large value of each.
+fn options_of(problem: &MixProblem, large: fn(&MixTable) -> f64) -> (Vec<Vec<Choice>>, f64) {
     let scale = problem.trainers.iter().map(|item| {
-        let value = item.value.at(item.value.most());
-        let value = if value.is_finite() { value } else { 0.0 };
+        let value = large(&item.value);
         (problem.horizon_s * value).max(item.rate_now * (item.up_s + item.down_s))
     });
     let bonus = KEEP_BONUS * scale.fold(f64::MIN_POSITIVE, f64::max);
-    let lists: Vec<Vec<Choice>> = problem
-        .trainers
-        .iter()
-        .map(|item| choices(item, problem, bonus))
-        .collect();
+    let lists = problem.trainers.iter();
+    let lists = lists.map(|item| choices(item, problem, bonus)).collect();
+    (lists, bonus)
+}
+
+/// The best answer where nodes of these two kinds alone are present.
+fn over_two(problem: &MixProblem, axes: [usize; 2], steps: u64) -> (MixSizes, Solve) {
+    let (mut lists, bonus) = options_of(problem, |value| {
+        let value = value.at(value.most());
+        if value.is_finite() { value } else { 0.0 }
+    });
+    let [i, j] = axes;
+    let fold = |mix: &Mix| pair(count(mix, i), count(mix, j));
+    let nodes = fold(&problem.nodes);
+    for choice in lists.iter_mut().flatten() {
+        choice.mix = fold(&choice.mix);
+    }
     let mut outcome = Outcome::Optimal;
     let mut shortcut = None;
-    let best = lists.iter().map(|list| best_at(list, [0.0, 0.0]));
+    let best = lists.iter().map(|list| best_at(list, FREE));
     let mut chosen: Vec<Choice> = best.collect();
-    if used(&chosen).fits(problem.nodes) {
+    if used(&chosen).fits(nodes) {
         shortcut = Some("slack".to_owned());
     } else {
-        let prices = prices(&lists, problem.nodes);
-        chosen = lists.iter().map(|list| best_at(list, prices)).collect();
-        repair(&lists, &mut chosen, problem.nodes, prices);
-        fill(&lists, &mut chosen, problem.nodes);
+        let prices = prices(&lists, nodes);
+        let gap;
+        (chosen, gap) = first_answer(&lists, nodes, prices);
         let gain: f64 = chosen.iter().map(|choice| choice.gain).sum();
-        let gap = (bound(&lists, problem.nodes, prices) - gain).max(0.0);
         let tolerance = bonus / 16.0;
         if gap <= tolerance {
             shortcut = Some("certificate".to_owned());
         } else {
             let frame = program::Frame {
-                nodes: problem.nodes,
+                nodes,
                 prices,
                 gap,
                 tolerance,
@@ -103,7 +143,11 @@ pub fn solve_within(problem: &MixProblem, steps: u64) -> (MixSizes, Solve) {
             }
         }
     }
-    let sizes = problem.sizes(chosen.iter().map(|choice| choice.mix).collect());
+    let unfold = |mix: Mix| {
+        let [a, b, ..] = mix;
+        with_count(with_count(NO_NODES, i, a), j, b)
+    };
+    let sizes = problem.sizes(chosen.iter().map(|choice| unfold(choice.mix)).collect());
     let solve = Solve {
         outcome,
         objective: sizes.objective,
@@ -114,39 +158,62 @@ pub fn solve_within(problem: &MixProblem, steps: u64) -> (MixSizes, Solve) {
     (sizes, solve)
 }
 
-/// The options of a trainer that none dominates, no nodes first.
+/// The choice at some prices, repaired and filled, and its distance from their bound.
+fn first_answer(lists: &[Vec<Choice>], nodes: Mix, prices: Prices) -> (Vec<Choice>, f64) {
+    let best = lists.iter().map(|list| best_at(list, prices));
+    let mut chosen: Vec<Choice> = best.collect();
+    repair(lists, &mut chosen, nodes, prices);
+    fill(lists, &mut chosen, nodes);
+    let gain: f64 = chosen.iter().map(|choice| choice.gain).sum();
+    let gap = (bound(lists, nodes, prices) - gain).max(0.0);
+    (chosen, gap)
+}
+
+/// The options of a trainer that none of the same two kinds dominates, no nodes first.
 fn choices(item: &MixItem, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
-    let [most_a, most_b] = item.value.most();
-    let [nodes_a, nodes_b] = problem.nodes;
-    let (rows, columns) = (most_a.min(nodes_a), most_b.min(nodes_b));
     let mut list = Vec::new();
     // The best gain with at most so much of each kind, of the row before and of this one.
-    let mut row = vec![f64::NEG_INFINITY; columns as usize + 1];
-    for a in 0..=rows {
-        let mut before = f64::NEG_INFINITY;
-        for (b, best) in (0..=columns).zip(&mut row) {
-            let mix = [a, b];
-            let keep = if mix == item.current { bonus } else { 0.0 };
-            let gain = item.gain(problem.horizon_s, mix) + keep;
-            let other = best.max(before);
-            if gain > other {
-                list.push(Choice { mix, gain });
-            }
-            before = gain.max(other);
-            *best = before;
+    let mut page = None;
+    let mut row: Vec<f64> = Vec::new();
+    let mut before = f64::NEG_INFINITY;
+    for cell in item.value.cells(problem.nodes) {
+        let (mix, [_, b]) = (cell.mix, cell.at);
+        if page != Some(cell.page) {
+            (page, row) = (Some(cell.page), Vec::new());
         }
+        let at = b as usize;
+        if row.len() <= at {
+            row.resize(at + 1, f64::NEG_INFINITY);
+        }
+        if b == 0 {
+            before = f64::NEG_INFINITY;
+        }
+        let Some(best) = row.get_mut(at) else {
+            continue;
+        };
+        let keep = if mix == item.current { bonus } else { 0.0 };
+        let gain = item.gain(problem.horizon_s, mix) + keep;
+        let other = best.max(before);
+        if gain > other && !cell.is_again {
+            list.push(Choice { mix, gain });
+        }
+        before = gain.max(other);
+        *best = before;
     }
     if list.is_empty() {
-        let gain = item.gain(problem.horizon_s, [0, 0]);
-        list.push(Choice { mix: [0, 0], gain });
+        let gain = item.gain(problem.horizon_s, NO_NODES);
+        list.push(Choice {
+            mix: NO_NODES,
+            gain,
+        });
     }
     list
 }
 
 /// The best option at some prices, the first of equals.
-fn best_at(list: &[Choice], prices: [f64; 2]) -> Choice {
+fn best_at(list: &[Choice], prices: Prices) -> Choice {
     let none = Choice {
-        mix: [0, 0],
+        mix: NO_NODES,
         gain: f64::NEG_INFINITY,
     };
     let better = |best: (f64, Choice), choice: &Choice| {
@@ -162,47 +229,57 @@ fn best_at(list: &[Choice], prices: [f64; 2]) -> Choice {
 
 /// Nodes of each kind.
 #[derive(Debug, Clone, Copy)]
-struct Used([i64; 2]);
+struct Used([i64; MOST_KINDS]);
 
 impl Used {
-    fn fits(self, [a, b]: Mix) -> bool {
-        let Self([used_a, used_b]) = self;
-        used_a <= i64::from(a) && used_b <= i64::from(b)
+    fn fits(self, nodes: Mix) -> bool {
+        let Self(used) = self;
+        used.iter()
+            .zip(nodes)
+            .all(|(used, nodes)| *used <= i64::from(nodes))
     }
 
     /// With one choice in place of another.
     fn with(self, old: &Choice, new: &Choice) -> Self {
-        let Self([a, b]) = self;
-        let ([old_a, old_b], [new_a, new_b]) = (old.mix, new.mix);
-        Self([
-            a + i64::from(new_a) - i64::from(old_a),
-            b + i64::from(new_b) - i64::from(old_b),
-        ])
+        let Self(mut used) = self;
+        for ((used, new), old) in used.iter_mut().zip(new.mix).zip(old.mix) {
+            *used += i64::from(new) - i64::from(old);
+        }
+        Self(used)
     }
 
     /// Nodes that are missing.
-    fn over(self, [a, b]: Mix) -> i64 {
-        let Self([used_a, used_b]) = self;
-        (used_a - i64::from(a)).max(0) + (used_b - i64::from(b)).max(0)
+    fn over(self, nodes: Mix) -> i64 {
+        let Self(used) = self;
+        let each = used.iter().zip(nodes);
+        each.map(|(used, nodes)| (used - i64::from(nodes)).max(0))
+            .sum()
     }
 }
 
 fn used(chosen: &[Choice]) -> Used {
-    let sum = |kind: fn(&Mix) -> u32| chosen.iter().map(|c| i64::from(kind(&c.mix))).sum();
-    Used([sum(|[a, _]| *a), sum(|[_, b]| *b)])
+    let mut used = [0; MOST_KINDS];
+    for choice in chosen {
+        for (used, nodes) in used.iter_mut().zip(choice.mix) {
+            *used += i64::from(nodes);
+        }
+    }
+    Used(used)
 }
 
 /// The bound L at some prices.
-fn bound(lists: &[Vec<Choice>], [a, b]: Mix, prices: [f64; 2]) -> f64 {
-    let [p, q] = prices;
+fn bound(lists: &[Vec<Choice>], nodes: Mix, prices: Prices) -> f64 {
     let best = lists
         .iter()
         .map(|list| best_at(list, prices).reduced(prices));
-    p * f64::from(a) + q * f64::from(b) + best.sum::<f64>()
+    let each = prices.iter().zip(nodes);
+    let pool: f64 = each.map(|(price, nodes)| price * f64::from(nodes)).sum();
+    pool + best.sum::<f64>()
 }
 
-/// The prices of a node of each kind at which the bound is least, to the precision of the search.
-fn prices(lists: &[Vec<Choice>], nodes: Mix) -> [f64; 2] {
+/// The prices of a node of each of two kinds at which the bound is least, to the precision of the
+/// search.
+fn prices(lists: &[Vec<Choice>], nodes: Mix) -> Prices {
     // Above these prices no option with nodes of the kind gains anything.
     let highest = |kind: fn(&Mix) -> u32| {
         let each = lists.iter().flat_map(|list| {
@@ -213,19 +290,19 @@ fn prices(lists: &[Vec<Choice>], nodes: Mix) -> [f64; 2] {
         each.map(|(nodes, gain)| gain / f64::from(nodes))
             .fold(0.0, f64::max)
     };
-    let (top_p, top_q) = (highest(|[a, _]| *a), highest(|[_, b]| *b));
+    let (top_p, top_q) = (highest(|[a, ..]| *a), highest(|[_, b, ..]| *b));
     let inner = |p: f64| {
         let (mut low, mut high) = (0.0, top_q);
         for _ in 0..HALVINGS {
             let q = f64::midpoint(low, high);
-            let Used([_, wanted]) = wanted(lists, [p, q]);
+            let Used([_, wanted, ..]) = wanted(lists, prices_of(p, q));
             if wanted > i64::from(nodes[1]) {
                 low = q;
             } else {
                 high = q;
             }
         }
-        (bound(lists, nodes, [p, high]), high)
+        (bound(lists, nodes, prices_of(p, high)), high)
     };
     let golden = f64::midpoint(5.0_f64.sqrt(), -1.0);
     let (mut low, mut high) = (0.0, top_p);
@@ -235,7 +312,7 @@ fn prices(lists: &[Vec<Choice>], nodes: Mix) -> [f64; 2] {
     let mut best = [(0.0, inner(0.0)), (left, at_left), (right, at_right)]
         .into_iter()
         .min_by(|x, y| x.1.0.total_cmp(&y.1.0))
-        .map_or([0.0, 0.0], |(p, (_, q))| [p, q]);
+        .map_or(FREE, |(p, (_, q))| prices_of(p, q));
     let mut least = bound(lists, nodes, best);
     for _ in 0..SECTIONS {
         let (p, found);
@@ -253,24 +330,26 @@ fn prices(lists: &[Vec<Choice>], nodes: Mix) -> [f64; 2] {
             (p, found) = (right, at_right);
         }
         if found.0 < least {
-            (least, best) = (found.0, [p, found.1]);
+            (least, best) = (found.0, prices_of(p, found.1));
         }
     }
     best
 }
 
 /// Nodes of each kind that the best options at some prices need.
-fn wanted(lists: &[Vec<Choice>], prices: [f64; 2]) -> Used {
+fn wanted(lists: &[Vec<Choice>], prices: Prices) -> Used {
     let each = lists.iter().map(|list| best_at(list, prices));
-    let sum = each.fold([0, 0], |[a, b], choice| {
-        let [more_a, more_b] = choice.mix;
-        [a + i64::from(more_a), b + i64::from(more_b)]
-    });
+    let mut sum = [0; MOST_KINDS];
+    for choice in each {
+        for (sum, nodes) in sum.iter_mut().zip(choice.mix) {
+            *sum += i64::from(nodes);
+        }
+    }
     Used(sum)
 }
 
 /// Changes options until the choice fits, by the least loss for each node that was missing.
-fn repair(lists: &[Vec<Choice>], chosen: &mut [Choice], nodes: Mix, prices: [f64; 2]) {
+fn repair(lists: &[Vec<Choice>], chosen: &mut [Choice], nodes: Mix, prices: Prices) {
     let mut now = used(chosen);
     while !now.fits(nodes) {
         let over = now.over(nodes);

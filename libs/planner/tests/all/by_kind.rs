@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Generation, KindName, KindRates, MixedPoint, NodeKinds, Plan, Policy, ScalingCurve, Verdict,
+    Generation, KindName, KindRates, MixedPoint, NodeKinds, Outcome, Plan, Policy, ScalingCurve,
+    Verdict,
 };
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::{Input, Planner, Settings};
@@ -150,9 +151,29 @@ fn a_change_of_kinds_is_no_migration_and_a_change_within_a_kind_is_one() {
 }
 
 #[test]
+fn three_kinds_are_planned_together() {
+    let names = ["cpu", "cpu", "gpu", "big", "big", "big"];
+    let kinds = (0..).zip(names).map(|(n, name)| (node(n), kind(name)));
+    let kinds = NodeKinds::new(kinds.collect());
+    let both = by_kind(case().hole(6, "20m").trainer("a"), true);
+    let mut both = both.trainer("b").nodes(1..=2);
+    let of_b = [("big", 30.0), ("cpu", 10.0)];
+    let of_b = of_b.map(|(name, rate)| (kind(name), ScalingCurve::linear(rate, 2).unwrap()));
+    let spec = &mut both.trainers.last_mut().unwrap().spec;
+    spec.kinds = KindRates::new(of_b.into(), Vec::new()).unwrap();
+    spec.throughput = spec.kinds.fastest().unwrap().clone();
+    let plan = planned(&both, Some(&kinds), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "a"), ["a00", "a01", "a02"]);
+    let of_b = nodes_of(&plan, "b");
+    assert_eq!(of_b.len(), 2);
+    assert!(of_b.iter().all(|name| name.as_str() >= "a03"), "{of_b:?}");
+    assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
+}
+
+#[test]
 fn nodes_of_no_usable_kind_are_not_given() {
     let all = kinds(4, 6);
-    // Three kinds: those that trainers name are planned.
+    // Of a third kind no trainer asks for a node, and one without kinds has nodes of one kind.
     let mut three: BTreeMap<_, _> = all.iter().map(|(n, k)| (n.clone(), k.clone())).collect();
     three.insert(node(5), kind("big"));
     let either = by_kind(case().hole(6, "20m").trainer("a"), false);

@@ -1,12 +1,12 @@
-//! The kinds of a list of trainers. Trainers that are alike share one kind. Nodes may be of two kinds,
-//! which a kind of trainers then tells apart.
+//! The kinds of a list of trainers. Trainers that are alike share one kind. Nodes may be of several
+//! kinds, which a kind of trainers then tells apart.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use lacuna_model::{KindName, Span, TrainerSpec, Work};
-use lacuna_planner::Mix;
 use lacuna_planner::kind::{Costs, Kind};
+use lacuna_planner::{Mix, NO_NODES};
 
 use crate::{PoolTrace, Settings, SimError};
 
@@ -18,8 +18,8 @@ pub(crate) struct Kinds {
     of: Vec<usize>,
     /// For each trainer, the samples from which it is of another kind, with its index.
     stages: Vec<Vec<(f64, usize)>>,
-    /// The two kinds of nodes, if trainers tell them apart.
-    nodes: Option<[KindName; 2]>,
+    /// The kinds of nodes, if trainers tell them apart.
+    nodes: Option<Vec<KindName>>,
 }
 
 /// The trainers where all nodes are of one kind: their curves are those of that kind.
@@ -48,20 +48,21 @@ impl Kinds {
     ) -> Result<Self, SimError> {
         let any = trainers.iter().all(|spec| spec.kinds.is_any());
         let nodes = match trace.kinds() {
-            [first, second] if !any => Some([first.clone(), second.clone()]),
+            names if names.len() > 1 && !any => Some(names.to_vec()),
             _ => None,
         };
-        let mut counts = [0, 0];
+        let mut counts = NO_NODES;
         for node in 0..trace.nodes() {
-            let [first, second] = &mut counts;
-            *(if trace.kind(node) > 0 { second } else { first }) += 1;
+            if let Some(count) = counts.get_mut(usize::from(trace.kind(node))) {
+                *count += 1;
+            }
         }
         Self::sorted(trainers, settings, nodes, counts)
     }
 
     /// The kinds of nodes, if trainers tell them apart.
-    pub(crate) const fn nodes(&self) -> Option<&[KindName; 2]> {
-        self.nodes.as_ref()
+    pub(crate) fn nodes(&self) -> Option<&[KindName]> {
+        self.nodes.as_deref()
     }
 
     /// Sorts a list of trainers into kinds.
@@ -69,13 +70,13 @@ impl Kinds {
     /// # Errors
     /// [`SimError::Objective`] if an objective is invalid for a trainer.
     pub(crate) fn new(trainers: &[TrainerSpec], settings: &Settings) -> Result<Self, SimError> {
-        Self::sorted(trainers, settings, None, [0, 0])
+        Self::sorted(trainers, settings, None, NO_NODES)
     }
 
     fn sorted(
         trainers: &[TrainerSpec],
         settings: &Settings,
-        nodes: Option<[KindName; 2]>,
+        nodes: Option<Vec<KindName>>,
         counts: Mix,
     ) -> Result<Self, SimError> {
         let mut kinds: Vec<Arc<Kind>> = Vec::new();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lacuna_model::TrainerSpec;
-use lacuna_planner::Mix;
 use lacuna_planner::kind::{Kind, Values};
+use lacuna_planner::{Mix, NO_NODES};
 use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 
@@ -13,7 +13,7 @@ use lacuna_trainer::account::{Change, Rates, stall_debt};
 pub(super) struct Member {
     pub(super) kind: Arc<Kind>,
     pub(super) nodes: u32,
-    /// Its nodes of each kind, where nodes are of two kinds.
+    /// Its nodes of each kind, where nodes are of several kinds.
     pub(super) mix: Option<Mix>,
     /// How far apart its nodes are.
     pub(super) tier: usize,
@@ -59,8 +59,7 @@ impl Member {
 
     /// Sets its nodes of each kind.
     pub(super) fn remix(&mut self, mix: Mix) {
-        let [a, b] = mix;
-        self.nodes = a + b;
+        self.nodes = mix.iter().sum();
         self.mix = Some(mix);
         self.rate = self.kind.mix_rate(mix);
     }
@@ -68,8 +67,12 @@ impl Member {
     /// Takes a node of a kind from it.
     pub(super) fn lose(&mut self, kind: u8) {
         match self.mix {
-            Some([a, b]) if kind > 0 => self.remix([a, b.saturating_sub(1)]),
-            Some([a, b]) => self.remix([a.saturating_sub(1), b]),
+            Some(mut mix) => {
+                if let Some(count) = mix.get_mut(usize::from(kind)) {
+                    *count = count.saturating_sub(1);
+                }
+                self.remix(mix);
+            }
             None => self.resize(self.nodes.saturating_sub(1)),
         }
     }
@@ -77,7 +80,7 @@ impl Member {
     /// Takes all nodes from it.
     pub(super) fn stop(&mut self) {
         match self.mix {
-            Some(_) => self.remix([0, 0]),
+            Some(_) => self.remix(NO_NODES),
             None => self.resize(0),
         }
     }

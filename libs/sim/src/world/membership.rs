@@ -1,6 +1,7 @@
 //! Trainers are submitted, admitted, hit by departures, and dismissed.
 
 use lacuna_model::{Timestamp, TrainerSpec};
+use lacuna_planner::NO_NODES;
 use lacuna_planner::objective::Objective;
 use lacuna_trainer::account::{Change, Rates};
 use lacuna_trainer::{Ledger, Places, has_place};
@@ -22,12 +23,18 @@ fn owner_of(spec: &TrainerSpec) -> &str {
 impl<'a> World<'a> {
     /// Takes a node out of the pool and from its trainer.
     pub(super) fn lose(&mut self, node: u32) {
-        let Some(owner) = self.pool.close(node) else {
+        let kind = self.trace.kind(node);
+        let owner = self.pool.close(node);
+        if let Some(of) = self.tally.of_kind(kind) {
+            of.left += 1;
+            of.taken += u64::from(owner.is_some());
+        }
+        let Some(owner) = owner else {
             return;
         };
         if let Some(member) = self.active.get_mut(owner as usize) {
             member.hit.get_or_insert(member.rate);
-            member.lose(self.trace.kind(node));
+            member.lose(kind);
         }
     }
 
@@ -187,7 +194,7 @@ impl<'a> World<'a> {
         self.active.push(Member {
             kind: kind.clone(),
             nodes: 0,
-            mix: self.kinds.nodes().map(|_| [0, 0]),
+            mix: self.kinds.nodes().map(|_| NO_NODES),
             tier: 0,
             crowd: 1.0,
             rate: 0.0,

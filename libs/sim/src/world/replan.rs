@@ -1,7 +1,7 @@
 //! The decider decides at an event, and changes of size are charged.
 
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Decision, Mix, Mixes, PoolForecast, Situation, Users};
+use lacuna_planner::{Decision, Mixes, PoolForecast, Situation, Users, mixes_of};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -115,7 +115,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The kinds of the slots and what mixes are worth, if nodes are of two kinds.
+    /// The kinds of the slots and what mixes are worth, if nodes are of several kinds.
     fn mixes(&self) -> Option<Mixes> {
         self.kinds.nodes()?;
         let item = |m: &Member| m.kind.mix_item(m.mix?, m.values.as_ref());
@@ -129,12 +129,8 @@ impl World<'_> {
     /// Gives trainers their new mixes and charges the changes: growth in one kind and loss in the
     /// other both cost. `of` has the kind of each slot.
     fn charge_mixes(&mut self, of: &[u8]) {
-        let mut mixes: Vec<Mix> = vec![[0, 0]; self.active.len()];
-        for (slot, kind) in self.pool.slots().iter().zip(of) {
-            if let Some([a, b]) = slot.owner.and_then(|j| mixes.get_mut(j as usize)) {
-                *(if *kind > 0 { b } else { a }) += 1;
-            }
-        }
+        let slots = self.pool.slots().iter().map(|slot| slot.owner);
+        let mixes = mixes_of(self.active.len(), slots.zip(of.iter().copied()));
         for (member, mix) in self.active.iter_mut().zip(mixes) {
             let was_hit = std::mem::take(&mut member.was_hit);
             let before = member.mix.unwrap_or_default();

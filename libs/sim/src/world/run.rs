@@ -67,7 +67,7 @@ impl<'a> World<'a> {
         remembers: bool,
         fits: Fits,
     ) -> Result<Self, SimError> {
-        // Two kinds of nodes are decided by counts.
+        // Several kinds of nodes are decided by counts.
         let forecasts = settings.policy.forecasts() && kinds.nodes().is_none();
         let observer = forecasts.then(|| Observer::new(trace, settings, fits));
         let observer = observer.transpose()?;
@@ -275,8 +275,13 @@ impl<'a> World<'a> {
             }
             let gained = member.ledger.done() - done;
             interval.used += trained * nodes;
-            if let Some([_, second]) = member.mix {
-                interval.used_second += trained * f64::from(second);
+            for (of, nodes) in self
+                .tally
+                .of_kinds
+                .iter_mut()
+                .zip(member.mix.iter().flatten())
+            {
+                of.used += trained * f64::from(*nodes);
             }
             if let Some(sites) = &mut self.sites {
                 sites.trained(member.tier, nodes, trained);
@@ -297,9 +302,11 @@ impl<'a> World<'a> {
         }
         interval.offer.node_s = dt * pool;
         if self.kinds.nodes().is_some() {
-            let nodes = self.pool.nodes().iter();
-            let second = nodes.filter(|node| self.trace.kind(**node) > 0).count();
-            self.tally.second_node_s += dt * second as f64;
+            for node in self.pool.nodes() {
+                if let Some(of) = self.tally.of_kind(self.trace.kind(*node)) {
+                    of.node_s += dt;
+                }
+            }
         }
         interval.offer.waiting_node_s = dt * (pool - held);
         let tally = &mut self.tally;
@@ -318,7 +325,6 @@ impl<'a> World<'a> {
         }
         tally.offer = tally.offer.plus(interval.offer);
         tally.used += interval.used;
-        tally.used_second += interval.used_second;
         tally.samples += interval.samples;
         tally.now_s = now;
         self.days.add(before, now, &interval);

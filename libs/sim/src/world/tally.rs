@@ -1,5 +1,7 @@
 //! Totals of a replay so far: in all, and day by day.
 
+use lacuna_model::MOST_KINDS;
+
 use crate::Day;
 
 /// Seconds of a day.
@@ -27,14 +29,32 @@ pub(crate) struct Tally {
     pub(crate) offer_at_last_end: Offer,
     /// Node-seconds that trained.
     pub(crate) used: f64,
-    /// The same on the second of two kinds of nodes.
-    pub(crate) used_second: f64,
-    /// Node-seconds that the pool offered of the second of two kinds.
-    pub(crate) second_node_s: f64,
+    /// The node-time of each kind, where trainers tell kinds apart.
+    pub(crate) of_kinds: [OfKind; MOST_KINDS],
     /// Time of the newest end of a trainer, seconds since the start.
     pub(crate) last_end_s: f64,
     /// The present moment, seconds since the start.
     pub(crate) now_s: f64,
+}
+
+impl Tally {
+    /// The node-time of a kind.
+    pub(crate) fn of_kind(&mut self, kind: u8) -> Option<&mut OfKind> {
+        self.of_kinds.get_mut(usize::from(kind))
+    }
+}
+
+/// The node-time of one kind of nodes, and what left it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct OfKind {
+    /// Node-seconds in the pool.
+    pub(crate) node_s: f64,
+    /// Node-seconds that trained.
+    pub(crate) used: f64,
+    /// Nodes that left the pool, each time.
+    pub(crate) left: u64,
+    /// Those of them that a trainer had.
+    pub(crate) taken: u64,
 }
 
 /// Node-time that the pool offered, and the unused parts of it.
@@ -63,7 +83,6 @@ impl Offer {
 pub(super) struct Interval {
     pub(super) offer: Offer,
     pub(super) used: f64,
-    pub(super) used_second: f64,
     pub(super) samples: f64,
 }
 
@@ -153,7 +172,6 @@ mod tests {
                 idling: 8.0,
             },
             used: 300.0,
-            used_second: 0.0,
             samples: 40.0,
         };
         days.add(DAY_S - 100.0, DAY_S + 300.0, &interval);

@@ -193,7 +193,8 @@ fn bad_kinds_are_refused_with_a_remedy() {
     let text = |error: SimError| error.to_string();
     let refuse = |of: &[&str]| text(Annotated::new(&plain).with_kinds(&kinds(of)).err().unwrap());
     assert!(refuse(&["cpu", "gpu"]).contains("node n2 has no kind: add it"));
-    assert!(refuse(&["cpu", "gpu", "fat"]).contains("two kinds at most"));
+    let five = ["cpu", "gpu", "fat", "old", "fpga"];
+    assert!(refuse(&five).contains("4 kinds at most"));
     let trainers = [by_kind(0, rates(&[("fpga", 1.0, 1)], &[]), 1)];
     let settings = Settings::default();
     let error = text(run(&plain, &trainers, &settings).unwrap_err());
@@ -253,9 +254,20 @@ proptest! {
             trainer(2, 3, 1e12),
             by_kind(3, rates(&alone[1..], &[]), 2),
         ];
-        let done = run(&two, &trainers, &verified()).unwrap();
+        let settings = verified();
+        let done = run(&two, &trainers, &settings).unwrap();
         let verified = done.summary.verified.unwrap();
         prop_assert!(verified.is_good(), "{:?}", verified);
         prop_assert!(verified.decisions > 0);
+        // The same nodes of three kinds, of which each trainer uses two at most.
+        let all = ["cpu", "gpu", "cpu", "fat", "gpu", "fat", "gpu", "cpu"];
+        let three = Annotated::new(&plain).with_kinds(&kinds(&all)).unwrap();
+        let done = run(&three, &trainers, &settings).unwrap();
+        let verified = done.summary.verified.unwrap();
+        prop_assert!(verified.is_good(), "{:?}", verified);
+        prop_assert_eq!(verified.unproven, 0);
+        let of_kinds = done.summary.kinds.unwrap();
+        prop_assert_eq!(of_kinds.len(), 3);
+        prop_assert!(of_kinds.iter().all(|of| of.taken_nodes <= of.left_nodes));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{KindName, NodeId, NodeKinds, Policy, TrainerId, TrainerSpec};
+use lacuna_model::{KindName, MOST_KINDS, NodeId, NodeKinds, Policy, TrainerId, TrainerSpec};
 
 use crate::Now;
 use crate::account::Change;
@@ -88,7 +88,7 @@ impl Controller {
             return Ok(());
         }
         refuse(format!(
-            "trainer {} has kinds, and nodes of two kinds are not shared out between several owners \
+            "trainer {} has kinds, and nodes of several kinds are not shared out between several owners \
              yet: write planner.objective = \"as-given\", or submit when its owner is alone",
             spec.id
         ))
@@ -113,10 +113,10 @@ impl Controller {
                 list(&names)
             ));
         }
-        if names.len() > 2 {
+        if names.len() > MOST_KINDS {
             return Some(format!(
-                "the nodes are of {} kinds ({}): plans tell two apart at most; name two of them \
-                 alike in ingest.kinds, or leave kinds out",
+                "the nodes are of {} kinds ({}): plans tell {MOST_KINDS} apart at most; name two of \
+                 them alike in ingest.kinds, or leave kinds out",
                 names.len(),
                 list(&names)
             ));
@@ -131,7 +131,7 @@ impl Controller {
             return Some(text.to_owned());
         }
         let policy = self.config.policy;
-        if names.len() == 2 && !matches!(policy, Policy::Auto | Policy::Dp) {
+        if names.len() > 1 && !matches!(policy, Policy::Auto | Policy::Dp) {
             return Some(format!(
                 "planner.policy is {}, which plans nodes of one kind: write auto or dp",
                 policy.name()

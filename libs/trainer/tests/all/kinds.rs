@@ -163,13 +163,18 @@ fn a_submission_that_cannot_be_planned_is_refused_with_a_remedy() {
     assert!(refused(None, &same).contains("set ingest.kinds"));
     let error = refused(Some(kinds("fpga")), &same);
     assert!(error.contains("no node is of kind gpu") && error.contains("cpu, fpga"));
-    let mut three: BTreeMap<_, _> = kinds("gpu")
+    let mut five: BTreeMap<_, _> = kinds("gpu")
         .iter()
         .map(|(n, k)| (n.clone(), k.clone()))
         .collect();
-    three.insert(node(11), kind("big"));
-    let error = refused(Some(NodeKinds::new(three)), &same);
-    assert!(error.contains("3 kinds (big, cpu, gpu)"), "{error}");
+    for (n, name) in [(9, "old"), (10, "fat"), (11, "big")] {
+        five.insert(node(n), kind(name));
+    }
+    let error = refused(Some(NodeKinds::new(five)), &same);
+    assert!(
+        error.contains("5 kinds (big, cpu, fat, gpu, old)"),
+        "{error}"
+    );
     let error = refused(gpu(), &|spec| {
         spec.distance = lacuna_model::Distance::Shares(vec![0.5]);
     });

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use lacuna_planner::objective::Objective;
 use lacuna_sim::pool_stats::PoolStats;
 use lacuna_sim::{Apart, Dedicated, Summary, Verified};
+use lacuna_trainer::measure;
 
 use crate::error::Result;
 use crate::log::LogSummary;
@@ -105,7 +106,15 @@ pub(super) fn table(
     }
     for harvest in summary.kinds.iter().flatten() {
         let (harvested, offered) = (harvest.harvested_node_hours, harvest.offered_node_hours);
-        let text = format!("{} of {} node-hours", short(harvested), short(offered));
+        let used = measure::idle_share_used(harvested, offered);
+        let text = format!(
+            "{} of {} node-hours ({}); {} of {} nodes that left were training",
+            short(harvested),
+            short(offered),
+            percent(used),
+            harvest.taken_nodes,
+            harvest.left_nodes
+        );
         rows.push(("harvested by kind", format!("{}: {text}", harvest.kind)));
     }
     if let Some(apart) = &summary.apart {

@@ -11,7 +11,10 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, latency, print, print_json, quantile};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::Outcome;
-use lacuna_planner::{Far, Item, Mix, MixItem, MixProblem, MixTable, Problem, dp, mixed};
+use lacuna_planner::milp::MilpOptions;
+use lacuna_planner::{
+    Far, Item, Mix, MixItem, MixProblem, MixTable, NO_NODES, Problem, dp, mixed, pair,
+};
 use lacuna_runtime::clock::Stopwatch;
 
 /// Arguments of `bench kinds`.
@@ -69,7 +72,7 @@ pub(crate) fn run(args: &KindsBenchArgs) -> Result<()> {
     for seed in args.seed..args.seed.saturating_add(args.instances) {
         let problem = instance(args, seed);
         let watch = Stopwatch::start();
-        let (found, solve) = mixed::solve(&problem);
+        let (found, solve) = mixed::solve(&problem, &MilpOptions::default());
         two.push(watch.seconds());
         proven += usize::from(solve.outcome == Outcome::Optimal);
         if args.verify {
@@ -84,10 +87,10 @@ pub(crate) fn run(args: &KindsBenchArgs) -> Result<()> {
         let watch = Stopwatch::start();
         let _ = dp::Solver::new().solve(&plain);
         one.push(watch.seconds());
-        let [a, b] = problem
+        let [a, b, ..] = problem
             .trainers
             .first()
-            .map_or([0, 0], |item| item.value.most());
+            .map_or(NO_NODES, |item| item.value.most());
         options = (a as usize + 1) * (b as usize + 1);
     }
     let instances = two.len();
@@ -140,15 +143,16 @@ pub(crate) fn run(args: &KindsBenchArgs) -> Result<()> {
 fn instance(args: &KindsBenchArgs, seed: u64) -> MixProblem {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let trainers = args.trainers;
-    let most = [args.cpu, args.gpu].map(|nodes| (nodes * 3 / 2).div_ceil(trainers.max(1)));
-    let mut left = [args.cpu, args.gpu];
+    let most = pair(args.cpu, args.gpu);
+    let most = most.map(|nodes| (nodes * 3 / 2).div_ceil(trainers.max(1)));
+    let mut left = pair(args.cpu, args.gpu);
     let mut items = Vec::new();
     for _ in 0..trainers {
         // A trainer on n nodes of a kind has the rate s n^e.
         let [cpu, gpu] = [0.05..0.4, 0.7..1.3].map(|range| rng.random_range(range));
         let [cpu_power, gpu_power] = [0; 2].map(|_| rng.random_range(0.75..0.97));
         let extra = rng.random_range(0.0..0.2);
-        let value = MixTable::new(most, |[a, b]| {
+        let value = MixTable::new(most, |[a, b, ..]| {
             let on_cpu = cpu * f64::from(a).powf(cpu_power);
             let on_gpu = gpu * f64::from(b).powf(gpu_power);
             let both = if a > 0 && b > 0 { 1.0 + extra } else { 1.0 };
@@ -161,10 +165,11 @@ fn instance(args: &KindsBenchArgs, seed: u64) -> MixProblem {
             value,
             up_s: rng.random_range(17.0..19.0),
             down_s: rng.random_range(11.0..12.6),
+            pilot_s: 0.0,
         });
     }
     MixProblem {
-        nodes: [args.cpu, args.gpu],
+        nodes: pair(args.cpu, args.gpu),
         horizon_s: 120.0,
         trainers: items,
     }
@@ -172,7 +177,7 @@ fn instance(args: &KindsBenchArgs, seed: u64) -> MixProblem {
 
 /// Nodes that a trainer holds: some of those left of each kind, 95 % of an even share in the mean.
 fn held(rng: &mut ChaCha8Rng, left: &mut Mix, most: Mix) -> Mix {
-    let mut mix = [0, 0];
+    let mut mix = NO_NODES;
     for ((held, left), most) in mix.iter_mut().zip(left).zip(most) {
         let share = f64::from(most) * 0.95 / 1.5 * rng.random_range(0.0..2.0);
         *held = (share.round() as u32).min(most).min(*left);
@@ -186,10 +191,13 @@ fn held(rng: &mut ChaCha8Rng, left: &mut Mix, most: Mix) -> Mix {
 fn of_one_kind(problem: &MixProblem) -> Problem {
     let nodes = problem.nodes.iter().sum();
     let items = problem.trainers.iter().map(|item| {
-        let [most_cpu, most_gpu] = item.value.most();
+        let [most_cpu, most_gpu, ..] = item.value.most();
         let max = most_cpu + most_gpu;
         let value: Arc<[f64]> = (0..=max)
-            .map(|n| item.value.at([n.saturating_sub(most_gpu), n.min(most_gpu)]))
+            .map(|n| {
+                item.value
+                    .at(pair(n.saturating_sub(most_gpu), n.min(most_gpu)))
+            })
             .collect();
         let one = Item {
             current: item.current.iter().sum(),
@@ -229,7 +237,7 @@ mod tests {
         };
         for seed in 0..20 {
             let problem = instance(&args, seed);
-            let (found, _) = mixed::solve(&problem);
+            let (found, _) = mixed::solve(&problem, &MilpOptions::default());
             let plain = mixed::reference::solve(&problem);
             assert!(
                 (found.objective - plain.objective).abs() < 1e-6,

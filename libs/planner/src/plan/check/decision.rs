@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::decision::Decision;
-use crate::problem::Situation;
+use crate::problem::{Situation, mixes_of};
 
 use super::Violation;
 
@@ -41,7 +41,7 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
     found.extend(unknown.map(|&trainer| Violation::NotHit { trainer }));
     let owners = situation.slots.iter().zip(&decision.owners);
     let of = situation.mixes.map_or(&[][..], |mixes| &mixes.of);
-    let kind = |at: u32| of.get(at as usize).is_some_and(|kind| *kind > 0);
+    let kind = |at: u32| of.get(at as usize).copied().map_or(0, usize::from);
     let slots = (0..).zip(owners).map(|(at, (slot, owner))| Slot {
         node: at,
         before: slot.owner,
@@ -57,21 +57,16 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
 /// I17.
 fn mixes(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Violation<u32, u32>>) {
     let Some(mixes) = situation.mixes else { return };
-    let mut given = vec![[0, 0]; situation.candidates.len()];
-    for (owner, kind) in decision.owners.iter().zip(&mixes.of) {
-        let mix = owner.and_then(|j| given.get_mut(j as usize));
-        if let Some([first, second]) = mix {
-            *(if *kind > 0 { second } else { first }) += 1;
-        }
-    }
+    let slots = decision
+        .owners
+        .iter()
+        .copied()
+        .zip(mixes.of.iter().copied());
+    let given = mixes_of(situation.candidates.len(), slots);
     for ((trainer, item), mix) in (0..).zip(&mixes.items).zip(given) {
         if !item.is_mix(mix) {
-            let [first, second] = mix;
-            found.push(Violation::Mix {
-                trainer,
-                first,
-                second,
-            });
+            let mix = mix.to_vec();
+            found.push(Violation::Mix { trainer, mix });
         }
     }
 }
@@ -137,8 +132,8 @@ pub(super) struct Slot<N> {
     pub(super) node: N,
     pub(super) before: Option<u32>,
     pub(super) after: Option<u32>,
-    /// Whether it is of the second of two kinds.
-    pub(super) kind: bool,
+    /// The place of its kind, where kinds are told apart.
+    pub(super) kind: usize,
 }
 
 impl<N: Clone> Slot<N> {
@@ -148,7 +143,7 @@ impl<N: Clone> Slot<N> {
             node: node.clone(),
             before: None,
             after: Some(j),
-            kind: false,
+            kind: 0,
         }
     }
 }
@@ -159,8 +154,8 @@ struct Moves<N> {
     before: u32,
     after: u32,
     /// By kind.
-    lost: [Option<N>; 2],
-    gained: [Option<N>; 2],
+    lost: BTreeMap<usize, N>,
+    gained: BTreeMap<usize, N>,
 }
 
 /// I5, I6, I9 and I12 to I14, in ordinals, reported with the names of candidates and slots.
@@ -173,8 +168,8 @@ pub(super) fn sound<T: Clone, N: Clone>(
     let none = Moves {
         before: 0,
         after: 0,
-        lost: [None, None],
-        gained: [None, None],
+        lost: BTreeMap::new(),
+        gained: BTreeMap::new(),
     };
     let mut moves = vec![none; reported.len()];
     for slot in slots {
@@ -185,15 +180,13 @@ pub(super) fn sound<T: Clone, N: Clone>(
                 of.after += 1;
                 continue;
             }
-            let [first, second] = &mut of.lost;
-            *(if slot.kind { second } else { first }) = Some(slot.node.clone());
+            of.lost.insert(slot.kind, slot.node.clone());
         }
         let Some(j) = slot.after else { continue };
         match moves.get_mut(j as usize) {
             Some(of) => {
                 of.after += 1;
-                let [first, second] = &mut of.gained;
-                *(if slot.kind { second } else { first }) = Some(slot.node);
+                of.gained.insert(slot.kind, slot.node);
             }
             None => found.push(Violation::UnknownCandidate {
                 node: slot.node,
@@ -235,8 +228,9 @@ impl<T: Clone> Reported<T> {
                 limit,
             });
         }
-        for pair in moves.lost.into_iter().zip(moves.gained) {
-            if let ((Some(lost), Some(gained)), 0) = (pair, self.repooled) {
+        let mut gained = moves.gained;
+        for (kind, lost) in moves.lost {
+            if let (Some(gained), 0) = (gained.remove(&kind), self.repooled) {
                 found.push(Violation::Migration {
                     trainer: trainer(),
                     lost,

@@ -2,12 +2,12 @@
 
 use crate::problem::Mix;
 
-use super::{Choice, best_at};
+use super::{Choice, FREE, Prices, best_at};
 
 /// What bounds the program.
 pub(super) struct Frame {
     pub(super) nodes: Mix,
-    pub(super) prices: [f64; 2],
+    pub(super) prices: Prices,
     /// Distance of the known answer from the bound, objective units.
     pub(super) gap: f64,
     pub(super) tolerance: f64,
@@ -26,7 +26,7 @@ pub(super) enum Ended {
 }
 
 /// An option that may be in a better answer, with its loss.
-type Open = (Choice, f64);
+pub(super) type Open = (Choice, f64);
 
 /// The states after one trainer: the key of each, and the option that led there.
 type Layer = Vec<(u32, u32)>;
@@ -41,7 +41,7 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
         .collect();
     // Trainers with few options first, so that losses add up before the states do.
     open.sort_by_key(|(_, list)| list.len());
-    let [nodes_a, nodes_b] = frame.nodes;
+    let [nodes_a, nodes_b, ..] = frame.nodes;
     let stride = u64::from(nodes_b) + 1;
     let Ok(cells) = usize::try_from(stride * (u64::from(nodes_a) + 1)) else {
         return Ended::OutOfSteps;
@@ -66,7 +66,7 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
             }
             for (at, (choice, more)) in (0_u32..).zip(list) {
                 let total = before + more;
-                let [more_a, more_b] = choice.mix.map(u64::from);
+                let [more_a, more_b, ..] = choice.mix.map(u64::from);
                 let (a, b) = (a + more_a, b + more_b);
                 let fits = a + least[0] <= u64::from(nodes_a) && b + least[1] <= u64::from(nodes_b);
                 if !fits || total + unused(frame, [a + most[0], b + most[1]]) > bar {
@@ -111,14 +111,14 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
 
 /// The price of the nodes that stay free at least if at most `most` are used.
 fn unused(frame: &Frame, [a, b]: [u64; 2]) -> f64 {
-    let ([p, q], [nodes_a, nodes_b]) = (frame.prices, frame.nodes);
+    let ([p, q, ..], [nodes_a, nodes_b, ..]) = (frame.prices, frame.nodes);
     let free_a = u64::from(nodes_a).saturating_sub(a);
     let free_b = u64::from(nodes_b).saturating_sub(b);
     p * free_a as f64 + q * free_b as f64
 }
 
 /// The options that lose no more than `bar`, the least loss first.
-fn peg(list: &[Choice], prices: [f64; 2], bar: f64) -> Vec<Open> {
+pub(super) fn peg(list: &[Choice], prices: Prices, bar: f64) -> Vec<Open> {
     let best = best_at(list, prices).reduced(prices);
     let losses = list
         .iter()
@@ -131,7 +131,10 @@ fn peg(list: &[Choice], prices: [f64; 2], bar: f64) -> Vec<Open> {
 /// The least and the most nodes of each kind that the trainers after each one take.
 fn rests(open: &[(usize, Vec<Open>)]) -> (Vec<[u64; 2]>, Vec<[u64; 2]>) {
     let of = |list: &[Open], pick: fn(u64, u64) -> u64| {
-        let mixes = list.iter().map(|(choice, _)| choice.mix.map(u64::from));
+        let mixes = list.iter().map(|(choice, _)| {
+            let [a, b, ..] = choice.mix.map(u64::from);
+            [a, b]
+        });
         let both = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [pick(a, c), pick(b, d)];
         mixes.reduce(both).unwrap_or([0, 0])
     };
@@ -157,7 +160,7 @@ fn walk_back(
     layers: &[Layer],
     (mut state, stride): (u32, u64),
 ) -> Ended {
-    let none = lists.iter().map(|list| best_at(list, [0.0, 0.0]));
+    let none = lists.iter().map(|list| best_at(list, FREE));
     let mut chosen: Vec<Choice> = none.collect();
     for ((j, list), layer) in open.iter().zip(layers).rev() {
         let option = layer.iter().find(|(key, _)| *key == state);
@@ -166,7 +169,7 @@ fn walk_back(
             return Ended::OutOfSteps;
         };
         *place = *choice;
-        let [a, b] = choice.mix.map(u64::from);
+        let [a, b, ..] = choice.mix.map(u64::from);
         state -= (a * stride + b) as u32;
     }
     Ended::Better(chosen)

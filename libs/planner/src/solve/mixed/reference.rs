@@ -1,47 +1,66 @@
-//! The plain dynamic program over two kinds, and brute force. They judge the fast way.
+//! The plain dynamic program over all kinds, and brute force. They judge the fast ways.
 
-use crate::problem::{Mix, MixItem, MixProblem, MixSizes};
+use crate::problem::{Mix, MixItem, MixProblem, MixSizes, NO_NODES};
 
-fn mixes(item: &MixItem, [a, b]: Mix) -> impl Iterator<Item = Mix> + '_ {
-    let [most_a, most_b] = item.value.most();
-    let rows = 0..=most_a.min(a);
-    let all = rows.flat_map(move |a| (0..=most_b.min(b)).map(move |b| [a, b]));
-    all.filter(|mix| item.is_mix(*mix))
+/// The possible mixes of a trainer on these nodes, each once.
+pub fn mixes(item: &MixItem, nodes: Mix) -> impl Iterator<Item = Mix> + '_ {
+    let cells = item.value.cells(nodes).filter(|cell| !cell.is_again);
+    let mixes = cells.map(|cell| cell.mix);
+    mixes.filter(|mix| item.is_mix(*mix))
 }
 
-/// The optimum in O(trainers x nodes of both kinds x mixes).
+/// What is left of some nodes; nothing if they are too few.
+fn less(nodes: Mix, mix: Mix) -> Option<Mix> {
+    let mut left = nodes;
+    for (left, used) in left.iter_mut().zip(mix) {
+        *left = left.checked_sub(used)?;
+    }
+    Some(left)
+}
+
+/// All counts of each kind up to these nodes, in the order of [`solve`]'s keys.
+fn cells(nodes: Mix) -> Vec<Mix> {
+    let mut cells = vec![NO_NODES];
+    for (kind, most) in nodes.into_iter().enumerate() {
+        let rows = cells
+            .into_iter()
+            .flat_map(|cell| (0..=most).map(move |n| crate::problem::with_count(cell, kind, n)));
+        cells = rows.collect();
+    }
+    cells
+}
+
+/// The optimum in O(trainers x counts of all kinds x mixes).
 #[must_use]
 pub fn solve(problem: &MixProblem) -> MixSizes {
-    let [rows, columns] = problem.nodes;
-    let stride = columns as usize + 1;
-    let key = |[a, b]: Mix| a as usize * stride + b as usize;
-    let cells: Vec<Mix> = (0..=rows)
-        .flat_map(|a| (0..=columns).map(move |b| [a, b]))
-        .collect();
+    let nodes = problem.nodes;
+    let key = |mix: Mix| {
+        let digits = mix.iter().zip(nodes);
+        digits.fold(0, |key, (&n, most)| key * (most as usize + 1) + n as usize)
+    };
+    let cells = cells(nodes);
     let mut best = vec![0.0; cells.len()];
     let mut taken: Vec<Vec<Mix>> = Vec::new();
     for item in &problem.trainers {
         let (next, choice) = cells
             .iter()
-            .map(|&[a, b]| {
-                let tried = mixes(item, [a, b]).filter_map(|mix| {
-                    let [more_a, more_b] = mix;
-                    let left = best.get(key([a - more_a, b - more_b]))?;
+            .map(|&cell| {
+                let tried = mixes(item, cell).filter_map(|mix| {
+                    let left = best.get(key(less(cell, mix)?))?;
                     Some((left + item.gain(problem.horizon_s, mix), mix))
                 });
-                let none = (f64::NEG_INFINITY, [0, 0]);
+                let none = (f64::NEG_INFINITY, NO_NODES);
                 tried.fold(none, |x, y| if y.0 > x.0 { y } else { x })
             })
             .unzip();
         best = next;
         taken.push(choice);
     }
-    let mut left = problem.nodes;
+    let mut left = nodes;
     let mut chosen: Vec<Mix> = Vec::new();
     for choice in taken.iter().rev() {
         let mix = choice.get(key(left)).copied().unwrap_or_default();
-        let ([a, b], [less_a, less_b]) = (left, mix);
-        left = [a - less_a, b - less_b];
+        left = less(left, mix).unwrap_or_default();
         chosen.push(mix);
     }
     chosen.reverse();
@@ -60,9 +79,11 @@ pub fn brute_force(problem: &MixProblem) -> MixSizes {
             return;
         };
         for mix in mixes(item, left) {
-            let ([a, b], [less_a, less_b]) = (left, mix);
+            let Some(left) = less(left, mix) else {
+                continue;
+            };
             chosen.push(mix);
-            extend(problem, chosen, [a - less_a, b - less_b], best);
+            extend(problem, chosen, left, best);
             chosen.pop();
         }
     }
