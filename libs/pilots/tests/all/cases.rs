@@ -499,10 +499,10 @@ fn no_more_pilots_of_a_kind_than_trainers_can_use_of_it() {
     };
     let counts = BTreeMap::from([(cpu.clone(), of_cpu), (gpu, of_gpu)]);
     assert_eq!(case.keeper.counts_by_kind(), counts);
-    // A trainer that tells no kinds apart can use any.
+    // A trainer without kinds can use any.
     case.tell(Input::Demand(wants(1)));
     assert_eq!(case.keeper.counts_by_kind()[&cpu].demand, 1);
-    // Of one kind nothing is told apart.
+    // One kind has no counts of its own.
     let all = (1..=6).map(|n| (name(n), cpu.clone()));
     case.tell(Input::Kinds(NodeKinds::new(all.collect())));
     assert!(case.keeper.counts_by_kind().is_empty());

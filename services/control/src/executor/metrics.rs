@@ -200,7 +200,7 @@ impl PilotMetrics {
         }
     }
 
-    /// Shows nodes by kind; nothing where kinds are not told apart.
+    /// Shows nodes by kind; nothing where all are of one kind.
     pub(super) fn of_kinds(&self, counts: &BTreeMap<KindName, OfKind>) {
         self.of_kinds.reset();
         for (kind, count) in counts {

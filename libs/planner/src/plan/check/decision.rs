@@ -132,7 +132,7 @@ pub(super) struct Slot<N> {
     pub(super) node: N,
     pub(super) before: Option<u32>,
     pub(super) after: Option<u32>,
-    /// The place of its kind, where kinds are told apart.
+    /// The place of its kind; 0 in a plan over one kind.
     pub(super) kind: usize,
 }
 
