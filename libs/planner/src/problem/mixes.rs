@@ -111,13 +111,31 @@ pub struct MixSizes {
 /// A mix in a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
+    page: (usize, usize),
+    at: [u32; 2],
+}
+
+impl Cell {
     /// The two kinds of its page.
-    pub(crate) page: (usize, usize),
+    pub(crate) const fn page(&self) -> (usize, usize) {
+        self.page
+    }
+
     /// Nodes of these.
-    pub(crate) at: [u32; 2],
-    pub(crate) mix: Mix,
+    pub(crate) const fn at(&self) -> [u32; 2] {
+        self.at
+    }
+
+    pub(crate) fn mix(&self) -> Mix {
+        let ((i, j), [a, b]) = (self.page, self.at);
+        with_count(with_count(NO_NODES, i, a), j, b)
+    }
+
     /// Whether an earlier page has it.
-    pub(crate) is_again: bool,
+    pub(crate) fn is_again(&self) -> bool {
+        let ((i, _), [a, b]) = (self.page, self.at);
+        i > 0 && a == 0 || self.page != (0, 1) && b == 0
+    }
 }
 
 /// Whether a table with this most mix has a page of a pair of kinds: the first pair always.
@@ -162,8 +180,6 @@ impl MixTable {
             let cell = move |a, b| Cell {
                 page: (i, j),
                 at: [a, b],
-                mix: with_count(with_count(NO_NODES, i, a), j, b),
-                is_again: i > 0 && a == 0 || (i, j) != (0, 1) && b == 0,
             };
             (0..=fits(i)).flat_map(move |a| (0..=fits(j)).map(move |b| cell(a, b)))
         })

@@ -177,9 +177,9 @@ fn choices(item: &MixItem, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
     let mut row: Vec<f64> = Vec::new();
     let mut before = f64::NEG_INFINITY;
     for cell in item.value.cells(problem.nodes) {
-        let (mix, [_, b]) = (cell.mix, cell.at);
-        if page != Some(cell.page) {
-            (page, row) = (Some(cell.page), Vec::new());
+        let (mix, [_, b]) = (cell.mix(), cell.at());
+        if page != Some(cell.page()) {
+            (page, row) = (Some(cell.page()), Vec::new());
         }
         let at = b as usize;
         if row.len() <= at {
@@ -194,7 +194,7 @@ fn choices(item: &MixItem, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
         let keep = if mix == item.current { bonus } else { 0.0 };
         let gain = item.gain(problem.horizon_s, mix) + keep;
         let other = best.max(before);
-        if gain > other && !cell.is_again {
+        if gain > other && !cell.is_again() {
             list.push(Choice { mix, gain });
         }
         before = gain.max(other);

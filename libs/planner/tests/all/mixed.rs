@@ -134,18 +134,29 @@ fn what_waits_for_pilots_counts_against_growth_over_kinds_too() {
     assert_eq!(item.gain(100.0, NO_NODES), -4.0);
 }
 
+/// Asserts that neither brute force nor the plain program finds a better answer.
+fn is_best(problem: &MixProblem) -> Result<(), TestCaseError> {
+    let (found, solve) = solve(problem);
+    prop_assert!(problem.is_feasible(&found.mixes));
+    prop_assert_eq!(solve.outcome, Outcome::Optimal);
+    let best = reference::brute_force(problem).objective;
+    prop_assert!(
+        (found.objective - best).abs() < 1e-6,
+        "{} of {}",
+        found.objective,
+        best
+    );
+    let plain = reference::solve(problem).objective;
+    prop_assert!((plain - best).abs() < 1e-6, "plain {} of {}", plain, best);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn brute_force_finds_nothing_better(problem in problem(4, 2, 5)) {
-        let (found, solve) = solve(&problem);
-        prop_assert!(problem.is_feasible(&found.mixes));
-        prop_assert_eq!(solve.outcome, Outcome::Optimal);
-        let best = reference::brute_force(&problem).objective;
-        prop_assert!((found.objective - best).abs() < 1e-6, "{} of {}", found.objective, best);
-        let plain = reference::solve(&problem).objective;
-        prop_assert!((plain - best).abs() < 1e-6, "plain {} of {}", plain, best);
+        is_best(&problem)?;
     }
 
     #[test]
@@ -193,13 +204,7 @@ proptest! {
 
     #[test]
     fn brute_force_finds_nothing_better_over_three_kinds(problem in problem_of_three(3, 1, 3)) {
-        let (found, solve) = solve(&problem);
-        prop_assert!(problem.is_feasible(&found.mixes));
-        prop_assert_eq!(solve.outcome, Outcome::Optimal);
-        let best = reference::brute_force(&problem).objective;
-        prop_assert!((found.objective - best).abs() < 1e-6, "{} of {}", found.objective, best);
-        let plain = reference::solve(&problem).objective;
-        prop_assert!((plain - best).abs() < 1e-6, "plain {} of {}", plain, best);
+        is_best(&problem)?;
     }
 
     #[test]

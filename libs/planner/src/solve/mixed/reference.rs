@@ -4,8 +4,8 @@ use crate::problem::{Mix, MixItem, MixProblem, MixSizes, NO_NODES};
 
 /// The possible mixes of a trainer on these nodes, each once.
 pub fn mixes(item: &MixItem, nodes: Mix) -> impl Iterator<Item = Mix> + '_ {
-    let cells = item.value.cells(nodes).filter(|cell| !cell.is_again);
-    let mixes = cells.map(|cell| cell.mix);
+    let cells = item.value.cells(nodes).filter(|cell| !cell.is_again());
+    let mixes = cells.map(|cell| cell.mix());
     mixes.filter(|mix| item.is_mix(*mix))
 }
 
