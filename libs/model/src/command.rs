@@ -228,6 +228,35 @@ pub struct Progress {
     pub learning: Option<Learning>,
 }
 
+impl Progress {
+    /// The report of a program on one node that knows its samples alone.
+    #[must_use]
+    pub const fn new(
+        node: NodeId,
+        trainer: TrainerId,
+        run: RunId,
+        at: Timestamp,
+        samples: f64,
+    ) -> Self {
+        Self {
+            node,
+            trainer,
+            run,
+            at,
+            samples,
+            owed: 0.0,
+            step: None,
+            world_size: 1,
+            loss: None,
+            checkpoint: None,
+            saved: None,
+            base: None,
+            step_costs: None,
+            learning: None,
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_false(value: &bool) -> bool {
     !*value

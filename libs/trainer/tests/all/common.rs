@@ -391,20 +391,15 @@ impl World {
         };
         let state = simulated::state_at(program, at);
         let report = Progress {
-            node: id.clone(),
-            trainer: program.trainer.clone(),
-            run: program.run,
-            at,
-            samples: state.samples,
             owed: state.owed,
-            step: None,
             world_size: program.nodes,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
+            ..Progress::new(
+                id.clone(),
+                program.trainer.clone(),
+                program.run,
+                at,
+                state.samples,
+            )
         };
         let most = self
             .most

@@ -434,20 +434,15 @@ fn only_reports_of_rank_0_count_also_after_the_end() {
     w.mail.clear();
     let report = |by, run, samples, checkpoint: &str| {
         Input::Progress(Progress {
-            node: node(by),
-            trainer: trainer("a"),
-            run: RunId(run),
-            at: Timestamp::from_unix(1005),
-            samples,
-            owed: 0.0,
-            step: None,
             world_size: 2,
-            loss: None,
             checkpoint: Some(checkpoint.to_owned()),
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
+            ..Progress::new(
+                node(by),
+                trainer("a"),
+                RunId(run),
+                Timestamp::from_unix(1005),
+                samples,
+            )
         })
     };
     w.input(report(0, 1, 50.0, "true"));
@@ -483,22 +478,13 @@ fn late_repeated_and_mad_reports_count_nothing() {
     apply(&mut w, &[("a", &[0])]);
     w.pass(Span::from_secs(10));
     let report = |run, at, samples| {
-        Input::Progress(Progress {
-            node: node(0),
-            trainer: trainer("a"),
-            run: RunId(run),
-            at: Timestamp::from_unix(at),
+        Input::Progress(Progress::new(
+            node(0),
+            trainer("a"),
+            RunId(run),
+            Timestamp::from_unix(at),
             samples,
-            owed: 0.0,
-            step: None,
-            world_size: 1,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
-        })
+        ))
     };
     w.input(report(1, 1005, 50.0));
     w.input(report(1, 1005, 50.0));

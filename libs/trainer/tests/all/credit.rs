@@ -76,20 +76,15 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
         w.mail.clear();
         let report = |run, samples, saved| {
             Input::Progress(Progress {
-                node: node(0),
-                trainer: trainer("a"),
-                run: RunId(run),
-                at: Timestamp::from_unix(1001),
-                samples,
-                owed: 0.0,
-                step: None,
                 world_size: 2,
-                loss: None,
-                checkpoint: None,
                 saved,
-                base: None,
-                step_costs: None,
-                learning: None,
+                ..Progress::new(
+                    node(0),
+                    trainer("a"),
+                    RunId(run),
+                    Timestamp::from_unix(1001),
+                    samples,
+                )
             })
         };
         w.input(report(1, 60.0, Some(60.0)));
@@ -115,22 +110,13 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
     w.open(0);
     apply(&mut w, &[("a", &[0])]);
     w.mail.clear();
-    w.input(Input::Progress(Progress {
-        node: node(0),
-        trainer: trainer("a"),
-        run: RunId(1),
-        at: Timestamp::from_unix(1001),
-        samples: 1_000.0,
-        owed: 0.0,
-        step: None,
-        world_size: 1,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
-        step_costs: None,
-        learning: None,
-    }));
+    w.input(Input::Progress(Progress::new(
+        node(0),
+        trainer("a"),
+        RunId(1),
+        Timestamp::from_unix(1001),
+        1_000.0,
+    )));
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
 }
@@ -144,22 +130,13 @@ fn a_report_of_an_ended_incarnation_counts_once_after_a_restart_of_control() {
     apply(&mut w, &[("a", &[0, 1])]);
     assert_eq!(w.samples("a"), 100.0);
     let report = |at, samples| {
-        Input::Progress(Progress {
-            node: node(0),
-            trainer: trainer("a"),
-            run: RunId(1),
-            at: Timestamp::from_unix(at),
+        Input::Progress(Progress::new(
+            node(0),
+            trainer("a"),
+            RunId(1),
+            Timestamp::from_unix(at),
             samples,
-            owed: 0.0,
-            step: None,
-            world_size: 1,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
-        })
+        ))
     };
     w.crash_control();
     w.input(report(1009, 110.0));

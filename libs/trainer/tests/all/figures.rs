@@ -188,20 +188,14 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
     w.pass(Span::from_secs(after));
     w.renew();
     let report = Progress {
-        node: node(0),
-        trainer: trainer("a"),
-        run: w.controller.record(&trainer("a")).unwrap().run,
-        at: w.now.cluster,
-        samples,
-        owed: 0.0,
-        step: None,
-        world_size: 1,
-        loss: None,
-        checkpoint: None,
         saved: Some(saved),
-        base: None,
-        step_costs: None,
-        learning: None,
+        ..Progress::new(
+            node(0),
+            trainer("a"),
+            w.controller.record(&trainer("a")).unwrap().run,
+            w.now.cluster,
+            samples,
+        )
     };
     w.input(Input::Progress(report));
 }
@@ -214,20 +208,15 @@ fn a_trainer_keeps_where_the_time_of_its_steps_went() {
         w.pass(Span::from_secs(10));
         w.renew();
         let report = Progress {
-            node: node(0),
-            trainer: trainer("a"),
-            run: w.controller.record(&trainer("a")).unwrap().run,
-            at: w.now.cluster,
-            samples: 640.0,
-            owed: 0.0,
-            step: None,
             world_size: 4,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
             step_costs: step_costs.map(Box::new),
-            learning: None,
+            ..Progress::new(
+                node(0),
+                trainer("a"),
+                w.controller.record(&trainer("a")).unwrap().run,
+                w.now.cluster,
+                640.0,
+            )
         };
         w.input(Input::Progress(report));
     };
@@ -290,20 +279,9 @@ fn the_last_report_counts_samples_redone() {
     };
     assert_eq!(redone(&w), 32.0);
     let last = |samples, saved| Progress {
-        node: node(0),
-        trainer: trainer("a"),
-        run: first,
-        at: w.now.cluster,
-        samples,
-        owed: 0.0,
-        step: None,
         world_size: 4,
-        loss: None,
-        checkpoint: None,
         saved: Some(saved),
-        base: None,
-        step_costs: None,
-        learning: None,
+        ..Progress::new(node(0), trainer("a"), first, w.now.cluster, samples)
     };
     let (one, two) = (last(688.0, 640.0), last(704.0, 704.0));
     // It did one step more, and then another and saved.

@@ -70,20 +70,9 @@ fn report(w: &mut World, after_s: i64, learning: Learning) {
     let record = w.controller.record(&trainer("a")).unwrap();
     let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
     w.input(Input::Progress(Progress {
-        node,
-        trainer: trainer("a"),
-        run,
-        at: w.now.cluster,
-        samples: 1.0,
-        owed: 0.0,
-        step: None,
         world_size: 2,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
-        step_costs: None,
         learning: Some(learning),
+        ..Progress::new(node, trainer("a"), run, w.now.cluster, 1.0)
     }));
 }
 

@@ -87,20 +87,14 @@ fn reports(w: &mut World, costs: StepCosts) {
     w.pass(Span::from_secs(1));
     let record = w.controller.record(&trainer("a")).unwrap();
     let report = Progress {
-        node: record.nodes[0].clone(),
-        trainer: trainer("a"),
-        run: record.run,
-        at: w.now.cluster,
-        samples: record.samples_run + 1.0,
-        owed: 0.0,
-        step: None,
-        world_size: 1,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
         step_costs: Some(Box::new(costs)),
-        learning: None,
+        ..Progress::new(
+            record.nodes[0].clone(),
+            trainer("a"),
+            record.run,
+            w.now.cluster,
+            record.samples_run + 1.0,
+        )
     };
     w.input(Input::Progress(report));
     w.deliver(usize::MAX);

@@ -93,20 +93,8 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
         if let Some(first) = record.nodes.first().cloned() {
             let samples = record.samples_run + 5.0 * rate(&record.nodes);
             w.input(Input::Progress(Progress {
-                node: first,
-                trainer: trainer(name),
-                run,
-                at: w.now.cluster,
-                samples,
-                owed: 0.0,
-                step: None,
                 world_size: nodes as u32,
-                loss: None,
-                checkpoint: None,
-                saved: None,
-                base: None,
-                step_costs: None,
-                learning: None,
+                ..Progress::new(first, trainer(name), run, w.now.cluster, samples)
             }));
         }
         settle(w);

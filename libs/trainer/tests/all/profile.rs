@@ -59,20 +59,8 @@ fn report(w: &mut World, samples: f64) {
     let record = w.controller.record(&trainer("a")).unwrap();
     let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
     w.input(Input::Progress(Progress {
-        node,
-        trainer: trainer("a"),
-        run,
-        at: w.now.cluster,
-        samples,
-        owed: 0.0,
-        step: None,
         world_size: 16,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
-        step_costs: None,
-        learning: None,
+        ..Progress::new(node, trainer("a"), run, w.now.cluster, samples)
     }));
 }
 

@@ -37,20 +37,9 @@ pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64
     let record = w.controller.record(&trainer("a")).unwrap();
     let node = record.nodes.first().cloned().unwrap_or(node(0));
     w.input(Input::Progress(Progress {
-        node,
-        trainer: trainer("a"),
-        run,
-        at: w.now.cluster,
-        samples,
-        owed: 0.0,
-        step: None,
         world_size: 2,
-        loss: None,
-        checkpoint: None,
-        saved: None,
         base: Some(base),
-        step_costs: None,
-        learning: None,
+        ..Progress::new(node, trainer("a"), run, w.now.cluster, samples)
     }));
 }
 
