@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a virtual environment with a current PyTorch for the CPU: `newer_torch.py FOLDER`.
+"""Makes a virtual environment with a current PyTorch: `newer_torch.py FOLDER [torchft]`.
 
 PyPI has no build for the CPU alone. Its build for CUDA is 540 MB, and wants 2 GB of libraries
 that a machine without GPUs loads at the start and never calls. So the environment gets stand-ins
 of their names, in which each function answers "no device" (cudaErrorNoDevice). Needs cc and
 readelf. `check.sh` tests with the environment `.venv` beside it as well, once it is whole: its file
-`whole` says so.
+`whole` says so. With `torchft` the environment has that too, for `python3 -m lacuna.bench`.
 """
 
 import re
@@ -18,6 +18,8 @@ VERSION = "2.15.0"
 #: What PyTorch imports, and the tests.
 NEEDED = ["filelock", "fsspec", "jinja2", "networkx", "sympy", "typing_extensions", "numpy"]
 NEEDED += ["setuptools", "pytest"]
+#: What else can be wanted: packages without what they need, and what they need beside PyTorch.
+OTHERS = {"torchft": (["torchft==0.2.0"], ["opentelemetry-exporter-otlp-proto-http>=1.39"])}
 NO_DEVICE = 100
 #: Names of libraries that may be missing, and beginnings of the names of their functions.
 LIBRARIES = ("libcu", "libnccl", "libnv")
@@ -25,16 +27,20 @@ FUNCTIONS = ("cu", "__cuda", "nccl", "nvrtc", "nvshmem", "nvtx")
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    folder, *others = sys.argv[1:] or ["-"]
+    if folder.startswith("-") or set(others) - set(OTHERS):
         print(__doc__, file=sys.stderr)
         return 64
-    folder = Path(sys.argv[1])
+    folder = Path(folder)
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run(*install, "--no-deps", f"torch=={VERSION}")
     run(*install, *NEEDED)
+    for packages, needed in map(OTHERS.get, others):
+        run(*install, "--no-deps", *packages)
+        run(*install, *needed)
     (libraries,) = folder.glob("lib/python3*/site-packages/torch/lib")
     stand_in(libraries)
     version = run(python, "-c", "import torch; print('torch', torch.__version__)")

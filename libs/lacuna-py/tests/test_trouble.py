@@ -9,6 +9,7 @@ import time
 import pytest
 
 from conftest import HERE, SOURCE, goes_on, start
+from lacuna import bench
 
 
 def test_a_newcomer_that_dies_before_it_comes_does_not_hold_up_the_others(cluster):
@@ -153,3 +154,9 @@ def test_help_of_the_commands():
             [sys.executable, "-m", module, "--help"], env=env, capture_output=True, text=True
         )
         assert done.returncode == 0 and "examples:" in done.stdout
+
+
+def test_torchft_that_is_missing_is_named_with_the_remedy(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torchft", None)
+    assert bench.main(["--under", "torchft"]) == bench.main(["rates", "--under", "torchft"]) == 69
+    assert capsys.readouterr().err.count("`libs/lacuna-py/newer_torch.py FOLDER torchft`") == 2

@@ -34,7 +34,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
   python3 -m lacuna.bench --workers 1,2,4 --under lacuna,torchrun --device 0.05
                                                    beside torchrun, with 50 ms of emulated device
-  python3 -m lacuna.bench --under lacuna,torchft   beside torchft (pip install torchft)
+  python3 -m lacuna.bench --under lacuna,torchft   beside torchft (newer_torch.py FOLDER torchft)
   python3 -m lacuna.bench data --help              loading by workers, against DDP
   python3 -m lacuna.bench loaders                  loaders on other nodes, and their prediction
   python3 -m lacuna.bench noise                    cost and errors of the noise scale
@@ -123,16 +123,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if not numbered or options.nodes < 2 or options.times < 1 or options.batch > SAMPLES:
         print(f"lacuna.bench: nodes >= 2, times and workers >= 1, batch <= {SAMPLES}")
         return 64
-    if "torchft" in under and counts != ["1"]:
-        print("lacuna.bench: --under torchft measures nodes of one worker")
-        return 64
     try:
         import torch
-
-        if "torchft" in under:
-            import torchft  # noqa: F401 - not a part of this package.
     except ImportError as error:
-        print(f"lacuna.bench: {error.name} is missing: {error}", file=sys.stderr)
+        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        return 69
+    absent = bench_torchft.missing() if "torchft" in under else None
+    if absent is not None:
+        print(f"lacuna.bench: {absent}", file=sys.stderr)
         return 69
     if options.train:
         return _train(options)
@@ -235,9 +233,13 @@ def _measure_others(
     def settle(members: int, since: float) -> None:
         end = time.monotonic() + 300.0
         while time.monotonic() < end:
-            lines = [line for line in log.lines() if line["t"] > since and line["ok"]]
+            done = [line for line in log.lines() if line["ok"]]
+            # An older checkpoint may begin with steps that were done before.
+            before = max((line["step"] for line in done if line["t"] <= since), default=0)
+            lines = [line for line in done if line["t"] > since]
             newest = lines[-1]["run"] if lines else None
             steps = {line["step"] for line in lines if line["run"] == newest}
+            steps = {step for step in steps if step > before}
             if len(steps) >= 15 and lines[-1]["members"] == members:
                 return
             time.sleep(0.2)

@@ -1,10 +1,13 @@
 """Measures the rate of training beside plain DDP: ``python3 -m lacuna.bench rates``.
 
 Two processes train a model under DistributedDataParallel, and two others the same model under
-:func:`lacuna.elastic`: two nodes of :mod:`lacuna.loopback`, or one of two workers. All keep
-their groups from the first to the last round, and the pairs take turns, so both see the same
-machine. A process has one core. The ratio is that of the two rates of a round. A throttled link is
-the loopback of a network namespace of its own, with tc-tbf(8): both directions share its rate.
+:func:`lacuna.elastic`: two nodes of :mod:`lacuna.loopback`, or one of two workers. All keep their
+groups from the first to the last round, and the pairs take turns, so both see the same machine. A
+process has one core. All have real-time priority where they may: a round has few steps of a large
+model, and other load would decide it. The ratio is that of the two rates of a round. A throttled
+link is the loopback of a network namespace of its own, with tc-tbf(8): both directions share its
+rate. A third pair may train under torchft: two replica groups of one process, its manager,
+optimiser and DistributedDataParallel, as its README shows them.
 """
 
 from __future__ import annotations
@@ -19,9 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
+from . import bench_torchft
+from .bench_stalls_run import run_first
 from .loopback import Loopback
 
 EPILOG = """examples:
@@ -29,6 +36,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench rates --models mlp --sizes 10 --rounds 9 --json
   python3 -m lacuna.bench rates --workers 2          one node of two workers, and not two of one
   python3 -m lacuna.bench rates --link 1gbit         over a throttled link (root, iproute2)
+  python3 -m lacuna.bench rates --under lacuna,torchft
 """
 
 #: Members of each pair.
@@ -41,7 +49,9 @@ FEATURES, VOCABULARY, LENGTH = 256, 256, 64
 #: Samples of a member in a step.
 BATCH = {"mlp": 64, "transformer": 4}
 #: Environment variables that tell the processes of a pair apart.
-PLACE = {"ddp": ["RANK"], "lacuna": ["LACUNA_NODE", "LACUNA_LOCAL_RANK"]}
+PLACE = {"ddp": ["RANK"], "lacuna": ["LACUNA_NODE", "LACUNA_LOCAL_RANK"], "torchft": ["RANK"]}
+#: Seconds of silence after which a group breaks.
+TIMEOUT = 60.0
 #: Steps before the first round.
 WARM_UP = 4
 
@@ -70,8 +80,11 @@ def arguments() -> argparse.ArgumentParser:
         "--workers", type=int, choices=[1, PAIR], default=1, help="workers of a node (default: 1)"
     )
     parser.add_argument("--link", metavar="RATE", help="rate of the link, as tc writes it: 1gbit")
+    parser.add_argument(
+        "--under", default="lacuna", help="lacuna, torchft or both (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--worker", choices=["ddp", "lacuna"], help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=list(PLACE), help=argparse.SUPPRESS)
     parser.add_argument("--throttled", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -84,6 +97,14 @@ def main(argv: Sequence[str]) -> int:
     if set(models) - set(BATCH) or not sizes or set(sizes) - set(WIDTHS) or options.rounds < 1:
         print(f"lacuna.bench: models are {', '.join(BATCH)}, sizes are 1, 10, 100, rounds >= 1")
         return 64
+    under = options.under.split(",")
+    if set(under) - {"lacuna", "torchft"} or (options.workers > 1 and "torchft" in under):
+        print("lacuna.bench: --under takes lacuna and torchft, the latter with one worker a node")
+        return 64
+    absent = bench_torchft.missing() if "torchft" in under else None
+    if absent is not None:
+        print(f"lacuna.bench: {absent}", file=sys.stderr)
+        return 69
     if options.link and not options.throttled:
         return _throttled(options.link, argv)
     try:
@@ -93,18 +114,21 @@ def main(argv: Sequence[str]) -> int:
         return 69
     if options.worker:
         return _train(options, models[0], sizes[0])
+    # All processes inherit it.
+    first = run_first()
     rows = []
     for model in models:
         for size in sizes:
             with tempfile.TemporaryDirectory(prefix="lacuna-rates-") as folder:
-                rows.append(_measure(options, model, size, Path(folder)))
+                rows += _measure(options, under, model, size, Path(folder))
             if not options.json:
-                _print_row(rows[-1], head=len(rows) == 1)
+                _print_rows(rows[-len(under) :], head=len(rows) == len(under))
     host = {
         "torch": torch.__version__,
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
+        "priority": "real-time" if first else "usual",
         "workers": options.workers,
         "link": options.link or "loopback",
     }
@@ -161,88 +185,116 @@ class Pair:
         self._server.close()
 
 
-def _measure(options: argparse.Namespace, model: str, size: int, folder: Path) -> dict[str, Any]:
+def _measure(
+    options: argparse.Namespace, under: list[str], model: str, size: int, folder: Path
+) -> list[dict[str, Any]]:
     argv = [sys.executable, "-m", "lacuna.bench", "rates", "--models", model, "--sizes", str(size)]
     if options.set_to_none is not None:
         argv.append("--set-to-none" if options.set_to_none else "--no-set-to-none")
     source = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    plain, ours = Pair(folder / "ddp"), Pair(folder / "lacuna")
-    env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    processes = []
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    for rank in range(PAIR):
-        world = {"RANK": str(rank), "WORLD_SIZE": str(PAIR), "LACUNA_RATES": str(plain.path)}
-        world |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        processes.append(
-            subprocess.Popen([*argv, "--worker", "ddp"], env={**os.environ, **env, **world})
-        )
-    env["LACUNA_RATES"] = str(ours.path)
-    try:
-        with Loopback(
-            [*argv, "--worker", "lacuna"], folder, env=env, workers=options.workers
-        ) as cluster:
+    pairs = {name: Pair(folder / name) for name in ("ddp", *under)}
+
+    def env(name: str) -> dict[str, str]:
+        own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+        return {**own, "LACUNA_RATES": str(pairs[name].path)}
+
+    with ExitStack() as stack:
+        stack.enter_context(_processes([*argv, "--worker", "ddp"], env("ddp"), pairs["ddp"]))
+        if "torchft" in pairs:
+            server = bench_torchft.lighthouse()
+            stack.callback(server.shutdown)
+            own = {**env("torchft"), "TORCHFT_LIGHTHOUSE": server.address()}
+            worker = [*argv, "--worker", "torchft"]
+            stack.enter_context(_processes(worker, own, pairs["torchft"]))
+        if "lacuna" in pairs:
+            worker = [*argv, "--worker", "lacuna"]
+            cluster = Loopback(worker, folder, env=env("lacuna"), workers=options.workers)
+            stack.enter_context(cluster)
+            stack.callback(pairs["lacuna"].close)
             names = [f"n{node}" for node in range(PAIR // options.workers)]
             for name in names:
                 cluster.start(name)
             cluster.join(*names)
-            plain.accept()
-            ours.accept()
-            for pair in (plain, ours):
-                pair.train(WARM_UP)
-            steps = max(2, round(options.seconds / plain.train(WARM_UP)[0]))
-            rounds = []
-            for i in range(options.rounds):
-                # The first of a round is in turn the one and the other.
-                turns = (plain, ours) if i % 2 else (ours, plain)
-                took = {pair: pair.train(steps) for pair in turns}
-                rounds.append((took[plain], took[ours]))
-            ours.close()
+        for pair in pairs.values():
+            pair.accept()
+        for pair in pairs.values():
+            pair.train(WARM_UP)
+        steps = max(2, round(options.seconds / pairs["ddp"].train(WARM_UP)[0]))
+        rounds = []
+        for i in range(options.rounds):
+            # The first of a round is in turn each of them.
+            order = list(pairs)
+            order = order[i % len(order) :] + order[: i % len(order)]
+            rounds.append({name: pairs[name].train(steps) for name in order})
+        if "lacuna" in pairs:
+            pairs["lacuna"].close()
             for name in names:
                 cluster.wait_gone(name)
+    return [_summary(name, model, size, steps, rounds) for name in under]
+
+
+@contextmanager
+def _processes(argv: list[str], env: dict[str, str], pair: Pair) -> Iterator[None]:
+    """Both processes of a pair, which end by themselves once it is closed."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    world = {"WORLD_SIZE": str(PAIR), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    processes = [
+        subprocess.Popen(argv, env={**os.environ, **env, **world, "RANK": str(rank)})
+        for rank in range(PAIR)
+    ]
+    try:
+        yield
     finally:
-        plain.close()
+        pair.close()
         for process in processes:
             try:
                 process.wait(30.0)
             except subprocess.TimeoutExpired:
                 process.kill()
-    return _summary(model, size, steps, rounds)
 
 
 def _summary(
-    model: str, size: int, steps: int, rounds: list[tuple[tuple[float, float], ...]]
+    under: str,
+    model: str,
+    size: int,
+    steps: int,
+    rounds: list[dict[str, tuple[float, float]]],
 ) -> dict[str, Any]:
-    ratios = [plain[0] / ours[0] for plain, ours in rounds]
+    both = [(took["ddp"], took[under]) for took in rounds]
+    ratios = [plain[0] / ours[0] for plain, ours in both]
     cuts = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
     return {
+        "under": under,
         "model": model,
         "million_parameters": size,
         "steps": steps,
-        "ddp_steps_per_s": statistics.median(1.0 / plain[0] for plain, _ in rounds),
-        "lacuna_steps_per_s": statistics.median(1.0 / ours[0] for _, ours in rounds),
+        "ddp_steps_per_s": statistics.median(1.0 / plain[0] for plain, _ in both),
+        "steps_per_s": statistics.median(1.0 / ours[0] for _, ours in both),
         "ratio_median": cuts[1],
         "ratio_quartiles": [cuts[0], cuts[2]],
         "ratios": ratios,
         # On a busy machine these say more.
-        "ddp_cpu_s_per_step": statistics.median(plain[1] for plain, _ in rounds),
-        "lacuna_cpu_s_per_step": statistics.median(ours[1] for _, ours in rounds),
+        "ddp_cpu_s_per_step": statistics.median(plain[1] for plain, _ in both),
+        "cpu_s_per_step": statistics.median(ours[1] for _, ours in both),
     }
 
 
-def _print_row(row: dict[str, Any], head: bool) -> None:
+def _print_rows(rows: list[dict[str, Any]], head: bool) -> None:
     if head:
-        print(f"{'model':<12}{'parameters':>11}{'DDP':>12}{'lacuna':>12}{'ratio':>8}", end="")
-        print(f"{'quartiles':>14}{'CPU s a step':>20}")
-    low, high = row["ratio_quartiles"]
-    print(
-        f"{row['model']:<12}{row['million_parameters']:>9} M{row['ddp_steps_per_s']:>8.3f} /s "
-        f"{row['lacuna_steps_per_s']:>8.3f} /s {row['ratio_median']:>7.3f}   {low:.3f}-{high:.3f}"
-        f"{row['ddp_cpu_s_per_step']:>11.4f} {row['lacuna_cpu_s_per_step']:>8.4f}",
-        flush=True,
-    )
+        print(f"{'under':<9}{'model':<12}{'parameters':>11}{'DDP':>12}{'this':>12}", end="")
+        print(f"{'ratio':>8}{'quartiles':>14}{'CPU s a step':>20}")
+    for row in rows:
+        low, high = row["ratio_quartiles"]
+        print(
+            f"{row['under']:<9}{row['model']:<12}{row['million_parameters']:>9} M"
+            f"{row['ddp_steps_per_s']:>8.3f} /s {row['steps_per_s']:>8.3f} /s "
+            f"{row['ratio_median']:>7.3f}   {low:.3f}-{high:.3f}"
+            f"{row['ddp_cpu_s_per_step']:>11.4f} {row['cpu_s_per_step']:>8.4f}",
+            flush=True,
+        )
 
 
 def _build(model: str, size: int) -> tuple[Any, Any]:
@@ -309,20 +361,31 @@ def _train(options: argparse.Namespace, model: str, size: int) -> int:
             left -= 1
 
     if options.worker == "lacuna":
-        with elastic(net, optimizer, batch=PAIR * BATCH[model], timeout=60.0) as run:
+        with elastic(net, optimizer, batch=PAIR * BATCH[model], timeout=TIMEOUT) as run:
             train(run.steps(data), net, run.step)
         return 0
-    torch.distributed.init_process_group("gloo")
-    wrapped = nn.parallel.DistributedDataParallel(net)
-    train(_plain_batches(data, BATCH[model]), wrapped, lambda loss: optimizer.step())
-    return 0
+    rank = int(os.environ["RANK"])
+    if options.worker == "torchft":
+        from torchft import DistributedDataParallel
+
+        store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        place = {"rank": 0, "world_size": 1, "store_addr": "127.0.0.1", "store_port": store.port}
+        limit = timedelta(seconds=TIMEOUT)
+        manager, optimizer = bench_torchft.managed(net, optimizer, f"r{rank}", limit, **place)
+        wrapped = DistributedDataParallel(manager, net)
+    else:
+        torch.distributed.init_process_group("gloo")
+        wrapped = nn.parallel.DistributedDataParallel(net)
+    train(_plain_batches(data, BATCH[model], rank), wrapped, lambda loss: optimizer.step())
+    sys.stdout.flush()
+    # Threads of torchft do not end with it.
+    os._exit(0)
 
 
-def _plain_batches(data: tuple[Any, Any], batch: int) -> Iterator[Any]:
+def _plain_batches(data: tuple[Any, Any], batch: int, rank: int) -> Iterator[Any]:
     """This member's part of each batch, as a DistributedSampler cuts it."""
     import torch
 
-    rank = torch.distributed.get_rank()
     while True:
         order = torch.randperm(len(data[0]))[rank::PAIR]
         for indices in order.split(batch):
