@@ -1,7 +1,9 @@
 //! Structured logs on standard error.
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use crate::config::{LogFormat, Telemetry};
 
@@ -27,11 +29,12 @@ pub enum TelemetryError {
 ///
 /// # Errors
 /// [`TelemetryError::Filter`].
-pub fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
-    EnvFilter::try_new(text).map_err(|e| TelemetryError::Filter {
-        filter: text.to_owned(),
-        reason: e.to_string(),
-    })
+pub fn filter(text: &str) -> Result<Targets, TelemetryError> {
+    text.parse()
+        .map_err(|e: ParseError| TelemetryError::Filter {
+            filter: text.to_owned(),
+            reason: e.to_string(),
+        })
 }
 
 /// Writes the logs of the whole process to standard error, for as long as it can be written.
@@ -41,15 +44,20 @@ pub fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
 pub fn init(settings: &Telemetry) -> Result<(), TelemetryError> {
     let filter = filter(&settings.log)?;
     let base = fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr)
         // Otherwise it would report on standard error that standard error cannot be written, and
         // panic.
         .log_internal_errors(false)
         .with_target(true);
     match settings.format {
-        LogFormat::Text => base.with_ansi(false).try_init(),
-        LogFormat::Json => base.json().flatten_event(true).try_init(),
+        LogFormat::Text => base.with_ansi(false).finish().with(filter).try_init(),
+        LogFormat::Json => base
+            .json()
+            .flatten_event(true)
+            .finish()
+            .with(filter)
+            .try_init(),
     }
-    .map_err(|_| TelemetryError::Twice)
+    .map_err(|_: TryInitError| TelemetryError::Twice)
 }
