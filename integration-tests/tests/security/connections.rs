@@ -77,22 +77,8 @@ async fn people_hear_what_agents_and_services_say() {
         .subscribe(&address::settled(&server.id))
         .await
         .unwrap();
-    let report = Progress {
-        node: node.clone(),
-        trainer: TrainerId::new("t").unwrap(),
-        run: RunId(1),
-        at: Timestamp::from_unix(1),
-        samples: 7.0,
-        owed: 0.0,
-        step: None,
-        world_size: 1,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
-        step_costs: None,
-        learning: None,
-    };
+    let (trainer, at) = (TrainerId::new("t").unwrap(), Timestamp::from_unix(1));
+    let report = Progress::new(node.clone(), trainer, RunId(1), at, 7.0);
     let subject = address::progress(&server.id, &node, &report.trainer);
     agent.bus.store(&subject, &report, "").await.unwrap();
     let limit = Duration::from_secs(20);

@@ -227,22 +227,10 @@ mod tests {
     use super::*;
 
     fn report(trainer: &str, run: u64, samples: f64) -> Message {
-        Message::Progress(Progress {
-            node: NodeId::new("n1").unwrap(),
-            trainer: TrainerId::new(trainer).unwrap(),
-            run: RunId(run),
-            at: Timestamp::from_unix(1),
-            samples,
-            owed: 0.0,
-            step: None,
-            world_size: 1,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
-        })
+        let (node, trainer) = (NodeId::new("n1"), TrainerId::new(trainer));
+        let (node, trainer) = (node.unwrap(), trainer.unwrap());
+        let at = Timestamp::from_unix(1);
+        Message::Progress(Progress::new(node, trainer, RunId(run), at, samples))
     }
 
     fn status(seq: u64) -> Message {

@@ -448,20 +448,12 @@ pub(crate) fn pool() -> PoolState {
 
 pub(crate) fn progress() -> Progress {
     Progress {
-        node: node("a.1"),
-        trainer: trainer("t"),
-        run: RunId(3),
-        at: at(90),
-        samples: 12.5,
-        owed: 0.0,
         step: Some(4),
         world_size: 2,
-        loss: None,
         checkpoint: Some("step-9".to_owned()),
         saved: Some(8.0),
         base: Some(1200.0),
-        step_costs: None,
-        learning: None,
+        ..Progress::new(node("a.1"), trainer("t"), RunId(3), at(90), 12.5)
     }
 }
 

@@ -667,21 +667,15 @@ impl Run {
 
     fn progress(&self, line: &Line, saved: Option<(String, f64)>) -> Progress {
         let (checkpoint, saved) = saved.unzip();
+        let (trainer, run) = (self.assignment.trainer.clone(), self.assignment.run);
+        let now = self.clock.now();
         Progress {
-            node: self.node.clone(),
-            trainer: self.assignment.trainer.clone(),
-            run: self.assignment.run,
-            at: self.clock.now(),
-            samples: line.samples,
-            owed: 0.0,
             step: line.step,
             world_size: line.world_size.unwrap_or(self.assignment.nodes),
             loss: line.loss,
             checkpoint,
             saved,
-            base: None,
-            step_costs: None,
-            learning: None,
+            ..Progress::new(self.node.clone(), trainer, run, now, line.samples)
         }
     }
 }

@@ -71,21 +71,11 @@ impl Simulated {
             return;
         };
         let state = state_at(run, at);
+        let (trainer, samples) = (run.trainer.clone(), state.samples);
         self.events.push(LauncherEvent::Progress(Progress {
-            node: node.clone(),
-            trainer: run.trainer.clone(),
-            run: run.run,
-            at,
-            samples: state.samples,
             owed: state.owed,
-            step: None,
             world_size: run.nodes,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
+            ..Progress::new(node.clone(), trainer, run.run, at, samples)
         }));
     }
 

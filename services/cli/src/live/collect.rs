@@ -290,21 +290,9 @@ mod tests {
         let mut r = record("a", Phase::Active, 2);
         r.run = RunId(4);
         r.samples_run = 100_000.0;
-        let progress = |run, samples| Progress {
-            node: r.nodes[0].clone(),
-            trainer: TrainerId::new("a").unwrap(),
-            run: RunId(run),
-            at: Timestamp::default(),
-            samples,
-            owed: 0.0,
-            step: None,
-            world_size: 2,
-            loss: None,
-            checkpoint: None,
-            saved: None,
-            base: None,
-            step_costs: None,
-            learning: None,
+        let progress = |run, samples| {
+            let (node, trainer) = (r.nodes[0].clone(), TrainerId::new("a").unwrap());
+            Progress::new(node, trainer, RunId(run), Timestamp::default(), samples)
         };
         let share = |p: &Progress| live(&r, Some(p), &Totals::default()).share.unwrap();
         assert_eq!(share(&progress(4, 500_000.0)), 0.5);
