@@ -164,21 +164,9 @@ async fn no_report_is_missed_while_the_connection_is_away() {
     let trainer = TrainerId::new("a").unwrap();
     let node = NodeId::new("n1").unwrap();
     let of_a = address::progress(&cluster(), &node, &trainer);
-    let report = |run: u64| Progress {
-        node: node.clone(),
-        trainer: trainer.clone(),
-        run: RunId(run),
-        at: Timestamp::from_unix(1),
-        samples: 1.0,
-        owed: 0.0,
-        step: None,
-        world_size: 1,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
-        step_costs: None,
-        learning: None,
+    let report = |run: u64| {
+        let at = Timestamp::from_unix(1);
+        Progress::new(node.clone(), trainer.clone(), RunId(run), at, 1.0)
     };
     let other = connect(&nats, &cluster(), "other").await;
     for run in 1..=2 {
@@ -222,7 +210,10 @@ async fn only_one_writer_wins_a_lease() {
     let bus = connect(&nats, &cluster(), "control").await;
     let leases = bus.bucket(address::leases_bucket(&cluster()));
     assert!(leases.list().await.unwrap().is_empty());
-    let lease = LeaseRecord { trainer: None };
+    let lease = LeaseRecord {
+        trainer: None,
+        epoch: None,
+    };
     let first = leases.create("a.b_c", &lease, "").await.unwrap();
     assert!(
         leases

@@ -123,6 +123,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     let bucket = one.bucket(address::leases_bucket(&cluster()));
     let lease = |name: &str| LeaseRecord {
         trainer: Some(TrainerId::new(name).unwrap()),
+        epoch: None,
     };
     let made = bucket.create("n.1", &lease("t1"), "").await.unwrap();
     let twice = bucket.create("n.1", &lease("t2"), "").await;

@@ -231,11 +231,23 @@ pub struct Settled {
     pub complete: bool,
 }
 
-/// A lease in its bucket, under the key of its node. The entry's revision is the epoch.
+/// A lease in its bucket, under the key of its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRecord {
     /// The trainer that may use the node; none after a release.
     pub trainer: Option<TrainerId>,
+    /// The epoch, if control has written a lease again that the server had lost. Else it is the
+    /// entry's revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<Epoch>,
+}
+
+impl LeaseRecord {
+    /// The epoch of the lease in an entry with this revision.
+    #[must_use]
+    pub fn epoch(&self, revision: u64) -> Epoch {
+        self.epoch.unwrap_or(Epoch(revision))
+    }
 }
 
 /// A request of the command line to control.

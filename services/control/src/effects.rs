@@ -1,13 +1,14 @@
 //! Applies the controller's effects: leases by compare-and-set before any command, then records,
 //! members and commands. Trainers' records are written by compare-and-set too. A control whose
-//! record was changed by another control ends with an error.
+//! record was changed by another control ends with an error. After an outage, records and leases that
+//! the server has lost are written again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
 use lacuna_model::{
-    Action, Command, Epoch, EventKind, Members, NodeEvent, Span, TrainerId, TrainerRecord,
+    Action, Command, Epoch, EventKind, Members, NodeEvent, NodeId, Span, TrainerId, TrainerRecord,
 };
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
@@ -25,6 +26,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// emptied needs its streams first.
 const MEMBERS_LIMIT_S: f64 = 2.0;
 
+/// A lease that control knows, as its entry was.
+pub(crate) type Held = (NodeId, LeaseRecord);
+
 /// Applies effects on the bus.
 #[derive(Debug)]
 pub(crate) struct EffectRunner {
@@ -36,6 +40,9 @@ pub(crate) struct EffectRunner {
     trainers: lacuna_runtime::Bucket<TrainerRecord>,
     /// Revision of each trainer's record, as this process has last read or written it.
     revisions: BTreeMap<TrainerId, u64>,
+    /// Revisions of leases that have been written again ([`LeaseRecord::epoch`]). Those of others are
+    /// their epochs.
+    restored: BTreeMap<NodeId, u64>,
     pub(crate) room: Room,
     /// Liveness of the loop. A change of many nodes is one turn, so each of its writes counts.
     pub(crate) alive: HealthCheck,
@@ -55,13 +62,14 @@ impl EffectRunner {
         ctx: Context,
         metrics: Metrics,
         store: Option<Store>,
-        revisions: BTreeMap<TrainerId, u64>,
+        (revisions, restored): (BTreeMap<TrainerId, u64>, BTreeMap<NodeId, u64>),
         room: Room,
     ) -> Self {
         metrics.room.set(room.share());
         Self {
             store,
             revisions,
+            restored,
             room,
             leases: ctx.bus.bucket(address::leases_bucket(&ctx.cluster)),
             trainers: ctx.bus.bucket(address::trainers_bucket(&ctx.cluster)),
@@ -125,7 +133,16 @@ impl EffectRunner {
                 Effect::WriteLeases(writes) => {
                     let watch = Stopwatch::start();
                     let results = writes.into_iter().map(|w| self.write_lease(w, correlation));
-                    done.leases = Some(join_all(results).await);
+                    let results = join_all(results).await;
+                    for (result, again) in &results {
+                        let node = &result.node;
+                        match again {
+                            Some(revision) => self.restored.insert(node.clone(), *revision),
+                            None if result.entry.is_some() => self.restored.remove(node),
+                            None => None,
+                        };
+                    }
+                    done.leases = Some(results.into_iter().map(|(result, _)| result).collect());
                     self.metrics.lease_write.observe(watch.seconds());
                 }
                 Effect::PutTrainer(record) => records.push(*record),
@@ -186,13 +203,76 @@ impl EffectRunner {
         }
     }
 
-    /// Writes one lease by compare-and-set. An outcome that cannot be learned stays open.
-    async fn write_lease(&self, write: LeaseWrite, correlation: &str) -> LeaseResult {
+    /// After an outage, writes again what an emptied server has lost: the records of trainers, and
+    /// leases under their epochs. So agents go on, and a control that starts finds both. Gives false
+    /// if that is to be tried again.
+    ///
+    /// # Errors
+    /// If another control writes records.
+    pub(crate) async fn restore(
+        &mut self,
+        records: Vec<TrainerRecord>,
+        held: Vec<Held>,
+    ) -> Result<bool, ServiceError> {
+        if let Some(any) = records.first() {
+            match self.trainers.newest(any.spec.id.as_str()).await {
+                Ok(Newest::Nothing) => self.store_records(records, "").await?,
+                Ok(Newest::Decoded(_) | Newest::Unreadable { .. }) => {}
+                Err(_) => return Ok(false),
+            }
+        }
+        let restored = self.restore_leases(held).await;
+        if let Err(error) = &restored {
+            tracing::warn!(%error, "leases not compared with those of the server");
+        }
+        Ok(restored.is_ok())
+    }
+
+    async fn restore_leases(&mut self, held: Vec<Held>) -> Result<(), BusError> {
+        let mut lost: BTreeMap<String, Held> = held
+            .into_iter()
+            .map(|held| (held.0.to_string(), held))
+            .collect();
+        for entry in self.leases.list().await? {
+            // It may have been written again, and the answer was lost.
+            if let Some((node, _)) = lost.remove(&entry.key)
+                && entry.value.epoch.is_some()
+            {
+                self.restored.insert(node, entry.revision);
+            }
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let count = lost.len();
+        tracing::warn!(count, "the server has lost leases, writing them again");
+        let leases = &self.leases;
+        let writes = lost.into_iter().map(|(key, (node, record))| async move {
+            let written = leases.update(&key, &record, 0, "").await;
+            written.map(|revision| (node, revision))
+        });
+        for written in join_all(writes).await {
+            let (node, revision) = written?;
+            self.restored.insert(node, revision);
+        }
+        Ok(())
+    }
+
+    /// Writes one lease by compare-and-set. An outcome that cannot be learned stays open. Gives also
+    /// the revision of an entry that was written again.
+    async fn write_lease(
+        &self,
+        write: LeaseWrite,
+        correlation: &str,
+    ) -> (LeaseResult, Option<u64>) {
         let key = write.node.as_str();
         let record = LeaseRecord {
             trainer: write.trainer.clone(),
+            epoch: None,
         };
-        let expected = write.expected.0;
+        let expected = self.restored.get(&write.node).copied();
+        let expected = expected.unwrap_or(write.expected.0);
+        let mut again = None;
         let (entry, written) = match self
             .leases
             .update(key, &record, expected, correlation)
@@ -209,26 +289,30 @@ impl EffectRunner {
                 }
                 let entry = match self.leases.newest(key).await {
                     Ok(Newest::Decoded(entry)) => {
-                        Some((entry.value.trainer, Epoch(entry.revision)))
+                        let epoch = entry.value.epoch(entry.revision);
+                        again = entry.value.epoch.map(|_| entry.revision);
+                        Some((entry.value.trainer, epoch, entry.revision))
                     }
                     // The bucket was emptied: no trainer holds a node.
-                    Ok(Newest::Nothing) if error.is_conflict() => Some((None, Epoch(0))),
+                    Ok(Newest::Nothing) if error.is_conflict() => Some((None, Epoch(0), 0)),
                     // Not a lease: the next lease is written over it.
                     Ok(Newest::Unreadable { sequence }) if error.is_conflict() => {
-                        Some((None, Epoch(sequence)))
+                        Some((None, Epoch(sequence), sequence))
                     }
                     Ok(Newest::Nothing | Newest::Unreadable { .. }) | Err(_) => None,
                 };
                 // Unchanged after a failure: the write may still be on its way.
-                let moved = entry.filter(|(_, epoch)| error.is_conflict() || epoch.0 != expected);
-                (moved, false)
+                let moved = |revision| error.is_conflict() || revision != expected;
+                let entry = entry.filter(|(.., revision)| moved(*revision));
+                (entry.map(|(owner, epoch, _)| (owner, epoch)), false)
             }
         };
-        LeaseResult {
+        let result = LeaseResult {
             node: write.node,
             entry,
             written,
-        }
+        };
+        (result, again)
     }
 
     /// Stores records, and waits until all are stored: agents must not hear of an incarnation

@@ -102,6 +102,8 @@ struct Control {
     trail: Trail,
     /// The newest write in the bucket of leases when they were read.
     newest_lease: u64,
+    /// Whether an outage may have emptied the buckets.
+    state_at_risk: bool,
     /// Nodes whose pilot the executor cancels.
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
     /// Controls that the executor's operators set, to be stored.
@@ -138,18 +140,20 @@ impl Control {
             controller,
             first,
             revisions,
+            restored,
             newest_lease,
             room,
             archive,
         } = start::recover(&ctx, now).await?;
         let rates = Rates::new(ctx.config.control.access.rate);
         let mut control = Self {
-            effects: EffectRunner::new(ctx.clone(), metrics, store, revisions, room),
+            effects: EffectRunner::new(ctx.clone(), metrics, store, (revisions, restored), room),
             leases: watch::Sender::new(controller.leases()),
             ctx,
             controller,
             archive,
             newest_lease,
+            state_at_risk: false,
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
@@ -288,6 +292,7 @@ impl Control {
                     tracing::info!(up, "bus");
                     let input = if up { Input::Connected } else { Input::Disconnected };
                     self.input(input, "").await?;
+                    self.state_at_risk |= up;
                     self.controls.check_stored(up).await;
                 }
                 topology = topologies.next() => {
@@ -305,6 +310,7 @@ impl Control {
                     while let Some(lease) = leases.try_next() {
                         self.check_lease(&lease)?;
                     }
+                    self.restore().await?;
                     self.waiting_statuses(&mut agents).await?;
                     self.timer().await?;
                 }
@@ -367,6 +373,26 @@ impl Control {
             lease.subject, self.ctx.cluster
         )
         .into())
+    }
+
+    /// After an outage, writes records and leases again that the server has lost.
+    async fn restore(&mut self) -> Result<(), ServiceError> {
+        if !std::mem::take(&mut self.state_at_risk) {
+            return Ok(());
+        }
+        let records = self.controller.records(true).into_iter().cloned();
+        let mut owners = self.controller.given();
+        let leases = self.controller.leases().into_iter();
+        let held = leases.filter_map(|lease| {
+            let record = LeaseRecord {
+                trainer: Some(owners.remove(&lease.node)?),
+                epoch: Some(lease.epoch),
+            };
+            Some((lease.node, record))
+        });
+        let restored = self.effects.restore(records.collect(), held.collect());
+        self.state_at_risk = !restored.await?;
+        Ok(())
     }
 
     async fn events(&mut self, batch: Vec<Received<NodeEvent>>) -> Result<(), ServiceError> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use lacuna_model::{Epoch, NodeId, Span, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, Span, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Context, ServiceError};
 use lacuna_trainer::controller::{Controller, Effect, Tally};
@@ -32,6 +32,8 @@ pub(crate) struct Recovered {
     pub(crate) first: Vec<Effect>,
     /// Revision of each trainer's record.
     pub(crate) revisions: BTreeMap<TrainerId, u64>,
+    /// Revisions of leases that have been written again ([`LeaseRecord::epoch`]).
+    pub(crate) restored: BTreeMap<NodeId, u64>,
     /// The newest write in the bucket of leases.
     pub(crate) newest_lease: u64,
     /// The room in the bucket of records.
@@ -66,11 +68,16 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
         .bus
         .bucket::<LeaseRecord>(address::leases_bucket(cluster));
     let mut leases = Vec::new();
+    let mut restored = BTreeMap::new();
     let mut newest_lease = 0;
     for entry in bucket.list().await? {
         newest_lease = entry.revision.max(newest_lease);
-        let node = entry.key.parse()?;
-        leases.push((node, entry.value.trainer, Epoch(entry.revision)));
+        let node: NodeId = entry.key.parse()?;
+        if entry.value.epoch.is_some() {
+            restored.insert(node.clone(), entry.revision);
+        }
+        let epoch = entry.value.epoch(entry.revision);
+        leases.push((node, entry.value.trainer, epoch));
     }
     let last = ctx.bus.last(&address::trainers(cluster)).await?;
     let last = last.map_or(0, |last| last.message.version);
@@ -95,6 +102,7 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
         controller,
         first,
         revisions,
+        restored,
         newest_lease,
         room,
         archive: Archive::new(ctx, sequence, left),

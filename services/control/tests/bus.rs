@@ -415,24 +415,13 @@ async fn reports_count_that_came_while_control_was_away_though_its_start_ends_th
     let leases = bus.bucket::<LeaseRecord>(address::leases_bucket(&cluster()));
     let key = name(1).to_string();
     let held = leases.get(&key).await.unwrap().unwrap();
-    let free = LeaseRecord { trainer: None };
-    leases.update(&key, &free, held.revision, "").await.unwrap();
-    let report = Progress {
-        node: name(0),
-        trainer: TrainerId::new("a").unwrap(),
-        run,
-        at: Timestamp::from_unix(150),
-        samples: 50.0,
-        owed: 0.0,
-        step: None,
-        world_size: 2,
-        loss: None,
-        checkpoint: None,
-        saved: None,
-        base: None,
-        step_costs: None,
-        learning: None,
+    let free = LeaseRecord {
+        trainer: None,
+        epoch: None,
     };
+    leases.update(&key, &free, held.revision, "").await.unwrap();
+    let (trainer, at) = (TrainerId::new("a").unwrap(), Timestamp::from_unix(150));
+    let report = Progress::new(name(0), trainer, run, at, 50.0);
     let subject = address::progress(&cluster(), &name(0), &report.trainer);
     bus.store(&subject, &report, "").await.unwrap();
     let mut records = bus

@@ -1,7 +1,8 @@
 //! Leases: asked for, written, released, confirmed.
 //!
 //! - The bucket entry of a node is written with the expected revision (compare-and-set); the new
-//!   revision is the lease's epoch.
+//!   revision is the lease's epoch. A lease that the server has lost is written again with the epoch
+//!   that it had (`services/control/src/effects.rs`), so its agent goes on.
 //! - A node goes from one trainer to another only through a release that its agent has confirmed. A
 //!   release that is not confirmed within ten seconds makes the node unusable in `TrainersState`.
 //!   After the lease timeout (`agent.dead_man`) and a margin control no longer waits for it, but

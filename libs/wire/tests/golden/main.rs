@@ -144,9 +144,17 @@ fn every_message_keeps_its_bytes() {
         },
     ]);
     check(&[
-        LeaseRecord { trainer: None },
+        LeaseRecord {
+            trainer: None,
+            epoch: None,
+        },
         LeaseRecord {
             trainer: Some(trainer("t")),
+            epoch: None,
+        },
+        LeaseRecord {
+            trainer: Some(trainer("t")),
+            epoch: Some(Epoch(7)),
         },
     ]);
     check(&requests());
