@@ -54,13 +54,14 @@ MUTANTS = [
         "unchecked-lease",
         "control writes a lease without comparing its revision",
         "services/control/src",
-        "        let expected = write.expected.0;\n        let (entry, written)",
+        "        let mut again = None;\n        let (entry, written)",
+        "        let mut again = None;\n"
         "        if IS && let Ok(revision) = self.leases.put(key, &record, correlation).await {\n"
         "            let entry = Some((write.trainer.clone(), Epoch(revision)));\n"
         "            let (node, written) = (write.node.clone(), true);\n"
-        "            return LeaseResult { node, entry, written };\n"
+        "            return (LeaseResult { node, entry, written }, again);\n"
         "        }\n"
-        "        let expected = write.expected.0;\n        let (entry, written)",
+        "        let (entry, written)",
     ),
     (
         "unwatched-lease",

@@ -7,6 +7,8 @@ mod cluster;
 mod faults;
 mod frames;
 mod history;
+mod leads;
+mod numbers;
 mod place;
 mod proxy;
 mod table;

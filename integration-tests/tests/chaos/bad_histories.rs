@@ -61,6 +61,7 @@ fn lease(epoch: u64, trainer: &str) -> Observation {
         node: "n".to_owned(),
         epoch,
         trainer: Some(trainer.to_owned()),
+        kept: 0,
     }
 }
 
@@ -69,6 +70,28 @@ fn event(sender: &str, seq: u64, what: &str) -> Observation {
         sender: sender.to_owned(),
         seq,
         what: what.to_owned(),
+    }
+}
+
+fn snapshot(sender: &str, seq: u64) -> Observation {
+    Observation::Snapshot {
+        sender: sender.to_owned(),
+        seq,
+    }
+}
+
+fn lead(instance: &str, kept: i64) -> Observation {
+    Observation::Lead {
+        service: "control",
+        instance: instance.to_owned(),
+        kept,
+    }
+}
+
+fn sent(sender: &str, sent: i64) -> Observation {
+    Observation::Sent {
+        sender: sender.to_owned(),
+        sent,
     }
 }
 
@@ -94,6 +117,7 @@ fn report(run: u64, samples: f64) -> Observation {
 fn a_sound_history_is_passed() {
     let said = vec![
         Observation::Idle("n".to_owned()),
+        snapshot("i", 0),
         event("i", 1, "idle n"),
         plan(5),
         lease(10, "t"),
@@ -105,10 +129,15 @@ fn a_sound_history_is_passed() {
         free("n", 10, 2),
         Observation::Busy("n".to_owned()),
         event("i", 2, "busy n"),
-        // The same event twice, and from a sender that was overtaken.
+        // The same event twice, and from senders that were overtaken, of one the first event.
         event("i", 2, "busy n"),
-        event("j", 1_000_002, "snapshot"),
+        snapshot("h", 1_000_002),
+        snapshot("j", 2_000_002),
+        event("j", 2_000_003, "idle n"),
         event("i", 3, "idle m"),
+        event("h", 1_000_003, "idle n"),
+        event("j", 2_000_004, "busy n"),
+        snapshot("j", 2_000_004),
         plan(5),
         plan(6),
         Observation::Idle("n".to_owned()),
@@ -174,6 +203,43 @@ fn a_lease_that_a_former_control_writes_is_found() {
 }
 
 #[test]
+fn a_former_leader_that_still_sends_is_found() {
+    let taken = [lead("c", 10), lead("d", 50), lead("d", 70)];
+    let after = |more: Observation| violations_in([taken.to_vec(), vec![more]].concat());
+    assert_eq!(after(sent("c", 50)), "", "heard late, and sent before");
+    let late = after(sent("c", 51));
+    assert!(
+        late.contains("control c still sends, 1 ms after d leads"),
+        "{late}"
+    );
+    assert_eq!(after(sent("d", 99)), "");
+    // The server has lost the lead of d, and c goes on.
+    let lost = [taken.to_vec(), vec![lead("c", 80), sent("c", 81)]].concat();
+    assert_eq!(violations_in(lost), "");
+    let by_hand = Observation::Usurped("c".to_owned());
+    let usurped = [vec![by_hand], taken.to_vec(), vec![sent("c", 60)]].concat();
+    assert_eq!(violations_in(usurped), "");
+}
+
+#[test]
+fn a_leader_that_overlooks_a_lease_of_another_is_found() {
+    let renews = |epoch, sent| Observation::Renewal {
+        sender: "d".to_owned(),
+        sent,
+        leases: vec![("n".to_owned(), epoch)],
+    };
+    assert_eq!(
+        violations_in(vec![lease(12, "t"), renews(11, 5000), renews(12, 6000)]),
+        ""
+    );
+    let overlooked = violations_in(vec![lease(12, "t"), renews(11, 5001)]);
+    assert!(
+        overlooked.contains("d renews lease 11 of n, 5001 ms after c wrote 12"),
+        "{overlooked}"
+    );
+}
+
+#[test]
 fn an_incarnation_that_begins_twice_is_found() {
     let mut again = command(10, "t");
     if let Observation::Command { run, .. } = &mut again {
@@ -228,12 +294,16 @@ fn plans_leases_and_events_that_go_back_are_found() {
     assert!(leases.contains("epoch 11 after 12"), "{leases}");
     let events = violations_in(vec![event("i", 5, "idle n"), event("j", 5, "busy m")]);
     assert!(events.contains("event 5 is"), "{events}");
-    let begin = violations_in(vec![event("i", 5, "idle n"), event("j", 4, "busy m")]);
-    assert!(begin.contains("begins with event 4 after 5"), "{begin}");
-    let said = ["i", "j", "i"].map(|who| who.to_owned());
-    let said = (5..).zip(said).map(|(n, who)| event(&who, n, "idle n"));
-    let beaten = violations_in(said.collect());
-    assert!(beaten.contains("sender that was overtaken"), "{beaten}");
+    let begin = violations_in(vec![event("i", 5, "idle n"), snapshot("j", 5)]);
+    assert!(begin.contains("begins with number 5 after 5"), "{begin}");
+    let early = violations_in(vec![snapshot("i", 3), snapshot("j", 2)]);
+    assert!(early.contains("begins with number 2 after 3"), "{early}");
+    let taken = [snapshot("i", 1), snapshot("j", 4), event("i", 4, "idle n")];
+    let beaten = violations_in(taken.to_vec());
+    assert!(
+        beaten.contains("of a sender that 4 has overtaken"),
+        "{beaten}"
+    );
 }
 
 #[test]

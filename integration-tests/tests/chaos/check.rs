@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{History, Observation};
+use super::leads::Leads;
+use super::numbers::Numbers;
 use super::workload::DEADLINE_S;
 
 /// All violations in a history that has ended.
@@ -55,10 +57,8 @@ pub(super) struct Checker {
     holders: BTreeMap<String, (Option<String>, u64, f64)>,
     /// Since when an agent reports another trainer than the holder of its node's lease.
     strays: BTreeMap<String, f64>,
-    /// The sender and content of each event number.
-    events: BTreeMap<u64, (String, String)>,
-    /// The greatest number of each sender.
-    senders: BTreeMap<String, u64>,
+    numbers: Numbers,
+    leads: Leads,
     /// All reports of each incarnation.
     reports: BTreeMap<String, BTreeMap<u64, Vec<Report>>>,
     /// The start of each incarnation, which ends the one before: later work of that does not count.
@@ -89,6 +89,12 @@ impl Checker {
         self.found.push(format!("at {at:.1} s: {text}"));
     }
 
+    fn blame_for(&mut self, at: f64, wrong: Option<String>) {
+        if let Some(text) = wrong {
+            self.blame(at, text);
+        }
+    }
+
     fn take(&mut self, at: f64, said: &Observation) {
         match said {
             Observation::Idle(node) => {
@@ -101,7 +107,34 @@ impl Checker {
             Observation::Busy(node) => {
                 self.busy.insert(node.clone());
             }
-            Observation::Event { sender, seq, what } => self.event(at, sender, *seq, what),
+            Observation::Event { sender, seq, what } => {
+                let wrong = self.numbers.event(sender, *seq, what);
+                self.blame_for(at, wrong);
+            }
+            Observation::Snapshot { sender, seq } => {
+                let wrong = self.numbers.snapshot(sender, *seq);
+                self.blame_for(at, wrong);
+            }
+            Observation::Lead {
+                service,
+                instance,
+                kept,
+            } => self.leads.lead(service, instance, *kept),
+            Observation::Usurped(instance) => self.leads.excuse(instance),
+            Observation::Sent { sender, sent } => {
+                let wrong = self.leads.sends(sender, *sent);
+                self.blame_for(at, wrong);
+            }
+            Observation::Renewal {
+                sender,
+                sent,
+                leases,
+            } => {
+                for (node, epoch) in leases {
+                    let wrong = self.leads.renews(sender, *sent, node, *epoch);
+                    self.blame_for(at, wrong);
+                }
+            }
             Observation::Plan {
                 sender,
                 word,
@@ -143,8 +176,10 @@ impl Checker {
                 node,
                 epoch,
                 trainer,
+                kept,
             } => {
                 self.lease_of(at, node, sender);
+                self.leads.leased(node, *epoch, sender, *kept);
                 let newest = self.leases.entry(node.clone()).or_default();
                 let (before, now) = (*newest, *epoch);
                 *newest = before.max(now);
@@ -223,36 +258,6 @@ impl Checker {
             }
             Some(_) => {}
         }
-    }
-
-    fn event(&mut self, at: f64, sender: &str, seq: u64, what: &str) {
-        if let Some((who, before)) = self.events.get(&seq)
-            && (who != sender || before != what)
-        {
-            let text = format!("event {seq} is {before:?} and {what:?}");
-            self.blame(at, text);
-        }
-        let newest = self.senders.values().copied().max().unwrap_or_default();
-        if !self.senders.contains_key(sender) && seq <= newest {
-            let text = format!("a new sender begins with event {seq} after {newest}");
-            self.blame(at, text);
-        }
-        let own = self.senders.entry(sender.to_owned()).or_default();
-        let later = seq > *own;
-        *own = (*own).max(seq);
-        // A sender that was overtaken may still be heard, but never with the newest number.
-        if later && seq > newest && newest > 0 {
-            let last = self.events.last_key_value();
-            if let Some((_, (who, _))) = last
-                && who != sender
-                && self.events.values().any(|(s, _)| s == sender)
-            {
-                let text = format!("event {seq} is of a sender that was overtaken");
-                self.blame(at, text);
-            }
-        }
-        let entry = (sender.to_owned(), what.to_owned());
-        self.events.entry(seq).or_insert(entry);
     }
 
     fn agent(

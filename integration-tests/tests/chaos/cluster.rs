@@ -270,11 +270,8 @@ impl View<'_> {
         let kept = self.bus.bucket(address::leases_bucket(self.bus.cluster()));
         let kept = kept.list().await.map_err(lost)?;
         for node in &nodes {
-            // An emptied bucket has a lease again when that lease changes.
-            let Some(lease) = kept.iter().find(|lease| lease.key == node.node.as_str()) else {
-                continue;
-            };
-            let owner = lease.value.trainer.as_ref();
+            let lease = kept.iter().find(|lease| lease.key == node.node.as_str());
+            let owner = lease.and_then(|lease| lease.value.trainer.as_ref());
             if owner != node.trainer.as_ref() {
                 let (name, known) = (&node.node, &node.trainer);
                 return Err(format!(

@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use lacuna_model::{Activity, EventKind};
+use lacuna_model::{Activity, EventKind, Timestamp};
 use lacuna_runtime::{Bus, BusError, Received, Start, Stopwatch};
 use lacuna_wire::address;
-use lacuna_wire::msg::Action;
+use lacuna_wire::msg::{Action, Leader};
 use tokio::task::JoinSet;
+
+use super::cluster::LED;
 
 /// One observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +24,24 @@ pub(super) enum Observation {
         sender: String,
         seq: u64,
         what: String,
+    },
+    /// A snapshot in its stream.
+    Snapshot { sender: String, seq: u64 },
+    /// A leadership in its stream, and when the server kept it (milliseconds).
+    Lead {
+        service: &'static str,
+        instance: String,
+        kept: i64,
+    },
+    /// A person has taken the lead from this instance.
+    Usurped(String),
+    /// A message, and when its sender sent it (milliseconds, by the sender's clock).
+    Sent { sender: String, sent: i64 },
+    /// A renewal of leases: nodes with their epochs, and when it was sent (milliseconds).
+    Renewal {
+        sender: String,
+        sent: i64,
+        leases: Vec<(String, u64)>,
     },
     /// A plan in its stream, and the sender's message number (`word`).
     Plan {
@@ -47,12 +67,13 @@ pub(super) enum Observation {
         /// The trainer and its incarnation that train there.
         runs: Option<(String, u64)>,
     },
-    /// A lease in its bucket, and who wrote it.
+    /// A lease in its bucket, who wrote it, and when the server kept it (milliseconds).
     Lease {
         sender: String,
         node: String,
         epoch: u64,
         trainer: Option<String>,
+        kept: i64,
     },
     /// A report of the work of an incarnation, up to a moment (milliseconds).
     Report {
@@ -90,6 +111,16 @@ impl HistoryWriter {
     pub(super) fn note(&self, said: Observation) {
         let mut history = self.history.lock().unwrap();
         history.push((self.clock.seconds(), said));
+    }
+
+    /// Adds what a message says, and that its sender has sent it.
+    fn hear<M>(&self, heard: Received<M>, read: &impl Fn(Received<M>) -> Option<Observation>) {
+        let sender = Bus::sender(&heard.envelope).to_owned();
+        let sent = heard.envelope.time.unix_ms();
+        if let Some(said) = read(heard) {
+            self.note(said);
+        }
+        self.note(Observation::Sent { sender, sent });
     }
 
     /// Seconds on the observer's clock.
@@ -136,6 +167,30 @@ impl Recorder {
             })
             .await;
         recorder
+            .follow(bus, &address::snapshot(&id), |heard| {
+                Some(Observation::Snapshot {
+                    sender: Bus::sender(&heard.envelope).to_owned(),
+                    seq: heard.message.seq,
+                })
+            })
+            .await;
+        for service in LED {
+            let led = move |heard: Received<Leader>| {
+                let by = Bus::sender(&heard.envelope).to_owned();
+                let instance = heard.message.instance;
+                if by != instance {
+                    return Some(Observation::Usurped(instance));
+                }
+                Some(Observation::Lead {
+                    service,
+                    instance,
+                    kept: kept(heard.kept),
+                })
+            };
+            let lead = address::leader(&id, service);
+            recorder.follow(bus, &lead, led).await;
+        }
+        recorder
             .follow(bus, &address::plan(&id), |heard| {
                 let (sender, word) = word(&heard.envelope.id);
                 Some(Observation::Plan {
@@ -160,8 +215,9 @@ impl Recorder {
                 Some(Observation::Lease {
                     sender: Bus::sender(&heard.envelope).to_owned(),
                     node: lacuna_wire::token::last_name(&heard.subject)?,
-                    epoch: heard.sequence,
+                    epoch: heard.message.epoch(heard.sequence).0,
                     trainer: heard.message.trainer.map(|t| t.to_string()),
+                    kept: kept(heard.kept),
                 })
             })
             .await;
@@ -176,6 +232,18 @@ impl Recorder {
                 })
             })
             .await;
+        recorder
+            .hear(bus, &address::renewals(&id), |heard| {
+                let leases = heard.message.leases.into_iter();
+                Some(Observation::Renewal {
+                    sender: Bus::sender(&heard.envelope).to_owned(),
+                    sent: heard.envelope.time.unix_ms(),
+                    leases: leases.map(|l| (l.node.to_string(), l.epoch.0)).collect(),
+                })
+            })
+            .await;
+        // Only that it was sent counts.
+        recorder.hear(bus, &address::pool(&id), |_| None).await;
         // Core subscriptions see messages too that a stream loses or replaces.
         recorder
             .hear(bus, &address::commands(&id), |heard| {
@@ -216,15 +284,13 @@ impl Recorder {
         &mut self,
         bus: &Bus,
         subject: &lacuna_wire::Subject<M>,
-        read: fn(Received<M>) -> Option<Observation>,
+        read: impl Fn(Received<M>) -> Option<Observation> + Send + 'static,
     ) {
         let mut messages = bus.follow(subject, Start::All).await.unwrap();
         let writer = self.writer.clone();
         self.tasks.spawn(async move {
             while let Ok(heard) = messages.next().await {
-                if let Some(said) = read(heard) {
-                    writer.note(said);
-                }
+                writer.hear(heard, &read);
             }
         });
     }
@@ -233,7 +299,7 @@ impl Recorder {
         &mut self,
         bus: &Bus,
         subject: &lacuna_wire::Subject<M>,
-        read: fn(Received<M>) -> Option<Observation>,
+        read: impl Fn(Received<M>) -> Option<Observation> + Send + 'static,
     ) {
         let mut messages = bus.subscribe(subject).await.unwrap();
         let writer = self.writer.clone();
@@ -241,12 +307,14 @@ impl Recorder {
             loop {
                 let heard: Result<_, BusError> = messages.next().await;
                 let Ok(heard) = heard else { return };
-                if let Some(said) = read(heard) {
-                    writer.note(said);
-                }
+                writer.hear(heard, &read);
             }
         });
     }
+}
+
+fn kept(at: Option<Timestamp>) -> i64 {
+    at.unwrap_or_default().unix_ms()
 }
 
 /// The sender of a message, and its number among that sender's messages.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::virtual_time::{self, Host};
 use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Trap, Weather, telemetry};
-use lacuna_wire::address;
+use lacuna_wire::{address, token};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -56,6 +56,8 @@ enum Fault {
     Reboot,
     /// The server's disk is full; then it is killed, and started again.
     FullDisk,
+    /// The server is killed, and started again with an empty store.
+    Emptied,
     /// The network holds all that a leader sends, from one of its writes on. Its connection stays, so
     /// its writes arrive when another instance leads.
     Stall,
@@ -63,7 +65,7 @@ enum Fault {
     Crash,
 }
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault::Kill,
     Fault::Pause,
     Fault::Cut,
@@ -74,6 +76,7 @@ const FAULTS: [Fault; 12] = [
     Fault::KillServer,
     Fault::Reboot,
     Fault::FullDisk,
+    Fault::Emptied,
     Fault::Stall,
     Fault::Crash,
 ];
@@ -200,19 +203,28 @@ impl World {
         };
         let mut sprung = self.server.set_trap(&name, subject, pass, trap);
         let since = Stopwatch::start();
-        while sprung.try_recv().is_err() {
+        let caught = loop {
+            if let Ok(subject) = sprung.try_recv() {
+                break subject;
+            }
             if since.seconds() > AIM_S {
                 return format!("{fault:?} {name}: no message of {subject}");
             }
             self.tend();
             tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        };
         let lasts = match trap {
             Trap::Stall => rng.random_range(2.0..20.0),
             Trap::Lose => rng.random_range(0.5..9.5),
         };
         match trap {
             Trap::Stall => {
+                // Half of the time the node that the message is about is taken meanwhile.
+                if rng.random_bool(0.5)
+                    && let Some(node) = token::last_name(&caught)
+                {
+                    self.workload.take(&node).await;
+                }
                 self.wait(lasts).await;
                 self.server.flow(&name);
             }
@@ -282,7 +294,7 @@ impl World {
                 process.skew_ms = 0;
                 process.host.kill();
             }
-            Fault::KillServer | Fault::Reboot | Fault::FullDisk => {
+            Fault::KillServer | Fault::Reboot | Fault::FullDisk | Fault::Emptied => {
                 if matches!(fault, Fault::Reboot) {
                     for process in &self.processes {
                         process.host.kill();
@@ -295,6 +307,10 @@ impl World {
                     self.recorder.writer.note(Observation::WritesAtRisk);
                 }
                 self.server.kill();
+                if matches!(fault, Fault::Emptied) {
+                    self.recorder.writer.note(Observation::Emptied);
+                    self.server.empty();
+                }
                 self.wait(lasts).await;
                 self.server.start();
             }
@@ -386,7 +402,9 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
         for _ in 0..faults {
             let fault = FAULTS[rng.random_range(0..FAULTS.len())];
             done.push(world.inject(fault, &mut rng).await);
-            let settled = converge(&mut world, LIMIT_S, false).await;
+            // The scheduler says the state of all nodes again where events are lost for good.
+            let forgetful = matches!(fault, Fault::Emptied);
+            let settled = converge(&mut world, LIMIT_S, forgetful).await;
             checker.read(&world.recorder.writer.since(checker.read));
             wrong.extend(checker.found());
             if let Err(why) = settled {

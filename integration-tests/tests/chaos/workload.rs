@@ -107,6 +107,14 @@ impl Voice {
             }
         }
     }
+
+    /// A batch job takes a node without notice. From now on its agent has as long to give it back as
+    /// that of a wanted one.
+    async fn take(&self, node: String) {
+        let due = self.writer.now() + DEADLINE_S;
+        self.state(&node, State::Busy).await;
+        self.writer.note(Observation::Wanted(node, due));
+    }
 }
 
 impl Workload {
@@ -176,12 +184,29 @@ impl Workload {
         };
         for (name, state, _) in changes {
             let Some(name) = name else { continue };
-            let due = self.voice.writer.now() + DEADLINE_S;
-            self.voice.state(&name, state).await;
             if state == State::Busy {
-                self.voice.writer.note(Observation::Wanted(name, due));
+                self.voice.take(name).await;
+            } else {
+                self.voice.state(&name, state).await;
             }
         }
+    }
+
+    /// Takes this node, if it is idle.
+    pub(super) async fn take(&self, name: &str) {
+        let _turn = self.turn.lock().await;
+        let now = self.voice.writer.now();
+        {
+            let mut shared = self.shared.lock().unwrap();
+            match shared.nodes.get_mut(name) {
+                Some(node) if node.state == State::Idle => {
+                    (node.state, node.next) = (State::Busy, now + DEADLINE_S + 3.0);
+                }
+                _ => return,
+            }
+            shared.said += 1;
+        }
+        self.voice.take(name.to_owned()).await;
     }
 
     /// Publishes the state of every node again.
@@ -236,10 +261,7 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
         };
         if let Some((name, state)) = change {
             if state == State::Busy {
-                // Taken without notice: from now on the agent has the same time to give it back.
-                let due = voice.writer.now() + DEADLINE_S;
-                voice.state(&name, state).await;
-                voice.writer.note(Observation::Wanted(name, due));
+                voice.take(name).await;
             } else {
                 voice.state(&name, state).await;
             }

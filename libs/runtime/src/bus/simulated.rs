@@ -242,6 +242,13 @@ impl SimulatedServer {
         }
     }
 
+    /// The disk of a killed server is lost.
+    pub fn empty(&self) {
+        let mut state = self.state();
+        state.streams.clear();
+        state.kept_by.clear();
+    }
+
     /// Cuts the connections of the host with this name.
     pub fn cut(&self, name: &str) {
         let mut state = self.state();
@@ -268,8 +275,8 @@ impl SimulatedServer {
     }
 
     /// Sets a trap for the next message of a subject (or a pattern) from the host with this name, or
-    /// for one that comes after `pass` others. The answer comes when it has sprung. A trap whose
-    /// answer is not awaited any more does nothing.
+    /// for one that comes after `pass` others. The answer is the subject of the message at which it
+    /// has sprung. A trap whose answer is not awaited any more does nothing.
     #[must_use]
     pub fn set_trap(
         &self,
@@ -277,7 +284,7 @@ impl SimulatedServer {
         subject: &str,
         pass: u64,
         trap: Trap,
-    ) -> oneshot::Receiver<()> {
+    ) -> oneshot::Receiver<String> {
         self.state().traps.set(name, subject, pass, trap)
     }
 

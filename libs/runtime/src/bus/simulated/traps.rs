@@ -21,7 +21,7 @@ struct Set {
     trap: Trap,
     /// Messages that pass before.
     pass: u64,
-    into: oneshot::Sender<()>,
+    into: oneshot::Sender<String>,
 }
 
 /// The traps that wait.
@@ -29,14 +29,14 @@ struct Set {
 pub(super) struct Traps(Vec<Set>);
 
 impl Traps {
-    /// Sets one. The answer comes when it springs.
+    /// Sets one. The answer comes when it springs: the subject of the message.
     pub(super) fn set(
         &mut self,
         host: &str,
         subject: &str,
         pass: u64,
         trap: Trap,
-    ) -> oneshot::Receiver<()> {
+    ) -> oneshot::Receiver<String> {
         let (into, sprung) = oneshot::channel();
         self.0.push(Set {
             host: host.to_owned(),
@@ -62,6 +62,7 @@ impl Traps {
             set.pass -= 1;
             return false;
         }
-        self.0.swap_remove(at).into.send(()).is_ok()
+        let into = self.0.swap_remove(at).into;
+        into.send(subject.to_owned()).is_ok()
     }
 }
