@@ -8,7 +8,7 @@
 use crate::Item;
 use crate::problem::{Candidate, Situation, Switches};
 
-use super::{below, places, uncross};
+use super::{below, lighter, places, uncross};
 
 /// Lowers the values of sizes to those at the nearest tier that each trainer can attain alone.
 /// `owners` has the present owner of each node.
@@ -98,5 +98,27 @@ pub(crate) fn trim(
             }
         }
     }
-    uncross(switches, switches.uncrowded(), &before, owners, &least);
+    uncross(switches, switches.crossing(), &before, owners, &least);
+    let items: Vec<Item> = situation.candidates.iter().map(Candidate::sized).collect();
+    let worth = |owners: &[Option<u32>]| -> f64 {
+        let owned = || owners.iter().copied().enumerate();
+        let tiers = switches.tiers(owned(), items.len());
+        let crowds = switches.crowds(owned(), items.len());
+        let of = items.iter().zip(tiers).zip(crowds).enumerate();
+        of.map(|(j, ((item, tier), crowd))| {
+            let nodes = places(owners, Some(j as u32)).count() as u32;
+            horizon_s * item.value_among(nodes, tier, crowd) - item.change_cost(nodes)
+        })
+        .sum()
+    };
+    let mut best: Option<(f64, Vec<Option<u32>>)> = None;
+    for fewer in lighter(switches, &before, owners, &least) {
+        let value = worth(&fewer);
+        if value > best.as_ref().map_or_else(|| worth(owners), |best| best.0) {
+            best = Some((value, fewer));
+        }
+    }
+    if let Some((_, fewer)) = best {
+        owners.copy_from_slice(&fewer);
+    }
 }

@@ -35,8 +35,8 @@
 //!
 //! **Shared uplinks.** Where an uplink carries few crossing trainers at full speed, `O_j(n)` of a
 //! crossing trainer falls with their number ([`crate::Switches::crowds`]). The value of a node set
-//! then depends on those of others. Blocks judge whole answers by it, each also without the crossing
-//! trainers that are too many. Columns, and sizes without forecasts, let no more cross.
+//! then depends on those of others. Whole answers are judged by it, those over several owners too, each
+//! also with fewer crossing trainers (`lighter`). Columns solve further programs with fewer.
 //!
 //! **Method.** [`blocks`] finds node sets by dynamic programming over the order. [`columns`] is the
 //! same problem as a mixed-integer program with a bound. [`forecast`] makes the request from a pool
@@ -63,9 +63,9 @@ mod value;
 
 pub use departure_order::{DepartureOrder, ListedNodes};
 pub use departures::{AnnouncedEnd, Curves, DepartureModel};
-pub(crate) use near::{LeafByLeaf, below, nearest, places, uncross};
+pub(crate) use near::{LeafByLeaf, below, lighter, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
 pub use settings::Settings;
-pub(crate) use value::{FirstHits, Means, net_value, net_value_among};
+pub(crate) use value::{FirstHits, Means, judge, net_value, net_value_among};
 pub use value::{Member, set_value, value_among};

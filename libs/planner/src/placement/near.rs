@@ -254,6 +254,32 @@ pub(crate) fn uncross(
     }
 }
 
+/// The same owners with fewer trainers that cross a leaf, by [`uncross`]: as many as an uplink carries
+/// at full speed, twice, four times as many; none if uplinks carry all.
+pub(crate) fn lighter<'a>(
+    switches: &'a Switches,
+    before: &'a [Option<u32>],
+    owners: &'a [Option<u32>],
+    least: &'a [Option<u32>],
+) -> impl Iterator<Item = Vec<Option<u32>>> + 'a {
+    let most = switches.uplink().map(|carries| {
+        let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
+        let sets = (0..least.len()).map(|j| places(owners, Some(j as u32)).collect());
+        let sets: Vec<Vec<usize>> = sets.collect();
+        for leaf in crossed(switches, &sets).into_iter().flatten() {
+            *leaves.entry(leaf).or_default() += 1;
+        }
+        let most = leaves.into_values().max().unwrap_or(0);
+        let doubled = std::iter::successors(Some(carries.max(1)), |most| most.checked_mul(2));
+        doubled.take_while(move |&few| few < most)
+    });
+    most.into_iter().flatten().map(move |most| {
+        let mut fewer = owners.to_vec();
+        uncross(switches, Some(most), before, &mut fewer, least);
+        fewer
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -169,6 +169,30 @@ pub(crate) fn net_value_among(
         - member.switching_cost(nodes.len() as u32, tier, settings.hysteresis)
 }
 
+/// The sum of V of [`crate::placement`] over the members less all switching costs, objective units.
+/// `owners` has the member of each place, and `shadow_price` is that of a node-second by member.
+pub(crate) fn judge(
+    members: &[Member<'_>],
+    scenarios: &Scenarios,
+    owners: &[Option<u32>],
+    settings: &Settings,
+    shadow_price: impl Fn(usize) -> f64,
+) -> f64 {
+    let mut nodes: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
+    for (place, owner) in owners.iter().enumerate() {
+        if let Some(mine) = owner.and_then(|j| nodes.get_mut(j as usize)) {
+            mine.push(place);
+        }
+    }
+    let owned = owners.iter().copied().enumerate();
+    let crowds = scenarios.switches().crowds(owned, members.len());
+    let sets = members.iter().zip(&nodes).zip(crowds).enumerate();
+    let value = |(j, ((member, nodes), crowd)): (usize, ((&Member<'_>, &Vec<usize>), f64))| {
+        net_value_among(member, scenarios, nodes, settings, shadow_price(j), crowd)
+    };
+    sets.map(value).sum()
+}
+
 /// V of [`crate::placement`] of a node set by its definition, without the switching cost, objective
 /// units. `nodes` are places in the scenarios.
 #[must_use]

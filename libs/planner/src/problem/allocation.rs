@@ -75,6 +75,13 @@ impl Far {
         self.0.is_empty()
     }
 
+    /// What is left where `crowd` trainers share an uplink, 1 or more; see [`Item::value_among`].
+    #[must_use]
+    pub(crate) fn among(&self, crowd: f64) -> Self {
+        let tier = |shares: &Arc<[f64]>| shares.iter().map(|share| among(*share, crowd)).collect();
+        Self(self.0.iter().map(tier).collect())
+    }
+
     /// The share that is left on `nodes` nodes at a tier; beyond the last count, that of the last.
     #[must_use]
     pub fn share(&self, nodes: u32, tier: usize) -> f64 {

@@ -101,14 +101,6 @@ impl Switches {
         Self { uplink, ..self }.or_flat()
     }
 
-    /// The most crossing trainers of a leaf that share nothing, where counts alone decide: the
-    /// limit, or what an uplink carries at full speed.
-    #[must_use]
-    pub fn uncrowded(&self) -> Option<u32> {
-        let both = self.crossing.into_iter().chain(self.uplink);
-        both.min()
-    }
-
     /// The number of crossing trainers that an uplink carries at full speed; none if it carries all.
     #[must_use]
     pub const fn uplink(&self) -> Option<u32> {

@@ -119,6 +119,22 @@ impl Valuation {
             self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
             self.compare_plans((&request, settings), plan, (&better, &answer));
         }
+        self.compare_shared(evaluation);
+    }
+
+    /// Fails a plan of several owners whose trainers share uplinks, if its value is not that of all
+    /// nodes together.
+    fn compare_shared(&mut self, evaluation: &Evaluation) {
+        let request = evaluation.request();
+        let shares = request.scenarios.switches().uplink().is_some();
+        if !shares || evaluation.decided().count() < 2 {
+            return;
+        }
+        let (plan, prices) = (&evaluation.assignment, evaluation.prices());
+        let price = |j: usize| prices.get(j).copied().unwrap_or(0.0);
+        let own = value(&request, &evaluation.settings, price, &plan.owners);
+        let wrong = difference(own, plan.value) > AGREEMENT;
+        self.verified.disagreements += u64::from(wrong);
     }
 
     /// Fails a plan if its value is not the stated one, if no change has a higher value, or if it
@@ -130,7 +146,8 @@ impl Valuation {
         plan: &Assignment,
         (better, answer): (&Assignment, &Answer),
     ) {
-        let value = |owners: &[Option<u32>]| value(request, settings, plan.shadow_price, owners);
+        let price = |_| plan.shadow_price;
+        let value = |owners: &[Option<u32>]| value(request, settings, price, owners);
         let own = value(&plan.owners);
         let scale = better.value.abs().max(own.abs()).max(1.0);
         let shortfall = (better.value - own).max(0.0);
@@ -188,16 +205,18 @@ fn unchanged(request: &Request<'_>) -> Vec<Option<u32>> {
 }
 
 /// Value of a sound plan less all switching costs, objective units, by the definition of
-/// [`lacuna_planner::placement`]. `node_price` is the shadow price of a node-second.
+/// [`lacuna_planner::placement`]. `node_price` is the shadow price of a node-second by trainer.
 fn value(
     request: &Request<'_>,
     settings: &Settings,
-    node_price: f64,
+    node_price: impl Fn(usize) -> f64,
     owners: &[Option<u32>],
 ) -> f64 {
     let (scenarios, horizon) = (request.scenarios, settings.horizon_s);
+    let owned = owners.iter().copied().enumerate();
+    let crowds = scenarios.switches().crowds(owned, request.trainers.len());
     let mut sum = 0.0;
-    for (j, member) in request.members(true).enumerate() {
+    for ((j, member), crowd) in request.members(true).enumerate().zip(crowds) {
         let (item, new) = (member.item, set(owners, j));
         let nodes = new.len() as u32;
         let tier = scenarios.switches().tier(new.iter().copied());
@@ -212,6 +231,7 @@ fn value(
         if nodes == 0 {
             continue;
         }
+        let rate = item.value_among(nodes, tier, crowd);
         // By scenario: the first hit, and the seconds that the nodes stay.
         let mut futures = vec![(horizon, 0.0); scenarios.count()];
         for &place in &new {
@@ -223,7 +243,7 @@ fn value(
         let gained = futures.iter().map(|&(first, stay)| {
             let hits = f64::from(u8::from(first < horizon));
             let left = stay - f64::from(nodes) * first;
-            rate * (first - item.down_s * hits) + node_price * left
+            rate * (first - item.down_s * hits) + node_price(j) * left
         });
         let gained: f64 = gained.sum();
         sum += gained / scenarios.count().max(1) as f64;
@@ -283,7 +303,7 @@ mod tests {
             plan.value = value(
                 request,
                 &Settings::default(),
-                plan.shadow_price,
+                |_| plan.shadow_price,
                 &plan.owners,
             );
         });

@@ -14,4 +14,4 @@ mod partition;
 mod placer;
 
 pub use placer::BlockPlacer;
-pub(crate) use placer::use_all;
+pub(crate) use placer::{least, use_all};

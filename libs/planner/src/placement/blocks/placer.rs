@@ -1,8 +1,8 @@
 //! The placement by blocks: several proposals of sizes are applied, and the best answer is taken.
 
 use crate::placement::{
-    Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, nearest,
-    net_value, net_value_among, places, uncross,
+    Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, judge, lighter,
+    nearest, net_value, net_value_among, places, uncross,
 };
 use crate::problem::Switches;
 use crate::{Item, Problem, dp};
@@ -222,8 +222,8 @@ impl BlockPlacer {
         owners
     }
 
-    /// These owners, or the same without the crossing trainers that crowd an uplink, where that is
-    /// worth more; and the value.
+    /// These owners, or the same with fewer crossing trainers on crowded uplinks, where that is worth
+    /// more; and the value.
     fn uncrowded(
         &self,
         members: &[Member<'_>],
@@ -232,18 +232,20 @@ impl BlockPlacer {
         shadow_price: f64,
     ) -> (Vec<Option<u32>>, f64) {
         let value = self.judge(members, request, &owners, shadow_price);
-        let (switches, mut fewer) = (request.scenarios.switches(), owners.clone());
-        if switches.uplink().is_none() {
-            return (owners, value);
+        let least = least(members);
+        let mut best = (owners.clone(), value);
+        for fewer in lighter(
+            request.scenarios.switches(),
+            request.owners,
+            &owners,
+            &least,
+        ) {
+            let value = self.judge(members, request, &fewer, shadow_price);
+            if value > best.1 {
+                best = (fewer, value);
+            }
         }
-        let (most, least) = (switches.uplink(), least(members));
-        uncross(switches, most, request.owners, &mut fewer, &least);
-        let alone = self.judge(members, request, &fewer, shadow_price);
-        if alone > value {
-            (fewer, alone)
-        } else {
-            (owners, value)
-        }
+        best
     }
 
     /// The sum of V less all switching costs.
@@ -254,27 +256,8 @@ impl BlockPlacer {
         owners: &[Option<u32>],
         shadow_price: f64,
     ) -> f64 {
-        let mut nodes: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
-        for (place, owner) in owners.iter().enumerate() {
-            if let Some(mine) = owner.and_then(|j| nodes.get_mut(j as usize)) {
-                mine.push(place);
-            }
-        }
-        let scenarios = request.scenarios;
-        let owned = owners.iter().copied().enumerate();
-        let crowds = scenarios.switches().crowds(owned, members.len());
-        let sets = members.iter().zip(&nodes).zip(crowds);
-        let value = |((member, nodes), crowd): ((&Member<'_>, &Vec<usize>), f64)| {
-            net_value_among(
-                member,
-                scenarios,
-                nodes,
-                &self.settings,
-                shadow_price,
-                crowd,
-            )
-        };
-        sets.map(value).sum()
+        let price = |_| shadow_price;
+        judge(members, request.scenarios, owners, &self.settings, price)
     }
 
     /// For pinned trainers whose nodes are apart: the size at which all are below one switch, where
@@ -351,7 +334,7 @@ impl BlockPlacer {
 }
 
 /// The minimum of each flexible trainer, and nothing for a pinned one.
-fn least(members: &[Member<'_>]) -> Vec<Option<u32>> {
+pub(crate) fn least(members: &[Member<'_>]) -> Vec<Option<u32>> {
     let least = members
         .iter()
         .map(|m| m.is_flexible().then_some(m.item.min));

@@ -2,9 +2,10 @@
 
 use lacuna_model::Outcome;
 
+use crate::Item;
 use crate::placement::blocks::use_all;
 use crate::placement::{
-    Assignment, LeafByLeaf, Member, Proposal, Request, Settings, net_value, net_value_among,
+    Assignment, LeafByLeaf, Member, Proposal, Request, Scenarios, Settings, judge, net_value,
 };
 
 use super::answer::gap;
@@ -26,7 +27,9 @@ use super::{Answer, Column, Options, Source, solve};
 /// plan before it is valued, as by blocks; the bound is that of all plans. The solve ends by its
 /// work, or shortly after the time limit in an emergency.
 ///
-/// Where distance matters, intervals are those of the line leaf by leaf, and so is the bound.
+/// Where distance matters, intervals are those of the line leaf by leaf, and so is the bound. Where
+/// crossing trainers share uplinks, one program charges none of them, and its bound holds. Further
+/// ones let few cross, and charge each as if so many did. The best answer by V counts.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,
@@ -64,48 +67,37 @@ fn decide_in_order(
         settings.horizon_s,
         options.classes,
     );
-    let switches = request.scenarios.switches();
-    let pinned = case.held.iter().zip(&case.flexible);
-    let pinned = pinned.filter(|(_, flexible)| !**flexible);
-    let kept = pinned.map(|(held, _)| held.as_slice());
-    let uplinks = Uplinks::new(switches, nodes, classes.count_with_gaps(), kept);
-    let mut generator = ColumnGenerator::new(
-        &classes,
-        &uplinks,
-        &case.members,
-        &case.held,
-        request,
-        settings,
-        shadow_price,
-    );
     // The first plan is the present one.
     let kept = case.filled(case.kept());
     let mut plans = vec![case.owners.clone()];
     let mut best = (case.judge(&kept), kept, Source::Keep);
-    let mut starts: Vec<Vec<Column>> = Vec::new();
     for plan in warm {
         let plan = case.filled(case.sound(plan));
         if !case.is_allowed(&plan) {
             continue;
         }
         let value = case.judge(&plan);
-        starts.push(case.columns(&plan, plans.len() as u32, &classes, &uplinks));
         if value > best.0 {
             best = (value, plan.clone(), Source::Warm);
         }
         plans.push(plan);
     }
-    let mut capacity = classes.capacity();
-    capacity.extend(&uplinks.free);
-    let solved = solve(&mut generator, &capacity, &starts, options);
-    let mut answer = solved.unwrap_or_else(|_| Answer::failed());
-    if answer.chosen.len() == case.members.len() {
-        let owners = place(&answer.chosen, &classes, &case.held, &case.flexible, &plans);
-        let owners = case.filled(owners);
-        let value = case.judge(&owners);
-        if value > best.0 && case.is_allowed(&owners) {
-            best = (value, owners, answer.source);
+    let mut attempt = |request: &Request<'_>| {
+        let answer = solve_columns(request, (settings, shadow_price), &classes, &plans, options);
+        if answer.chosen.len() == case.members.len() {
+            let owners = place(&answer.chosen, &classes, &case.held, &case.flexible, &plans);
+            let owners = case.filled(owners);
+            let value = case.judge(&owners);
+            if value > best.0 && case.is_allowed(&owners) {
+                best = (value, owners, answer.source);
+            }
         }
+        answer
+    };
+    let mut answer = attempt(request);
+    for crowd in crowds(request) {
+        let crowded = Crowded::new(request, crowd);
+        answer.stopped_by_clock |= attempt(&crowded.request(request)).stopped_by_clock;
     }
     answer.objective = best.0;
     answer.source = best.2;
@@ -124,6 +116,87 @@ fn decide_in_order(
         shadow_price,
     };
     (assignment, answer)
+}
+
+/// Solves the program over columns for a request whose crossing trainers share nothing but the rows
+/// of the uplinks.
+fn solve_columns(
+    request: &Request<'_>,
+    (settings, shadow_price): (&Settings, f64),
+    classes: &Classes,
+    plans: &[Vec<Option<u32>>],
+    options: &Options<'_>,
+) -> Answer {
+    let case = Case::new(request, settings, shadow_price);
+    let switches = request.scenarios.switches();
+    let pinned = case.held.iter().zip(&case.flexible);
+    let pinned = pinned.filter(|(_, flexible)| !**flexible);
+    let kept = pinned.map(|(held, _)| held.as_slice());
+    let first = classes.count_with_gaps();
+    let uplinks = Uplinks::new(switches, case.owners.len(), first, kept);
+    let mut generator = ColumnGenerator::new(
+        classes,
+        &uplinks,
+        &case.members,
+        &case.held,
+        request,
+        settings,
+        shadow_price,
+    );
+    let starts = (0..).zip(plans).skip(1);
+    let starts = starts.map(|(number, plan)| case.columns(plan, number, classes, &uplinks));
+    let starts: Vec<Vec<Column>> = starts.collect();
+    let mut capacity = classes.capacity();
+    capacity.extend(&uplinks.free);
+    let solved = solve(&mut generator, &capacity, &starts, options);
+    solved.unwrap_or_else(|_| Answer::failed())
+}
+
+/// How crowded uplinks may be beside full speed, for the programs with fewer crossing trainers: each
+/// the double of the last.
+fn crowds(request: &Request<'_>) -> impl Iterator<Item = u32> {
+    let switches = request.scenarios.switches();
+    let trainers = request.trainers.len() as u32;
+    let most = switches.crossing().unwrap_or(trainers).min(trainers);
+    let crowds = switches.uplink().map(|carries| {
+        let crowds = std::iter::successors(Some(1_u32), |crowd| crowd.checked_mul(2));
+        crowds.take_while(move |crowd| carries.max(1).saturating_mul(*crowd) < most)
+    });
+    crowds.into_iter().flatten()
+}
+
+/// A request in which no more than `crowd` times the trainers that an uplink carries cross a leaf,
+/// each as slow as if it were so many.
+struct Crowded {
+    trainers: Vec<Item>,
+    scenarios: Scenarios,
+}
+
+impl Crowded {
+    fn new(request: &Request<'_>, crowd: u32) -> Self {
+        let switches = request.scenarios.switches();
+        let carries = switches.uplink().unwrap_or(1).max(1);
+        let rows = Some(carries.saturating_mul(crowd));
+        let slower = |item: &Item| Item {
+            far: item.far.among(f64::from(crowd)),
+            ..item.clone()
+        };
+        Self {
+            trainers: request.trainers.iter().map(slower).collect(),
+            scenarios: request
+                .scenarios
+                .clone()
+                .below(switches.clone().carrying(rows).sharing(None)),
+        }
+    }
+
+    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        Request {
+            trainers: &self.trainers,
+            scenarios: &self.scenarios,
+            ..*request
+        }
+    }
 }
 
 /// A request with its members and owners checked.
@@ -275,14 +348,13 @@ impl<'a> Case<'a> {
     }
 
     fn judge(&self, plan: &[Option<u32>]) -> f64 {
-        let sets = self.sets(plan);
-        let (scenarios, price) = (self.request.scenarios, self.shadow_price);
-        let owned = plan.iter().copied().enumerate();
-        let crowds = scenarios.switches().crowds(owned, sets.len());
-        let members = self.members.iter().zip(&sets).zip(crowds);
-        let value = |((member, set), crowd): ((&Member<'_>, &Vec<usize>), f64)| {
-            net_value_among(member, scenarios, set, self.settings, price, crowd)
-        };
-        members.map(value).sum()
+        let price = |_| self.shadow_price;
+        judge(
+            &self.members,
+            self.request.scenarios,
+            plan,
+            self.settings,
+            price,
+        )
     }
 }

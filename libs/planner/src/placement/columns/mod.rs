@@ -32,6 +32,11 @@
 //!   for each leaf l. `c_jpl` is 1 if j newly crosses l by p, and -1 if it does not any more. These
 //!   are further classes, with a price for the pricing of crossing intervals.
 //!
+//! Crossing trainers that share an uplink slow each other down, so a value depends on other patterns.
+//! One program charges nothing for that, so its bound holds. Further ones limit C3 to 1, 2, 4, ...
+//! times what an uplink carries, and charge every crossing pattern as if so many did. The best of
+//! all answers by V counts.
+//!
 //! "Keep" takes no nodes, so keeping for all is always an answer, and the floor. Equal flexible
 //! trainers have the same patterns. They form a group g with one row `sum_p x_gp = |g|` and whole
 //! numbers `x_gp`, which removes the symmetry between them.

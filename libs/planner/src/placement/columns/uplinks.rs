@@ -24,7 +24,7 @@ impl Uplinks {
         first: usize,
         kept: impl Iterator<Item = &'a [usize]>,
     ) -> Self {
-        let Some(most) = switches.uncrowded() else {
+        let Some(most) = switches.crossing() else {
             return Self::default();
         };
         let first = first as u32;

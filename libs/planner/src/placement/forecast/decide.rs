@@ -3,8 +3,8 @@
 use lacuna_model::{Doubt, Outcome, Policy, Solve};
 
 use crate::decision::Decision;
-use crate::placement::blocks::BlockPlacer;
-use crate::placement::{self, Assignment, Request, Scenarios, columns};
+use crate::placement::blocks::{BlockPlacer, least};
+use crate::placement::{self, Assignment, Member, Request, Scenarios, columns};
 use crate::problem::ordinal::{At, Candidate, Participant, Per, Slot};
 use crate::problem::{Item, PoolForecast, Situation, Sizes};
 use crate::settings::Settings;
@@ -91,7 +91,7 @@ fn allocate(
     };
     let solve = evaluation.take(found);
     if !evaluation.parts.is_empty() {
-        evaluation.uncross();
+        evaluation.share_uplinks();
     }
     let mut owners: Per<Slot, _> = Per::new(kept_owners(situation));
     let assigned = evaluation
@@ -157,15 +157,31 @@ impl Evaluation {
         Ok(before)
     }
 
-    /// Keeps to the limit on uplinks where owners were decided one by one.
-    fn uncross(&mut self) {
-        let request = self.request();
-        let members = request.members(self.settings.repool);
-        let least = members.map(|m| m.is_flexible().then_some(m.item.min));
-        let least: Vec<Option<u32>> = least.collect();
-        let (switches, owners) = (self.scenarios.switches(), &mut self.assignment.owners);
-        let most = switches.uncrowded();
-        placement::uncross(switches, most, &self.before, owners, &least);
+    /// Takes in that trainers of all owners share uplinks, where owners were decided one by one: keeps
+    /// to the limit, and to fewer crossing trainers where that is worth more.
+    fn share_uplinks(&mut self) {
+        let switches = self.scenarios.switches();
+        if switches.crossing().is_none() && switches.uplink().is_none() {
+            return;
+        }
+        let (request, prices) = (self.request(), self.prices());
+        let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
+        let least = least(&members);
+        let price = |j: usize| prices.get(j).copied().unwrap_or(0.0);
+        let worth = |owners: &[Option<u32>]| {
+            placement::judge(&members, &self.scenarios, owners, &self.settings, price)
+        };
+        let mut owners = self.assignment.owners.clone();
+        let most = switches.crossing();
+        placement::uncross(switches, most, &self.before, &mut owners, &least);
+        let mut best = (worth(&owners), owners.clone());
+        for fewer in placement::lighter(switches, &self.before, &owners, &least) {
+            let value = worth(&fewer);
+            if value > best.0 {
+                best = (value, fewer);
+            }
+        }
+        (self.assignment.value, self.assignment.owners) = best;
     }
 
     /// Stores an answer.

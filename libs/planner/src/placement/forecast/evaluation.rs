@@ -70,7 +70,8 @@ impl Evaluation {
     }
 
     /// The shadow price of a node-second for each participant, objective units.
-    pub(crate) fn prices(&self) -> Vec<f64> {
+    #[must_use]
+    pub fn prices(&self) -> Vec<f64> {
         let mut prices = vec![self.assignment.shadow_price; self.items.len()];
         for part in &self.parts {
             for &j in &part.trainers {
