@@ -29,11 +29,11 @@ Examples:
   lacuna-lab reproduce distance --out table.md -- --policy milp-patterns
 
 Each cell is a `lacuna replay` of the paper's trace. Its leaves are assumed: groups of neighbouring
-names (Summit: 18 nodes a cabinet), and again with the nodes shuffled over the leaves. A trainer
-whose nodes are on several leaves loses the given share of its rate. Shares are of the bound of
-each moment, which no allocation exceeds even if changes are free. Gap closed is the part of the
-distance from unaware to that bound that aware covers. Quarters of time are by size of the pool,
-the smallest first.")]
+names (Summit: 18 nodes a cabinet), and again with the nodes shuffled over the leaves, by several
+seeds: means, and the gap closed with its deviation. A trainer whose nodes are on several leaves
+loses the given share of its rate. Shares are of the bound of each moment, which no allocation
+exceeds even if changes are free. Gap closed is the part of the distance from unaware to that bound
+that aware covers. Quarters of time are by size of the pool, the smallest first.")]
 pub(crate) struct DistanceArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
@@ -44,6 +44,9 @@ pub(crate) struct DistanceArgs {
     /// Shares of the rate that crossing leaves loses
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [0.0, 0.2, 0.6])]
     losses: Vec<f64>,
+    /// Number of seeds by which nodes are shuffled over the leaves, from 1 on
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    shuffles: u32,
     /// Trainers at a time
     #[arg(long, value_name = "N", default_value_t = 35, value_parser = clap::value_parser!(u32).range(1..))]
     parallel: u32,
@@ -66,34 +69,38 @@ pub(crate) struct DistanceArgs {
     more: Vec<String>,
 }
 
-/// One case: the order of names and the share lost.
+/// One case: the order of names and the share lost, with its arguments by seed.
 struct Case {
     label: String,
-    arguments: Vec<String>,
+    arguments: Vec<Vec<String>>,
 }
 
 impl DistanceArgs {
     fn cases(&self) -> Vec<Case> {
-        let orders = [("names", None), ("shuffled", Some("1"))];
-        let all = orders.iter().flat_map(|(name, seed)| {
-            self.losses.iter().map(move |loss| {
-                let mut arguments = vec!["--crossing-cost".to_owned(), loss.to_string()];
-                if let Some(seed) = seed {
-                    arguments.extend(["--shuffle-leaves".to_owned(), (*seed).to_owned()]);
-                }
-                Case {
-                    label: format!("{name}, loss {:.0} %", loss * 100.0),
-                    arguments,
-                }
-            })
+        let shuffles = || (1..=self.shuffles).map(Some).collect();
+        let orders: [(_, Vec<Option<u32>>); 2] = [("names", vec![None]), ("shuffled", shuffles())];
+        let arguments = |loss: &f64, seed: &Option<u32>| {
+            let mut arguments = vec!["--crossing-cost".to_owned(), loss.to_string()];
+            if let Some(seed) = seed {
+                arguments.extend(["--shuffle-leaves".to_owned(), seed.to_string()]);
+            }
+            arguments
+        };
+        let case = |name: &str, seeds: &[Option<u32>], loss: &f64| Case {
+            label: format!("{name}, loss {:.0} %", loss * 100.0),
+            arguments: seeds.iter().map(|seed| arguments(loss, seed)).collect(),
+        };
+        let all = orders.iter().flat_map(|(name, seeds)| {
+            let losses = self.losses.iter();
+            losses.map(move |loss| case(name, seeds, loss))
         });
         all.collect()
     }
 
-    /// The rows of all cases, those of one case in the order of [`PLACES`].
+    /// The rows of all cases, those of one case by seed and then in the order of [`PLACES`].
     fn rows(&self, folder: &std::path::Path, cases: &[Case]) -> Vec<Row> {
         let file = |name: &str| folder.join(name).display().to_string();
-        let row = |case: &Case, place: &str| {
+        let row = |label: &str, arguments: &[String], place: &str| {
             let mut command = vec!["replay".to_owned(), file("holes.csv.gz")];
             command.extend(["--trainers".to_owned(), file("hpo-1000.jsonl.gz")]);
             command.push("--endless".to_owned());
@@ -106,10 +113,10 @@ impl DistanceArgs {
             ] {
                 command.extend([flag.to_owned(), value]);
             }
-            command.extend(case.arguments.iter().chain(&self.more).cloned());
+            command.extend(arguments.iter().chain(&self.more).cloned());
             Row {
                 group: "distance",
-                label: format!("{}, {place}", case.label),
+                label: format!("{label}, {place}"),
                 x: None,
                 command,
                 seeded: false,
@@ -117,8 +124,13 @@ impl DistanceArgs {
                 quick: true,
             }
         };
-        let of = |case: &Case| PLACES.map(|place| row(case, place));
-        cases.iter().flat_map(of).collect()
+        let mut rows = Vec::new();
+        for case in cases {
+            for arguments in &case.arguments {
+                rows.extend(PLACES.map(|place| row(&case.label, arguments, place)));
+            }
+        }
+        rows
     }
 }
 
@@ -161,6 +173,19 @@ impl Cell {
         let [unaware, _, aware] = self.samples;
         (aware - unaware) / (self.bound - unaware)
     }
+
+    /// The mean of a figure over the seeds.
+    fn mean(seeds: &[Self], figure: impl Fn(&Self) -> f64) -> f64 {
+        seeds.iter().map(figure).sum::<f64>() / seeds.len().max(1) as f64
+    }
+
+    /// The deviation of the gap closed over the seeds, if there are several.
+    fn deviation(seeds: &[Self]) -> Option<f64> {
+        let mean = Self::mean(seeds, Self::closed);
+        let squares = seeds.iter().map(|cell| (cell.closed() - mean).powi(2));
+        let freedom = seeds.len().checked_sub(1).filter(|&freedom| freedom > 0)?;
+        Some((squares.sum::<f64>() / freedom as f64).sqrt())
+    }
 }
 
 fn heading() -> Vec<String> {
@@ -176,18 +201,28 @@ fn heading() -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-fn line(label: &str, cell: &Cell) -> Vec<String> {
+fn line(label: &str, seeds: &[Cell]) -> Option<Vec<String>> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let [unaware, first_fit, aware] = cell.samples;
-    vec![
+    let mean = |figure: &dyn Fn(&Cell) -> f64| percent(Cell::mean(seeds, figure));
+    let share =
+        |at: usize| mean(&move |cell: &Cell| cell.samples.get(at).unwrap_or(&0.0) / cell.bound);
+    let first = seeds.first()?;
+    let closed = mean(&Cell::closed);
+    Some(vec![
         label.to_owned(),
-        format!("{} to {}", cell.pool.0, cell.pool.1),
-        percent(unaware / cell.bound),
-        percent(first_fit / cell.bound),
-        percent(aware / cell.bound),
-        percent(aware / unaware - 1.0),
-        percent(cell.closed()),
-    ]
+        format!("{} to {}", first.pool.0, first.pool.1),
+        share(0),
+        share(1),
+        share(2),
+        mean(&|cell| {
+            let [unaware, _, aware] = cell.samples;
+            aware / unaware - 1.0
+        }),
+        match Cell::deviation(seeds) {
+            Some(deviation) => format!("{closed} ± {:.1}", deviation * 100.0),
+            None => closed,
+        },
+    ])
 }
 
 /// Runs `reproduce distance`.
@@ -208,21 +243,25 @@ pub(super) fn run(args: &DistanceArgs) -> Result<()> {
         return Err(CliError::failed(format!("{}: {why}", run.row.label)));
     }
     let (mut lines, mut values) = (vec![heading()], Vec::new());
-    for (case, runs) in cases.iter().zip(done.chunks(PLACES.len())) {
+    let mut runs = done.chunks(PLACES.len());
+    for case in &cases {
+        let seeds: Vec<&[Done]> = runs.by_ref().take(case.arguments.len()).collect();
         for quarter in 0..QUARTERS {
-            let Some(cell) = Cell::of(runs, quarter) else {
-                continue;
-            };
-            lines.push(line(&case.label, &cell));
-            values.push(json!({
-                "case": case.label,
-                "quarter": quarter + 1,
-                "pool": cell.pool,
-                "bound": cell.bound,
-                "unaware": cell.samples[0],
-                "first_fit": cell.samples[1],
-                "aware": cell.samples[2],
-                "closed": cell.closed(),
+            let cells = seeds.iter().filter_map(|runs| Cell::of(runs, quarter));
+            let cells: Vec<Cell> = cells.collect();
+            lines.extend(line(&case.label, &cells));
+            values.extend(cells.iter().zip(1..).map(|(cell, seed)| {
+                json!({
+                    "case": case.label,
+                    "seed": seed,
+                    "quarter": quarter + 1,
+                    "pool": cell.pool,
+                    "bound": cell.bound,
+                    "unaware": cell.samples[0],
+                    "first_fit": cell.samples[1],
+                    "aware": cell.samples[2],
+                    "closed": cell.closed(),
+                })
             }));
         }
     }
@@ -253,11 +292,16 @@ mod tests {
             bound: 100.0,
             samples: [60.0, 70.0, 80.0],
         };
-        assert_eq!(cell.closed(), 0.5);
-        let line = line("names, loss 60 %", &cell);
+        let line = |seeds: &[Cell]| line("names, loss 60 %", seeds).unwrap();
         assert_eq!(
-            line[1..],
+            line(&[cell])[1..],
             ["3 to 40", "60.0 %", "70.0 %", "80.0 %", "33.3 %", "50.0 %"]
         );
+        let other = Cell {
+            samples: [60.0, 70.0, 90.0],
+            ..cell
+        };
+        let both = line(&[cell, other]);
+        assert_eq!(both[4..], ["85.0 %", "41.7 %", "62.5 % ± 17.7"]);
     }
 }
