@@ -18,6 +18,7 @@ pub struct Change {
     link: f64,
     share: f64,
     device: f64,
+    fixed: f64,
 }
 
 impl Default for Change {
@@ -29,6 +30,7 @@ impl Default for Change {
             link: 1.0,
             share: 1.0,
             device: 1.0,
+            fixed: 0.0,
         }
     }
 }
@@ -76,7 +78,7 @@ impl Change {
     }
 
     /// Each member has `factor` times the samples of a step. The time of reading and computing is
-    /// taken as proportional, which leaves out what does not depend on samples.
+    /// taken as proportional, but for what [`Change::fixed`] says.
     ///
     /// # Errors
     /// [`Error::Change`] unless the factor is positive and finite.
@@ -94,8 +96,30 @@ impl Change {
         Ok(self)
     }
 
-    pub(crate) fn device_factor(&self) -> f64 {
-        self.device
+    /// This share of a member's computing stays as it is at another share of samples, and on another
+    /// device: what a step starts, and what the program does beside it. [`Steps::fixed_part`] finds it.
+    ///
+    /// [`Steps::fixed_part`]: crate::Steps::fixed_part
+    ///
+    /// # Errors
+    /// [`Error::Change`] unless it is from 0 to 1.
+    pub fn fixed(mut self, share: f64) -> Result<Self, Error> {
+        if !(0.0..=1.0).contains(&share) {
+            let what = "the share of computing that stays as it is";
+            return Err(Error::Change { what, value: share });
+        }
+        self.fixed = share;
+        Ok(self)
+    }
+
+    /// What a member's computing is multiplied by.
+    pub(crate) fn computing(&self) -> f64 {
+        (1.0 - self.fixed) * self.share / self.device + self.fixed
+    }
+
+    /// What its time after the sums is multiplied by, which knows no samples.
+    pub(crate) fn after(&self) -> f64 {
+        (1.0 - self.fixed) / self.device + self.fixed
     }
 
     pub(crate) fn lacks(&self, cause: Cause) -> bool {

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The margin stands for the spread of T. If nothing is in time, the fastest is the answer. Times of a
-//! share are taken as proportional to its samples.
+//! share are taken as proportional to its samples, but for the site's `fixed` share of computing.
 //!
 //! Source: the question is that of Stash (arXiv 2208.14344); the candidates are enumerated here, and
 //! their steps replayed from one traced run.
@@ -31,6 +31,9 @@ pub struct Site {
     /// Seconds from the order until training begins.
     #[serde(default)]
     pub start: f64,
+    /// The share of a member's computing that depends neither on its samples nor on the device.
+    #[serde(default)]
+    pub fixed: f64,
     /// Kinds of node.
     pub kind: Vec<Kind>,
 }
@@ -121,7 +124,8 @@ pub fn recommend(steps: &Steps, site: &Site, work: &Work) -> Result<Vec<Candidat
             let sizes = kind.nodes.iter().filter(|nodes| **nodes > 1 || !spread);
             for &nodes in sizes {
                 for &workers in &kind.workers {
-                    let change = changed(steps, kind, nodes, link)?.workers(workers)?;
+                    let change = changed(steps, kind, nodes, link)?;
+                    let change = change.fixed(site.fixed)?.workers(workers)?;
                     let step = steps.replay(&change)?;
                     let seconds = site.start + work.steps * step;
                     let latest = site.start + work.steps * step * (1.0 + work.margin);

@@ -16,6 +16,9 @@
 //! member's `ready` and `after` are moved by the difference of its mean to that of the fastest one.
 //! So its scatter stays, which the fastest of each step would not have.
 //!
+//! With another share s of the samples, on a device d times as fast, `ready` becomes
+//! `((1-f) s/d + f) ready`, where f is the share of computing that stays as it is ([`Change::fixed`]).
+//!
 //! Services at another size or link are those that the fitted [`Link`] gives there, times what the
 //! traced one took of what the link gives here. A sum whose end was seen late counts with the link's time at
 //! most. Further members repeat the traced ones, some steps apart.
@@ -114,7 +117,7 @@ impl Steps {
 
     fn changed_members(&self, change: &Change) -> Vec<Vec<Row>> {
         let share = change.share_factor();
-        let device = change.device_factor();
+        let (computing, afterwards) = (change.computing(), change.after());
         let prep = if change.lacks(Cause::Preparation) {
             0.0
         } else {
@@ -135,14 +138,14 @@ impl Steps {
                     row.after
                 };
                 let ready = row.ready.iter().zip(&behind.ready).map(|(ready, behind)| {
-                    (if even { ready - behind } else { *ready }).max(0.0) * share / device
+                    (if even { ready - behind } else { *ready }).max(0.0) * computing
                 });
                 Row {
                     prep: row.prep * prep,
                     fetch: row.fetch * fetch,
                     hand: row.hand,
                     ready: ready.collect(),
-                    after: after.max(0.0) / device,
+                    after: after.max(0.0) * afterwards,
                 }
             });
             rows.collect::<Vec<_>>()
@@ -164,6 +167,32 @@ impl Steps {
         let steps = self.count();
         let rounds = count.div_ceil(traced);
         (0..count).map(move |place| place / traced * steps / rounds)
+    }
+
+    /// The share of computing that does not follow the samples, from a run of the same program in
+    /// which a member has `share` times the samples: with r the quotient of both mean times until the
+    /// last sum is launched, `r = (1-f) share + f`.
+    ///
+    /// # Errors
+    /// [`Error::Change`] for a share that is not positive, or 1.
+    pub fn fixed_part(&self, other: &Self, share: f64) -> Result<f64, Error> {
+        let what = "the samples of a member over those of the other run";
+        crate::change::positive(what, share)?;
+        if (share - 1.0).abs() < 0.1 {
+            return Err(Error::Change { what, value: share });
+        }
+        let mean = |steps: &Self| {
+            let all = steps.ranks().iter().map(Behind::mean);
+            let last = all.map(|one| one.ready.last().copied().unwrap_or(0.0));
+            last.sum::<f64>() / as_f64(steps.ranks().len())
+        };
+        let quotient = mean(other) / mean(self);
+        let found = (share - quotient) / (share - 1.0);
+        Ok(if found.is_finite() {
+            found.clamp(0.0, 1.0)
+        } else {
+            0.0
+        })
     }
 
     /// By member: how much its means are above those of the fastest one, for each sum and after them.

@@ -102,25 +102,78 @@ fn site(dice: &mut Dice) -> Site {
     };
     Site {
         start: 60.0,
+        fixed: 0.0,
         kind: vec![kind("old", 1.0, 1.0), kind("new", 3.0, 2.5)],
     }
 }
 
+/// Choices under one kind of truth.
 #[derive(Default, Debug)]
 struct Score {
-    choices: usize,
     misses: usize,
     near: usize,
-    /// Choices within 5 % by one who knows the mean step of each candidate exactly.
-    known: usize,
-    /// Choices whose mean cost is within 5 % of the cheapest by mean steps.
-    by_means: usize,
-    regret: f64,
-    errors: Vec<f64>,
+    exact: usize,
+    regrets: Vec<f64>,
+    /// Why choices are further than 5 % from the cheapest one in time: the cheapest one is in time by
+    /// less than the margin, both would cost the same by their mean steps, or the replay is wrong.
+    by_margin: usize,
+    by_luck: usize,
+    by_replay: usize,
 }
 
-/// Plays one choice. `budget` is in decades above the fastest.
-fn play(dice: &mut Dice, score: &mut Score) {
+/// What a candidate takes: seconds, cost, and its cost by its mean step.
+#[derive(Clone, Copy)]
+struct Taken {
+    seconds: f64,
+    cost: f64,
+    mean_cost: f64,
+    /// Seconds as replayed, with the margin.
+    latest: f64,
+}
+
+impl Score {
+    fn judge(&mut self, chosen: Taken, all: &[Taken], budget: f64) {
+        if chosen.seconds > budget {
+            self.misses += 1;
+            return;
+        }
+        let in_time = all.iter().filter(|one| one.seconds <= budget);
+        let cheapest = in_time.min_by(|a, b| a.cost.total_cmp(&b.cost)).unwrap();
+        let regret = chosen.cost / cheapest.cost - 1.0;
+        self.regrets.push(regret);
+        self.exact += usize::from(regret <= 0.01);
+        if regret <= 0.05 {
+            self.near += 1;
+        } else if cheapest.latest > budget {
+            self.by_margin += 1;
+        } else if chosen.mean_cost <= 1.05 * cheapest.mean_cost {
+            self.by_luck += 1;
+        } else {
+            self.by_replay += 1;
+        }
+    }
+
+    fn percent(&self, count: usize) -> f64 {
+        100.0 * count as f64 / (self.misses + self.regrets.len()) as f64
+    }
+
+    fn show(&self, name: &str) {
+        let mean = 100.0 * self.regrets.iter().sum::<f64>() / self.regrets.len() as f64;
+        println!(
+            "{name}: {:.1} % misses; mean regret {mean:.2} %; within 1 % of the cheapest {:.1} %, \
+             within 5 % {:.1} %; others: {} by the margin, {} by luck of runs, {} by the replay",
+            self.percent(self.misses),
+            self.percent(self.exact),
+            self.percent(self.near),
+            self.by_margin,
+            self.by_luck,
+            self.by_replay,
+        );
+    }
+}
+
+/// Plays one choice: errors of the steps, and the choice by steps that scatter, and by runs that do.
+fn play(dice: &mut Dice, errors: &mut Vec<f64>, by_steps: &mut Score, by_runs: &mut Score) {
     let (workload, site) = (Workload::random(dice), site(dice));
     let (trace, _) = workload.world(TRACED.0, TRACED.1, 1.0, 1.0).run();
     let steps = Steps::read(&trace).unwrap();
@@ -147,84 +200,71 @@ fn play(dice: &mut Dice, score: &mut Score) {
         let seed = workload.seed ^ (u64::from(mark) << 20);
         1.0 + NOISE * Dice(seed ^ u64::from(one.kind == "new")).normal()
     };
-    let takes = |one: &Candidate, step: f64| {
-        let seconds = site.start + work.steps * step;
-        let price = f64::from(one.nodes) * kind(one).price;
-        (seconds, price * seconds / 3600.0)
-    };
     let all = recommend(&steps, &site, &work).unwrap();
-    let means: Vec<f64> = all.iter().map(mean).collect();
-    let true_ones: Vec<_> = (all.iter().zip(&means))
-        .map(|(one, step)| (one, takes(one, step * scatter(one))))
-        .collect();
-    for (one, (seconds, _)) in &true_ones {
-        score.errors.push((one.seconds / seconds - 1.0).abs());
-    }
-    let fastest = (true_ones.iter().map(|(_, (s, _))| *s)).fold(f64::INFINITY, f64::min);
-    let budget = fastest * 10.0_f64.powf(0.05 + 0.85 * dice.next());
-    let by_rule = Work { budget, ..work };
-    let chosen = recommend(&steps, &site, &by_rule).unwrap().remove(0);
-    let same = |one: &Candidate| {
-        (&one.kind, one.nodes, one.workers, one.spread)
-            == (&chosen.kind, chosen.nodes, chosen.workers, chosen.spread)
+    let takes = |one: &Candidate, mean: f64, factor: f64| {
+        let cost = |seconds: f64| f64::from(one.nodes) * kind(one).price * seconds / 3600.0;
+        let seconds = |step: f64| site.start + work.steps * step;
+        Taken {
+            seconds: seconds(mean * factor),
+            cost: cost(seconds(mean * factor)),
+            mean_cost: cost(seconds(mean)),
+            latest: seconds(one.step * (1.0 + work.margin)),
+        }
     };
-    let (_, (seconds, cost)) = true_ones.iter().find(|(one, _)| same(one)).unwrap();
-    let in_time = true_ones.iter().filter(|(_, (s, _))| *s <= budget);
-    let least = in_time.map(|(_, (_, c))| *c).fold(f64::INFINITY, f64::min);
-    let is_near = |(seconds, cost): (f64, f64)| seconds <= budget && cost <= 1.05 * least;
-    // The same rule with the exact mean step of each candidate in place of the replayed one.
-    let exact = true_ones
-        .iter()
-        .zip(&means)
-        .filter_map(|((one, found), step)| {
-            let latest = takes(one, step * (1.0 + work.margin)).0;
-            (latest <= budget).then(|| (takes(one, *step).1, *found))
-        });
-    let known = exact.min_by(|a, b| a.0.total_cmp(&b.0));
-    score.known += usize::from(known.is_some_and(|(_, found)| is_near(found)));
-    let own = true_ones.iter().zip(&means).find(|((one, _), _)| same(one));
-    let (_, own) = takes(&chosen, *own.unwrap().1);
-    score.by_means += usize::from(known.is_none_or(|(least, _)| own <= 1.05 * least));
-    score.choices += 1;
-    if *seconds > budget {
-        score.misses += 1;
-        return;
+    let means: Vec<f64> = all.iter().map(mean).collect();
+    let of = |scatter: &dyn Fn(&Candidate) -> f64| -> Vec<Taken> {
+        let pairs = all.iter().zip(&means);
+        pairs
+            .map(|(one, &mean)| takes(one, mean, scatter(one)))
+            .collect()
+    };
+    let (exact, lucky) = (of(&|_| 1.0), of(&scatter));
+    let replayed = all.iter().zip(&exact);
+    errors.extend(replayed.map(|(one, true_one)| (one.seconds / true_one.seconds - 1.0).abs()));
+    // In decades above the fastest.
+    let above = 10.0_f64.powf(0.05 + 0.85 * dice.next());
+    for (true_ones, score) in [(exact, by_steps), (lucky, by_runs)] {
+        let fastest = true_ones.iter().map(|one| one.seconds);
+        let budget = above * fastest.fold(f64::INFINITY, f64::min);
+        let asked = Work { budget, ..work };
+        let chosen = recommend(&steps, &site, &asked).unwrap().remove(0);
+        let same = |one: &Candidate| {
+            (&one.kind, one.nodes, one.workers, one.spread)
+                == (&chosen.kind, chosen.nodes, chosen.workers, chosen.spread)
+        };
+        let place = all.iter().position(same).unwrap();
+        score.judge(true_ones[place], &true_ones, budget);
     }
-    score.regret += cost / least - 1.0;
-    score.near += usize::from(is_near((*seconds, *cost)));
 }
 
 fn played(choices: usize) {
-    let (mut dice, mut score) = (Dice(1), Score::default());
+    let (mut by_steps, mut by_runs) = (Score::default(), Score::default());
+    let (mut dice, mut errors) = (Dice(1), Vec::new());
     for _ in 0..choices {
-        play(&mut dice, &mut score);
+        play(&mut dice, &mut errors, &mut by_steps, &mut by_runs);
     }
-    score.errors.sort_by(f64::total_cmp);
-    let at = |part: f64| 100.0 * score.errors[(part * score.errors.len() as f64) as usize];
-    let share = |count: usize| 100.0 * count as f64 / score.choices as f64;
+    errors.sort_by(f64::total_cmp);
+    let at = |part: f64| 100.0 * errors[(part * errors.len() as f64) as usize];
     println!(
-        "{} choices of {} candidates: step off by {:.1} % (median), {:.1} % (p90); {:.1} % misses; \
-         mean regret {:.2} %; within 5 % of the cheapest {:.1} %, by one who knows mean steps {:.1} %; \
-         by mean costs {:.1} %",
-        score.choices,
-        score.errors.len() / score.choices,
+        "{choices} choices of {} candidates: step off by {:.1} % (median), {:.1} % (p90)",
+        errors.len() / choices,
         at(0.5),
         at(0.9),
-        share(score.misses),
-        100.0 * score.regret / (score.choices - score.misses) as f64,
-        share(score.near),
-        share(score.known),
-        share(score.by_means),
     );
-    // Runs of one candidate scatter by 2 %: one who knows each mean step picks the cheapest run in
-    // some nine of ten choices too. What lies between that and the share of 80 % is the replay's.
-    assert!(share(score.misses) <= 2.0 && share(score.near) >= 80.0);
-    assert!(share(score.by_means) >= 95.0);
+    by_steps.show("steps scatter by 2 %");
+    by_runs.show("whole runs scatter by 2 %, too");
+    for score in [&by_steps, &by_runs] {
+        assert!(score.percent(score.misses) <= 2.0);
+        assert!(score.percent(score.by_replay) <= 2.0);
+    }
+    assert!(by_steps.percent(by_steps.near) >= 90.0);
+    // The cheapest of 54 runs is a lucky one, so some choices are far from it whatever is known.
+    assert!(by_runs.percent(by_runs.near) >= 80.0);
 }
 
-/// `LACUNA_CHOICES=3000` plays more of them, in some two minutes.
+/// `LACUNA_CHOICES=3000` plays more of them, in some minutes.
 #[test]
-fn four_of_five_choices_are_within_a_twentieth_of_the_cheapest_and_hardly_any_is_late() {
+fn nine_of_ten_choices_are_within_a_twentieth_of_the_cheapest_and_hardly_any_is_late() {
     let wanted = std::env::var("LACUNA_CHOICES").ok();
     played(wanted.map_or(100, |text| text.parse().unwrap()));
 }
@@ -232,6 +272,7 @@ fn four_of_five_choices_are_within_a_twentieth_of_the_cheapest_and_hardly_any_is
 fn one_kind(nodes: Vec<u32>, price: f64) -> Site {
     Site {
         start: 0.0,
+        fixed: 0.0,
         kind: vec![Kind {
             name: "a".to_owned(),
             price,
@@ -290,5 +331,42 @@ fn what_no_site_has_is_refused() {
         (one_kind(vec![2], 1.0), f64::INFINITY),
     ] {
         assert!(matches!(asked(&site, steps_left), Error::Change { .. }));
+    }
+}
+
+#[test]
+fn what_a_step_takes_without_samples_is_found_from_two_runs() {
+    // A batch of two shares: 10 ms of a step stay, 40 ms follow the samples of two members.
+    let world = |members: usize, computes: u64| {
+        let mut world = World::even(members, 121, &[(10 + computes) * 1_000_000]);
+        world.hand = 0;
+        world
+    };
+    let read = |world: World| Steps::read(&world.run().0).unwrap();
+    let (two, one) = (read(world(2, 40)), read(world(1, 80)));
+    let fixed = two.fixed_part(&one, 2.0).unwrap();
+    assert!((fixed - 0.2).abs() < 1e-6, "{fixed}");
+    // Four members on a device twice as fast: 10 ms that stay and 10 that follow, then 2 ms after
+    // the sum, of which a fifth stays.
+    let mut site = one_kind(vec![4], 1.0);
+    site.kind[0].speed = 2.0;
+    let work = Work {
+        steps: 1.0,
+        budget: 1.0,
+        margin: 0.0,
+    };
+    let step = |site: &Site| recommend(&two, site, &work).unwrap()[0].step;
+    assert!((step(&site) - 0.0135).abs() < 1e-6, "{}", step(&site));
+    site.fixed = fixed;
+    assert!((step(&site) - 0.0212).abs() < 1e-6, "{}", step(&site));
+    for share in [0.0, 1.0, f64::NAN] {
+        assert!(two.fixed_part(&one, share).is_err());
+    }
+    for share in [-0.1, 1.1, f64::NAN] {
+        site.fixed = share;
+        assert!(matches!(
+            recommend(&two, &site, &work),
+            Err(Error::Change { .. })
+        ));
     }
 }
