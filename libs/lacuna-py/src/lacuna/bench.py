@@ -35,6 +35,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --workers 1,2,4 --under lacuna,torchrun --device 0.05
                                                    beside torchrun, with 50 ms of emulated device
   python3 -m lacuna.bench --under lacuna,torchft   beside torchft (newer_torch.py FOLDER torchft)
+  python3 -m lacuna.bench choices                  recommendations beside runs of all candidates
   python3 -m lacuna.bench data --help              loading by workers, against DDP
   python3 -m lacuna.bench loaders                  loaders on other nodes, and their prediction
   python3 -m lacuna.bench noise                    cost and errors of the noise scale
@@ -91,6 +92,10 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["choices"]:
+        from . import bench_choices
+
+        return bench_choices.main(argv[1:])
     if argv[:1] == ["data"]:
         from . import bench_data
 

@@ -27,6 +27,7 @@ from typing import Any, Optional, Sequence
 
 from . import bench_common
 from . import bench_stalls_cost as cost
+from . import bench_stalls_counted as counted
 from . import bench_stalls_run as run
 from .bench_stalls_run import Config
 
@@ -36,7 +37,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench stalls --nodes 4 --cases nothing,slow-link
   python3 -m lacuna.bench stalls --predict              sizes, links and workers not tried
   python3 -m lacuna.bench stalls --split                preparing apart from fetching
-  python3 -m lacuna.bench stalls --cost                 what the readings themselves take
+  python3 -m lacuna.bench stalls --cost --rounds 60     what the readings themselves take
 
 Throttled links need root, iproute2 and util-linux. Without them, cases with a slow link are left
 out.
@@ -79,9 +80,16 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--burn", action=argparse.BooleanOptionalAction, help="compute preparation")
     parser.add_argument("--predict", action="store_true", help="sizes, links, workers not tried")
     parser.add_argument("--split", action="store_true", help="preparing apart from fetching")
-    parser.add_argument("--cost", action="store_true", help="what the readings themselves take")
+    parser.add_argument(
+        "--cost",
+        nargs="?",
+        choices=counted.KINDS,
+        const="",
+        help="what the readings themselves take, for the package, for unchanged programs, or both",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--counted", choices=counted.KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -97,11 +105,14 @@ def main(argv: Sequence[str]) -> int:
     if host is None:
         return 69
     if options.worker:
-        return run.train(Config(**json.loads(options.worker)))
+        return run.train([Config(**one) for one in json.loads(options.worker)])
+    if options.counted:
+        return counted.train(options.counted)
     if options.split:
         return _show(options, {"split": cost.split()}, _print_split)
-    if options.cost:
-        return _show(options, cost.measure(max(options.rounds, 5)), _print_cost)
+    if options.cost is not None:
+        kinds = (options.cost,) if options.cost else counted.KINDS
+        return _show(options, cost.measure(max(options.rounds, 5), kinds), _print_cost)
     tool = options.tool or built_tool()
     if tool is None:
         print("lacuna.bench: libs/stalls is not here: --tool PROGRAM", file=sys.stderr)
@@ -357,8 +368,17 @@ def _print_split(found: dict[str, Any]) -> None:
 def _print_cost(found: dict[str, Any]) -> None:
     for name, micro in found["inside_us"].items():
         print(f"{name:<44}{micro:>8.1f} us")
-    low, high = found["percent_interval"]
-    print(
-        f"a step takes {found['percent']:+.2f} % (95 %: {low:+.2f} to {high:+.2f}) with readings, "
-        f"of {1e3 * found['step']:.2f} ms, {found['rounds']} alternating rounds"
-    )
+    print(f"PyTorch {found['torch']}, load {found['load']:.1f} at the begin")
+    for row in found["rows"]:
+        low, high = row["percent_interval"]
+        lower, upper = row["percent_median_interval"]
+        least, most = row["processor_percent_interval"]
+        print(
+            f"{row['kind']}: a step of {1e3 * row['step']:.2f} ms takes {row['percent']:+.2f} % "
+            f"(95 %: {low:+.2f} to {high:+.2f}), in the median {row['percent_median']:+.2f} % "
+            f"({lower:+.2f} to {upper:+.2f}) longer with readings, processor time "
+            f"{row['processor_percent']:+.2f} % ({least:+.2f} to {most:+.2f}); "
+            f"inside the added code {1e6 * row['inside']:.0f} us, {row['inside_percent']:.2f} % "
+            f"({1e6 * row['inside_processor']:.0f} us of processor time); "
+            f"{row['rounds']} alternating rounds of {found['steps']} steps"
+        )

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator, Sequence
 
 import torch
 
-from . import bench_common
+from . import bench_common, outside
+from .bench_stalls_counted import COUNT, KINDS
 from .bench_stalls_run import burn, run_first
 from .loopback import Loopback
 from .moments import NUMBERS, Moments, Stopwatch
 from .rates import PAIR, WARM_UP, Pair
 
-#: Steps of a round, and two-sided 95 % points of Student's distribution by degrees of freedom.
-STEPS = 60
-STUDENT = {4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262, 14: 2.145, 19: 2.093}
+#: Steps of a turn, and those in which the time inside the added code is counted.
+STEPS = 20
+COUNTED = 300
+#: How often the pairs start again: where a process has its memory changes its step.
+SETS = 4
+#: Two-sided 95 % points of Student's distribution by degrees of freedom.
+STUDENT = {4: 2.776, 5: 2.571, 7: 2.365, 9: 2.262, 14: 2.145, 19: 2.093, 39: 2.023, 99: 1.984}
 
 
 def split() -> list[dict[str, float]]:
@@ -44,31 +52,69 @@ def split() -> list[dict[str, float]]:
     return rows
 
 
-def measure(rounds: int) -> dict[str, Any]:
+def measure(rounds: int, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
     """Time inside the added code, and an alternating comparison with and without readings.
 
-    Two pairs of members train an MLP of a million parameters, in turns; one has
-    ``LACUNA_STALLS=off``. The interval is that of the mean of the rounds' differences, by Student's
-    distribution.
+    For the package and for unchanged programs (:mod:`lacuna.bench_stalls_counted`): two pairs of
+    members train in turns, one of them with readings. The interval is that of the mean of the
+    rounds' differences, by Student's distribution. One more pair counts the time inside.
     """
     # Members inherit it.
     run_first()
-    with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-        pairs = _alternate(rounds, Path(folder))
-    percents = [100.0 * (on / off - 1.0) for on, off in pairs]
-    middle, spread = statistics.mean(percents), statistics.stdev(percents)
-    points = [point for degrees, point in sorted(STUDENT.items()) if degrees <= rounds - 1]
-    half = points[-1] * spread / math.sqrt(rounds)
+    load = os.getloadavg()[0]
+    rows = []
+    for kind in kinds:
+        with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
+            rows.append({"kind": kind, **_compared(kind, rounds, Path(folder))})
     return {
         "torch": torch.__version__,
-        "load": os.getloadavg()[0],
+        "load": load,
         "inside_us": _inside(),
-        "rounds": rounds,
-        "step": statistics.median(off for _, off in pairs),
-        "percent": middle,
-        "percent_interval": [middle - half, middle + half],
-        "percents": percents,
+        "steps": STEPS,
+        "rows": rows,
     }
+
+
+def _compared(kind: str, rounds: int, folder: Path) -> dict[str, Any]:
+    found = []
+    for number in range(SETS):
+        with ExitStack() as stack:
+            made = {
+                name: stack.enter_context(_pair(kind, folder / f"{name}-{number}", name))
+                for name in ("on", "off")
+            }
+            for i in range(-(-rounds // SETS)):
+                turns = ("on", "off") if (i + number) % 2 else ("off", "on")
+                took = {name: made[name].train(STEPS) for name in turns}
+                found.append((took["on"], took["off"]))
+    with _pair(kind, folder / "counted", "counted") as pair:
+        each = [[number / COUNTED for number in one] for one in pair.ask(COUNTED)]
+    wall = [100.0 * (on[0] / off[0] - 1.0) for on, off in found]
+    cpu = [100.0 * (on[1] / off[1] - 1.0) for on, off in found]
+    return {
+        "rounds": len(found),
+        "step": statistics.median(off[0] for _, off in found),
+        "percent": statistics.mean(wall),
+        "percent_interval": interval(wall),
+        # A busy machine has outliers.
+        "percent_median": statistics.median(wall),
+        "percent_median_interval": of_median(wall),
+        "processor_percent": statistics.mean(cpu),
+        "processor_percent_interval": interval(cpu),
+        # Of the member in which it is longer.
+        "inside": max(one[2] for one in each),
+        "inside_processor": max(one[3] for one in each),
+        "inside_percent": max(100.0 * one[2] / one[0] for one in each),
+        "percents": wall,
+    }
+
+
+def interval(values: Sequence[float]) -> list[float]:
+    """The 95 % interval of a mean, by Student's distribution; of five values or more."""
+    points = [point for degrees, point in sorted(STUDENT.items()) if degrees < len(values)]
+    half = points[-1] * statistics.stdev(values) / math.sqrt(len(values))
+    middle = statistics.mean(values)
+    return [middle - half, middle + half]
 
 
 def _inside() -> dict[str, float]:
@@ -108,38 +154,71 @@ def _inside() -> dict[str, float]:
     return found
 
 
-def _alternate(rounds: int, folder: Path) -> list[tuple[float, float]]:
-    """Seconds of a step with and without readings, by round."""
-    argv = [sys.executable, "-m", "lacuna.bench", "rates", "--models", "mlp", "--sizes", "1"]
-    pairs: dict[str, Pair] = {}
-    clusters = []
-    try:
-        for value in ("on", "off"):
-            (folder / value).mkdir()
-            pair = pairs[value] = Pair(folder / f"{value}.socket")
-            env = bench_common.environment(LACUNA_STALLS=value, LACUNA_RATES=str(pair.path))
-            # A pair waits for its turn without a step.
-            cluster = Loopback(
-                [*argv, "--worker", "lacuna"], folder / value, env=env, hang_after=600.0
-            )
-            clusters.append(cluster)
-            names = [f"n{node}" for node in range(PAIR)]
-            for name in names:
-                cluster.start(name)
-            opened = threading.Thread(target=pair.accept)
-            opened.start()
-            cluster.join(*names)
-            opened.join()
-        for pair in pairs.values():
+def of_median(values: Sequence[float]) -> list[float]:
+    """The 95 % interval of a median, by order statistics: the normal law of the binomial ranks."""
+    ranked, half = sorted(values), 0.98 * math.sqrt(len(values))
+    middle = (len(values) - 1) / 2
+    low, high = math.floor(middle - half), math.ceil(middle + half)
+    return [ranked[max(low, 0)], ranked[min(high, len(values) - 1)]]
+
+
+@contextmanager
+def _pair(kind: str, folder: Path, name: str) -> Iterator[Pair]:
+    """Two members that wait for their turn. ``name``: ``off`` without readings, ``counted``."""
+    folder.mkdir()
+    pair = Pair(folder / "socket")
+    argv = [sys.executable, "-m", "lacuna.bench", "stalls", "--counted", kind]
+    more = {"LACUNA_RATES": str(pair.path), COUNT: "1" if name == "counted" else "0"}
+    start = _package if kind == "package" else _unchanged
+    with start(argv, folder, more, name != "off"):
+        try:
+            pair.accept()
             pair.train(WARM_UP + 10)
-        found = []
-        for i in range(rounds):
-            turns = ("on", "off") if i % 2 else ("off", "on")
-            took = {value: pairs[value].train(STEPS)[0] for value in turns}
-            found.append((took["on"], took["off"]))
-        return found
-    finally:
-        for pair in pairs.values():
+            yield pair
+        finally:
             pair.close()
-        for cluster in clusters:
-            cluster.close()
+
+
+@contextmanager
+def _package(argv: list[str], folder: Path, more: dict[str, str], on: bool) -> Iterator[None]:
+    env = bench_common.environment(LACUNA_STALLS="on" if on else "off", **more)
+    # A pair waits for its turn without a step.
+    with Loopback(argv, folder, env=env, hang_after=600.0) as cluster:
+        names = [f"n{node}" for node in range(PAIR)]
+        for name in names:
+            cluster.start(name)
+        joins = threading.Thread(target=cluster.join, args=names)
+        joins.start()
+        yield
+        joins.join()
+
+
+@contextmanager
+def _unchanged(argv: list[str], folder: Path, more: dict[str, str], on: bool) -> Iterator[None]:
+    env = {**os.environ, **bench_common.environment(**more)}
+    if on:
+        front, into = folder / "front", folder / "readings"
+        into.mkdir()
+        outside.folder(front)
+        # The wrappers stay for all steps.
+        stays = front / "lacuna_stalls" / "outside.py"
+        text = stays.read_text().replace("\nSTEPS = 200\n", "\nSTEPS = 1 << 30\n")
+        stays.write_text(text)
+        env["PYTHONPATH"] = os.pathsep.join((str(front), env["PYTHONPATH"]))
+        env["LACUNA_STALLS_INTO"] = str(into)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    processes = []
+    for rank in range(PAIR):
+        world = {"RANK": str(rank), "WORLD_SIZE": str(PAIR)}
+        world |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        processes.append(subprocess.Popen(argv, env={**env, **world}))
+    try:
+        yield
+    finally:
+        for process in processes:
+            try:
+                process.wait(30.0)
+            except subprocess.TimeoutExpired:
+                process.kill()

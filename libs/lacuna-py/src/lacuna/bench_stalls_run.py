@@ -15,7 +15,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from . import bench_common
 from .loopback import Loopback
@@ -30,7 +30,8 @@ WIDTH = 324
 #: Samples of a member in a step.
 SAMPLES = 8
 #: Steps of a run: the first ones fill the loader.
-STEPS = WINDOW + WARM_UP + 15
+FILLS = WARM_UP + 15
+STEPS = WINDOW + FILLS
 #: Each burst of preparation is one batch in this number.
 BURSTS = 4
 #: Real-time priority of members.
@@ -53,6 +54,10 @@ class Config:
     workers: int = 1
     #: Preparation is computed, not slept and declared.
     burn: bool = False
+    #: Samples of a member in a step. Times of a batch are those of as many as SAMPLES.
+    samples: int = SAMPLES
+    device: float = DEVICE
+    steps: int = STEPS
 
 
 def can_throttle() -> bool:
@@ -83,7 +88,14 @@ def one(config: Config, folder: Path, apart: bool) -> dict[str, Any]:
 
     ``apart``: each member has a link. Raises RuntimeError with the words of a member that failed.
     """
-    argv = [sys.executable, "-m", "lacuna.bench", "stalls", "--worker", json.dumps(asdict(config))]
+    return several([config], folder, apart)[0]
+
+
+def several(configs: Sequence[Config], folder: Path, apart: bool) -> list[dict[str, Any]]:
+    """The same of configurations with the same members and links, one after the other."""
+    config = configs[0]
+    asked = json.dumps([asdict(one) for one in configs])
+    argv = [sys.executable, "-m", "lacuna.bench", "stalls", "--worker", asked]
     env = bench_common.environment(LACUNA_BENCH_INTO=str(folder))
     names = [f"n{i}" for i in range(config.nodes)]
     links = Links(names, config.link) if apart else None
@@ -107,9 +119,13 @@ def one(config: Config, folder: Path, apart: bool) -> dict[str, Any]:
     finally:
         if links is not None:
             links.close()
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return [_mean(found) for found in json.loads((folder / "found.json").read_text())]
+
+
+def _mean(found: dict[str, Any]) -> dict[str, Any]:
     times = found["times"]
-    return {"step": (times[-1] - times[-1 - WINDOW]) / WINDOW, "stalls": found["stalls"]}
+    last = min(WINDOW, len(times) - FILLS - 1)
+    return {"step": (times[-1] - times[-1 - last]) / last, "stalls": found["stalls"]}
 
 
 class Links:
@@ -199,7 +215,7 @@ class _Items:
         return len(self._x)
 
     def __getitem__(self, index: int) -> Any:
-        config, batch = self._config, self._count // SAMPLES
+        config, batch = self._config, self._count // self._config.samples
         self._count += 1
         prep = config.prep / SAMPLES
         if config.bursts:
@@ -214,8 +230,8 @@ class _Items:
         return self._x[index]
 
 
-def train(config: Config) -> int:
-    """The program on each node."""
+def train(configs: Sequence[Config]) -> int:
+    """The program on each node. Configurations have the same members."""
     import torch
     from torch import nn
     from torch.utils.data import DataLoader
@@ -223,26 +239,25 @@ def train(config: Config) -> int:
     from . import reading
     from .run import elastic
 
-    if not config.burn:
+    if not configs[0].burn:
         vars(reading)["Stopwatch"] = _Declaring
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
     run_first()
-    last = os.environ["LACUNA_NODE"] == f"n{config.nodes - 1}" and config.nodes > 1
-    extra = config.straggler if last else 0.0
-    forward = DEVICE * FORWARD + (0.0 if config.backward else extra * FORWARD)
-    backward = DEVICE + extra - forward
+    nodes = configs[0].nodes
+    last = os.environ["LACUNA_NODE"] == f"n{nodes - 1}" and nodes > 1
+    device = _Device(configs[0], last)
 
-    class Device(torch.autograd.Function):
+    class Computing(torch.autograd.Function):
         """An accelerator that needs no processor."""
 
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
-            time.sleep(forward / LAYERS)
+            time.sleep(device.forward / LAYERS)
             return x.view_as(x)
 
         @staticmethod
         def backward(ctx: Any, grad: Any) -> Any:
-            time.sleep(backward / LAYERS)
+            time.sleep(device.backward / LAYERS)
             return grad
 
     class Layer(nn.Module):
@@ -253,27 +268,49 @@ def train(config: Config) -> int:
             self.linear = nn.Linear(WIDTH, WIDTH)
 
         def forward(self, x: Any) -> Any:
-            out: Any = Device.apply(torch.relu(self.linear(x)))
+            out: Any = Computing.apply(torch.relu(self.linear(x)))
             return out
 
     torch.manual_seed(1)
     torch.set_num_threads(1)
     model = nn.Sequential(*(Layer() for _ in range(LAYERS)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    batch = SAMPLES * config.nodes
-    data: Any = _Items(torch.randn(batch * STEPS, WIDTH), config)
-    loader: Any = DataLoader(data, shuffle=True, num_workers=config.workers)
-    times: list[float] = []
-    stalls: Optional[dict[str, Any]] = None
+    batch = configs[0].samples * nodes
+    found = []
     with elastic(model, optimizer, batch=batch, seed=1, timeout=30.0) as run:
-        for x in run.steps(loader, epochs=1):
-            optimizer.zero_grad()
-            loss = model(x).pow(2).mean()
-            loss.backward()
-            run.step(loss)
-            times.append(time.monotonic())
-        stalls, rank = run.stalls, run.rank
+        for number, config in enumerate(configs, start=1):
+            device.becomes(config)
+            data: Any = _Items(torch.randn(batch * config.steps, WIDTH), config)
+            loader: Any = DataLoader(data, shuffle=True, num_workers=config.workers)
+            times: list[float] = []
+            stalls: Optional[dict[str, Any]] = None
+            for x in run.steps(loader, epochs=number):
+                optimizer.zero_grad()
+                loss = model(x).pow(2).mean()
+                loss.backward()
+                run.step(loss)
+                times.append(time.monotonic())
+                # The newest steps are of this configuration alone.
+                if len(times) == config.steps:
+                    stalls = run.stalls if number == 1 else None
+            found.append({"times": times, "stalls": stalls})
+        rank = run.rank
     if rank == 0:
         into = Path(os.environ["LACUNA_BENCH_INTO"]) / "found.json"
-        into.write_text(json.dumps({"times": times, "stalls": stalls}))
+        into.write_text(json.dumps(found))
     return 0
+
+
+class _Device:
+    """Seconds of the emulated device in a step."""
+
+    def __init__(self, config: Config, is_last: bool) -> None:
+        self._is_last = is_last
+        self.becomes(config)
+
+    def becomes(self, config: Config) -> None:
+        """It computes as fast as that of a configuration; the last member may straggle."""
+        extra = config.straggler if self._is_last else 0.0
+        computes = config.device * config.samples / SAMPLES
+        self.forward = computes * FORWARD + (0.0 if config.backward else extra * FORWARD)
+        self.backward = computes + extra - self.forward

@@ -171,12 +171,16 @@ class Pair:
             connection, _address = self._server.accept()
             self._lines.append(connection.makefile("rw"))
 
-    def train(self, steps: int) -> tuple[float, float]:
-        """Seconds that the slower of both takes for a step, and processor seconds of both."""
+    def ask(self, steps: int) -> list[list[float]]:
+        """What each says after this number of steps: seconds, processor seconds, maybe more."""
         for lines in self._lines:
             print(steps, file=lines, flush=True)
-        took = [[float(word) for word in lines.readline().split()] for lines in self._lines]
-        return max(wall for wall, _ in took) / steps, sum(cpu for _, cpu in took) / steps
+        return [[float(word) for word in lines.readline().split()] for lines in self._lines]
+
+    def train(self, steps: int) -> tuple[float, float]:
+        """Seconds that the slower of both takes for a step, and processor seconds of both."""
+        took = self.ask(steps)
+        return max(one[0] for one in took) / steps, sum(one[1] for one in took) / steps
 
     def close(self) -> None:
         """They end when they read no further line."""
