@@ -28,7 +28,7 @@ from .bench_stalls import built_tool
 from .bench_stalls_run import Config
 
 EXAMPLES = """examples:
-  python3 -m lacuna.bench choices                          five workloads, 24 choices each
+  python3 -m lacuna.bench choices                          six workloads, twenty choices each
   python3 -m lacuna.bench choices --runs runs.jsonl        keeps runs, and goes on where it ended
   python3 -m lacuna.bench choices --runs runs.jsonl --only 0      measures one workload, no choices
 
@@ -149,8 +149,8 @@ def arguments() -> argparse.ArgumentParser:
     parser = bench_common.parser(
         "choices", "Judges recommendations by runs of every candidate.", EXAMPLES
     )
-    parser.add_argument("--workloads", type=int, default=5, help="default: %(default)s")
-    parser.add_argument("--choices", type=int, default=24, help="of each (default: %(default)s)")
+    parser.add_argument("--workloads", type=int, default=6, help="default: %(default)s")
+    parser.add_argument("--choices", type=int, default=20, help="of each (default: %(default)s)")
     parser.add_argument("--runs", type=Path, help="file of runs, read and added to")
     parser.add_argument("--one-run", action="store_true", help="traces two nodes alone")
     parser.add_argument("--only", type=int, help="measures the workload of this number alone")
