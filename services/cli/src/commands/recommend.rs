@@ -22,9 +22,11 @@ const SHOWN: usize = 12;
 Examples:
   lacuna stalls --save run.jsonl -- torchrun --nproc-per-node 2 train.py
   lacuna recommend run.jsonl --prices prices.toml --steps 20000 --within 12h
+  lacuna recommend run.jsonl --beside one-node.jsonl --prices prices.toml --steps 20000 --within 12h
 
 The readings are of one run, in which several members train. The prices (TOML):
   start = 60                     # seconds until training begins
+  fixed = 0.1                    # of computing, what follows neither samples nor device (default 0)
   [[kind]]
   name = \"v100\"
   price = 3.06                   # of a node and hour, in any unit
@@ -35,12 +37,17 @@ The readings are of one run, in which several members train. The prices (TOML):
   spread = 0.4                   # of nodes far apart (default: there are none)
 
 A node has one member. The batch of a step stays as it is, so more nodes have smaller shares. Times
-of a share are taken as proportional to its samples. The exit code is 1 if nothing is in time: the
-fastest is shown.")]
+of a share are taken as proportional to its samples, but for `fixed`, which --beside finds from a
+short run on another number of nodes. The exit code is 1 if nothing is in time: the fastest is
+shown.")]
 pub(crate) struct RecommendArgs {
     /// Readings of `lacuna stalls --save`, the files of all nodes
     #[arg(value_name = "READINGS", required = true)]
     readings: Vec<PathBuf>,
+    /// Readings of a short run with the same batch on another number of nodes, the files of all: they
+    /// tell which part of computing follows the samples
+    #[arg(long, value_name = "READINGS")]
+    beside: Vec<PathBuf>,
     /// What the site offers, and its prices (TOML)
     #[arg(long, value_name = "FILE")]
     prices: PathBuf,
@@ -65,7 +72,7 @@ pub(crate) struct RecommendArgs {
 pub(crate) fn run(args: &RecommendArgs) -> Result<()> {
     let path = &args.prices;
     let text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
-    let site: Site = toml::from_str(&text).map_err(|e| {
+    let mut site: Site = toml::from_str(&text).map_err(|e| {
         let text = format!("{}: {e}", path.display());
         CliError::new("L0011", Exit::Failed, text.trim_end())
     })?;
@@ -76,6 +83,11 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<()> {
             "the replayed step is not the measured one, so nothing can be recommended",
         )
         .remedy("`lacuna stalls READINGS` shows both"));
+    }
+    if !args.beside.is_empty() {
+        let other = Steps::read(&readings(&args.beside)?).map_err(refused)?;
+        let share = f64::from(steps.members()) / f64::from(other.members());
+        site.fixed = steps.fixed_part(&other, share).map_err(refused)?;
     }
     let work = Work {
         steps: args.steps,

@@ -18,6 +18,7 @@ use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
 use super::run::{Runner, default_jobs, program, seeds, seeds_note};
+use super::stash::{self, StashArgs};
 use super::table;
 
 /// The evaluation to repeat.
@@ -37,6 +38,8 @@ pub(crate) enum ReproduceCommand {
     Kinds(KindsArgs),
     /// Plans by learning per second, beside scaling efficiency with the user's batch
     Goodput(GoodputArgs),
+    /// The method, instances and prices of Stash (arXiv 2208.14344), beside the replay of one run
+    Stash(StashArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -98,6 +101,7 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
         ReproduceCommand::Heterps(args) => heterps::run(args),
         ReproduceCommand::Kinds(args) => kinds::run(args),
         ReproduceCommand::Goodput(args) => goodput::run(args),
+        ReproduceCommand::Stash(args) => stash::run(args),
     }
 }
 

@@ -47,6 +47,12 @@ pub(super) const GOODPUT: Recording = Recording {
     files: &["pollux_profiles.json"],
 };
 
+/// Measured cases of stalls, and the published set-up.
+pub(super) const STASH: Recording = Recording {
+    name: "seeds",
+    files: &["stash_setup.json", "stash_lab.json"],
+};
+
 impl Recording {
     /// Finds it: in the given folder, else in the one that `LACUNA_DATA` names, else in
     /// `../shared/data`. The folder itself may be named as well.

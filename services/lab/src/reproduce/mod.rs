@@ -1,5 +1,5 @@
 //! `lacuna-lab reproduce`: repeats published figures on their own trace, and measures the gain of
-//! forecasts, of policies of gangs, of exact placement of layers, of kinds of nodes and of goodput.
+//! forecasts, of policies of gangs, of exact placement of layers, of kinds of nodes, of goodput and of one traced run.
 //!
 //! `published` is the table of published figures. Each of its rows is one run of `lacuna`, so that
 //! a row can be repeated by hand and rows use all cores. `table` and `page` show the results beside
@@ -17,6 +17,7 @@ mod page;
 mod published;
 mod row;
 mod run;
+mod stash;
 mod table;
 
 pub(crate) use args::{ReproduceCommand, run};

@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 22] = [
+pub(super) const TABLES: [Table; 23] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -224,6 +224,14 @@ pub(super) const TABLES: [Table; 22] = [
         policy: "`dp`",
         objective: "as each row says",
         seed: "1 to 3 of the orders of submission",
+    },
+    Table {
+        name: "stalls",
+        title: "Where a step's time goes: one replayed run beside the published method, its instances and prices",
+        commands: &["reproduce stash"],
+        policy: "none: nothing is planned",
+        objective: "none: nothing is maximised",
+        seed: "none",
     },
 ];
 
