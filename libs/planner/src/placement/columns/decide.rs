@@ -29,7 +29,7 @@ use super::{Answer, Column, Options, Source, solve};
 ///
 /// Where distance matters, intervals are those of the line leaf by leaf, and so is the bound. Where
 /// crossing trainers share uplinks, one program charges none of them, and its bound holds. Further
-/// ones let few cross, and charge each as if so many did. The best answer by V counts.
+/// ones let few cross, and charge each as if all of these did. The best answer by V counts.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,
@@ -166,7 +166,7 @@ fn crowds(request: &Request<'_>) -> impl Iterator<Item = u32> {
 }
 
 /// A request in which no more than `crowd` times the trainers that an uplink carries cross a leaf,
-/// each as slow as if it were so many.
+/// each as slow as if that number crossed.
 struct Crowded {
     trainers: Vec<Item>,
     scenarios: Scenarios,

@@ -34,7 +34,7 @@
 //!
 //! Crossing trainers that share an uplink slow each other down, so a value depends on other patterns.
 //! One program charges nothing for that, so its bound holds. Further ones limit C3 to 1, 2, 4, ...
-//! times what an uplink carries, and charge every crossing pattern as if so many did. The best of
+//! times what an uplink carries, and charge every crossing pattern as if all of these did. The best of
 //! all answers by V counts.
 //!
 //! "Keep" takes no nodes, so keeping for all is always an answer, and the floor. Equal flexible
