@@ -178,7 +178,7 @@ pub(super) const TABLES: [Table; 23] = [
         commands: &["reproduce distance --until 1613434132"],
         policy: "`auto`, the default, with a column for each `--place`",
         objective: "`fair`, the default",
-        seed: "1 of the shuffled names",
+        seed: "1 to 5 of the shuffled names",
     },
     Table {
         name: "distance-plans",
