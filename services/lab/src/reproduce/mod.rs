@@ -1,5 +1,6 @@
 //! `lacuna-lab reproduce`: repeats published figures on their own trace, and measures the gain of
-//! forecasts, of policies of gangs, of exact placement of layers, of kinds of nodes, of goodput and of one traced run.
+//! forecasts, of policies of gangs, of exact placement of layers, of kinds of nodes, of goodput and of
+//! one traced run.
 //!
 //! `published` is the table of published figures. Each of its rows is one run of `lacuna`, so that
 //! a row can be repeated by hand and rows use all cores. `table` and `page` show the results beside
