@@ -116,7 +116,10 @@ class Lacuna:
         return {row[0]: (row[1], row[2]) for row in rows}
 
     def submitted_jobs(self) -> set[str]:
-        """Every job of the filler partition that Slurm remembers, those that are over too."""
+        """Every job of the filler partition that Slurm remembers, those that are over too.
+
+        Slurm forgets a job some minutes after its end, so a later set may lack members of an earlier one.
+        """
         return set(self.cluster.ctl("squeue", "-h", "-p", "filler", "-t", "all", "-o", "%i").stdout.split())
 
     def steps(self, trainer: str) -> list[dict]:

