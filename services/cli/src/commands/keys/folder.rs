@@ -65,7 +65,10 @@ impl KeyFolder {
                 Exit::Failed,
                 format!("{} has no keys", dir.display()),
             )
-            .remedy(format!("make them: lacuna keys init {}", dir.display())));
+            .remedy(format!(
+                "make them: lacuna keys init {} --cluster ID",
+                dir.display()
+            )));
         }
         let lock = files::lock(dir)?;
         let ring = match std::fs::read_to_string(&path) {

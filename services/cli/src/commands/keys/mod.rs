@@ -21,6 +21,7 @@ pub(crate) use prepare::{Prepared, prepare};
 use self::folder::{Entry, KeyFolder};
 use self::ring::User;
 use super::ListArgs;
+use super::node_selector::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg};
 use crate::table::{self, Side};
@@ -36,10 +37,12 @@ pub(crate) enum KeysCommand {
     #[command(after_help = "\
 Examples:
   lacuna keys init keys --cluster main --host bus.example.org
-  lacuna keys init keys --cluster main --agent a01n01 --agent a01n02
+  lacuna keys init keys --cluster main --agent 'a01n[01-18]'
   lacuna keys init keys --cluster a --cluster b --host bus
+  lacuna keys init keys --force
 
-Makes missing files and leaves existing ones unchanged. --host adds names to the server's
+Makes missing files and leaves existing ones unchanged. Without --cluster it goes through all
+clusters that the folder has. --host adds names to the server's
 certificate and renews it. To remove a name, list those that stay:
 lacuna keys renew-tls DIR --host NAME...
 
@@ -47,9 +50,9 @@ Agents verify commands by control's key, which their identities name. If that ke
 identities of agents are written again with their own keys; hand them over again, and restart the
 agents.
 
---force makes all keys and certificates again, also control's key and the authority, with only the
-names given here. Earlier identities are then worthless: users whose keys are not made again
-(people, nodes, clusters that are not named) are revoked and listed.
+--force makes all keys and certificates again, also control's key and the authority. Earlier
+identities are then worthless: users whose keys are not made again (people, nodes, clusters that
+--cluster leaves out) are revoked and listed. A --host given with it replaces all earlier ones.
 
 With --agent each node has its own key, which speaks for that node alone; without it all agents
 share one key.
@@ -97,8 +100,8 @@ The certificate holds for a year. Identities stay as they are.")]
 pub(crate) struct InitArgs {
     /// The folder of keys
     dir: PathBuf,
-    /// Name of a cluster; may be repeated
-    #[arg(long, value_name = "ID", required = true)]
+    /// Name of a cluster; may be repeated [default: those of the folder]
+    #[arg(long, value_name = "ID")]
     cluster: Vec<ClusterId>,
     /// Host name or address of nats-server, beside localhost and earlier ones; may be repeated
     #[arg(long, value_name = "NAME")]
@@ -107,9 +110,9 @@ pub(crate) struct InitArgs {
     /// --host]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Give the agent of this node its own key; may be repeated
-    #[arg(long, value_name = "NODE")]
-    agent: Vec<NodeId>,
+    /// Give the agents of these nodes, names or ranges, their own keys; may be repeated
+    #[arg(long, value_name = "NODES")]
+    agent: Vec<String>,
     /// Make all keys and certificates again, and revoke all other keys
     #[arg(long)]
     force: bool,
@@ -231,10 +234,17 @@ pub(crate) fn run(command: &KeysCommand) -> Result<()> {
 }
 
 fn init(args: &InitArgs) -> Result<()> {
-    let mut keys = KeyFolder::open(&args.dir, true)?;
+    let refused = |words: String| CliError::new("L0041", Exit::Failed, words);
+    let agents = expand(&args.agent).map_err(refused)?;
+    let mut keys = KeyFolder::open(&args.dir, !args.cluster.is_empty())?;
+    let clusters = match args.cluster.as_slice() {
+        [] => keys.ring.clusters.clone(),
+        named => named.to_vec(),
+    };
     // A default address is replaced by the first given host.
     let unnamed = keys.ring.url.is_empty() || keys.ring.url == url_of("localhost");
-    if keys.ring.hosts.is_empty() || args.force {
+    let replaces = args.force && !args.host.is_empty();
+    if keys.ring.hosts.is_empty() || replaces {
         keys.ring.hosts = with_local(&args.host);
     } else {
         let given = args.host.iter().map(String::as_str);
@@ -242,7 +252,7 @@ fn init(args: &InitArgs) -> Result<()> {
     }
     if let Some(url) = &args.url {
         keys.ring.url.clone_from(url);
-    } else if unnamed || args.force {
+    } else if unnamed || replaces {
         keys.ring.url = url_of(args.host.first().map_or("localhost", String::as_str));
     }
     tls::ensure(&keys.dir, &keys.ring.hosts, args.force)?;
@@ -250,11 +260,11 @@ fn init(args: &InitArgs) -> Result<()> {
         tls::renew(&keys.dir, &keys.ring.hosts)?;
     }
     let mut made = Vec::new();
-    for cluster in &args.cluster {
+    for cluster in &clusters {
         if ["server", "ca"].contains(&cluster.to_string().as_str()) {
             let words =
                 format!("a cluster cannot be called {cluster}: that folder is used for the server");
-            return Err(CliError::new("L0041", Exit::Failed, words));
+            return Err(refused(words));
         }
         if !keys.ring.clusters.contains(cluster) {
             keys.ring.clusters.push(cluster.clone());
@@ -264,7 +274,7 @@ fn init(args: &InitArgs) -> Result<()> {
             role: Role::Operator,
             node: None,
         };
-        for holder in services(&args.agent).iter().chain([&operator]) {
+        for holder in services(&agents).iter().chain([&operator]) {
             made.push(keys.add(cluster, holder, args.force, None)?);
         }
     }

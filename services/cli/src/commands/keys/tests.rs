@@ -32,7 +32,10 @@ fn a_second_run_adds_missing_keys_and_force_replaces_all() {
     assert_ne!(other.seed, first.seed);
     let taken = keys("x init DIR --cluster server", dir).unwrap_err();
     assert_eq!(taken.code.as_deref(), Some("L0041"));
-    keys("x init DIR --cluster a --force", dir).unwrap();
+    // Without names --force takes all clusters and the hosts that there were.
+    keys("x init DIR --force", dir).unwrap();
+    let again = Identity::load(&dir.join("b/control.toml")).unwrap();
+    assert!(again.seed != other.seed && again.url == "nats://bus:4222");
     let replaced = Identity::load(&control).unwrap();
     assert!(replaced.seed != first.seed && replaced.ca != first.ca);
     for name in ["users.toml", "server/lacuna-accounts.conf"] {
@@ -50,7 +53,7 @@ fn force_revokes_all_earlier_users() {
     let ring = || KeyFolder::open(dir, false).unwrap().ring;
     let before = ring().users;
     // In cluster a all keys are new but those of ann and the shared agent; in b none is.
-    keys("x init DIR --cluster a --agent n1 --force", dir).unwrap();
+    keys("x init DIR --cluster a --agent n[1-2] --force", dir).unwrap();
     let accounts = read(dir, "server/lacuna-accounts.conf");
     for old in &before {
         assert!(!accounts.contains(&old.key), "{} {}", old.cluster, old.name);
