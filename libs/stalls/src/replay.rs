@@ -49,12 +49,13 @@ impl Steps {
         // A loader that gets its first workers reads two batches ahead, as PyTorch does by default.
         let depth = if self.workers() == 0 { 2 } else { self.depth() };
         let members = self.changed_members(change);
+        let batches = ROUNDS.saturating_mul(services.len());
         let mut tracks: Vec<_> = members
             .iter()
             .zip(self.shifts(change))
             .map(|(member, shift)| {
                 let rows = member.iter().cycle().skip(shift);
-                (rows, Loader::new(workers, depth), 0.0_f64)
+                (rows, Loader::new(workers, depth, batches), 0.0_f64)
             })
             .collect();
         let mut marks = [0.0; ROUNDS];
@@ -259,9 +260,11 @@ struct Loader {
 }
 
 impl Loader {
-    fn new(workers: u32, depth: u32) -> Self {
+    /// A loader of which that many batches are taken: places beyond them would never be freed.
+    fn new(workers: u32, depth: u32, batches: usize) -> Self {
         let workers = usize::try_from(workers).unwrap_or(usize::MAX);
         let ahead = usize::try_from(depth).unwrap_or(1).saturating_mul(workers);
+        let ahead = ahead.min(batches);
         Self {
             free: vec![0.0; workers].into(),
             taken: vec![0.0; ahead].into(),

@@ -88,6 +88,8 @@ impl Steps {
         within("the number of workers", trace.workers, MOST_WORKERS)?;
         within("the number of batches ahead", trace.depth, MOST_WORKERS)?;
         let first = trace.ranks.first().ok_or(Error::Empty)?;
+        let ranks = u32::try_from(trace.ranks.len()).unwrap_or(u32::MAX);
+        within("the number of members with times", ranks, trace.members)?;
         let count = first.wait.len();
         for times in &trace.ranks {
             fits(times, count, trace.bytes.len())?;

@@ -208,6 +208,19 @@ fn changes_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn more_members_with_times_than_members_are_refused() {
+    let error = read(|t| t.members = 1).unwrap_err();
+    assert!(matches!(
+        error,
+        Error::Limit {
+            value: 2,
+            most: 1,
+            ..
+        }
+    ));
+}
+
+#[test]
 fn steps_of_no_time_at_all_do_not_divide_by_it() {
     let steps = read(|t| {
         each_list(t, |list| list.fill(0.0));
