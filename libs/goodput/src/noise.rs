@@ -59,14 +59,15 @@ impl Noise {
         self.v / self.q
     }
 
-    /// The lower end of the interval of one relative standard error: doubt keeps batches small.
+    /// The noise scale over one and its relative standard error, as programs take it: doubt keeps
+    /// batches small.
     ///
     /// # Errors
     /// [`Error::Value`] if the error is negative or not finite.
     pub fn doubted(self, relative_error: f64) -> Result<Self, Error> {
         let error = not_negative("the error of the noise scale", relative_error)?;
         Ok(Self {
-            v: self.v * (1.0 - error).max(0.0),
+            v: self.v / (1.0 + error),
             q: self.q.max(f64::MIN_POSITIVE),
         })
     }

@@ -12,8 +12,6 @@ use crate::step::Layout;
 
 /// Relative move of a size's worth from which a new table is news.
 const NEWS: f64 = 0.05;
-/// Seconds between two tables at least.
-const APART_S: f64 = 60.0;
 
 /// How the batch of a size follows from its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,12 +135,12 @@ impl ValueTable {
             .collect()
     }
 
-    /// Whether this table, made `age_s` seconds after the published one, is worth publishing: the
-    /// worth of a size has moved by more than 5 %, and a minute has passed.
+    /// Whether the worth of a size has moved by more than 5 % since the published table, or other
+    /// sizes are known.
     #[must_use]
-    pub fn is_news(&self, published: &Self, age_s: f64) -> bool {
+    pub fn is_news(&self, published: &Self) -> bool {
         let (new, old) = (self.worth(), published.worth());
         let moved = |(new, old): (&f64, &f64)| (new - old).abs() > NEWS * old.abs();
-        age_s >= APART_S && (new.len() != old.len() || new.iter().zip(&old).any(moved))
+        new.len() != old.len() || new.iter().zip(&old).any(moved)
     }
 }

@@ -100,23 +100,34 @@ fn the_batch_that_learns_most_is_found_at_each_size_and_plans_follow() {
         found.iter().map(|s| s.nodes).collect::<Vec<_>>(),
         [1, 2, 3, 4]
     );
-    // The lower end of the noise scale's interval: 20 less a fifth.
+    // The noise scale of 20 counts less by its error of a fifth.
+    let phi = 20.0 / 1.2;
     for (size, workers) in found.iter().zip(1..=2) {
-        let all = (32..=64 * workers).map(|batch| goodput(16.0, f64::from(batch), workers));
+        let all = (32..=64 * workers).map(|batch| goodput(phi, f64::from(batch), workers));
         let best = all.fold(0.0, f64::max);
-        let own = goodput(16.0, size.batch as f64, workers);
+        let own = goodput(phi, size.batch as f64, workers);
         assert!((size.rate / own - 1.0).abs() < 1e-6, "{size:?} {own}");
         assert!(size.rate > best * (1.0 - 1e-6), "{size:?} {best}");
         assert!(size.batch > 32 && size.efficiency < 1.0, "{size:?}");
     }
-    // A new table is news if a size has moved by 5 %, and a minute after the last one.
+    // A report is looked at a minute after the last one, and is news if a size has moved by 5 %.
     let before = w.controller.version();
     report(&mut w, 30, said(6400.0, sizing(Follows::Adaptive)));
     assert_eq!((sizes(&w), w.controller.version()), (found.clone(), before));
     report(&mut w, 31, said(650.0, sizing(Follows::Adaptive)));
     assert_eq!(sizes(&w), found);
-    report(&mut w, 30, said(6400.0, sizing(Follows::Adaptive)));
+    report(&mut w, 60, said(6400.0, sizing(Follows::Adaptive)));
     assert!(sizes(&w)[1].rate > found[1].rate * 1.1);
+}
+
+#[test]
+fn sizes_that_the_trainer_never_had_are_not_believed() {
+    let mut w = world();
+    let mut boast = sizing(Follows::Adaptive);
+    boast.rest_s.push((8, 0.001));
+    report(&mut w, 10, said(640.0, boast));
+    let found = sizes(&w);
+    assert_eq!(found.last().map(|size| size.nodes), Some(4), "{found:?}");
 }
 
 #[test]
@@ -143,7 +154,7 @@ fn other_batches_are_worth_what_they_teach() {
         [24, 48, 72, 96]
     );
     for (size, workers) in each.iter().zip(1..=2) {
-        let own = goodput(16.0, f64::from(24 * workers), workers);
+        let own = goodput(20.0 / 1.2, f64::from(24 * workers), workers);
         assert!((size.rate / own - 1.0).abs() < 1e-6, "{size:?} {own}");
     }
     assert!(each[0].efficiency > 1.0 && each[1].efficiency < 1.0);

@@ -5,7 +5,11 @@
 //! measured for each number of workers. `lacuna-goodput` takes these times where there are any, and
 //! goes on from them by the model of Pollux (OSDI 2021) at other sizes, up to twice the largest one
 //! that was seen. At each size it chooses the batch, as the program does or within its bounds. The
-//! lower end of the noise scale's interval counts, so doubt keeps batches and trainers small.
+//! noise scale counts less by its error, so doubt keeps batches and trainers small.
+//!
+//! Programs say what they like, as often as they like, and a table of many sizes takes a while. So a
+//! report is looked at a minute after the last one, and sizes are seen only up to the most nodes that
+//! the trainer has had.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +19,17 @@ use lacuna_model::{Follows, Goodput, GoodputAt, Learning, Sizing, Timestamp, Tra
 /// Sizes of this number and below stand in the record; beyond it half as many for each doubling.
 const FINE: u32 = 32;
 
+/// Seconds between two reports of which tables are made.
+const APART_S: f64 = 60.0;
+
 /// The newest table of a trainer beside its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Learnt {
-    published: Option<(ValueTable, Timestamp)>,
+    published: Option<ValueTable>,
+    /// When a table was last made, or could not be.
+    made: Option<Timestamp>,
+    /// The most nodes that an incarnation had.
+    most_nodes: u32,
 }
 
 /// Whole numbers of a report, which `lacuna-goodput` takes as `u32`.
@@ -34,21 +45,34 @@ impl Learnt {
         learning: &Learning,
         at: Timestamp,
     ) -> bool {
-        let Some((table, unit)) = table(record, learning) else {
+        let present = u32::try_from(record.nodes.len()).unwrap_or(u32::MAX);
+        self.most_nodes = self.most_nodes.max(present).max(half_of_known(record));
+        let is_soon = |made: Timestamp| (0.0..APART_S).contains(&at.since(made).as_secs_f64());
+        if learning.sizing.is_none() || self.made.is_some_and(is_soon) {
+            return false;
+        }
+        self.made = Some(at);
+        let Some((table, unit)) = table(record, learning, self.most_nodes) else {
             return false;
         };
-        let old = self.published.as_ref();
-        let is_news =
-            old.is_none_or(|(old, since)| table.is_news(old, at.since(*since).as_secs_f64()));
+        let is_news = (self.published.as_ref()).is_none_or(|old| table.is_news(old));
         if is_news {
             record.goodput = Some(Box::new(Goodput {
                 at,
                 sizes: sizes(&table, unit),
             }));
-            self.published = Some((table, at));
+            self.published = Some(table);
         }
         is_news
     }
+}
+
+/// The most nodes that were seen when control made the record's table, before it started again: a
+/// table goes on to twice as many.
+fn half_of_known(record: &TrainerRecord) -> u32 {
+    let sizes = record.goodput.as_ref().map(|known| &known.sizes);
+    let last = sizes.and_then(|sizes| sizes.last());
+    last.map_or(0, |last| last.nodes / 2)
 }
 
 /// Sizes of a table, in samples of the user's batch: `unit` of one sample of the table's.
@@ -74,7 +98,11 @@ fn sizes(table: &ValueTable, unit: f64) -> Vec<GoodputAt> {
 
 /// The table of a trainer, and the samples of the user's batch that one of its samples is worth;
 /// nothing if its program does not say enough, or what makes no sense.
-fn table(record: &TrainerRecord, learning: &Learning) -> Option<(ValueTable, f64)> {
+fn table(
+    record: &TrainerRecord,
+    learning: &Learning,
+    most_nodes: u32,
+) -> Option<(ValueTable, f64)> {
     let sizing = learning.sizing.as_deref()?;
     let spec = &record.spec;
     if !spec.kinds.is_any() {
@@ -94,7 +122,8 @@ fn table(record: &TrainerRecord, learning: &Learning) -> Option<(ValueTable, f64
             (Rule::PerNode(samples), first, of(spec.max_nodes).max(first))
         }
     };
-    let seen = observations(sizing, per_node, (first, most));
+    let mut seen = observations(sizing, per_node, (first, most));
+    seen.retain(|one| one.nodes <= most_nodes);
     let largest = seen.iter().map(|one| one.nodes).max()?;
     let sizes = (
         spec.min_nodes,
