@@ -17,7 +17,8 @@ pub struct Learning {
     pub user_batch: u64,
     /// The batch of the newest step, in samples.
     pub batch: u64,
-    /// Samples of the user's batch that a sample of the present one is worth, above 0 and at most 1.
+    /// Samples of the user's batch that a sample of the present one is worth, above 0; above 1 where
+    /// the present batch is the smaller one.
     pub efficiency: f64,
     /// What other batches and numbers of workers would take, if the program says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,12 +30,14 @@ impl Learning {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let positive = |x: f64| x.is_finite() && x >= 0.0;
+        // Each sample of a smaller batch teaches more, at most as much as one of the user's steps.
+        let most = (self.user_batch as f64 / self.batch as f64).max(1.0);
         positive(self.noise_scale)
             && positive(self.error)
             && self.user_batch > 0
             && self.batch > 0
             && self.efficiency > 0.0
-            && self.efficiency <= 1.0 + 1e-9
+            && self.efficiency <= most + 1e-9
             && self.sizing.as_ref().is_none_or(|sizing| sizing.is_valid())
     }
 }

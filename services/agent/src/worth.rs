@@ -90,6 +90,9 @@ mod tests {
             assert_eq!(said(noise.clone(), batch.clone()).unwrap().sizing, None);
         }
         let nonsense = json!({"m0": 32, "total": 64, "efficiency": 3.0});
-        assert_eq!(said(noise, nonsense), None);
+        assert_eq!(said(noise.clone(), nonsense), None);
+        // On fewer nodes than the user's batch was meant for, a sample teaches more.
+        let fewer = json!({"m0": 32, "total": 8, "efficiency": 1.036});
+        assert_eq!(said(noise, fewer).unwrap().efficiency, 1.036);
     }
 }
