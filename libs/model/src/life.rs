@@ -275,10 +275,10 @@ pub struct TrainerRecord {
 
 impl TrainerRecord {
     /// The nodes that may report progress of the present incarnation: that of rank 0, or all nodes
-    /// under torchrun, which ranks its workers itself.
+    /// where its members rank themselves.
     #[must_use]
     pub fn leaders(&self) -> &[NodeId] {
-        if self.spec.launch.by_torchrun() {
+        if self.spec.launch.ranks_itself() {
             return &self.nodes;
         }
         self.nodes.get(..1).unwrap_or_default()

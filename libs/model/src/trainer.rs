@@ -124,6 +124,9 @@ impl Elastic {
 }
 
 impl Launch {
+    /// The variable that names nodes which hold embedding tables, in a program's environment.
+    pub const TABLE_NODES: &str = "LACUNA_TABLE_NODES";
+
     fn bytes(&self) -> usize {
         let Self::Command {
             program,
@@ -169,6 +172,15 @@ impl Launch {
                 ..
             }
         )
+    }
+
+    /// Whether any of its nodes may have rank 0: torchrun ranks its workers itself, and members beside
+    /// nodes that hold embedding tables rank themselves without these.
+    #[must_use]
+    pub fn ranks_itself(&self) -> bool {
+        let of_tables =
+            matches!(self, Self::Command { env, .. } if env.contains_key(Self::TABLE_NODES));
+        of_tables || self.by_torchrun()
     }
 
     /// Whether its programs keep running when its nodes change.

@@ -134,7 +134,7 @@ fn log_source(
     let nodes = &record.nodes;
     // A node that it has left may still have its last lines; others have no output of it.
     let followed = after.map(|place| &place.node);
-    if followed.is_none() && nodes.len() > 1 && record.spec.launch.by_torchrun() {
+    if followed.is_none() && nodes.len() > 1 && record.spec.launch.ranks_itself() {
         let few = nodes.iter().take(MOST_AGENTS);
         return Ok(LogSource::Members(few.cloned().collect()));
     }

@@ -59,19 +59,22 @@ impl Controller {
     }
 
     /// Judges nodes by a report on the steps of its trainer, if it names the member that the others
-    /// wait for. torchrun ranks members itself, so there no node is known by its rank.
+    /// wait for. Where members rank themselves, no node is known by its rank. What rank 0 does beside
+    /// its steps, as saving, is slow on any node.
     pub(super) fn judge_slow(&mut self, report: &Progress, now: Now, out: &mut Out) {
         let (Some(costs), Some(trainer)) = (&report.step_costs, self.trainers.get(&report.trainer))
         else {
             return;
         };
         let record = trainer.record();
-        if report.run != record.run || record.spec.launch.by_torchrun() {
+        if report.run != record.run || record.spec.launch.ranks_itself() || !costs.trusted {
             return;
         }
         let workers = record.spec.launch.workers_per_node().max(1);
         let place = costs.slow.map(|slow| (slow.rank / workers) as usize);
         let slow = place.and_then(|place| record.nodes.get(place));
+        let is_rank_0 = costs.slow.is_some_and(|slow| slow.rank == 0);
+        let slow = slow.map(|node| (node, is_rank_0));
         let (owner, first) = (trainer.owner(), self.config.control.quarantine);
         let found = self
             .nodes

@@ -1,6 +1,6 @@
 //! Nodes on which programs fail, and the owners to which they are closed.
 
-use lacuna_model::{NodeId, Span, TrainerSpec, Work};
+use lacuna_model::{NodeId, Span, StepCosts, TrainerSpec, Work};
 use lacuna_trainer::controller::{Input, Note};
 
 use crate::common::{World, node, spec, step_costs, trainer};
@@ -155,6 +155,18 @@ fn waits(w: &mut World, name: &str, rank: Option<u32>) {
     w.deliver(usize::MAX);
 }
 
+/// A trainer reports so of steps whose replay is another step than the measured one.
+fn doubts(w: &mut World, name: &str, rank: Option<u32>) {
+    let mut report = w.reports.get(&trainer(name)).unwrap().clone();
+    let costs = StepCosts {
+        trusted: false,
+        ..step_costs(rank)
+    };
+    report.step_costs = Some(Box::new(costs));
+    w.input(Input::Progress(report));
+    w.deliver(usize::MAX);
+}
+
 #[test]
 fn a_node_that_keeps_two_trainers_waiting_is_set_aside() {
     let mut w = owned(&[("ann", "a"), ("bob", "b")]);
@@ -166,6 +178,8 @@ fn a_node_that_keeps_two_trainers_waiting_is_set_aside() {
     assert_eq!((closed(&w), nodes(&w, "a").len()), (vec![], 2));
     apply(&mut w, &[("a", &[0, 3]), ("b", &[1, 2])]);
     assert_eq!(nodes(&w, "b"), [node(1), node(2)]);
+    doubts(&mut w, "b", Some(0));
+    assert_eq!(closed(&w), []);
     waits(&mut w, "b", Some(0));
     assert_eq!(closed(&w), [(node(1), "ann"), (node(1), "bob")]);
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Trainers that regroup: new members are ready before they join, and a dead member does not stop
 //! the others.
 
-use lacuna_model::{Activity, AgentStatus, Phase, Progress, RunId, Span, Work};
+use lacuna_model::{Activity, AgentStatus, Launch, Phase, Progress, RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note};
 
 use crate::common::{World, config, node, regrouping, spec, trainer};
@@ -41,6 +41,28 @@ pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64
         base: Some(base),
         ..Progress::new(node, trainer("a"), run, w.now.cluster, samples)
     }));
+}
+
+#[test]
+fn beside_nodes_of_tables_another_node_than_the_first_reports() {
+    let told = |env: &[&str]| {
+        let mut tables = regrouper("a", 1, 8);
+        if let Launch::Command { env: theirs, .. } = &mut tables.launch {
+            let named = env
+                .iter()
+                .map(|name| ((*name).to_owned(), "n0*".to_owned()));
+            theirs.extend(named);
+        }
+        let mut w = world(vec![tables]);
+        (0..2).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        w.all_ready();
+        w.deliver(usize::MAX);
+        let second = Progress::new(node(1), trainer("a"), run_of(&w), w.now.cluster, 64.0);
+        w.input(Input::Progress(second));
+        w.controller.record(&trainer("a")).unwrap().samples()
+    };
+    assert_eq!((told(&[]), told(&[Launch::TABLE_NODES])), (0.0, 64.0));
 }
 
 #[test]

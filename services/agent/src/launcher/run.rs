@@ -640,7 +640,7 @@ impl Run {
     }
 
     /// Takes new lines of progress. Rank 0 reports the newest one with the newest checkpoint.
-    /// torchrun ranks its workers itself, so there any node reports.
+    /// Where members rank themselves, any node reports.
     fn take_progress(&self, seen: &mut Seen, lines: &[Line]) {
         if let Some(tail) = &seen.tail {
             self.metrics.garbage(tail.garbage() - seen.garbage);
@@ -651,7 +651,7 @@ impl Run {
                 seen.saved = Some((checkpoint.clone(), line.samples));
             }
         }
-        let reports = self.assignment.rank == 0 || self.assignment.launch.by_torchrun();
+        let reports = self.assignment.rank == 0 || self.assignment.launch.ranks_itself();
         if let Some(line) = lines.last().filter(|_| reports) {
             let said = lines.iter().rev().find_map(|line| line.stalls.as_ref());
             let mut progress = self.progress(line, seen.saved.clone());

@@ -98,7 +98,7 @@ async fn name_the_rest(client: &Client, trainer: &TrainerId) -> Result<()> {
     let has_changed = record.preemptions + record.rescales > 0;
     if let Some(node) = record.nodes.first()
         && has_changed
-        && !record.spec.launch.by_torchrun()
+        && !record.spec.launch.ranks_itself()
     {
         eprintln!(
             "lacuna: this is the output on {node}, where rank 0 runs now; what another rank 0 wrote \
@@ -215,10 +215,10 @@ impl Followed {
     }
 
     /// The nodes to ask in this turn: those that were left a short time ago, then those of
-    /// now. Under torchrun these are all, since it ranks workers itself. A trainer without nodes
+    /// now. Where members rank themselves these are all. A trainer without nodes
     /// has left its output where it was.
     fn next_nodes(&mut self, record: &TrainerRecord) -> Vec<NodeId> {
-        let most = if record.spec.launch.by_torchrun() {
+        let most = if record.spec.launch.ranks_itself() {
             MOST
         } else {
             1

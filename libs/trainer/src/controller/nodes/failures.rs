@@ -6,7 +6,8 @@
 //! incarnation of another owner between, or to all owners who have trainers.
 //!
 //! A member that keeps its trainer waiting may have more work than the others. Where the same node
-//! keeps two trainers waiting, the node is slow: it is closed to their owners.
+//! keeps two trainers waiting, and not as rank 0 of both, the node is slow: it is closed to their
+//! owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +46,17 @@ impl Record {
     }
 }
 
+/// A trainer that waits for the node in each step.
+#[derive(Debug, Clone, PartialEq)]
+struct Wait {
+    /// Its owner.
+    owner: String,
+    /// When it said so last (real time).
+    at: Timestamp,
+    /// Whether the node has its rank 0, which has work beside its steps.
+    is_rank_0: bool,
+}
+
 /// The trainers that waited for a node, and for how long it is closed to each of their owners.
 pub(super) type Waited = (Vec<TrainerId>, Vec<(String, Span)>);
 
@@ -56,7 +68,7 @@ pub(crate) struct Failures {
     sound_for: Span,
     quarantined: bool,
     /// Trainers that wait for this node, each with its owner and when it last said so (real time).
-    waiting: BTreeMap<TrainerId, (String, Timestamp)>,
+    waiting: BTreeMap<TrainerId, Wait>,
 }
 
 impl Failures {
@@ -89,26 +101,38 @@ impl Failures {
         Some(record.close(first, now))
     }
 
-    /// A trainer of this owner waits for the node in each step, or does not.
-    pub(super) fn waits(&mut self, trainer: &TrainerId, owner: &str, waits: bool, now: Now) {
-        if waits {
-            let said = (owner.to_owned(), now.wall);
-            self.waiting.insert(trainer.clone(), said);
+    /// A trainer of this owner waits for the node in each step, with whether it is that of rank 0;
+    /// or it does not.
+    pub(super) fn waits(
+        &mut self,
+        trainer: &TrainerId,
+        owner: &str,
+        for_rank_0: Option<bool>,
+        now: Now,
+    ) {
+        if let Some(is_rank_0) = for_rank_0 {
+            let wait = Wait {
+                owner: owner.to_owned(),
+                at: now.wall,
+                is_rank_0,
+            };
+            self.waiting.insert(trainer.clone(), wait);
         } else {
             self.waiting.remove(trainer);
         }
     }
 
-    /// Closes the node to the owners of trainers that wait for it, if these are two. Returns the
+    /// Closes the node to the owners of trainers that wait for it, if these are two, and one of them
+    /// for another rank than 0. Returns the
     /// trainers, and for how long it is closed to each owner; `first` is the length of the first
     /// closure.
     pub(super) fn close_slow(&mut self, first: Span, now: Now) -> Option<Waited> {
-        self.waiting.retain(|_, (_, at)| now.wall < *at + WAITED);
-        if self.waiting.len() < 2 {
+        self.waiting.retain(|_, wait| now.wall < wait.at + WAITED);
+        if self.waiting.len() < 2 || self.waiting.values().all(|wait| wait.is_rank_0) {
             return None;
         }
         let waiting = std::mem::take(&mut self.waiting);
-        let owners: BTreeSet<&String> = waiting.values().map(|(owner, _)| owner).collect();
+        let owners: BTreeSet<&String> = waiting.values().map(|wait| &wait.owner).collect();
         let mut closed = Vec::new();
         for owner in owners {
             let record = self.by_owner.entry(owner.clone()).or_default();
@@ -205,21 +229,21 @@ mod tests {
         let trainer = |name| TrainerId::new(name).unwrap();
         let (a, b) = (trainer("a"), trainer("b"));
         let mut failures = Failures::default();
-        failures.waits(&a, "ann", true, at(0));
-        failures.waits(&a, "ann", true, at(10));
+        failures.waits(&a, "ann", Some(false), at(0));
+        failures.waits(&a, "ann", Some(false), at(10));
         assert_eq!(
             failures.close_slow(FIRST, at(10)),
             None,
             "one trainer twice"
         );
-        failures.waits(&b, "bob", true, at(3700));
+        failures.waits(&b, "bob", Some(false), at(3700));
         assert_eq!(failures.close_slow(FIRST, at(3700)), None, "an hour apart");
-        failures.waits(&a, "ann", true, at(3701));
-        failures.waits(&b, "bob", false, at(3702));
+        failures.waits(&a, "ann", Some(false), at(3701));
+        failures.waits(&b, "bob", None, at(3702));
         assert_eq!(failures.close_slow(FIRST, at(3702)), None, "taken back");
-        failures.waits(&b, "bob", true, at(3703));
+        failures.waits(&b, "bob", Some(false), at(3703));
         let (trainers, closed) = failures.close_slow(FIRST, at(3703)).unwrap();
-        assert_eq!(trainers, [a.clone(), b]);
+        assert_eq!(trainers, [a.clone(), b.clone()]);
         assert_eq!(
             closed,
             [("ann".to_owned(), FIRST), ("bob".to_owned(), FIRST)]
@@ -230,11 +254,17 @@ mod tests {
         );
         assert!(failures.open_due(at(3763)));
         // Two of one owner close it to that owner alone.
-        failures.waits(&a, "ann", true, at(3800));
-        failures.waits(&trainer("c"), "ann", true, at(3800));
+        failures.waits(&a, "ann", Some(false), at(3800));
+        failures.waits(&trainer("c"), "ann", Some(false), at(3800));
         let (_, closed) = failures.close_slow(FIRST, at(3800)).unwrap();
         assert_eq!(closed, [("ann".to_owned(), Span::from_secs(120))]);
         assert!(!failures.is_closed_to("bob"));
+        // What rank 0 does beside its steps is no fault of the node.
+        failures.waits(&a, "ann", Some(true), at(3900));
+        failures.waits(&b, "bob", Some(true), at(3900));
+        assert_eq!(failures.close_slow(FIRST, at(3900)), None);
+        failures.waits(&b, "bob", Some(false), at(3901));
+        assert!(failures.close_slow(FIRST, at(3901)).is_some());
     }
 
     #[test]

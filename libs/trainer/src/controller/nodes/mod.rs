@@ -704,22 +704,26 @@ impl Nodes {
         closed
     }
 
-    /// A trainer of this owner waits for one of its nodes in each step, or for none. If another
-    /// trainer waited for that node too, it is closed to the owners of both.
+    /// A trainer of this owner waits for one of its nodes in each step, or for none; with the node,
+    /// whether that has its rank 0. If another trainer waited for that node too, it is closed to the
+    /// owners of both.
     pub(crate) fn count_waits(
         &mut self,
         trainer: &TrainerId,
         owner: &str,
         nodes: &[NodeId],
-        slow: Option<&NodeId>,
+        slow: Option<(&NodeId, bool)>,
         first: Span,
         now: Now,
     ) -> Option<SlowNode> {
         for id in nodes {
-            let waits = slow == Some(id);
-            self.node(id).failures.waits(trainer, owner, waits, now);
+            let waits = slow.filter(|(node, _)| *node == id);
+            let for_rank_0 = waits.map(|(_, is_rank_0)| is_rank_0);
+            self.node(id)
+                .failures
+                .waits(trainer, owner, for_rank_0, now);
         }
-        let node = slow?;
+        let (node, _) = slow?;
         let (trainers, closed) = self.node(node).failures.close_slow(first, now)?;
         self.closed.insert(node.clone());
         Some(SlowNode {
