@@ -120,9 +120,18 @@ async fn kill_9_of_each_service_in_turn_and_of_nats() {
     println!("killed nats-server at {:.0} samples", before.samples);
     work_goes_on(&mut cluster, before.samples, "nats-server").await;
 
-    // The records come after the reports: control has read all but the newest.
+    // Few reports may be missing, and of each incarnation at most the last: see `Bounds::least`.
+    // The records come after the reports, and a busy machine may take a while to count these.
     let all_bounds: Vec<_> = (0..5).map(|n| monitor.bounds(&trainer(n).id)).collect();
-    let records = cluster.trainers().await;
+    let due: f64 = all_bounds.iter().map(|bounds| bounds.due).sum();
+    let mut records = cluster.trainers().await;
+    for _ in 0..60 {
+        if records.iter().map(|record| record.samples()).sum::<f64>() > 0.95 * due {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        records = cluster.trainers().await;
+    }
     let seen = monitor.check(&records);
     println!("{} plans, {} commands", seen.plans, seen.commands);
     let counted = |n: u32| {
@@ -140,8 +149,6 @@ async fn kill_9_of_each_service_in_turn_and_of_nats() {
         "only {} commands: nothing was tested",
         seen.commands
     );
-    // Few reports may be missing, and of each incarnation at most the last: see `Bounds::least`.
-    let due: f64 = pairs.iter().map(|(_, bounds)| bounds.due).sum();
     let counted: f64 = pairs.iter().map(|(counted, _)| counted).sum();
     assert!(
         counted > 0.95 * due,
