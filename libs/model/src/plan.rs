@@ -172,3 +172,35 @@ pub struct Plan {
     /// The explanation of the plan.
     pub report: PlanReport,
 }
+
+impl Plan {
+    /// A plan that no solver has made, for tests and benches. It explains nothing.
+    #[must_use]
+    pub fn by_hand(
+        generation: u64,
+        as_of: Timestamp,
+        seq: u64,
+        allocations: Vec<Allocation>,
+    ) -> Self {
+        let solve = Solve {
+            outcome: Outcome::Found,
+            objective: 0.0,
+            solver: "by hand".to_owned(),
+            shortcut: None,
+            stopped_by_clock: false,
+        };
+        Self {
+            generation: Generation(generation),
+            as_of,
+            seq,
+            allocations,
+            repooled: Vec::new(),
+            report: PlanReport {
+                solve,
+                trainers: Vec::new(),
+                holes: Vec::new(),
+                forecast: None,
+            },
+        }
+    }
+}

@@ -186,6 +186,15 @@ pub struct TrainersState {
     pub pilot_s: f64,
 }
 
+impl TrainersState {
+    /// The incarnation of each trainer, as in a [`PlanState`].
+    #[must_use]
+    pub fn runs(&self) -> Vec<(TrainerId, RunId)> {
+        let runs = self.trainers.iter().map(|t| (t.spec.id.clone(), t.run));
+        runs.collect()
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn is_zero(number: &f64) -> bool {
     *number == 0.0

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Action, Activity, Allocation, Command, Elastic, EventKind, Generation, Hole, Launch, NodeEvent,
-    NodeId, Outcome, Plan, PlanReport, Progress, Solve, Span, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec,
+    Action, Activity, Allocation, Command, Elastic, EventKind, Hole, Launch, NodeEvent, NodeId,
+    Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 use lacuna_runtime::{
     Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch, Subscription,
@@ -143,32 +142,15 @@ fn plan(
     version: u64,
     sizes: &[(&str, std::ops::Range<usize>)],
 ) -> PlanState {
+    let allocations = sizes
+        .iter()
+        .map(|(trainer, nodes)| Allocation {
+            trainer: TrainerId::new(trainer).unwrap(),
+            nodes: nodes.clone().map(name).collect(),
+        })
+        .collect();
     PlanState {
-        plan: Plan {
-            generation: Generation(generation),
-            as_of: Timestamp::from_unix(100),
-            seq,
-            allocations: sizes
-                .iter()
-                .map(|(trainer, nodes)| Allocation {
-                    trainer: TrainerId::new(trainer).unwrap(),
-                    nodes: nodes.clone().map(name).collect(),
-                })
-                .collect(),
-            repooled: Vec::new(),
-            report: PlanReport {
-                solve: Solve {
-                    outcome: Outcome::Optimal,
-                    objective: 0.0,
-                    solver: "test".to_owned(),
-                    shortcut: None,
-                    stopped_by_clock: false,
-                },
-                trainers: Vec::new(),
-                holes: Vec::new(),
-                forecast: None,
-            },
-        },
+        plan: Plan::by_hand(generation, Timestamp::from_unix(100), seq, allocations),
         trainers_version: version,
         runs: Vec::new(),
         latency_s: 0.0,

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Allocation, ControlsChange, EventKind, Generation, Hole, Launch, NodeEvent, NodeId, Outcome,
-    Plan, PlanReport, Solve, Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
+    Allocation, ControlsChange, EventKind, Hole, Launch, NodeEvent, NodeId, Plan, Timestamp,
+    TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
 };
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Start};
@@ -121,35 +121,14 @@ async fn snapshot(bus: &Bus) {
 async fn plan(bus: &Bus, generation: u64, nodes: std::ops::Range<usize>) {
     let trainers = bus.last(&address::trainers(&cluster())).await.unwrap();
     let trainers = trainers.unwrap().message;
+    let allocations = vec![Allocation {
+        trainer: trainer("a"),
+        nodes: nodes.map(name).collect(),
+    }];
     let plan = PlanState {
-        plan: Plan {
-            generation: Generation(generation),
-            as_of: Timestamp::from_unix(100),
-            seq: 1,
-            allocations: vec![Allocation {
-                trainer: trainer("a"),
-                nodes: nodes.map(name).collect(),
-            }],
-            repooled: Vec::new(),
-            report: PlanReport {
-                solve: Solve {
-                    outcome: Outcome::Optimal,
-                    objective: 0.0,
-                    solver: "test".to_owned(),
-                    shortcut: None,
-                    stopped_by_clock: false,
-                },
-                trainers: Vec::new(),
-                holes: Vec::new(),
-                forecast: None,
-            },
-        },
+        plan: Plan::by_hand(generation, Timestamp::from_unix(100), 1, allocations),
         trainers_version: trainers.version,
-        runs: trainers
-            .trainers
-            .iter()
-            .map(|t| (t.spec.id.clone(), t.run))
-            .collect(),
+        runs: trainers.runs(),
         latency_s: 0.0,
     };
     bus.store(&address::plan(&cluster()), &plan, "")

@@ -414,14 +414,7 @@ async fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
         nodes: vec![node("n1"), node("n2")],
     };
     let plan = lacuna_wire::msg::PlanState {
-        plan: lacuna_model::Plan {
-            generation: lacuna_model::Generation(1),
-            as_of: lacuna_model::Timestamp::from_unix(100),
-            seq: 1,
-            allocations: vec![allocation],
-            repooled: Vec::new(),
-            report: report(),
-        },
+        plan: lacuna_model::Plan::by_hand(1, Timestamp::from_unix(100), 1, vec![allocation]),
         trainers_version: 1,
         runs: Vec::new(),
         latency_s: 0.0,
@@ -451,19 +444,4 @@ async fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
     assert!(sum(|h| h.harvested_node_s) >= 2.0, "{kept:?}");
     assert!(sum(|h| h.idle_node_s) > sum(|h| h.planned_node_s));
     assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
-}
-
-fn report() -> lacuna_model::PlanReport {
-    lacuna_model::PlanReport {
-        solve: lacuna_model::Solve {
-            outcome: lacuna_model::Outcome::Optimal,
-            objective: 0.0,
-            solver: "test".to_owned(),
-            shortcut: None,
-            stopped_by_clock: false,
-        },
-        trainers: Vec::new(),
-        holes: Vec::new(),
-        forecast: None,
-    }
 }

@@ -166,13 +166,7 @@ async fn finish(
     let message = PlanState {
         plan: solved.plan,
         trainers_version: version,
-        runs: solved
-            .task
-            .trainers
-            .trainers
-            .iter()
-            .map(|t| (t.spec.id.clone(), t.run))
-            .collect(),
+        runs: solved.task.trainers.runs(),
         latency_s: watch.seconds(),
     };
     let correlation = &solved.task.correlation;

@@ -114,30 +114,12 @@ impl PlanGate {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Outcome, PlanReport, Solve, Timestamp};
+    use lacuna_model::Timestamp;
 
     use super::*;
 
     fn plan(generation: u64) -> Plan {
-        Plan {
-            generation: Generation(generation),
-            as_of: Timestamp::default(),
-            seq: 0,
-            allocations: Vec::new(),
-            repooled: Vec::new(),
-            report: PlanReport {
-                solve: Solve {
-                    outcome: Outcome::Optimal,
-                    objective: 0.0,
-                    solver: "test".to_owned(),
-                    shortcut: None,
-                    stopped_by_clock: false,
-                },
-                trainers: Vec::new(),
-                holes: Vec::new(),
-                forecast: None,
-            },
-        }
+        Plan::by_hand(generation, Timestamp::default(), 0, Vec::new())
     }
 
     fn passed(gate: &mut PlanGate) -> Option<u64> {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Allocation, Command, Elastic, Generation, Hole, Launch, NodeId, Outcome, Plan, PlanReport,
-    Solve, TrainerId, TrainerSpec,
+    Allocation, Command, Elastic, Hole, Launch, NodeId, Plan, TrainerId, TrainerSpec,
 };
 use lacuna_runtime::{Follow, Start};
 use lacuna_ticket::{Signed, Ticket, digest};
@@ -169,31 +168,14 @@ impl Fleet {
             nodes: nodes.iter().map(|name| node(name)).collect(),
         });
         let plan = PlanState {
-            plan: Plan {
-                generation: Generation(self.generation),
-                as_of: Timestamp::from_unix(100),
-                seq: 1,
-                allocations: allocations.collect(),
-                repooled: Vec::new(),
-                report: PlanReport {
-                    solve: Solve {
-                        outcome: Outcome::Optimal,
-                        objective: 0.0,
-                        solver: "test".to_owned(),
-                        shortcut: None,
-                        stopped_by_clock: false,
-                    },
-                    trainers: Vec::new(),
-                    holes: Vec::new(),
-                    forecast: None,
-                },
-            },
+            plan: Plan::by_hand(
+                self.generation,
+                Timestamp::from_unix(100),
+                1,
+                allocations.collect(),
+            ),
             trainers_version: trainers.version,
-            runs: trainers
-                .trainers
-                .iter()
-                .map(|t| (t.spec.id.clone(), t.run))
-                .collect(),
+            runs: trainers.runs(),
             latency_s: 0.0,
         };
         let subject = address::plan(&cluster());

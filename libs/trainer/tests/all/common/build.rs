@@ -1,8 +1,8 @@
 //! Names, trainers and plans in a line each.
 
 use lacuna_model::{
-    Allocation, Distance, Generation, Launch, NodeId, Outcome, Plan, PlanReport, RescaleCost,
-    ScalingCurve, Solve, Timestamp, TrainerId, TrainerSpec, Work,
+    Allocation, Distance, Launch, NodeId, Plan, RescaleCost, ScalingCurve, Timestamp, TrainerId,
+    TrainerSpec, Work,
 };
 
 pub(crate) fn node(n: usize) -> NodeId {
@@ -61,29 +61,12 @@ pub(crate) fn plan_of(
     as_of: Timestamp,
     sizes: Vec<(TrainerId, Vec<NodeId>)>,
 ) -> Plan {
-    Plan {
-        generation: Generation(generation),
-        as_of,
-        seq,
-        allocations: sizes
-            .into_iter()
-            .filter(|(_, nodes)| !nodes.is_empty())
-            .map(|(trainer, nodes)| Allocation { trainer, nodes })
-            .collect(),
-        repooled: Vec::new(),
-        report: PlanReport {
-            solve: Solve {
-                outcome: Outcome::Optimal,
-                objective: 0.0,
-                solver: "test".to_owned(),
-                shortcut: None,
-                stopped_by_clock: false,
-            },
-            trainers: Vec::new(),
-            holes: Vec::new(),
-            forecast: None,
-        },
-    }
+    let allocations = sizes
+        .into_iter()
+        .filter(|(_, nodes)| !nodes.is_empty())
+        .map(|(trainer, nodes)| Allocation { trainer, nodes })
+        .collect();
+    Plan::by_hand(generation, as_of, seq, allocations)
 }
 
 /// A program that lives on over its runs.
