@@ -2,41 +2,31 @@
 
 use std::time::Duration;
 
-use lacuna_runtime::config::BusSettings;
-use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::virtual_time::Host;
-use lacuna_runtime::{
-    Bus, Config, Context, Health, NoArgs, Running, SimulatedServer, simulate, task,
-};
+use lacuna_runtime::{Bus, Config, Context, NoArgs, Running, SimulatedServer, simulate};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
 /// Runs a service on a host, until it ends or the host is killed.
 pub(crate) fn start(host: &Host, service: &'static str, server: &SimulatedServer, config: &Config) {
-    let (server, config) = (server.clone(), config.clone());
-    host.spawn(async move {
-        let run: fn(Context) -> Running = match service {
-            "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
-            "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),
-            "planner" => |ctx| lacuna_planner_service::run(ctx, NoArgs {}),
-            "control" => |ctx| lacuna_control_service::run(ctx, NoArgs {}),
-            "agent" => |ctx| {
-                let args = lacuna_agent_service::AgentArgs::default();
-                lacuna_agent_service::run(ctx, args)
-            },
-            _ => panic!("no service is named {service}"),
-        };
-        let code = simulate(service, config, &server, run).await;
-        task::exit(code).await
-    });
+    let run: fn(Context) -> Running = match service {
+        "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
+        "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),
+        "planner" => |ctx| lacuna_planner_service::run(ctx, NoArgs {}),
+        "control" => |ctx| lacuna_control_service::run(ctx, NoArgs {}),
+        "agent" => |ctx| {
+            let args = lacuna_agent_service::AgentArgs::default();
+            lacuna_agent_service::run(ctx, args)
+        },
+        _ => panic!("no service is named {service}"),
+    };
+    simulate(host, service, server, config, run);
 }
 
 /// A connection of the test to the simulated server.
 pub(crate) async fn connect(server: &SimulatedServer, config: &Config) -> Bus {
-    let (settings, registry, health) = (BusSettings::default(), Registry::new(), Health::default());
-    let id = &config.cluster.id;
-    let bus = Bus::simulated(server, &settings, id, "test", &registry, &health);
-    bus.await.unwrap()
+    let bus = Bus::simulated_client(server, &config.cluster.id, "test").await;
+    bus.unwrap()
 }
 
 /// The answer of control to a request, once it answers.

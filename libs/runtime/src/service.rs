@@ -23,7 +23,7 @@ use crate::process;
 use crate::supervise::{ServiceError, Tasks};
 use crate::task;
 use crate::telemetry;
-use crate::virtual_time;
+use crate::virtual_time::{self, Host};
 
 /// The configuration cannot be used, as the service finds when it runs. It then exits with
 /// [`exit::CONFIG`].
@@ -215,13 +215,27 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     code
 }
 
-/// Runs a service in virtual time over a simulated server, and gives its exit code. It serves no
-/// metrics and handles no signals.
-pub async fn simulate(
+/// Runs a service on a host over a simulated server, until it ends or the host is killed. It serves
+/// no metrics and handles no signals.
+pub fn simulate(
+    host: &Host,
+    service: &'static str,
+    server: &SimulatedServer,
+    config: &Config,
+    run: impl FnOnce(Context) -> Running + Send + 'static,
+) {
+    let (server, config) = (server.clone(), config.clone());
+    host.spawn(async move {
+        let code = simulated(service, config, &server, Box::new(run)).await;
+        task::exit(code).await
+    });
+}
+
+async fn simulated(
     service: &'static str,
     config: Config,
     server: &SimulatedServer,
-    run: impl FnOnce(Context) -> Running + Send + 'static,
+    run: Run,
 ) -> u8 {
     let (registry, health) = (Registry::new(), Health::default());
     let id = config.cluster.id.clone();
@@ -245,7 +259,7 @@ pub async fn simulate(
     };
     let host = virtual_time::host();
     let seat = host.as_ref().map_or(service, |host| host.name());
-    shell.serve(seat, Box::new(run)).await
+    shell.serve(seat, run).await
 }
 
 /// The environment of a connected service.

@@ -6,10 +6,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, NodeId, Timestamp, TrainerId};
-use lacuna_runtime::config::BusSettings;
-use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Bus, BusError, Delays, Follow, Health, SimulatedServer, Start, Trap};
+use lacuna_runtime::{Bus, BusError, Delays, Follow, SimulatedServer, Start, Trap};
 use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Settled};
@@ -31,10 +29,8 @@ fn tick(step: u64) -> Clock {
 }
 
 async fn simulated(server: &SimulatedServer, service: &str) -> Bus {
-    let (settings, registry, health) = (BusSettings::default(), Registry::new(), Health::default());
-    let cluster = cluster();
-    let bus = Bus::simulated(server, &settings, &cluster, service, &registry, &health);
-    bus.await.unwrap()
+    let bus = Bus::simulated_client(server, &cluster(), service).await;
+    bus.unwrap()
 }
 
 /// The result of each operation, as text.

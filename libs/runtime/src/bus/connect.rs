@@ -174,6 +174,19 @@ impl Bus {
         Ok(bus)
     }
 
+    /// Connects a client that is no service to a simulated server, with the default settings.
+    ///
+    /// # Errors
+    /// Those of [`Bus::simulated`].
+    pub async fn simulated_client(
+        server: &SimulatedServer,
+        cluster: &ClusterId,
+        name: &str,
+    ) -> Result<Self, BusError> {
+        let (settings, health) = (BusSettings::default(), Health::default());
+        Self::simulated(server, &settings, cluster, name, &Registry::new(), &health).await
+    }
+
     /// Connects the host of the calling task to a simulated server, and waits until the connection
     /// is up.
     ///
