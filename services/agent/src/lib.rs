@@ -29,8 +29,11 @@ mod untrusted;
 mod worth;
 
 pub use guard::{GUARD, OWNER, become_owner, guard};
-pub use launcher::{Command, Launcher, LauncherEvent, MembersAnswer, Names, Settings, Simulated};
+pub use launcher::{
+    Command, Launcher, LauncherEvent, MembersAnswer, Names, Order, Played, Settings, Simulated,
+    StandIn,
+};
 pub use metrics::Metrics;
 pub use safety::{Process, Safety};
-pub use service::{AgentArgs, run, run_alone};
+pub use service::{AgentArgs, run, run_alone, run_with};
 pub use tail::{Line, Tail};

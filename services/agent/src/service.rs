@@ -17,7 +17,7 @@ use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::launcher::{Command, LauncherEvent, Names, Settings};
+use crate::launcher::{Command, LauncherEvent, Names, Settings, StandIn};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::order::Order;
@@ -56,7 +56,15 @@ pub struct AgentArgs {
 /// # Errors
 /// If the bus is closed for good, no node is named, or another agent serves it.
 pub fn run(ctx: Context, args: AgentArgs) -> Running {
-    Box::pin(serve(ctx, args, Process::Shared))
+    Box::pin(serve(ctx, args, Process::Shared, None))
+}
+
+/// Runs the agent in virtual time, with a stand-in for programs.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with(ctx: Context, args: AgentArgs, stand_in: Arc<dyn StandIn>) -> Running {
+    Box::pin(serve(ctx, args, Process::Shared, Some(stand_in)))
 }
 
 /// Runs the agent in a process of its own. It handles signals whatever the rest of it waits for.
@@ -70,10 +78,15 @@ pub fn run_alone(ctx: Context, args: AgentArgs) -> Running {
     } else {
         Process::Agent
     };
-    Box::pin(serve(ctx, args, process))
+    Box::pin(serve(ctx, args, process, None))
 }
 
-async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), ServiceError> {
+async fn serve(
+    ctx: Context,
+    args: AgentArgs,
+    process: Process,
+    stand_in: Option<Arc<dyn StandIn>>,
+) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     let settings = &ctx.config.agent;
     let named: BTreeSet<NodeId> = if args.nodes.is_empty() {
@@ -109,7 +122,8 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
         ctx.clock.clone(),
         metrics.clone(),
         sender,
-    );
+    )
+    .with_stand_in(stand_in);
     let _ = programs.end_orphans(serves.named());
     let shell = Shell::new(
         ctx.clone(),

@@ -2,8 +2,8 @@
 //! forecasts, and synthetic problems, machines and researchers.
 //!
 //! The command is for developers of Lacuna, and no container image has it. It takes reading of
-//! logs, the bus client and output from the crate `lacuna-cli`, and starts the command `lacuna` for
-//! replays.
+//! logs, the bus client and output from the crate `lacuna-cli`, starts the command `lacuna` for
+//! replays, and runs control and the agent in virtual time for `bench profile`.
 
 mod args;
 mod bench;

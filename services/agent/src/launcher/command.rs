@@ -28,10 +28,11 @@
 //! SIGTERM, so survivors wait for keep-alives, and it restarts all workers anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_model::{Assignment, NodeId, RunId, Timestamp, TrainerId};
-use lacuna_runtime::ClusterClock;
+use lacuna_runtime::{ClusterClock, task};
 use tokio::sync::mpsc;
 
 use super::crew::LastMessages;
@@ -39,7 +40,7 @@ use super::files::{Files, last_lines, output};
 use super::names::Names;
 use super::run::{Order, Run};
 use super::settings::Settings;
-use super::{Launcher, LauncherEvent, orphans};
+use super::{Launcher, LauncherEvent, StandIn, orphans};
 use crate::metrics::Metrics;
 use crate::safety::{Safety, Ward};
 
@@ -67,6 +68,7 @@ pub struct Command {
     clock: ClusterClock,
     metrics: Metrics,
     events: mpsc::UnboundedSender<LauncherEvent>,
+    stand_in: Option<Arc<dyn StandIn>>,
     /// By the incarnation under which each was started.
     runs: BTreeMap<(NodeId, RunId), Running>,
 }
@@ -90,8 +92,16 @@ impl Command {
             clock,
             metrics,
             events,
+            stand_in: None,
             runs: BTreeMap::new(),
         }
+    }
+
+    /// The same launcher, whose programs a stand-in plays, if there is one.
+    #[must_use]
+    pub fn with_stand_in(mut self, stand_in: Option<Arc<dyn StandIn>>) -> Self {
+        self.stand_in = stand_in;
+        self
     }
 
     /// The only trainer whose programs are started, if there is a ticket.
@@ -188,7 +198,10 @@ impl Command {
             metrics: self.metrics.clone(),
             events: self.events.clone(),
         };
-        tokio::spawn(run.live(receiver));
+        match self.stand_in.clone() {
+            Some(stand_in) => task::spawn(run.be_played(stand_in, receiver)),
+            None => task::spawn(run.live(receiver)),
+        };
     }
 
     /// Removes an ended program.

@@ -12,6 +12,7 @@ mod orphans;
 mod run;
 mod settings;
 mod simulated;
+mod stand_in;
 mod talk;
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
@@ -19,8 +20,10 @@ use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 pub use command::Command;
 pub(crate) use files::{output, text_after};
 pub use names::{Answer as MembersAnswer, Names};
+pub use run::Order;
 pub use settings::Settings;
 pub use simulated::Simulated;
+pub use stand_in::{Played, StandIn};
 
 /// An event of a launcher.
 #[derive(Debug, Clone, PartialEq)]

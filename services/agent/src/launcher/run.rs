@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use lacuna_account::Account;
 use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
-use lacuna_runtime::ClusterClock;
+use lacuna_runtime::{ClusterClock, task};
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -63,7 +63,7 @@ const NOT_STARTED: &str = "stopped before its start";
 
 /// An order to a running program. Its ward ends it.
 #[derive(Debug)]
-pub(super) enum Order {
+pub enum Order {
     /// Join this incarnation.
     Run(Box<Assignment>),
     /// The program is about to be stopped. It may save until this time.
@@ -398,9 +398,10 @@ impl Run {
     }
 
     /// Ends all remaining processes of the program. Returns whether it had been stopped.
-    async fn finish(&self) -> bool {
+    pub(super) async fn finish(&self) -> bool {
         let ward = self.ward.clone();
-        spawn_blocking(move || ward.finish()).await.unwrap_or(false)
+        let finished = task::blocking(move || ward.finish());
+        finished.await.unwrap_or(false)
     }
 
     /// The devices to check when its guard has ended.
@@ -444,7 +445,7 @@ impl Run {
         words.chars().take(LAST_LINE).collect()
     }
 
-    fn ended(&self, stopped: bool, code: i32, reason: String) {
+    pub(super) fn ended(&self, stopped: bool, code: i32, reason: String) {
         let (node, run) = (self.node.clone(), self.started);
         let _ = self.events.send(if stopped {
             LauncherEvent::Stopped { node, run }

@@ -1,7 +1,8 @@
 //! `lacuna-lab bench profile`: cost and error of a scaling curve that is measured while training.
 
+mod cluster;
 mod curves;
-mod virtual_cluster;
+mod program;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -10,11 +11,12 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, print, print_json, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::{Elastic, RescaleCost};
-use lacuna_trainer::controller::ControllerConfig;
+use lacuna_runtime::{Config, virtual_time};
 use lacuna_trainer::settings::ProfileOrder;
 
+use cluster::Cluster;
 use curves::Named;
-use virtual_cluster::{Truth, VirtualCluster};
+use program::Truth;
 
 /// Arguments of `bench profile`.
 #[derive(Debug, Args)]
@@ -23,7 +25,7 @@ Examples:
   lacuna-lab bench profile
   lacuna-lab bench profile --nodes 64 --launchers regroup --json
 
-A trainer without a curve trains in virtual time, under the controller of control, as fast as a
+A trainer without a curve trains in virtual time, under control and its agents, as fast as a
 true curve allows, with noise. Curves are laws of growth, and the published networks if their file
 exists (LACUNA_DATA). Sizes are probed from large to small and from small to large. For comparison
 each node count is measured for --exhaustive seconds, from all nodes down. The error is that of
@@ -40,7 +42,7 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_values_t = [LauncherArg::Regroup, LauncherArg::Torchrun])]
     launchers: Vec<LauncherArg>,
     /// Number of seeds
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
     /// Relative deviation of one report from the true rate
     #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
@@ -126,19 +128,40 @@ struct Outcome {
     known_after_s: f64,
 }
 
-fn impossible() -> CliError {
-    CliError::failed("the curve cannot be simulated")
+/// The outcomes of the worlds of all seeds.
+fn of_seeds(seeds: u64, world: impl Fn(u64) -> Result<Outcome> + Sync) -> Result<Vec<Outcome>> {
+    let world = &world;
+    std::thread::scope(|scope| {
+        let start = |seed| scope.spawn(move || world(seed));
+        let worlds: Vec<_> = (0..seeds).map(start).collect();
+        let ended = |_| Err(CliError::failed("a world ended by a fault of its own"));
+        let outcomes = worlds
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(ended));
+        outcomes.collect()
+    })
+}
+
+/// Runs a world to its end.
+fn simulate(seed: u64, world: impl Future<Output = Result<Outcome>>) -> Result<Outcome> {
+    let ran = virtual_time::run(seed, world);
+    ran.map_err(|error| CliError::failed(format!("no runtime for a world: {error}")))?
 }
 
 /// Trains with probes, until all sizes are measured or for a virtual day.
-fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
+async fn online(
+    truth: &Truth,
+    order: ProfileOrder,
+    args: &ProfileArgs,
+    seed: u64,
+) -> Result<Outcome> {
     const LONGEST_S: u32 = 86_400;
-    let mut config = ControllerConfig::default();
+    let mut config = Config::default();
     config.control.profile.share = args.share;
     config.control.profile.order = order;
-    let mut cluster = VirtualCluster::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let mut cluster = Cluster::start(truth, config, seed).await?;
     let all = truth.rates.len();
-    cluster.give(all);
+    cluster.give(all).await?;
     let counts = || {
         (0..)
             .map(|n| 1_u32 << n)
@@ -148,13 +171,13 @@ fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> 
     let quiet_s = 4 * 3600;
     let (mut known_after_s, mut before, mut since) = (0.0, 0, 0);
     for second in 0..LONGEST_S {
-        cluster.second();
-        let record = cluster.record().ok_or_else(impossible)?;
+        cluster.second().await;
+        let record = cluster.record()?;
         let measured = record.measured.as_deref();
         let known = measured.map_or(0, |m| m.rates.len());
         if known > before {
             (before, since) = (known, second);
-            known_after_s = cluster.age().as_secs_f64();
+            known_after_s = cluster.age.seconds();
         }
         let trying = measured.is_some_and(|m| !m.aside.is_empty());
         let settled = known > counts().count() && !trying && record.nodes.len() == all;
@@ -168,8 +191,8 @@ fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> 
     outcome(&cluster, known_after_s)
 }
 
-fn outcome(cluster: &VirtualCluster, known_after_s: f64) -> Result<Outcome> {
-    let record = cluster.record().ok_or_else(impossible)?;
+fn outcome(cluster: &Cluster, known_after_s: f64) -> Result<Outcome> {
+    let record = cluster.record()?;
     let max = record.spec.max_nodes;
     Ok(Outcome {
         sizes: cluster.sizes.clone(),
@@ -180,14 +203,14 @@ fn outcome(cluster: &VirtualCluster, known_after_s: f64) -> Result<Outcome> {
 }
 
 /// Measures each count for the same time, from all nodes down.
-fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
-    let mut config = ControllerConfig::default();
+async fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
+    let mut config = Config::default();
     config.control.profile.share = 0.0;
-    let mut cluster = VirtualCluster::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let mut cluster = Cluster::start(truth, config, seed).await?;
     let all = truth.rates.len();
     let mut spent = 0.0;
     for nodes in (1..=all).rev() {
-        cluster.give(nodes);
+        cluster.give(nodes).await?;
         let stalled = if nodes == all {
             0.0
         } else {
@@ -195,7 +218,7 @@ fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
         };
         spent += (all - nodes) as f64 * f64::from(args.exhaustive) + nodes as f64 * stalled;
         for _ in 0..args.exhaustive {
-            cluster.second();
+            cluster.second().await;
         }
     }
     spent += all as f64 * truth.rescale.up_s;
@@ -225,9 +248,9 @@ fn row(
     known: &[Outcome],
 ) -> Result<Row> {
     let truth = launcher.truth(named, args.noise);
-    let outcomes: Vec<Outcome> = (0..args.seeds)
-        .map(|seed| online(&truth, order, args, seed))
-        .collect::<Result<_>>()?;
+    let outcomes = of_seeds(args.seeds, |seed| {
+        simulate(seed, online(&truth, order, args, seed))
+    })?;
     let errors: Vec<Vec<f64>> = outcomes
         .iter()
         .zip(known)
@@ -315,9 +338,10 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
         for &launcher in &args.launchers {
             let truth = launcher.truth(&named, args.noise);
             // The exhaustive measurement has other seeds, so that the errors are independent.
-            let known: Vec<Outcome> = (0..args.seeds)
-                .map(|seed| exhaustive(&truth, args, seed + 1_000_000))
-                .collect::<Result<_>>()?;
+            let known = of_seeds(args.seeds, |seed| {
+                let seed = seed + 1_000_000;
+                simulate(seed, exhaustive(&truth, args, seed))
+            })?;
             for order in orders {
                 rows.push(row(&named, launcher, order, args, &known)?);
             }
@@ -327,4 +351,38 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
         return print_json(&rows);
     }
     print(&table(args, &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_and_its_agents_measure_the_true_curve_in_virtual_time() {
+        let args = ProfileArgs {
+            nodes: 4,
+            launchers: Vec::new(),
+            seeds: 1,
+            noise: 0.0,
+            share: 1.0,
+            exhaustive: 30,
+            json: JsonArg { json: false },
+        };
+        let rates = (1..=4).map(|n| 100.0 * f64::from(n).powf(0.8));
+        let named = Named {
+            name: "power 0.8".to_owned(),
+            rates: rates.collect(),
+        };
+        for launcher in [LauncherArg::Regroup, LauncherArg::Torchrun] {
+            let truth = launcher.truth(&named, args.noise);
+            let order = ProfileOrder::LargeToSmall;
+            let outcome = simulate(1, online(&truth, order, &args, 1)).unwrap();
+            assert_eq!(outcome.sizes, [4, 2, 1, 4]);
+            let known = [1, 2, 4].map(|n: usize| outcome.curve[n] / truth.rates[n - 1]);
+            assert!(
+                known.iter().all(|share| (share - 1.0).abs() < 0.01),
+                "{known:?}"
+            );
+        }
+    }
 }
