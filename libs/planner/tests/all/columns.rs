@@ -204,7 +204,7 @@ fn small_and_shared(seed: u64) -> Instance {
 }
 
 /// Every plan that gives each node to a trainer or leaves it idle.
-fn every_plan(nodes: usize, trainers: u32) -> impl Iterator<Item = Owners> {
+pub(crate) fn every_plan(nodes: usize, trainers: u32) -> impl Iterator<Item = Owners> {
     let choices = u64::from(trainers) + 1;
     (0..choices.pow(nodes as u32)).map(move |mut code| {
         (0..nodes)
@@ -502,6 +502,49 @@ fn out_of_time_is_feasible_and_says_so() {
     }
     // Those without any time always are, those with plenty never.
     assert!((8..=24).contains(&stops), "{stops} of 28 were stopped");
+}
+
+#[test]
+fn all_programs_of_shared_uplinks_have_one_time_limit() {
+    for seed in 0..3 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut instance = instance(shape(10, 300, Situation::Start), seed).unwrap();
+        for item in &mut instance.trainers {
+            item.far = far(&mut rng, item.max);
+        }
+        let leaves: Vec<u32> = (0..300).map(|_| rng.random_range(0..12)).collect();
+        let switches = on_leaves(&leaves);
+        // The looks at a clock that advances by a millisecond a look, and whether it stopped the solve.
+        let mut looks = |uplink: Option<u32>, limit: u64| {
+            let switches = switches.clone().sharing(uplink);
+            instance.scenarios = instance.scenarios.clone().below(switches);
+            let request = instance.request();
+            let shadow_price = BlockPlacer::highest_price(&instance.trainers);
+            let ticks = Cell::new(0_u64);
+            let stopwatch = || {
+                ticks.set(ticks.get() + 1);
+                ticks.get() as f64 * 1e-3
+            };
+            let options = Options {
+                time_limit: Duration::from_millis(limit),
+                ..Options::new(&stopwatch)
+            };
+            let (plan, answer) = decide(&request, &SETTINGS, shadow_price, &[], &options);
+            assert_sound(&request, shadow_price, &plan.owners, &answer);
+            (ticks.get(), answer.stopped_by_clock)
+        };
+        let plenty = 300_000;
+        let ((one, _), (all, _)) = (looks(None, plenty), looks(Some(1), plenty));
+        assert!(
+            all > 2 * one,
+            "seed {seed}: {one} looks for one program, {all} for all"
+        );
+        let limit = one + (all - one) / 2;
+        let (took, stopped) = looks(Some(1), limit);
+        println!("seed {seed}: {one} looks for one program, {all} for all, {took} of {limit}");
+        assert!(stopped, "seed {seed}");
+        assert!(took <= limit + limit / 10, "seed {seed}: {took} of {limit}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Limits and answers of a solve by columns.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use lacuna_model::Outcome;
@@ -12,7 +13,8 @@ use super::Column;
 pub struct Options<'a> {
     /// Relative gap between answer and bound that counts as optimal.
     pub gap: f64,
-    /// Emergency stop of the whole solve by the stopwatch; [`Answer::stopped_by_clock`] reports it.
+    /// Emergency stop of the whole solve by the stopwatch, over all programs that it solves;
+    /// [`Answer::stopped_by_clock`] reports it.
     pub time_limit: Duration,
     /// Most columns that are generated.
     pub max_columns: usize,
@@ -99,6 +101,16 @@ pub struct Seconds {
     pub program: f64,
     /// The whole solve.
     pub total: f64,
+}
+
+impl AddAssign for Seconds {
+    fn add_assign(&mut self, other: Self) {
+        self.pricing += other.pricing;
+        self.relaxation += other.relaxation;
+        self.rounding += other.rounding;
+        self.program += other.program;
+        self.total += other.total;
+    }
 }
 
 /// The answer of a solve.

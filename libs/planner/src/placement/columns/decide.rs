@@ -1,5 +1,7 @@
 //! Placement by the program over columns: from a request to owners.
 
+use std::time::Duration;
+
 use lacuna_model::Outcome;
 
 use crate::Item;
@@ -10,6 +12,7 @@ use crate::placement::{
 
 use super::answer::gap;
 use super::classes::Classes;
+use super::clock::Clock;
 use super::generator::{ColumnGenerator, ColumnKind};
 use super::place::place;
 use super::uplinks::{Uplinks, change};
@@ -29,7 +32,8 @@ use super::{Answer, Column, Options, Source, solve};
 ///
 /// Where distance matters, intervals are those of the line leaf by leaf, and so is the bound. Where
 /// crossing trainers share uplinks, one program charges none of them, and its bound holds. Further
-/// ones let few cross, and charge each as if all of these did. The best answer by V counts.
+/// ones let few cross, and charge each as if all of these did. The best answer by V counts. All
+/// programs share one time limit.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,
@@ -55,6 +59,7 @@ fn decide_in_order(
     warm: &[&[Option<u32>]],
     options: &Options<'_>,
 ) -> (Assignment, Answer) {
+    let clock = Clock::start(options);
     let case = Case::new(request, settings, shadow_price);
     let free: Vec<usize> = (0..case.owners.len())
         .filter(|&place| case.is_free(place))
@@ -82,8 +87,18 @@ fn decide_in_order(
         }
         plans.push(plan);
     }
-    let mut attempt = |request: &Request<'_>| {
-        let answer = solve_columns(request, (settings, shadow_price), &classes, &plans, options);
+    let mut attempt = |request: &Request<'_>, time_limit: Duration| {
+        let options = Options {
+            time_limit,
+            ..*options
+        };
+        let answer = solve_columns(
+            request,
+            (settings, shadow_price),
+            &classes,
+            &plans,
+            &options,
+        );
         if answer.chosen.len() == case.members.len() {
             let owners = place(&answer.chosen, &classes, &case.held, &case.flexible, &plans);
             let owners = case.filled(owners);
@@ -94,11 +109,15 @@ fn decide_in_order(
         }
         answer
     };
-    let mut answer = attempt(request);
+    let mut answer = attempt(request, clock.left().unwrap_or_default());
     for crowd in crowds(request) {
+        let Some(left) = clock.left() else { break };
         let crowded = Crowded::new(request, crowd);
-        answer.stopped_by_clock |= attempt(&crowded.request(request)).stopped_by_clock;
+        let further = attempt(&crowded.request(request), left);
+        answer.stopped_by_clock |= further.stopped_by_clock;
+        answer.seconds += further.seconds;
     }
+    answer.stopped_by_clock |= clock.stopped();
     answer.objective = best.0;
     answer.source = best.2;
     answer.lost_s = classes.lost_s;
