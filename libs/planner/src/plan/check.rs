@@ -1,7 +1,7 @@
 //! The independent checker of decisions and plans: numbered invariants. It shares no code with the
 //! makers of plans.
 //!
-//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I17.
+//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I18.
 //! [`check`] judges names: it translates a plan into ordinals for the same code, and adds the
 //! invariants of names.
 //!
@@ -9,6 +9,7 @@
 //! (`save`). A replay ends with an error at the first decision that is not sound.
 
 mod decision;
+mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ use lacuna_model::{
 };
 
 pub use decision::check_decision;
+pub use uplinks::value;
 
 use decision::{Reported, Slot, sound};
 
@@ -200,6 +202,18 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// Its nodes of each kind.
         mix: Vec<u32>,
     },
+    /// I18: where trainers share uplinks, the stated value of a decision by forecasts is that of its
+    /// nodes, with each crossing trainer as slow as the most crowded of its uplinks makes it. Only
+    /// decisions are judged: a plan has no futures.
+    #[error(
+        "I18: the stated value is {stated}, and the nodes with their shared uplinks are worth {value}"
+    )]
+    Value {
+        /// The stated value, objective units.
+        stated: f64,
+        /// The value of the nodes, objective units.
+        value: f64,
+    },
 }
 
 impl<T, N> Violation<T, N> {
@@ -224,6 +238,7 @@ impl<T, N> Violation<T, N> {
             Self::Shape { .. } => 15,
             Self::Crossing { .. } => 16,
             Self::Mix { .. } => 17,
+            Self::Value { .. } => 18,
         }
     }
 }

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::common::on_leaves;
 
 /// A trainer with linear rates that holds `current` nodes at `tier`.
-fn candidate(max: u32, current: u32, tier: usize, far: Far) -> Candidate {
+pub(crate) fn candidate(max: u32, current: u32, tier: usize, far: Far) -> Candidate {
     let value: Vec<f64> = (0..=max).map(|n| 10.0 * f64::from(n)).collect();
     let item = Item {
         current,
@@ -30,7 +30,7 @@ fn candidate(max: u32, current: u32, tier: usize, far: Far) -> Candidate {
 }
 
 /// All tiers from 1 on leave `share` of the rate.
-fn share(max: u32, share: f64) -> Far {
+pub(crate) fn share(max: u32, share: f64) -> Far {
     Far::new([(0..=max).map(|n| if n < 2 { 1.0 } else { share }).collect()])
 }
 

@@ -6,8 +6,11 @@ use lacuna_model::{
 use lacuna_planner::check::{Context, check, check_decision};
 use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
-use lacuna_planner::{Candidate, Decider, Decision, Situation, Slot, Switches};
+use lacuna_planner::{Candidate, Decider, Decision, PoolForecast, Situation, Slot, Switches};
 
+use crate::apart::{candidate, share};
+use crate::common::on_leaves;
+use crate::forecast::{ends_at, settings, with_forecasts};
 use crate::language::{Case, case, node};
 
 fn sound() -> (Case, Plan) {
@@ -260,4 +263,48 @@ fn a_sound_decision_passes_and_a_broken_one_does_not() {
     assert_eq!(unsound(|_, _, d| d.owners[5] = Some(2)), [14, 9]);
     assert_eq!(unsound(|_, _, d| d.owners.truncate(5)), [15]);
     assert_eq!(unsound(|_, _, d| d.sizes.counts.push(0)), [15]);
+}
+
+#[test]
+fn i18_a_value_without_the_trainers_that_share_an_uplink() {
+    // Two trainers cross two leaves, whose uplinks carry one of them.
+    let pool = with_forecasts(case().hole(4, "20m"), &vec![ends_at(900.0); 4], Some(0.0)).pool;
+    let candidates = [0, 1].map(|_| candidate(2, 2, 1, share(2, 0.9)));
+    let slots = [0, 1, 0, 1].map(|j| Slot {
+        since_ms: 0,
+        owner: Some(j),
+    });
+    let switches = on_leaves(&[0, 0, 1, 1]);
+    let shared = switches.clone().sharing(Some(1));
+    let situation = |switches| Situation {
+        candidates: &candidates,
+        slots: &slots,
+        switches,
+        mixes: None,
+        users: None,
+        max_change: None,
+        pool_forecast: Some(PoolForecast {
+            pool: &pool,
+            holes: &[0, 1, 2, 3],
+            known: &[],
+            complete_s: 0.0,
+        }),
+        doubt: None,
+    };
+    let decide = |switches| Decider::new(settings(true)).decide(&situation(switches), &|| 0.0);
+    let (mut sound, alone) = (decide(&shared), decide(&switches));
+    assert_eq!(sound.owners, slots.map(|slot| slot.owner));
+    let numbers = |decision: &Decision| -> Vec<u32> {
+        let found = check_decision(&situation(&shared), decision);
+        found.iter().map(|violation| violation.number()).collect()
+    };
+    assert!(numbers(&sound).is_empty());
+    // Each of two trainers at 20 x .9 samples/s alone, at 20 / (1 + 2/9) beside the other.
+    assert!(
+        (alone.sizes.objective / 60.0 - 36.0).abs() < 1e-6,
+        "{alone:?}"
+    );
+    assert!((sound.sizes.objective / 60.0 - 40.0 / (1.0 + 2.0 / 9.0)).abs() < 1e-6);
+    sound.sizes.objective = alone.sizes.objective;
+    assert_eq!(numbers(&sound), [18]);
 }

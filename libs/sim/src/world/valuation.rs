@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use lacuna_model::{Outcome, Policy};
+use lacuna_planner::check::value;
 use lacuna_planner::milp::{self, MilpOptions};
 use lacuna_planner::placement::columns::{self, Answer};
 use lacuna_planner::placement::forecast::Evaluation;
@@ -119,22 +120,6 @@ impl Valuation {
             self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
             self.compare_plans((&request, settings), plan, (&better, &answer));
         }
-        self.compare_shared(evaluation);
-    }
-
-    /// Fails a plan of several owners whose trainers share uplinks, if its value is not that of all
-    /// nodes together.
-    fn compare_shared(&mut self, evaluation: &Evaluation) {
-        let request = evaluation.request();
-        let shares = request.scenarios.switches().uplink().is_some();
-        if !shares || evaluation.decided().count() < 2 {
-            return;
-        }
-        let (plan, prices) = (&evaluation.assignment, evaluation.prices());
-        let price = |j: usize| prices.get(j).copied().unwrap_or(0.0);
-        let own = value(&request, &evaluation.settings, price, &plan.owners);
-        let wrong = difference(own, plan.value) > AGREEMENT;
-        self.verified.disagreements += u64::from(wrong);
     }
 
     /// Fails a plan if its value is not the stated one, if no change has a higher value, or if it
@@ -202,53 +187,6 @@ fn unchanged(request: &Request<'_>) -> Vec<Option<u32>> {
         }
     }
     owners
-}
-
-/// Value of a sound plan less all switching costs, objective units, by the definition of
-/// [`lacuna_planner::placement`]. `node_price` is the shadow price of a node-second by trainer.
-fn value(
-    request: &Request<'_>,
-    settings: &Settings,
-    node_price: impl Fn(usize) -> f64,
-    owners: &[Option<u32>],
-) -> f64 {
-    let (scenarios, horizon) = (request.scenarios, settings.horizon_s);
-    let owned = owners.iter().copied().enumerate();
-    let crowds = scenarios.switches().crowds(owned, request.trainers.len());
-    let mut sum = 0.0;
-    for ((j, member), crowd) in request.members(true).enumerate().zip(crowds) {
-        let (item, new) = (member.item, set(owners, j));
-        let nodes = new.len() as u32;
-        let tier = scenarios.switches().tier(new.iter().copied());
-        let rate = item.value_on(nodes, tier);
-        let switching_cost = match (settings.repool && member.hit, item.current < item.min) {
-            (true, _) if nodes > item.current => item.pilot_wait(rate),
-            (true, _) => 0.0,
-            (false, true) => member.start_s * rate,
-            (false, false) => settings.hysteresis * item.change_cost(nodes),
-        };
-        sum -= switching_cost;
-        if nodes == 0 {
-            continue;
-        }
-        let rate = item.value_among(nodes, tier, crowd);
-        // By scenario: the first hit, and the seconds that the nodes stay.
-        let mut futures = vec![(horizon, 0.0); scenarios.count()];
-        for &place in &new {
-            for ((first, stay), leave) in futures.iter_mut().zip(scenarios.of(place)) {
-                *first = leave.min(*first);
-                *stay += leave.min(horizon);
-            }
-        }
-        let gained = futures.iter().map(|&(first, stay)| {
-            let hits = f64::from(u8::from(first < horizon));
-            let left = stay - f64::from(nodes) * first;
-            rate * (first - item.down_s * hits) + node_price(j) * left
-        });
-        let gained: f64 = gained.sum();
-        sum += gained / scenarios.count().max(1) as f64;
-    }
-    sum
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::decision::Decision;
 use crate::problem::{Situation, mixes_of};
 
 use super::Violation;
+use super::uplinks::uplinks;
 
 /// All invariants that a decision breaks; none if it is sound. It looks once at each slot.
 #[must_use]
@@ -67,45 +68,6 @@ fn mixes(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Violati
         if !item.is_mix(mix) {
             let mix = mix.to_vec();
             found.push(Violation::Mix { trainer, mix });
-        }
-    }
-}
-
-/// I16.
-fn uplinks(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Violation<u32, u32>>) {
-    let switches = situation.switches;
-    let costs = || situation.candidates.iter().any(|c| !c.item.far.is_free());
-    let Some(most) = switches.crossing().filter(|_| costs()) else {
-        return;
-    };
-    // A node on each leaf that a trainer crosses, by leaf and trainer.
-    let crossed = |owners: &mut dyn Iterator<Item = Option<u32>>| {
-        let mut of: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
-        for (at, owner) in (0_u32..).zip(owners) {
-            if let Some(j) = owner {
-                let leaf = switches.switch(at as usize, 0);
-                of.entry(j).or_default().insert(leaf, at);
-            }
-        }
-        of.retain(|_, leaves| leaves.len() > 1);
-        of
-    };
-    let before = crossed(&mut situation.slots.iter().map(|slot| slot.owner));
-    let after = crossed(&mut decision.owners.iter().copied());
-    for (&trainer, leaves) in &after {
-        for (leaf, &node) in leaves {
-            let crosses = |of: &&BTreeMap<u32, u32>| of.contains_key(leaf);
-            let crossing = after.values().filter(crosses).count() as u32;
-            let most = most.max(before.values().filter(crosses).count() as u32);
-            let is_new = before.get(&trainer).is_none_or(|of| !of.contains_key(leaf));
-            if crossing > most && is_new {
-                found.push(Violation::Crossing {
-                    trainer,
-                    node,
-                    crossing,
-                    most,
-                });
-            }
         }
     }
 }
