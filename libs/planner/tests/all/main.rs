@@ -8,6 +8,7 @@
 )]
 
 mod apart;
+mod apart_oracles;
 mod blocks;
 mod by_kind;
 mod check;
