@@ -29,6 +29,7 @@ Examples:
   lacuna-lab bench forecast-plan --instances 35x4734,100x10000 --solves 200 --json
   lacuna-lab bench forecast-plan --classes 64 --situations event,storm,start
   lacuna-lab bench forecast-plan --instances 100x10000 --leaf-nodes 17 --solves 20
+  lacuna-lab bench forecast-plan --instances 100x10000 --leaf-nodes 17 --uplink 4
 
 Instances are made from seeds. Nodes are in classes of like nodes; classes in front leave first,
 and neighbours often leave together. At an event the front has left and hit trainers, and 2 to 8 %
@@ -37,7 +38,7 @@ forecast is the dynamic program. milp-patterns is solved by HiGHS from its plan,
 counted. Times are processor times where the system reports them, so that other processes do not
 count. The gap is the distance to the bound that the program over patterns proves. With --leaf-nodes
 each instance is decided again with its nodes shuffled over leaves, where trainers that cross leaves
-lose 40 % of their rate.")]
+lose 40 % of their rate. With --uplink it is decided once more where crossing trainers share uplinks.")]
 pub(crate) struct ForecastPlanArgs {
     /// Sizes, TRAINERSxNODES
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [Size::of(10, 1_024), Size::of(35, 4_734), Size::of(100, 10_000)])]
@@ -60,6 +61,9 @@ pub(crate) struct ForecastPlanArgs {
     /// Decide each instance also with leaves of this number of nodes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leaf_nodes: Option<u32>,
+    /// Decide each instance also where the uplink of a leaf carries this number of crossing trainers
+    #[arg(long, value_name = "N", requires = "leaf_nodes", value_parser = clap::value_parser!(u32).range(1..))]
+    uplink: Option<u32>,
     /// Time limit of a solve over patterns
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
     time_limit: Span,
@@ -92,7 +96,7 @@ impl From<SituationArg> for Situation {
 struct Row {
     /// The kind of instance.
     instance: String,
-    /// `forecast` or `milp-patterns`, and whether nodes are on leaves.
+    /// `forecast` or `milp-patterns`, and whether nodes are on leaves or share uplinks.
     policy: &'static str,
     /// Number of instances solved.
     solves: usize,
@@ -154,8 +158,9 @@ fn gap(answer: &Answer, worth: f64) -> f64 {
     }
 }
 
-/// The instance with its nodes shuffled over leaves, and trainers that lose by crossing them.
-fn on_leaves(instance: &Instance, leaf_nodes: u32) -> Instance {
+/// The instance with its nodes shuffled over leaves, and trainers that lose by crossing them and
+/// share uplinks that carry `uplink` of them.
+fn on_leaves(instance: &Instance, leaf_nodes: u32, uplink: Option<u32>) -> Instance {
     let nodes = instance.owners.len();
     // A prime step visits all nodes.
     let leaf = |node: usize| vec![format!("{}", node * 7_919 % nodes / leaf_nodes as usize)];
@@ -169,17 +174,25 @@ fn on_leaves(instance: &Instance, leaf_nodes: u32) -> Instance {
         item.far = Far::new([shares.collect()]);
         *item = item.clone().at_its_rate(tier);
     }
-    instance.scenarios = instance.scenarios.below(switches);
+    instance.scenarios = instance.scenarios.below(switches.sharing(uplink));
     instance
 }
 
-/// Solves all instances of a shape in both ways, and again on leaves if that is asked for.
+/// Solves all instances of a shape in both ways, and again on leaves and with shared uplinks if that
+/// is asked for.
 fn measure(args: &ForecastPlanArgs, shape: Shape, bar: &ProgressBar) -> Vec<Row> {
     let mut rows = measure_as(args, shape, bar, ("forecast", "milp-patterns"), &|i| i);
+    let mut apart = |leaf_nodes, uplink, names| {
+        let change = |instance: Instance| on_leaves(&instance, leaf_nodes, uplink);
+        rows.extend(measure_as(args, shape, bar, names, &change));
+    };
     if let Some(leaf_nodes) = args.leaf_nodes {
         let names = ("forecast, leaves", "milp-patterns, leaves");
-        let change = |instance: Instance| on_leaves(&instance, leaf_nodes);
-        rows.extend(measure_as(args, shape, bar, names, &change));
+        apart(leaf_nodes, None, names);
+        if args.uplink.is_some() {
+            let names = ("forecast, uplinks", "milp-patterns, uplinks");
+            apart(leaf_nodes, args.uplink, names);
+        }
     }
     rows
 }
@@ -322,6 +335,7 @@ mod tests {
             solves: 6,
             seed: 3,
             leaf_nodes: Some(5),
+            uplink: Some(1),
             time_limit: Span::from_secs(5),
             json: JsonArg { json: false },
         };
@@ -332,7 +346,7 @@ mod tests {
             situation: Situation::Event,
         };
         let rows = measure(&args, shape, &ProgressBar::hidden());
-        let [dynamic, patterns, apart, _] = rows.as_slice() else {
+        let [dynamic, patterns, apart, _, shared, _] = rows.as_slice() else {
             panic!("{rows:?}")
         };
         assert_eq!((dynamic.solves, patterns.solves), (6, 6));
@@ -341,6 +355,7 @@ mod tests {
             ("forecast", "milp-patterns")
         );
         assert_eq!((apart.solves, apart.policy), (6, "forecast, leaves"));
+        assert_eq!((shared.solves, shared.policy), (6, "forecast, uplinks"));
         for row in &rows {
             assert!(row.p50_s <= row.p99_s && row.p99_s <= row.max_s, "{row:?}");
             assert!(row.gap_p50 <= row.gap_p99, "{row:?}");
