@@ -165,8 +165,12 @@ def test_each_worker_has_a_device_of_its_own_or_learns_that_there_is_none(monkey
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert Worker(1, 4).device == torch.device("cuda", 1)
-    monkeypatch.setenv("LACUNA_LOCAL_RANK", "2")
+    used = []
+    monkeypatch.setattr(torch.cuda, "set_device", used.append)
+    monkeypatch.setenv("LACUNA_LOCAL_RANK", "1")
     monkeypatch.setenv("LACUNA_LOCAL_WORLD_SIZE", "4")
+    assert [device()] == used == [torch.device("cuda", 1)]
+    monkeypatch.setenv("LACUNA_LOCAL_RANK", "2")
     with pytest.raises(RuntimeError, match="worker 2 of 4 .* workers_per_node = 2"):
         device()
 

@@ -77,4 +77,8 @@ def device() -> torch.device:
     ``cuda:<local rank>`` if there is CUDA, else the CPU. Raises RuntimeError if the node has fewer
     GPUs than workers, ValueError if the launcher's variables contradict each other.
     """
-    return Worker.of(os.environ).device
+    found = Worker.of(os.environ).device
+    if found.type == "cuda":
+        # Helper threads use the process's device, else a context on the first GPU.
+        torch.cuda.set_device(found)
+    return found
