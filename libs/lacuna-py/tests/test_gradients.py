@@ -430,7 +430,7 @@ def test_what_cannot_be_sent_is_refused_with_the_remedy():
     with pytest.raises(ValueError, match="wire must be"):
         check_backend("gloo", torch.int8)
     if torch.__version__ < "2":
-        with pytest.raises(ValueError, match="needs PyTorch 2.0"):
+        with pytest.raises(ValueError, match="needs PyTorch 2.6"):
             check_backend("cpu:gloo,cuda:nccl", None)
         with pytest.raises(ValueError, match="PyTorch 2.2"):
             check_backend("gloo", torch.bfloat16)

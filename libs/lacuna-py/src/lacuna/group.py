@@ -24,13 +24,14 @@ from __future__ import annotations
 import atexit
 import json
 import logging
+import os
 import socket
 import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Iterable, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -58,6 +59,17 @@ FAREWELL = 0.2
 #: A busy member without a new sign of life for this many seconds counts as silent, as at its agent.
 BUSY_SILENCE = 5.0
 
+#: The first version of PyTorch that can abort NCCL, see :func:`_abort_on_gpu`.
+ABORTS = (2, 6)
+#: Set to 0 unless the user has set them. By default NCCL's watchdog ends the process when a peer is
+#: gone. Before that it sleeps a minute, for a dump. Each second it asks the store for a key that is
+#: none of the run's. Source: PyTorch, "ProcessGroupNCCL Environment Variables" and its code.
+NCCL = (
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC",
+)
+
 #: Called again and again during a wait; a text is the reason to give up.
 Watch = Callable[[], Optional[str]]
 #: Looks at a store until it returns True; hears whether the connection is new to it.
@@ -72,8 +84,11 @@ def check_backend(backend: str, wire: Optional[torch.dtype]) -> None:
     """Refuses messages that PyTorch here cannot carry. Raises ValueError with the remedy."""
     if backend == "nccl":
         raise ValueError("nccl carries no tensors of the CPU: backend='cpu:gloo,cuda:nccl'")
-    if ":" in backend and version() < (2, 0):
-        raise ValueError(f"backend {backend!r} needs PyTorch 2.0, this is {torch.__version__}")
+    if ":" in backend and version() < ABORTS:
+        raise ValueError(
+            f"backend {backend!r} needs PyTorch {ABORTS[0]}.{ABORTS[1]}, which can abort NCCL, "
+            f"this is {torch.__version__}: leave it out, gloo sums tensors of GPUs too"
+        )
     if wire not in (None, torch.float16, torch.bfloat16):
         raise ValueError(f"wire must be torch.float16 or torch.bfloat16, not {wire}")
     if wire == torch.bfloat16 and "gloo" in backend and version() < (2, 2):
@@ -81,6 +96,13 @@ def check_backend(backend: str, wire: Optional[torch.dtype]) -> None:
             f"gloo sums torch.bfloat16 from PyTorch 2.2 on, this is {torch.__version__}: "
             "use wire=torch.float16"
         )
+
+
+def backend_of(parameters: Iterable[torch.Tensor]) -> str:
+    """The backend without a setting: gloo, and NCCL for what is on GPUs if PyTorch here has it."""
+    on_gpu = any(parameter.is_cuda for parameter in parameters)
+    nccl = on_gpu and version() >= ABORTS and dist.is_nccl_available()
+    return "cpu:gloo,cuda:nccl" if nccl else "gloo"
 
 
 @dataclass
@@ -311,6 +333,9 @@ class Group:
             if apart:
                 among = dist.ProcessGroupGloo(meeting, run.rank, run.world_size, limit)
                 return cls(run.rank, run.world_size, timeout, among)
+            if "nccl" in backend:
+                for name in NCCL:
+                    os.environ.setdefault(name, "0")
             dist.init_process_group(
                 backend, store=meeting, rank=run.rank, world_size=run.world_size, timeout=limit
             )

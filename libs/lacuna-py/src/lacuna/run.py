@@ -20,7 +20,7 @@ from .calls import Calls, Place
 from .data import Indices, Source, source, whole
 from .feed import Feed
 from .gradients import Gradients, Vote
-from .group import Group, check_backend
+from .group import Group, backend_of, check_backend
 from .halves import Halves, halves
 from .learning import Learning
 from .link import Link, leave_now
@@ -77,7 +77,7 @@ def elastic(
     noise: bool = False,
     balance: bool = False,
     timeout: float = 2.0,
-    backend: str = "gloo",
+    backend: Optional[str] = None,
     loaders: Optional[str] = None,
 ) -> "Elastic":
     """Makes a training loop elastic: ``with lacuna.elastic(model, optimizer, ...) as run:``.
@@ -96,7 +96,8 @@ def elastic(
     other nodes find this training and prepare batches for it (default: ``LACUNA_LOADERS``), see
     :mod:`lacuna.loader`. ``timeout``: seconds of silence in a
     collective after which the group counts as broken; it grows with the steps' duration, and
-    doubles when a group breaks before its first step.
+    doubles when a group breaks before its first step. ``backend``: ``gloo`` or
+    ``cpu:gloo,cuda:nccl`` (default: by :func:`~lacuna.group.backend_of`).
 
     The model may be sharded over the workers of a node, see :func:`lacuna.node_mesh`.
 
@@ -111,9 +112,10 @@ def elastic(
         raise ValueError(f"timeout must be positive, not {timeout}")
     if isinstance(model, nn.parallel.DistributedDataParallel):
         raise ValueError("lacuna sums the gradients itself: pass model.module, and train that")
-    check_backend(backend, wire)
     optimizers = _listed(optimizer)
     node = node_of(model, optimizers, backend)
+    backend = backend or backend_of(model.parameters() if node.mesh is None else ())
+    check_backend(backend, wire)
     policy = checked(batch)
     exact = clip_norm is None and before_step is None and scaler is None
     learning = Learning(policy, optimizers, noise=noise, balance=balance, exact=exact)
@@ -792,14 +794,14 @@ class Elastic:
         # The workers of a node look at different moments.
         seen = min(row[0] for row in self._node.gather(-1 if saved is None else saved.samples))
         length = 0 if self._order is None else self._order.identity[0]
-        policy = self._update.policy.text()
+        settings, policy = self._settings, self._update.policy.text()
         silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
         return {
             "state": [self._position.samples, self._position.step] if self._has_state else None,
             "lineage": self._lineage,
             "saved": seen,
-            "timeout": max(self._settings.timeout, silence),
-            "plan": f"{length}:{self._settings.seed}:{policy}:{self._gradients.plan}",
+            "timeout": max(settings.timeout, silence),
+            "plan": f"{length}:{settings.seed}:{policy}:{self._gradients.plan}:{settings.backend}",
         }
 
     def _state(self) -> dict[str, Any]:
@@ -872,7 +874,7 @@ class Elastic:
         source = loader(cards) if held is None else held
         if cards[source]["plan"] != cards[group.rank]["plan"]:
             raise RuntimeError(
-                f"this member's length:seed:batch:model is {cards[group.rank]['plan']}, "
+                f"this member's length:seed:batch:model:backend is {cards[group.rank]['plan']}, "
                 f"that of the group is {cards[source]['plan']}"
             )
         same = [(card["state"], card["lineage"]) for card in cards]

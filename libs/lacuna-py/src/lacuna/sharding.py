@@ -26,7 +26,7 @@ from torch import nn
 
 from .group import RETRY, Group, Watch
 from .keys import version
-from .worker import Worker
+from .worker import Worker, device
 
 #: PyTorch's first version with the calls of FSDP that are used here.
 NEEDED = (2, 9)
@@ -64,10 +64,8 @@ def node_mesh() -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     worker = Worker.of(os.environ)
-    kind = worker.device.type
+    kind = device().type
     backend = "cpu:gloo,cuda:nccl" if kind == "cuda" else "gloo"
-    if kind == "cuda":
-        torch.cuda.set_device(worker.device)
     limit = timedelta(seconds=PATIENCE)
     if "LACUNA_SOCKET" not in os.environ and "WORLD_SIZE" in os.environ:
         if not dist.is_initialized():
@@ -287,7 +285,7 @@ class Node:
 
 
 def node_of(
-    model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], backend: str
+    model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], backend: Optional[str]
 ) -> Node:
     """The workers with which this one shares a model.
 
@@ -315,7 +313,7 @@ def node_of(
                 f"parameter {named.get(id(p))} is placed as {p.placements} on {p.device_mesh}: "
                 "shard the model by fully_shard(model, mesh=lacuna.node_mesh()) alone"
             )
-    if backend != "gloo":
+    if backend not in (None, "gloo"):
         raise ValueError(
             f"backend={backend!r}: shards are summed over nodes by gloo, leave backend out"
         )
