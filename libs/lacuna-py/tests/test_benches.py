@@ -1,10 +1,33 @@
-"""The arithmetic of two measurements, without a training."""
+"""The command line of measurements and the arithmetic of two, without a training."""
+
+import subprocess
+import sys
 
 import pytest
 
+from conftest import SOURCE
 from lacuna import bench_choices as choices
 from lacuna import bench_stalls_counted
 from lacuna.bench_stalls_cost import interval, of_median
+
+
+WITHOUT = """
+import sys
+
+sys.modules["torch"] = None
+from lacuna.bench import OTHERS, main
+
+print([main(argv) for argv in ([], *([name] for name in OTHERS))])
+main(["--help"])
+"""
+
+
+def test_without_pytorch_each_measurement_says_so():
+    argv, env = [sys.executable, "-c", WITHOUT], {"PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{[69] * 8}\nusage: "), done.stdout
+    assert done.stderr.count("lacuna.bench: PyTorch is missing: ") == 8, done.stderr
 
 
 def test_the_interval_of_a_mean_is_students():

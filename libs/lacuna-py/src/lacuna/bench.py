@@ -18,10 +18,11 @@ import signal
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Sequence
 
-from . import bench_log, bench_torchft, bench_torchrun, rates
+from . import bench_log, bench_torchft, bench_torchrun
 from .bench_log import summary
 from .bench_torchft import Torchfts
 from .bench_torchrun import Torchruns
@@ -55,6 +56,9 @@ KINDS = {
     "worker": "one worker of a node is killed, the agent ends the others",
     "sigstop": "the program of a node is paused, the group breaks after {timeout:g} s",
 }
+#: Measurements with a command line of their own, and their modules. Some need PyTorch to be read.
+OTHERS = {name: f"bench_{name}" for name in "choices data loaders noise stalls two_stage".split()}
+OTHERS["rates"] = "rates"
 UNDER = {"lacuna": KINDS, "torchrun": bench_torchrun.KINDS, "torchft": bench_torchft.KINDS}
 
 
@@ -92,32 +96,16 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["choices"]:
-        from . import bench_choices
-
-        return bench_choices.main(argv[1:])
-    if argv[:1] == ["data"]:
-        from . import bench_data
-
-        return bench_data.main(argv[1:])
-    if argv[:1] == ["loaders"]:
-        from . import bench_loaders
-
-        return bench_loaders.main(argv[1:])
-    if argv[:1] == ["noise"]:
-        from . import bench_noise
-
-        return bench_noise.main(argv[1:])
-    if argv[:1] == ["rates"]:
-        return rates.main(argv[1:])
-    if argv[:1] == ["stalls"]:
-        from . import bench_stalls
-
-        return bench_stalls.main(argv[1:])
-    if argv[:1] == ["two_stage"]:
-        from . import bench_two_stage
-
-        return bench_two_stage.main(argv[1:])
+    if argv and argv[0] in OTHERS:
+        try:
+            other = import_module(f".{OTHERS[argv[0]]}", __package__)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+            return 69
+        code: int = other.main(argv[1:])
+        return code
     options = arguments().parse_args(argv)
     under, counts = options.under.split(","), options.workers.split(",")
     kinds = list(KINDS) if options.kinds is None else options.kinds.split(",")

@@ -174,7 +174,7 @@ def main(argv: Sequence[str]) -> int:
         command = ["unshare", "--net", sys.executable, "-m", "lacuna.bench", "choices", "--apart"]
         return subprocess.run([*command, "--tool", tool, *argv]).returncode
     # Members inherit it, and begin sooner on a busy machine.
-    run.run_first()
+    bench_common.run_first()
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
         runs = Runs(options.runs or Path(folder) / "runs.jsonl")
         numbers = range(options.workloads) if options.only is None else [options.only]

@@ -11,6 +11,9 @@ from typing import Any, Optional
 
 from .loopback import Loopback
 
+#: Real-time priority of members.
+PRIORITY = 10
+
 
 def parser(name: str, what: str, examples: str) -> argparse.ArgumentParser:
     """The command line of a measurement, with the arguments that all have."""
@@ -41,11 +44,36 @@ def host() -> Optional[dict[str, Any]]:
     }
 
 
+def run_first() -> bool:
+    """Lets this process run before all other work of the machine; whether it may.
+
+    In turns: under SCHED_FIFO two busy threads of the run could stop the bench itself.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+    except OSError:
+        return False
+    return True
+
+
 def environment(**more: str) -> dict[str, str]:
     """Of a member: this package, and one thread."""
     source = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+
+
+def ranks(count: int) -> tuple[Any, list[dict[str, str]]]:
+    """A store, to be kept; and the variables of each process of a group that meets there.
+
+    As under torchrun, the store is not rank 0's: no port is let go before it is used.
+    """
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(count)}
+    world |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+    return store, [{**world, "RANK": str(rank)} for rank in range(count)]
 
 
 def train(argv: list[str], folder: Path, env: dict[str, str], nodes: int, limit: float) -> None:

@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -147,12 +146,8 @@ def _round(kind: str, options: argparse.Namespace, folder: Path) -> float:
 
 
 def _by_ddp(argv: list[str], env: dict[str, str], nodes: int) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {**os.environ, **env, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [{**common, "RANK": str(rank), "WORLD_SIZE": str(nodes)} for rank in range(nodes)]
-    programs = [subprocess.Popen(argv, env=rank) for rank in ranks]
+    _store, ranks = bench_common.ranks(nodes)
+    programs = [subprocess.Popen(argv, env={**os.environ, **env, **rank}) for rank in ranks]
     try:
         codes = [program.wait(600.0) for program in programs]
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import torch
 
 from . import bench_common, outside
 from .bench_stalls_counted import COUNT, KINDS
-from .bench_stalls_run import burn, run_first
+from .bench_stalls_run import burn
 from .loopback import Loopback
 from .moments import NUMBERS, Moments, Stopwatch
 from .rates import PAIR, WARM_UP, Pair
@@ -36,7 +35,7 @@ STUDENT = {4: 2.776, 5: 2.571, 7: 2.365, 9: 2.262, 14: 2.145, 19: 2.093, 39: 2.0
 
 def split() -> list[dict[str, float]]:
     """Real computing and real waiting of a loader's thread, seconds, and what is found of each."""
-    run_first()
+    bench_common.run_first()
     rows = []
     for computes, waits in ((0.060, 0.0), (0.0, 0.060), (0.040, 0.040)):
         prep, fetch = [], []
@@ -60,7 +59,7 @@ def measure(rounds: int, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
     rounds' differences, by Student's distribution. One more pair counts the time inside.
     """
     # Members inherit it.
-    run_first()
+    bench_common.run_first()
     load = os.getloadavg()[0]
     rows = []
     for kind in kinds:
@@ -206,14 +205,8 @@ def _unchanged(argv: list[str], folder: Path, more: dict[str, str], on: bool) ->
         stays.write_text(text)
         env["PYTHONPATH"] = os.pathsep.join((str(front), env["PYTHONPATH"]))
         env["LACUNA_STALLS_INTO"] = str(into)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    processes = []
-    for rank in range(PAIR):
-        world = {"RANK": str(rank), "WORLD_SIZE": str(PAIR)}
-        world |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        processes.append(subprocess.Popen(argv, env={**env, **world}))
+    _store, ranks = bench_common.ranks(PAIR)
+    processes = [subprocess.Popen(argv, env={**env, **rank}) for rank in ranks]
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any, Callable, Iterator
 
-from .bench_stalls_run import run_first
+from .bench_common import run_first
 from .rates import BATCH, FEATURES, PAIR, WIDTHS
 
 #: Whose steps are compared.

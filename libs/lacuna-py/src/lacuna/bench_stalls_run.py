@@ -34,8 +34,6 @@ FILLS = WARM_UP + 15
 STEPS = WINDOW + FILLS
 #: Each burst of preparation is one batch in this number.
 BURSTS = 4
-#: Real-time priority of members.
-PRIORITY = 10
 
 
 @dataclass(frozen=True)
@@ -65,21 +63,9 @@ def can_throttle() -> bool:
     return os.geteuid() == 0 and all(map(shutil.which, ("ip", "tc", "unshare", "nsenter")))
 
 
-def run_first() -> bool:
-    """Lets this process run before all other work of the machine; whether it may.
-
-    In turns: under SCHED_FIFO two busy threads of the run could stop the bench itself.
-    """
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
-    except OSError:
-        return False
-    return True
-
-
 def real_time() -> bool:
     """Whether members may run before all other work of the machine."""
-    script = "from lacuna.bench_stalls_run import run_first as r; raise SystemExit(not r())"
+    script = "from lacuna.bench_common import run_first as r; raise SystemExit(not r())"
     return subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
@@ -242,7 +228,7 @@ def train(configs: Sequence[Config]) -> int:
     if not configs[0].burn:
         vars(reading)["Stopwatch"] = _Declaring
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
-    run_first()
+    bench_common.run_first()
     nodes = configs[0].nodes
     last = os.environ["LACUNA_NODE"] == f"n{nodes - 1}" and nodes > 1
     device = _Device(configs[0], last)

@@ -27,8 +27,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
-from . import bench_torchft
-from .bench_stalls_run import run_first
+from . import bench_common, bench_torchft
 from .loopback import Loopback
 
 EPILOG = """examples:
@@ -115,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
     if options.worker:
         return _train(options, models[0], sizes[0])
     # All processes inherit it.
-    first = run_first()
+    first = bench_common.run_first()
     rows = []
     for model in models:
         for size in sizes:
@@ -241,14 +240,8 @@ def _measure(
 @contextmanager
 def _processes(argv: list[str], env: dict[str, str], pair: Pair) -> Iterator[None]:
     """Both processes of a pair, which end by themselves once it is closed."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    world = {"WORLD_SIZE": str(PAIR), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    processes = [
-        subprocess.Popen(argv, env={**os.environ, **env, **world, "RANK": str(rank)})
-        for rank in range(PAIR)
-    ]
+    _store, ranks = bench_common.ranks(PAIR)
+    processes = [subprocess.Popen(argv, env={**os.environ, **env, **rank}) for rank in ranks]
     try:
         yield
     finally:
