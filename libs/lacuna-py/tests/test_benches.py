@@ -7,7 +7,7 @@ import pytest
 
 from conftest import SOURCE
 from lacuna import bench_choices as choices
-from lacuna import bench_stalls_counted
+from lacuna import bench_stalls, bench_stalls_counted
 from lacuna.bench_stalls_cost import interval, of_median
 
 
@@ -28,6 +28,14 @@ def test_without_pytorch_each_measurement_says_so():
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{[69] * 8}\nusage: "), done.stdout
     assert done.stderr.count("lacuna.bench: PyTorch is missing: ") == 8, done.stderr
+
+
+def test_options_without_effect_are_refused(capsys):
+    for words in ("--split --nodes 4", "--cost --cases nothing", "--predict --split"):
+        assert bench_stalls.main(words.split()) == 64
+        assert "go without each other" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        choices.main(["--nodes", "4"])
 
 
 def test_the_interval_of_a_mean_is_students():

@@ -23,8 +23,13 @@ def parser(name: str, what: str, examples: str) -> argparse.ArgumentParser:
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--nodes", type=int, default=2, help="members (default: %(default)s)")
     made.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return made
+
+
+def of_members(made: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Adds the arguments of a measurement whose program is this command itself on each member."""
+    made.add_argument("--nodes", type=int, default=2, help="members (default: %(default)s)")
     made.add_argument("--worker", help=argparse.SUPPRESS)
     return made
 

@@ -43,7 +43,7 @@ NORMAL = 1.96
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     what = "Measures loading by workers, against DistributedDataParallel."
-    parser = bench_common.parser("data", what, EPILOG)
+    parser = bench_common.of_members(bench_common.parser("data", what, EPILOG))
     parser.add_argument("--item", type=float, default=0.005, help="seconds of a sample")
     parser.add_argument("--workers", type=int, default=4, help="of each member's loader")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step, of all members")

@@ -43,7 +43,7 @@ NORMAL = 1.96
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     what = "Measures the cost and the errors of the gradient's noise scale."
-    parser = bench_common.parser("noise", what, EPILOG)
+    parser = bench_common.of_members(bench_common.parser("noise", what, EPILOG))
     parser.add_argument("--models", help="mlp, transformer (default: both)")
     parser.add_argument("--sizes", default="1", help="million parameters: 1,10 (default: 1)")
     parser.add_argument(

@@ -32,7 +32,7 @@ from . import bench_stalls_run as run
 from .bench_stalls_run import Config
 
 EPILOG = """examples:
-  python3 -m lacuna.bench stalls                        twelve cases at 2 members
+  python3 -m lacuna.bench stalls                        all cases at 2 members
   python3 -m lacuna.bench stalls --rounds 3 --json      medians of three runs of each
   python3 -m lacuna.bench stalls --nodes 4 --cases nothing,slow-link
   python3 -m lacuna.bench stalls --predict              sizes, links and workers not tried
@@ -73,8 +73,8 @@ def arguments() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--cases", default=",".join(CASES), help="default: all, %(default)s")
-    parser.add_argument("--nodes", type=int, default=2, help="members (default: %(default)s)")
+    parser.add_argument("--cases", help=f"default: all, {','.join(CASES)}")
+    parser.add_argument("--nodes", type=int, help="members (default: 2)")
     parser.add_argument("--rounds", type=int, default=1, help="runs of each (default: 1)")
     parser.add_argument("--tool", help="the program of libs/stalls (default: built by cargo)")
     parser.add_argument("--burn", action=argparse.BooleanOptionalAction, help="compute preparation")
@@ -97,8 +97,13 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Prints the tables; 64 for wrong arguments, 69 if PyTorch or the tool is missing."""
     options = arguments().parse_args(argv)
-    cases = [name for name in options.cases.split(",") if name]
-    if set(cases) - set(CASES) or options.nodes < 2 or options.rounds < 1:
+    others = [options.predict, options.split, options.cost is not None]
+    if any(others) and (sum(others) > 1 or options.cases or options.nodes):
+        print("lacuna.bench: --predict, --split and --cost go without each other, --nodes, --cases")
+        return 64
+    cases = list(CASES) if options.cases is None else options.cases.split(",")
+    nodes: int = 2 if options.nodes is None else options.nodes
+    if set(cases) - set(CASES) or nodes < 2 or options.rounds < 1:
         print(f"lacuna.bench: cases are {', '.join(CASES)}; nodes >= 2, rounds >= 1")
         return 64
     host = bench_common.host()
@@ -120,11 +125,11 @@ def main(argv: Sequence[str]) -> int:
     if not options.apart and run.can_throttle():
         command = ["unshare", "--net", sys.executable, "-m", "lacuna.bench", "stalls", "--apart"]
         return subprocess.run([*command, "--tool", tool, *argv]).returncode
-    burn = (os.cpu_count() or 1) >= 2 * options.nodes if options.burn is None else options.burn
+    burn = (os.cpu_count() or 1) >= 2 * nodes if options.burn is None else options.burn
     found: dict[str, Any] = {
         "host": {
             **host,
-            "nodes": options.nodes,
+            "nodes": nodes,
             "rounds": options.rounds,
             "realtime": run.real_time(),
             "links": options.apart,
@@ -137,7 +142,7 @@ def main(argv: Sequence[str]) -> int:
         return _show(options, found, _print_predictions)
     rows = []
     for name in cases:
-        config = replace(CASES[name], nodes=options.nodes, burn=burn)
+        config = replace(CASES[name], nodes=nodes, burn=burn)
         if config.link and not options.apart:
             continue
         rows.append({"case": name, **_row(measured, config)})
