@@ -6,8 +6,9 @@ groups from the first to the last round, and the pairs take turns, so both see t
 process has one core. All have real-time priority where they may: a round has few steps of a large
 model, and other load would decide it. The ratio is that of the two rates of a round. A throttled
 link is the loopback of a network namespace of its own, with tc-tbf(8): both directions share its
-rate. A third pair may train under torchft: two replica groups of one process, its manager,
-optimiser and DistributedDataParallel, as its README shows them.
+rate. Further pairs may train under torchft (two replica groups of one process, its manager,
+optimiser and DistributedDataParallel, as its README shows them), and under DDP whose gradients are
+views of its buckets, ``ddp-views``: that saves the copy back.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench rates --workers 2          one node of two workers, and not two of one
   python3 -m lacuna.bench rates --link 1gbit         over a throttled link (root, iproute2)
   python3 -m lacuna.bench rates --under lacuna,torchft
+  python3 -m lacuna.bench rates --under lacuna,ddp-views --no-set-to-none
 """
 
 #: Members of each pair.
@@ -48,7 +50,12 @@ FEATURES, VOCABULARY, LENGTH = 256, 256, 64
 #: Samples of a member in a step.
 BATCH = {"mlp": 64, "transformer": 4}
 #: Environment variables that tell the processes of a pair apart.
-PLACE = {"ddp": ["RANK"], "lacuna": ["LACUNA_NODE", "LACUNA_LOCAL_RANK"], "torchft": ["RANK"]}
+PLACE = {
+    "ddp": ["RANK"],
+    "ddp-views": ["RANK"],
+    "lacuna": ["LACUNA_NODE", "LACUNA_LOCAL_RANK"],
+    "torchft": ["RANK"],
+}
 #: Seconds of silence after which a group breaks.
 TIMEOUT = 60.0
 #: Steps before the first round.
@@ -80,7 +87,7 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--link", metavar="RATE", help="rate of the link, as tc writes it: 1gbit")
     parser.add_argument(
-        "--under", default="lacuna", help="lacuna, torchft or both (default: %(default)s)"
+        "--under", default="lacuna", help="of lacuna, ddp-views, torchft (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--worker", choices=list(PLACE), help=argparse.SUPPRESS)
@@ -97,8 +104,8 @@ def main(argv: Sequence[str]) -> int:
         print(f"lacuna.bench: models are {', '.join(BATCH)}, sizes are 1, 10, 100, rounds >= 1")
         return 64
     under = options.under.split(",")
-    if set(under) - {"lacuna", "torchft"} or (options.workers > 1 and "torchft" in under):
-        print("lacuna.bench: --under takes lacuna and torchft, the latter with one worker a node")
+    if set(under) - (set(PLACE) - {"ddp"}) or (options.workers > 1 and "torchft" in under):
+        print("lacuna.bench: --under takes lacuna, ddp-views and, with --workers 1, torchft")
         return 64
     absent = bench_torchft.missing() if "torchft" in under else None
     if absent is not None:
@@ -203,7 +210,8 @@ def _measure(
         return {**own, "LACUNA_RATES": str(pairs[name].path)}
 
     with ExitStack() as stack:
-        stack.enter_context(_processes([*argv, "--worker", "ddp"], env("ddp"), pairs["ddp"]))
+        for name in sorted({"ddp", "ddp-views"} & set(pairs)):
+            stack.enter_context(_processes([*argv, "--worker", name], env(name), pairs[name]))
         if "torchft" in pairs:
             server = bench_torchft.lighthouse()
             stack.callback(server.shutdown)
@@ -281,12 +289,12 @@ def _summary(
 
 def _print_rows(rows: list[dict[str, Any]], head: bool) -> None:
     if head:
-        print(f"{'under':<9}{'model':<12}{'parameters':>11}{'DDP':>12}{'this':>12}", end="")
+        print(f"{'under':<11}{'model':<12}{'parameters':>11}{'DDP':>12}{'this':>12}", end="")
         print(f"{'ratio':>8}{'quartiles':>14}{'CPU s a step':>20}")
     for row in rows:
         low, high = row["ratio_quartiles"]
         print(
-            f"{row['under']:<9}{row['model']:<12}{row['million_parameters']:>9} M"
+            f"{row['under']:<11}{row['model']:<12}{row['million_parameters']:>9} M"
             f"{row['ddp_steps_per_s']:>8.3f} /s {row['steps_per_s']:>8.3f} /s "
             f"{row['ratio_median']:>7.3f}   {low:.3f}-{high:.3f}"
             f"{row['ddp_cpu_s_per_step']:>11.4f} {row['cpu_s_per_step']:>8.4f}",
@@ -372,7 +380,8 @@ def _train(options: argparse.Namespace, model: str, size: int) -> int:
         wrapped = DistributedDataParallel(manager, net)
     else:
         torch.distributed.init_process_group("gloo")
-        wrapped = nn.parallel.DistributedDataParallel(net)
+        views = options.worker == "ddp-views"
+        wrapped = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=views)
     train(_plain_batches(data, BATCH[model], rank), wrapped, lambda loss: optimizer.step())
     sys.stdout.flush()
     # Threads of torchft do not end with it.
