@@ -7,7 +7,8 @@
 # interfaces: these differ by version. The tests' programs begin as forks of a process that has
 # imported PyTorch (tests/warm.py). Nothing else is written into the tree. Failed tests run once
 # more and are listed, since they have real time limits, and a machine may be busy. Without PyTorch
-# it prints SKIPPED with the reason and exits 0; with 1 if LACUNA_REQUIRE names torch.
+# it prints SKIPPED with the reason and exits 0; with 1 if LACUNA_REQUIRE names torch. Skipped tests
+# are listed too (tests/conftest.py).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 pythons=${PYTHON:-}
@@ -81,7 +82,8 @@ for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
 long="tests/test_loop.py tests/test_exactly_once.py tests/test_step.py"
 # What meets PyTorch's own interfaces.
 versions="tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py
-    tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py"
+    tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py
+    tests/test_store.py"
 rest=
 for file in $long; do
     rest="$rest --ignore=$file"

@@ -21,6 +21,49 @@ if not collect_ignore_glob:
     warm.install(str(SOURCE))
 
 
+#: What a skipped test can lack, which its reason names first; and the remedy, as in libs/skip.
+REMEDIES = {
+    "data": "LACUNA_DATA=FOLDER of the recordings",
+    "newer-torch": "libs/lacuna-py/newer_torch.py libs/lacuna-py/.venv",
+}
+
+
+def data(name):
+    """A file of the recordings. Without it the test is skipped."""
+    beside = HERE.parents[2].parent / "shared" / "data"
+    path = Path(os.environ.get("LACUNA_DATA") or beside, name)
+    if not path.exists():
+        pytest.skip(f"data: {path} is not there")
+    return path
+
+
+def newer(there, what):
+    """A mark that skips tests without ``what``, of a PyTorch newer than this one."""
+    return pytest.mark.skipif(not there, reason=f"newer-torch: {what}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """Counts a skipped test for integration-tests/not_run.py; it fails where its need is required.
+
+    Not so by its version of PyTorch: check.sh runs it with a newer one, where that is installed.
+    """
+    report = (yield).get_result()
+    if not report.skipped:
+        return
+    need, _, what = report.longrepr[2].removeprefix("Skipped: ").partition(": ")
+    by_version, required = need == "newer-torch", os.environ.get("LACUNA_REQUIRE", "")
+    if need not in REMEDIES:
+        report.outcome, report.longrepr = "failed", f"{need!r} is none of {', '.join(REMEDIES)}"
+    elif not by_version and {need, "all"} & {name.strip() for name in required.split(",")}:
+        report.outcome, report.longrepr = "failed", f"LACUNA_REQUIRE={required}: {what}"
+    elif path := os.environ.get("LACUNA_SKIPPED"):
+        elsewhere = by_version and (HERE.parent / ".venv" / "whole").exists()
+        which, file = "part" if elsewhere else "test", f"libs/lacuna-py/tests/{item.path.name}"
+        with open(path, "a", encoding="utf-8") as lines:
+            lines.write("\t".join((which, need, file, item.name, what, REMEDIES[need])) + "\n")
+
+
 class Cluster(Loopback):
     """Runs ``program.py`` with some arguments on each node."""
 

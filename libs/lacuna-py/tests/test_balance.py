@@ -1,20 +1,17 @@
 """Shares by speed: the known best after one change, the batch exact, each sample once, in order."""
 
 import json
-import os
 import random
-from pathlib import Path
 
 import pytest
 import torch
 from test_noise import on_nodes
 
 import lacuna
-from conftest import HERE
+from conftest import data
 from lacuna.balance import Balance, Speed, solve
 from lacuna.order import Order, Position, cut
 
-DATA = Path(os.environ.get("LACUNA_DATA", HERE.parents[2].parent / "shared" / "data"))
 LEVELS = {1: [12, 12, 12, 12], 2: [12, 12, 8, 16], 4: [9, 9, 6, 24], 8: [6, 6, 4, 32]}
 
 
@@ -38,9 +35,7 @@ def step_of(cores, overhead, shares):
 
 
 def test_solved_shares_are_the_golden_ones():
-    path = DATA / "seeds" / "uneven_shares_golden.json"
-    if not path.exists():
-        pytest.skip(f"{path} is missing")
+    path = data("seeds/uneven_shares_golden.json")
     for name, row in json.loads(path.read_text()).items():
         overhead = float(name.split()[-1])
         shares = solve(256, [Speed(overhead, 0.1 / c) for c in row["cores"]])
@@ -55,11 +50,8 @@ def test_one_change_comes_within_two_percent_of_the_bound(level, overhead):
     cores = LEVELS[level]
     shares, balance = played(cores, overhead, 400)
     bound = overhead + 256 / (10.0 * sum(cores))
-    uneven = len(set(cores)) > 1
-    if uneven and step_of(cores, overhead, [64] * 4) > 1.06 * bound:
-        assert balance.changes == 1
-    assert balance.changes <= 1
-    assert step_of(cores, overhead, shares) <= 1.02 * bound or balance.changes == 0
+    assert balance.changes == (1 if len(set(cores)) > 1 else 0)
+    assert step_of(cores, overhead, shares) <= 1.02 * bound
 
 
 def test_noise_changes_nothing_and_a_real_change_of_speed_once():
@@ -111,7 +103,8 @@ def test_members_of_unequal_speed_share_by_it(tmp_path):
         *("--slow", json.dumps({"n0": 0.0004, "n1": 0.0012})),
     )
     counts = [found[name]["counts"] for name in ("n0", "n1")]
-    assert all(a + b == 48 or a + b < 48 for a, b in zip(*counts)), "the batch is exact"
+    # 83 batches fit in the 4,096 samples, so none is short.
+    assert all(a + b == 48 for a, b in zip(*counts)), "the batch is exact"
     assert found["n0"]["weights"] == found["n1"]["weights"], "members agree"
     # The known best: 36 and 12.
     fast, slow = counts[0][-2], counts[1][-2]

@@ -2,21 +2,17 @@
 
 import json
 import math
-import os
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 import learner
-from conftest import HERE, SOURCE
+from conftest import HERE, SOURCE, data
 from lacuna.halves import Halves, halves
 from lacuna.loopback import Loopback
 from lacuna.noise import NoiseScale, Sample, gain
 from lacuna.norms import Norms, decay
-
-DATA = Path(os.environ.get("LACUNA_DATA", HERE.parents[2].parent / "shared" / "data"))
 
 
 def sample_of(gradients, shares, momentum=None, beta=0.0):
@@ -34,9 +30,7 @@ def drawn(true, deviation, shares, dice):
 
 
 def test_moments_are_those_of_the_golden_rows():
-    path = DATA / "seeds" / "noise_scale_golden.json"
-    if not path.exists():
-        pytest.skip(f"{path} is missing")
+    path = data("seeds/noise_scale_golden.json")
     for row in json.loads(path.read_text()):
         gradients = torch.tensor(row["gradients"], dtype=torch.float64)
         found, _ = sample_of(gradients, row["shares"])
@@ -47,9 +41,7 @@ def test_moments_are_those_of_the_golden_rows():
 
 
 def test_factors_are_those_of_the_golden_rows():
-    path = DATA / "seeds" / "goodput_golden.json"
-    if not path.exists():
-        pytest.skip(f"{path} is missing")
+    path = data("seeds/goodput_golden.json")
     for row in json.loads(path.read_text())["gain"]:
         phi = max(row["var"], 1e-6) / row["sqr"] if row["sqr"] > 0 else math.inf
         assert gain(phi, row["scale"]) == pytest.approx(row["adascale"], rel=1e-9)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import lacuna
-from conftest import HERE, SOURCE, Cluster, goes_on, start
+from conftest import HERE, SOURCE, Cluster, goes_on, newer, start
 from lacuna import sharding
 from lacuna.checkpoint import Checkpoints
 from lacuna.keys import version
@@ -22,7 +22,7 @@ from lacuna.state import frozen
 
 if version() >= sharding.NEEDED:
     from torch.distributed.fsdp import fully_shard
-sharded = pytest.mark.skipif(version() < sharding.NEEDED, reason="sharded models: PyTorch 2.9")
+sharded = newer(version() >= sharding.NEEDED, "sharded models, PyTorch 2.9")
 #: Sums in another order differ by this much at most.
 TOLERANCE = 1e-12
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 import kinds
-from conftest import HERE, SOURCE
+from conftest import HERE, SOURCE, newer
 from lacuna.loopback import Loopback
 
-NEWER = hasattr(torch, "compile")
+compiles = newer(hasattr(torch, "compile"), "torch.compile, PyTorch 2.0")
+scales = newer(hasattr(torch.amp, "GradScaler"), "a gradient scaler on the CPU, PyTorch 2.3")
 
 
 def on_nodes(kind, folder, count=2):
@@ -40,19 +41,8 @@ def differ(mine, wanted):
         ("more-passes", 1e-12),
         ("optimisers", 1e-9),
         ("sparse", 1e-12),
-        pytest.param(
-            "compile",
-            1e-12,
-            marks=pytest.mark.skipif(not NEWER, reason="torch.compile: PyTorch 2.0"),
-        ),
-        pytest.param(
-            "scaler",
-            1e-12,
-            marks=pytest.mark.skipif(
-                not hasattr(torch.amp, "GradScaler"),
-                reason="a gradient scaler on the CPU: PyTorch 2.3",
-            ),
-        ),
+        pytest.param("compile", 1e-12, marks=compiles),
+        pytest.param("scaler", 1e-12, marks=scales),
     ],
 )
 def test_two_nodes_train_as_one(kind, tolerance, tmp_path):
@@ -66,9 +56,8 @@ def test_two_nodes_train_as_one(kind, tolerance, tmp_path):
     assert "broke" not in words[0]
 
 
+@scales
 def test_a_gradient_that_overflows_at_one_member_is_skipped_by_all(tmp_path):
-    if not hasattr(torch.amp, "GradScaler"):
-        pytest.skip("a gradient scaler on the CPU: PyTorch 2.3")
     (losses, _), _, _ = on_nodes("scaler", tmp_path)
     assert losses[-1] == 512.0
 
