@@ -10,7 +10,6 @@ from lacuna import bench_choices as choices
 from lacuna import bench_stalls, bench_stalls_counted
 from lacuna.bench_stalls_cost import interval, of_median
 
-
 WITHOUT = """
 import sys
 

@@ -83,8 +83,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--cost",
         nargs="?",
-        choices=counted.KINDS,
-        const="",
+        choices=[*counted.KINDS, "both"],
+        const="both",
         help="what the readings themselves take, for the package, for unchanged programs, or both",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -116,7 +116,7 @@ def main(argv: Sequence[str]) -> int:
     if options.split:
         return _show(options, {"split": cost.split()}, _print_split)
     if options.cost is not None:
-        kinds = (options.cost,) if options.cost else counted.KINDS
+        kinds = counted.KINDS if options.cost == "both" else (options.cost,)
         return _show(options, cost.measure(max(options.rounds, 5), kinds), _print_cost)
     tool = options.tool or built_tool()
     if tool is None:
