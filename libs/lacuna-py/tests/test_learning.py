@@ -100,12 +100,14 @@ def measured(fixed, sample, rest, shares=((8, 8), (16, 16), (24, 24))):
 
 def test_a_report_says_what_other_sizes_would_take():
     for policy, follows in (
-        (lacuna.Adaptive(32, 512, most_per_worker=128), "adaptive"),
+        (lacuna.Adaptive(32, 512, "linear", most_per_worker=128), "adaptive"),
         (lacuna.PerNode(32, "adascale"), {"per_node": {"samples": 32}}),
     ):
         learning = Learning(checked(policy), [sgd()])
         known(learning, 3.0, 64)
-        assert "sizing" not in learning.report(64)["batch"], "no step was timed"
+        batch = learning.report(64)["batch"]
+        assert "sizing" not in batch, "no step was timed"
+        assert batch["counts_progress"] == (follows != "adaptive"), "as its rule says"
         learning._times = measured(0.004, 0.001, 0.05)
         sizing = json.loads(json.dumps(learning.report(64)))["batch"]["sizing"]
         assert sizing["follows"] == follows

@@ -20,6 +20,9 @@ pub struct Learning {
     /// Samples of the user's batch that a sample of the present one is worth, above 0; above 1 where
     /// the present batch is the smaller one.
     pub efficiency: f64,
+    /// Whether the program counts its progress in samples of the user's batch.
+    #[serde(default)]
+    pub counts_progress: bool,
     /// What other batches and numbers of workers would take, if the program says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizing: Option<Box<Sizing>>,
@@ -39,6 +42,17 @@ impl Learning {
             && self.efficiency > 0.0
             && self.efficiency <= most + 1e-9
             && self.sizing.as_ref().is_none_or(|sizing| sizing.is_valid())
+    }
+
+    /// Samples of the user's batch that one of the samples in the trainer's progress, and in its
+    /// rate, is worth.
+    #[must_use]
+    pub const fn worth_of_counted(&self) -> f64 {
+        if self.counts_progress {
+            1.0
+        } else {
+            self.efficiency
+        }
     }
 }
 

@@ -141,6 +141,7 @@ pub fn reporting(name: &str) -> TrainerRecord {
             user_batch: 32,
             batch: 64,
             efficiency: 0.9,
+            counts_progress: false,
             sizing: None,
         }),
         ..record(spec(name, 4), 1, &["n1"])

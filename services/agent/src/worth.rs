@@ -25,6 +25,8 @@ struct Batch {
     total: u64,
     efficiency: f64,
     #[serde(default)]
+    counts_progress: bool,
+    #[serde(default)]
     sizing: Option<Value>,
 }
 
@@ -40,6 +42,7 @@ impl Worth {
             user_batch: batch.m0,
             batch: batch.total,
             efficiency: batch.efficiency,
+            counts_progress: batch.counts_progress,
             // Programs say it in the words of the vocabulary. What is wrong there is left out.
             sizing: (batch.sizing.as_ref())
                 .and_then(|said| Sizing::deserialize(said).ok())
@@ -70,12 +73,17 @@ mod tests {
         assert_eq!((found.noise_scale, found.error), (640.0, 0.1));
         assert_eq!((found.user_batch, found.batch), (32, 64));
         assert_eq!(found.efficiency, 0.955);
+        // A program that counts plain samples has learnt less than it has counted.
+        assert_eq!(found.worth_of_counted(), 0.955);
         assert_eq!(said(noise.clone(), Value::Null), None);
         assert_eq!(said(Value::Null, batch.clone()), None);
         assert_eq!(said(json!("x"), batch.clone()), None);
         let sizing = json!({"follows": "adaptive", "most": 128, "most_of_worker": null,
             "fixed_s": 0.01, "sample_s": 0.002, "rest_s": [[1, 0.001], [2, 0.03]]});
         let mut batch = batch;
+        batch["counts_progress"] = json!(true);
+        let counted = said(noise.clone(), batch.clone()).unwrap();
+        assert_eq!(counted.worth_of_counted(), 1.0);
         batch["sizing"] = sizing.clone();
         let sized = said(noise.clone(), batch.clone()).unwrap().sizing.unwrap();
         assert_eq!((sized.follows, sized.most), (Follows::Adaptive, 128));

@@ -13,6 +13,7 @@ const COMPUTES: &str = "computes";
 pub(crate) struct Training {
     step: GaugeVec,
     samples: GaugeVec,
+    counted_worth: GaugeVec,
     noise_scale: GaugeVec,
     batch: GaugeVec,
     efficiency: GaugeVec,
@@ -31,7 +32,12 @@ impl Training {
             )?,
             samples: gauges(
                 "lacuna_control_trainer_samples",
-                "samples done by a trainer; with a batch of its own choice, samples of the user's batch",
+                "samples done by a trainer, as its program counts them",
+                &["trainer"],
+            )?,
+            counted_worth: gauges(
+                "lacuna_control_counted_worth",
+                "samples of the user's batch that a sample done is worth, as the program counts them",
                 &["trainer"],
             )?,
             noise_scale: gauges(
@@ -57,6 +63,7 @@ impl Training {
         for gauge in [
             &self.step,
             &self.samples,
+            &self.counted_worth,
             &self.noise_scale,
             &self.batch,
             &self.efficiency,
@@ -82,6 +89,7 @@ impl Training {
                 set(&self.noise_scale, learning.noise_scale);
                 set(&self.batch, learning.batch as f64);
                 set(&self.efficiency, learning.efficiency);
+                set(&self.counted_worth, learning.worth_of_counted());
             }
         }
     }
@@ -108,9 +116,19 @@ mod tests {
             "lacuna_control_noise_scale_samples{trainer=\"t\"} 640",
             "lacuna_control_batch_samples{trainer=\"t\"} 64",
             "lacuna_control_learning_efficiency{trainer=\"t\"} 0.9",
+            "lacuna_control_counted_worth{trainer=\"t\"} 0.9",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
+        // A program that counts samples of the user's batch has each of them whole.
+        if let Some(learning) = &mut record.learning {
+            learning.counts_progress = true;
+        }
+        let text = shown(&record);
+        assert!(
+            text.contains("lacuna_control_counted_worth{trainer=\"t\"} 1\n"),
+            "{text}"
+        );
         // Of a step that the replay does not know no cause is known.
         if let Some(costs) = &mut record.step_costs {
             costs.trusted = false;

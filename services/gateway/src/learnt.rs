@@ -18,8 +18,8 @@ struct Point {
     /// Per cent of a step that each cause costs, in the order of [`Cause::ALL`].
     costs: Option<Vec<f32>>,
     learning: Option<[f32; 3]>,
-    /// Samples of the user's batch a second.
-    goodput: f32,
+    /// Samples of the user's batch a second; unknown before the noise scale.
+    goodput: Option<f32>,
 }
 
 impl At for Point {
@@ -69,7 +69,8 @@ impl Learnt {
             at,
             costs,
             learning,
-            goodput: record.rate() as f32,
+            goodput: (record.learning.as_ref())
+                .map(|learning| (record.rate() * learning.worth_of_counted()) as f32),
         });
     }
 
@@ -91,7 +92,7 @@ impl Learnt {
             .enumerate()
             .map(|(at, name)| line(name.to_owned(), &|point| point.learning?.get(at).copied()));
         let goodput = line("samples of the user's batch/s".to_owned(), &|point| {
-            Some(point.goodput)
+            point.goodput
         });
         let all = causes.chain(learning).chain([goodput]);
         all.filter(|line| line.values.len() > 1).collect()
@@ -124,6 +125,8 @@ mod tests {
         assert_eq!(names, expected);
         assert_eq!(lines[0].values, [25.0; 3]);
         assert_eq!(lines[3].values, [32.0, 42.0, 52.0]);
+        // Its program counts plain samples, and each of them is worth 0.9.
+        assert_eq!(lines[4].values, [(0.9 * record.rate()) as f32; 3]);
         // A trainer that waits for nodes, or reports nothing, has no further point.
         record.nodes.clear();
         learnt.take(Timestamp::from_unix(90), &record);

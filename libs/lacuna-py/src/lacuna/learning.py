@@ -283,6 +283,7 @@ class Learning:
                 "total": batch,
                 "bounds": [self._first, getattr(self._policy, "most", batch)],
                 "efficiency": found.gain(ratio) / ratio,
+                "counts_progress": self.counts_progress,
                 **sizing,
             },
         }

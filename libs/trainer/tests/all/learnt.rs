@@ -24,6 +24,7 @@ fn said(noise_scale: f64, sizing: Sizing) -> Learning {
         user_batch: 32,
         batch: 64,
         efficiency: 0.9,
+        counts_progress: true,
         sizing: Some(Box::new(sizing)),
     }
 }
