@@ -5,8 +5,9 @@ use lacuna_model::{Cause, TrainerRecord};
 use lacuna_runtime::metrics::{self, Error, Registry};
 use prometheus::GaugeVec;
 
-/// The part of a step without any cause.
+/// The part of a step without any cause, and the whole step as measured.
 const COMPUTES: &str = "computes";
+const STEP: &str = "step";
 
 /// The gauges.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ impl Training {
         Ok(Self {
             step: gauges(
                 "lacuna_control_step_seconds",
-                "seconds of a step of a trainer: what it computes, and what each cause alone costs",
+                "seconds of a step of a trainer: the step, what it computes, and what each cause alone costs",
                 &["trainer", "part"],
             )?,
             samples: gauges(
@@ -80,6 +81,7 @@ impl Training {
             // Of a step that the replay does not know, no cause is known.
             if let Some(costs) = record.step_costs.as_ref().filter(|costs| costs.trusted) {
                 let part = |part, value| self.step.with_label_values(&[name, part]).set(value);
+                part(STEP, costs.measured);
                 part(COMPUTES, costs.computes);
                 for cause in Cause::ALL {
                     part(cause.name(), costs.cost(cause).max(0.0));
@@ -110,6 +112,7 @@ mod tests {
         let mut record = lacuna_testkit::reporting("t");
         let text = shown(&record);
         for line in [
+            "lacuna_control_step_seconds{part=\"step\",trainer=\"t\"} 0.2",
             "lacuna_control_step_seconds{part=\"computes\",trainer=\"t\"} 0.15",
             "lacuna_control_step_seconds{part=\"link\",trainer=\"t\"} 0.05",
             "lacuna_control_step_seconds{part=\"fetch\",trainer=\"t\"} 0",
