@@ -109,6 +109,40 @@ impl ScalingCurve {
         Self::new(points)
     }
 
+    /// The curve without points that are near the line through their neighbours: its rate at each
+    /// of them changes by at most the share `error`. The first and the last point stay.
+    ///
+    /// Source: the cone of Sklansky and Gonzalez, Pattern Recognition 12 (1980).
+    #[must_use]
+    pub fn thinned(&self, error: f64) -> Self {
+        let mut points = self.points.iter().copied();
+        let Some(mut from) = points.next() else {
+            return self.clone();
+        };
+        let mut kept = vec![from];
+        let mut end = from;
+        // The slopes of lines that begin at `from` and pass near enough to all points behind it.
+        let all = (f64::NEG_INFINITY, f64::INFINITY);
+        let (mut least, mut most) = all;
+        for point in points {
+            let slope = |rate: f64, from: CurvePoint| {
+                (rate - from.rate) / f64::from(point.nodes - from.nodes)
+            };
+            if !(least..=most).contains(&slope(point.rate, from)) {
+                kept.push(end);
+                from = end;
+                (least, most) = all;
+            }
+            least = least.max(slope(point.rate * (1.0 - error), from));
+            most = most.min(slope(point.rate * (1.0 + error), from));
+            end = point;
+        }
+        if end.nodes > from.nodes {
+            kept.push(end);
+        }
+        Self { points: kept }
+    }
+
     /// The measured points, without the origin.
     #[must_use]
     pub fn points(&self) -> &[CurvePoint] {
@@ -204,6 +238,25 @@ mod tests {
         assert_eq!(curve.over(2).at(4), 3.0);
         let text = serde_json::to_string(&curve).unwrap();
         assert_eq!(serde_json::from_str::<ScalingCurve>(&text).unwrap(), curve);
+    }
+
+    #[test]
+    fn a_thinned_curve_is_near_the_whole_one_everywhere() {
+        let rate = |n: u32| f64::from(n).sqrt() + if n < 40_000 { 0.0 } else { 9.0 };
+        let whole = ScalingCurve::new((1..=100_000).map(|n| (n, rate(n)))).unwrap();
+        let thinned = whole.thinned(1e-6);
+        assert!(thinned.points().len() < 2_000, "{}", thinned.points().len());
+        for n in (1..=100_000).step_by(97).chain([39_999, 40_000, 100_000]) {
+            let off = (thinned.at(n) / rate(n) - 1.0).abs();
+            assert!(off <= 1.001e-6, "{off} at {n}");
+        }
+        let line = ScalingCurve::new((3..=99).map(|n| (n, 0.1 * f64::from(n)))).unwrap();
+        let nodes = |curve: ScalingCurve| -> Vec<u32> {
+            curve.points().iter().map(|point| point.nodes).collect()
+        };
+        assert_eq!(nodes(line.thinned(1e-12)), [3, 99]);
+        let one = ScalingCurve::new([(2, 5.0)]).unwrap();
+        assert_eq!(one.thinned(1e-6), one);
     }
 
     #[test]

@@ -9,12 +9,15 @@ use std::path::Path;
 
 use lacuna_model::{
     Distance, Elastic, KindName, KindRates, Launch, Loaders, Loading, MixedPoint, RescaleCost,
-    ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    ScalingCurve, Span, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_planner::objective::{Expression, Objective, ValueTable};
 use lacuna_trace::Layers;
 use serde::Deserialize;
 use toml::Spanned;
+
+/// The share by which the value of a size may be off, where a value for each size is too long.
+const VALUE_ERROR: f64 = 1e-6;
 
 /// The reason why a submit file is refused.
 #[derive(Debug, thiserror::Error)]
@@ -287,7 +290,13 @@ impl Context<'_> {
         let sizes = spec.min_nodes..=spec.max_nodes;
         let values = sizes.filter_map(|n| Some((n, *worth.initial().get(n as usize)?)));
         let curve = ScalingCurve::new(values).map_err(|e| refuse(e.to_string()))?;
-        spec.objective = Some(curve);
+        spec.objective = Some(curve.clone());
+        if matches!(spec.check(), Err(SpecError::TooLong { .. })) {
+            spec.objective = Some(curve.thinned(VALUE_ERROR));
+        }
+        let remedy = "lower max_nodes, or give the values at fewer sizes as scaling.objective";
+        spec.check()
+            .map_err(|e| self.error(text.span().start, "maximise", e, remedy))?;
         Ok(spec)
     }
 

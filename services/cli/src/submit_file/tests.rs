@@ -61,6 +61,28 @@ fn weight_deadline_and_an_expression_are_read() {
 }
 
 #[test]
+fn an_expression_has_a_value_at_any_size() {
+    let most = TrainerSpec::MOST_NODES;
+    let text = GOOD.replace("max_nodes = 8", &format!("max_nodes = {most}"));
+    let text = text.replace("[1, 8]", &format!("[1, {most}]"));
+    let text = format!("{text}maximise = \"sqrt(n)\"\n");
+    let spec = &parse("t.toml", &text).unwrap()[0];
+    for n in [1, 2, 4_608, 100_003, most] {
+        let value = spec.objective_curve().at(n);
+        let off = (value / f64::from(n).sqrt() - 1.0).abs();
+        assert!(off <= 2.0 * VALUE_ERROR, "{value} at {n}");
+    }
+    // Beside a long text not even the fewer values fit.
+    let long = format!("{text}arguments = [\"{}\"]\n", "x".repeat(60_000));
+    let long = long.replace("\"simulated\"", "\"command\"\nprogram = \"/bin/train\"");
+    let error = parse("t.toml", &long).unwrap_err().to_string();
+    assert!(
+        error.contains(": maximise: ") && error.contains("lower max_nodes"),
+        "{error:.300}"
+    );
+}
+
+#[test]
 fn the_cost_of_a_start_is_that_of_the_file() {
     for (more, start_s) in [("", None), (", start = \"40s\"", Some(40.0))] {
         let text = format!("{GOOD}rescale = {{ up = \"35s\", down = \"37s\"{more} }}\n");
