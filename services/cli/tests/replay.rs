@@ -261,6 +261,30 @@ fn a_short_list_is_measured_by_no_more_trainers_than_it_has() {
 }
 
 #[test]
+fn the_network_is_read_of_pbs_and_switches_without_one_are_named() {
+    let bench = folder();
+    let said = |more: &[&str]| String::from_utf8(replay(&bench, more).stdout).unwrap();
+    let note = "no effect of --crossing-cost, --uplink, --place";
+    let idle = ["--crossing-cost", "0.2", "--uplink", "4", "--place"];
+    let idle = [&idle[..], &["unaware"]].concat();
+    let text = said(&idle);
+    assert!(text.contains(note) && text.contains("--leaves"), "{text}");
+    let nodes = r#"{"nodes":{
+"a":{"resources_available":{"switch":"s1"}},
+"b":{"resources_available":{"switch":"s2"}}}}"#;
+    bench.file("nodes.json", nodes);
+    let with_file = [&idle[..], &["--topology", "nodes.json"]].concat();
+    let text = complaint(&bench, &with_file);
+    assert!(text.contains("--keys"), "{text}");
+    let text = said(&[&with_file[..], &["--keys", "switch"]].concat());
+    assert!(
+        text.contains("SAMPLES") || text.contains("samples"),
+        "{text}"
+    );
+    assert!(!text.contains("no effect"), "{text}");
+}
+
+#[test]
 fn a_decision_is_saved_as_a_problem() {
     let bench = folder();
     for which in ["p.json", "p.json@hardest", "p.json@0"] {

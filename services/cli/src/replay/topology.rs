@@ -17,6 +17,9 @@ pub(crate) struct LocatedArgs {
     /// Where nodes are: a file as for `lacuna check topology`, or CSV (node,leaf[,pod...])
     #[arg(long, help_heading = NETWORK, value_name = "FILE", conflicts_with = "leaves")]
     topology: Option<PathBuf>,
+    /// PBS: the resources that name the switches above a node, the leaf first
+    #[arg(long, help_heading = NETWORK, value_name = "NAME", value_delimiter = ',', requires = "topology")]
+    keys: Vec<String>,
     /// Assume leaf switches of N nodes with neighbouring names
     #[arg(long, help_heading = NETWORK, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leaves: Option<u32>,
@@ -63,7 +66,7 @@ impl LocatedArgs {
     pub(super) fn topology(&self, trace: &dyn PoolTrace) -> Result<Option<Topology>> {
         match (&self.topology, self.leaves) {
             (Some(path), _) => {
-                let read = lacuna_trace::topology::load(path, &[]);
+                let read = lacuna_trace::topology::load(path, &self.keys);
                 let (_, topology) = read.map_err(|e| CliError::failed(e.to_string()))?;
                 Ok(Some(topology))
             }
@@ -92,9 +95,23 @@ impl LocatedArgs {
         Ok(())
     }
 
-    /// A caveat of an assumed topology.
+    /// A caveat of an assumed topology, or what changes nothing without one.
     pub(super) fn note(&self) -> Option<String> {
-        let size = self.leaves?;
+        let Some(size) = self.leaves else {
+            let idle = [
+                ("--crossing-cost", self.crossing_cost > 0.0),
+                ("--uplink", self.uplink.is_some()),
+                ("--place", self.place != PlaceArg::Aware),
+            ];
+            let idle = idle.into_iter().filter(|(_, given)| *given);
+            let names: Vec<_> = idle.map(|(name, _)| name).collect();
+            return (self.topology.is_none() && !names.is_empty()).then(|| {
+                format!(
+                    "no effect of {}, since no leaves are known: give --topology or --leaves",
+                    names.join(", ")
+                )
+            });
+        };
         let how = match self.shuffle_leaves {
             Some(seed) => format!("nodes shuffled with seed {seed}"),
             None => "neighbouring names".to_owned(),
