@@ -105,8 +105,11 @@ impl Change {
     /// [`Error::Change`] unless it is from 0 to 1.
     pub fn fixed(mut self, share: f64) -> Result<Self, Error> {
         if !(0.0..=1.0).contains(&share) {
-            let what = "the share of computing that stays as it is";
-            return Err(Error::Change { what, value: share });
+            return Err(Error::Change {
+                what: "the fixed share of computing",
+                value: share,
+                expected: "a number from 0 to 1",
+            });
         }
         self.fixed = share;
         Ok(self)
@@ -155,6 +158,10 @@ pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64, Error> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
     } else {
-        Err(Error::Change { what, value })
+        Err(Error::Change {
+            what,
+            value,
+            expected: "a positive number",
+        })
     }
 }

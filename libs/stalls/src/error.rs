@@ -64,7 +64,7 @@ pub enum Error {
     Empty,
     /// Few steps can be used.
     #[error(
-        "{usable} of {steps} steps can be used, and {needed} are needed: the others have times that are no numbers, negative, or far from the usual step"
+        "{usable} of {steps} timed steps can be used, and {needed} are needed: let the program train for longer; the first steps are not timed, and steps with times that are no numbers, negative, or far from the usual ones are left out"
     )]
     TooFew {
         /// Steps that can be used.
@@ -90,11 +90,13 @@ pub enum Error {
         most: u32,
     },
     /// A change makes no sense.
-    #[error("{what} must be a positive number, not {value}")]
+    #[error("{what} must be {expected}, not {value}")]
     Change {
         /// The number.
         what: &'static str,
         /// Its value.
         value: f64,
+        /// The accepted values.
+        expected: &'static str,
     },
 }

@@ -180,7 +180,11 @@ impl Steps {
         let what = "the samples of a member over those of the other run";
         crate::change::positive(what, share)?;
         if (share - 1.0).abs() < 0.1 {
-            return Err(Error::Change { what, value: share });
+            return Err(Error::Change {
+                what,
+                value: share,
+                expected: "further from 1: a run on a clearly different number of nodes is needed",
+            });
         }
         let mean = |steps: &Self| {
             let all = steps.ranks().iter().map(Behind::mean);

@@ -98,7 +98,7 @@ pub(crate) fn refused(error: lacuna_stalls::Error) -> CliError {
         lacuna_stalls::Error::Empty => CliError::new(
             "L0011",
             Exit::Failed,
-            "the program has timed no step: at least six steps of a torch.optim optimiser are needed",
+            "the program has timed no step: it needs 14 steps of a torch.optim optimiser, or more",
         )
         .remedy("a program in a container or on other nodes needs `lacuna stalls` there"),
         lacuna_stalls::Error::Silent { ranks } => CliError::new(
