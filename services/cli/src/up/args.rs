@@ -31,10 +31,11 @@ Examples:
 Addresses of [http] in the configuration are kept; a default one becomes a free port. Other
 commands find the cluster through up.json in the data directory. A service that dies is restarted
 after 0.2 s, then after twice as long each time, up to 5 s. After ten deaths without half a minute
-of calm everything ends (L0014). It ends at once if a service reports a wrong configuration (exit
-code 64), unless the fault is an address that another program has taken. A trace is read whole
-before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one ends it at once.
-Logs are in the data directory under logs/.")]
+of calm everything ends (L0014), unless the disk is full: then restarts go on until there is room.
+It ends at once if a service reports a wrong configuration (exit code 64), unless the fault is an
+address that another program has taken. A trace is read whole before anything starts. Ctrl-C or
+SIGTERM ends everything in order; a second one ends it at once. Logs are in the data
+directory under logs/.")]
 pub(crate) struct UpArgs {
     /// Folder for data, logs and up.json
     #[arg(long, value_name = "DIR", env = "LACUNA_DATA_DIR")]

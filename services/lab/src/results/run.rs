@@ -30,7 +30,8 @@ pub(super) struct Made {
 pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Made> {
     // Without its log each replay fails, and the output would be a table of failures.
     if let Some(file) = table.lacks(data) {
-        return Err(CliError::failed(format!("there is no {}", file.display())));
+        return Err(CliError::failed(format!("there is no {}", file.display()))
+            .remedy("give the folder of recorded data, by LACUNA_DATA or --data"));
     }
     let watch = Stopwatch::start();
     let mut made = Made {
