@@ -60,10 +60,11 @@ steps, and the noise scales by progress, are the published measurements of Pollu
 pollux_profiles.json has them. A trainer learns by its goodput, in all cases. A change costs .2 s,
 and a decision looks 120 s ahead. The first start is the recording's own, each other is a day later.
 Longest first is goodput times a power of the time left on one node. The bound gives each
-node what the best size gives a node, at no cost. The exit code is 1 if, from the first start, mean
+node what the best size gives a node, at no cost. The exit code is 1 if, over all starts, mean
 completion is not 20 % less than by scaling efficiency with the user's batch on each GPU, or the last
 trainer is not done 15 % sooner: where nodes are rare at the end, its nodes and not the batch decide
-when the last trainer is done, so other starts are shown beside it.")]
+when the last trainer is done. The first start is shown beside it; that it comes first was chosen
+when the others were known.")]
 pub(crate) struct GoodputArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
@@ -211,6 +212,23 @@ struct Results {
     cases: Vec<Vec<Figures>>,
 }
 
+/// What was asked for, and the ratios to the first case that were found.
+#[derive(Debug)]
+struct Goal {
+    aim: &'static str,
+    asked: f64,
+    /// Over all starts.
+    found: f64,
+    /// From the first start alone.
+    first: f64,
+}
+
+impl Goal {
+    fn is_met(&self) -> bool {
+        self.found <= self.asked
+    }
+}
+
 /// A figure of a replay.
 type Column = fn(&Figures) -> f64;
 
@@ -230,13 +248,19 @@ impl Results {
         Some((mean(own.iter().map(of)), mean(ratios)))
     }
 
-    /// The goals, judged from the first start, which is that of the setting.
-    fn goals(&self) -> Option<[(f64, f64, &'static str); 2]> {
-        let completion = self.at(JUDGED, 0, |f| f.completion_h)?.1;
-        let all_done = self.at(JUDGED, 0, |f| f.all_done_h)?.1;
+    /// The goals, judged over all starts.
+    fn goals(&self) -> Option<[Goal; 2]> {
+        let goal = |aim, asked, of: Column| {
+            Some(Goal {
+                aim,
+                asked,
+                found: self.over(JUDGED, of)?.1,
+                first: self.at(JUDGED, 0, of)?.1,
+            })
+        };
         Some([
-            (completion, COMPLETION, "mean completion, 20 % less"),
-            (all_done, ALL_DONE, "all done, 15 % sooner"),
+            goal("mean completion, 20 % less", COMPLETION, |f| f.completion_h)?,
+            goal("all done, 15 % sooner", ALL_DONE, |f| f.all_done_h)?,
         ])
     }
 
@@ -300,18 +324,24 @@ impl Results {
             ]);
         }
         let mut goals = vec![text(&[
-            "goal, from the first start",
+            "goal, over all starts",
             "asked",
+            "from the first start alone",
             "found",
             "met",
         ])];
-        for (found, asked, aim) in self.goals()? {
-            let met = if found <= asked { "yes" } else { "NO" };
-            let (asked, found) = (format!("{asked:.2}"), format!("{found:.3}"));
-            goals.push(text(&[aim, &asked, &found, met]));
+        for goal in self.goals()? {
+            goals.push(text(&[
+                goal.aim,
+                &format!("{:.2}", goal.asked),
+                &format!("{:.3}", goal.first),
+                &format!("{:.3}", goal.found),
+                if goal.is_met() { "yes" } else { "NO" },
+            ]));
         }
         Some(format!(
-            "# Learning per second\n\n{}\n## By start\n\n{}\n## Goals\n\n{}",
+            "# Learning per second\n\n{}\n## By start\n\n{}\n## Goals\n\nWhich start comes first was \
+             chosen when the others were known, so all of them are judged together.\n\n{}",
             aligned(&cases),
             aligned(&starts),
             aligned(&goals),
@@ -334,8 +364,14 @@ impl Results {
             "starts": self.starts,
             "orders": self.orders,
             "cases": cases.collect::<Vec<_>>(),
-            "goals": self.goals().map(|goals| goals.map(|(found, asked, aim)| {
-                json!({ "goal": aim, "asked": asked, "found": found, "is_met": found <= asked })
+            "goals": self.goals().map(|goals| goals.map(|goal| {
+                json!({
+                    "goal": goal.aim,
+                    "asked": goal.asked,
+                    "found": goal.found,
+                    "first": goal.first,
+                    "is_met": goal.is_met(),
+                })
             })),
         })
     }
@@ -380,7 +416,7 @@ pub(super) fn run(args: &GoodputArgs) -> Result<()> {
         print(&results.markdown().ok_or_else(lacks)?)?;
     }
     let goals = results.goals().ok_or_else(lacks)?;
-    if goals.iter().all(|(found, asked, _)| found <= asked) {
+    if goals.iter().all(Goal::is_met) {
         Ok(())
     } else {
         Err(CliError::already_printed())
@@ -392,14 +428,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goals_are_judged_by_ratios_within_a_cell_of_the_first_start() {
+    fn goals_are_judged_by_ratios_within_the_cells_of_all_starts() {
         let figures = |all_done_h, completion_h| Figures {
             all_done_h,
             completion_h,
             decision_s: [1e-6, 1e-5],
         };
         let mut cases = vec![vec![figures(10.0, 1.0), figures(30.0, 4.0)]; CASES.len()];
-        cases[JUDGED] = vec![figures(8.0, 0.9), figures(26.0, 2.0)];
+        cases[JUDGED] = vec![figures(8.0, 0.9), figures(28.5, 2.0)];
         let (starts, orders) = (vec![0, 86_400], 1);
         let results = Results {
             starts,
@@ -407,9 +443,9 @@ mod tests {
             cases,
         };
         let [completion, all_done] = results.goals().unwrap();
-        assert!((completion.0 - 0.9).abs() < 1e-9 && (all_done.0 - 0.8).abs() < 1e-9);
-        let over = results.over(JUDGED, |f| f.completion_h).unwrap().1;
-        assert!((over - 0.7).abs() < 1e-9, "{over}");
+        assert!((completion.first - 0.9).abs() < 1e-9 && (all_done.first - 0.8).abs() < 1e-9);
+        assert!((completion.found - 0.7).abs() < 1e-9 && completion.is_met());
+        assert!((all_done.found - 0.875).abs() < 1e-9 && !all_done.is_met());
         let text = results.markdown().unwrap();
         assert!(text.contains("| 86400 "), "{text}");
         assert_eq!(text.matches("yes").count(), 1, "{text}");

@@ -232,7 +232,11 @@ pub(super) fn overall(results: &Results, authors: &AuthorsRuns) -> Vec<Table> {
             ]
         });
         let head = head.map(str::to_owned).to_vec();
-        tables.push(("goals".to_owned(), head, rows.collect()));
+        tables.push((
+            "goals, met to the digit in which they were asked for".to_owned(),
+            head,
+            rows.collect(),
+        ));
     }
     tables.extend(verdicts(results));
     tables
