@@ -79,7 +79,8 @@ impl Controller {
             return;
         };
         let is_first = trainer.nodes().first() == Some(node);
-        if code == 0 && is_first && trainer.record().spec.work == Work::UntilExit {
+        let may_have_rank_0 = is_first || trainer.record().leaders().contains(node);
+        if code == 0 && may_have_rank_0 && trainer.record().spec.work == Work::UntilExit {
             let reason = "its program ended with exit code 0";
             self.end(id, Phase::Done, reason, now, out);
             return;

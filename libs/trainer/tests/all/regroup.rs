@@ -47,6 +47,7 @@ pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64
 fn beside_nodes_of_tables_another_node_than_the_first_reports() {
     let told = |env: &[&str]| {
         let mut tables = regrouper("a", 1, 8);
+        tables.work = Work::UntilExit;
         if let Launch::Command { env: theirs, .. } = &mut tables.launch {
             let named = env
                 .iter()
@@ -60,9 +61,13 @@ fn beside_nodes_of_tables_another_node_than_the_first_reports() {
         w.deliver(usize::MAX);
         let second = Progress::new(node(1), trainer("a"), run_of(&w), w.now.cluster, 64.0);
         w.input(Input::Progress(second));
-        w.controller.record(&trainer("a")).unwrap().samples()
+        let samples = w.controller.record(&trainer("a")).unwrap().samples();
+        w.exit(&node(1), 0);
+        w.deliver(usize::MAX);
+        (samples, w.controller.record(&trainer("a")).unwrap().phase)
     };
-    assert_eq!((told(&[]), told(&[Launch::TABLE_NODES])), (0.0, 64.0));
+    assert_eq!(told(&[]), (0.0, Phase::Active));
+    assert_eq!(told(&[Launch::TABLE_NODES]), (64.0, Phase::Done));
 }
 
 #[test]
