@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use lacuna_stalls::Runs;
 
-
 /// A cause counts as injected if it truly costs as many seconds.
 const INJECTED: f64 = 0.005;
 /// Seconds by which equal differences of equal runs may differ.
