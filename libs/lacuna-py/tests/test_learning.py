@@ -117,6 +117,16 @@ def test_a_report_says_what_other_sizes_would_take():
         assert sizing.get("most_of_worker") == (128 if follows == "adaptive" else None)
 
 
+def test_how_the_batch_follows_is_said_where_samples_count_as_they_are():
+    for batch, said in [
+        (64, "whole"),
+        (lacuna.PerNode(8, "linear"), {"per_node": {"samples": 8}}),
+        (lacuna.PerNode(8, "adascale"), None),
+        (lacuna.Adaptive(8, 64), None),
+    ]:
+        assert Learning(checked(batch), [sgd()]).follows() == said
+
+
 def test_the_batch_is_that_with_the_most_learning_a_second():
     policy = lacuna.Adaptive(32, 512, most_per_worker=128)
     times = measured(0.004, 0.001, 0.05)

@@ -217,6 +217,7 @@ def test_rank_0_of_a_group_reports_the_times_of_all(cluster):
     assert len(found) == 1
     report = found[0]
     assert report["silent"] == [] and report["workers"] == 0 and report["members"] == 2
+    assert report["follows"] == "whole"
     for times in report["ranks"]:
         # The program sleeps behind its backward pass.
         assert min(times["ready"][-1]) >= 20_000

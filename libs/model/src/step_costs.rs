@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Follows;
+
 /// What may hold a step up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,7 +55,9 @@ pub struct StepWithWorkers {
     pub step: f64,
 }
 
-/// The step with other members or another link. Each member has as many samples as now.
+/// The step with other members or another link. The samples of a member are those of the trainer's
+/// batch there ([`StepCosts::follows`]), and as many as now where that is not known. Loaders on other
+/// nodes stay as many as they are, for all members.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepElsewhere {
     /// Members.
@@ -62,6 +66,14 @@ pub struct StepElsewhere {
     pub link: f64,
     /// Seconds of a step.
     pub step: f64,
+}
+
+impl StepElsewhere {
+    /// Whether it is over the link as it is now.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        (self.link - 1.0).abs() < 1e-9
+    }
 }
 
 /// A member that keeps the others waiting.
@@ -142,6 +154,10 @@ pub struct StepCosts {
     /// Those of them that are on other nodes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remote: u32,
+    /// How the batch follows the members; nothing where the program does not say it, or counts its
+    /// samples by their worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
     /// Steps that were replayed.
     pub steps: u32,
     /// Steps that were not: no numbers, negative, or ten times the median.
@@ -150,7 +166,7 @@ pub struct StepCosts {
     pub measured: f64,
     /// The mean step as replayed.
     pub replayed: f64,
-    /// Whether both agree within 5 %. If not, there is no advice, and the costs are those of another
+    /// Whether both agree within [`StepCosts::TRUSTED`]. If not, there is no advice, and the costs are those of another
     /// program than the user's.
     pub trusted: bool,
     /// What each cause costs.
@@ -168,6 +184,21 @@ pub struct StepCosts {
 }
 
 impl StepCosts {
+    /// A replayed step that differs from the measured one by a greater part than this is no model of
+    /// it.
+    pub const TRUSTED: f64 = 0.05;
+
+    /// The batch of a step with this many members, over the present one; nothing where it is not
+    /// known.
+    #[must_use]
+    pub fn batch(&self, members: u32) -> Option<f64> {
+        match self.follows? {
+            Follows::Whole => Some(1.0),
+            Follows::PerNode { .. } => Some(f64::from(members) / f64::from(self.members)),
+            Follows::Adaptive => None,
+        }
+    }
+
     /// What a cause costs, in seconds of a step.
     #[must_use]
     pub fn cost(&self, cause: Cause) -> f64 {

@@ -1,15 +1,13 @@
 //! The answer to "why is it slow": the costs of all causes, and what other resources would give.
 
 use lacuna_model::{
-    Advice, Cause, CauseCost, SlowMember, StepCosts, StepElsewhere, StepWithWorkers,
+    Advice, Cause, CauseCost, Follows, SlowMember, StepCosts, StepElsewhere, StepWithWorkers,
 };
 
 use crate::change::Change;
 use crate::error::Error;
 use crate::steps::{Steps, median};
 
-/// A replayed step that differs from the measured one by a greater part than this is no model of it.
-const TRUSTED: f64 = 0.05;
 /// Smallest part of a step that is worth advice.
 const WORTH: f64 = 0.05;
 /// A member that is behind the others by this part of its own work is slow.
@@ -19,7 +17,7 @@ const WORKERS: [u32; 12] = [0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128];
 /// Most workers that are advised: more need other nodes as loaders.
 const MOST_ADVISED: u32 = 16;
 const MEMBERS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-const LINKS: [f64; 3] = [0.5, 2.0, 4.0];
+const LINKS: [f64; 5] = [0.125, 0.25, 0.5, 2.0, 4.0];
 
 /// Replays steps with each cause taken away.
 ///
@@ -49,11 +47,12 @@ pub fn answer(steps: &Steps) -> Result<StepCosts, Error> {
         members: steps.members(),
         workers: steps.workers(),
         remote: steps.remote(),
+        follows: steps.follows(),
         steps: count(steps.count()),
         left_out: count(steps.left_out()),
         measured,
         replayed,
-        trusted: (replayed - measured).abs() <= TRUSTED * measured,
+        trusted: (replayed - measured).abs() <= StepCosts::TRUSTED * measured,
         costs,
         computes: steps.replay(&bare)?,
         loaders: loaders(steps)?,
@@ -151,7 +150,13 @@ fn elsewhere(steps: &Steps) -> Result<Vec<StepElsewhere>, Error> {
     let mut cases: Vec<_> = sizes.map(|members| (members, 1.0)).collect();
     cases.extend(LINKS.map(|link| (now, link)));
     let step = |(members, link): (u32, f64)| {
-        let step = steps.replay(&Change::none().members(members)?.link(link)?)?;
+        let over = f64::from(now) / f64::from(members);
+        let share = match steps.follows() {
+            Some(Follows::Whole) => over,
+            _ => 1.0,
+        };
+        let change = Change::none().members(members)?.share(share)?.link(link)?;
+        let step = steps.replay(&change.reading(steps.reading(over))?)?;
         Ok(StepElsewhere {
             members,
             link,

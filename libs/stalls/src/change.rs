@@ -17,6 +17,7 @@ pub struct Change {
     members: Option<u32>,
     link: f64,
     share: f64,
+    reading: f64,
     device: f64,
     fixed: f64,
 }
@@ -29,6 +30,7 @@ impl Default for Change {
             members: None,
             link: 1.0,
             share: 1.0,
+            reading: 1.0,
             device: 1.0,
             fixed: 0.0,
         }
@@ -87,6 +89,15 @@ impl Change {
         Ok(self)
     }
 
+    /// A sample takes its reader `factor` times as long, as where loaders read for more members.
+    ///
+    /// # Errors
+    /// [`Error::Change`] unless the factor is positive and finite.
+    pub fn reading(mut self, factor: f64) -> Result<Self, Error> {
+        self.reading = positive("the factor of a reader's time", factor)?;
+        Ok(self)
+    }
+
     /// Members compute `factor` times as fast; reading takes as long as before.
     ///
     /// # Errors
@@ -141,8 +152,9 @@ impl Change {
         self.link
     }
 
-    pub(crate) fn share_factor(&self) -> f64 {
-        self.share
+    /// What the reading of a batch is multiplied by.
+    pub(crate) fn read_factor(&self) -> f64 {
+        self.share * self.reading
     }
 }
 

@@ -19,6 +19,9 @@
 //! With another share s of the samples, on a device d times as fast, `ready` becomes
 //! `((1-f) s/d + f) ready`, where f is the share of computing that stays as it is ([`Change::fixed`]).
 //!
+//! With `n0/n` of the members, loaders on other nodes have as much more time for each of them: with own
+//! workers o and theirs q, a worker's time becomes `(o + q) / (o + q n0/n)` of what it was.
+//!
 //! Services at another size or link are those that the fitted [`Link`] gives there, times what the
 //! traced one took of what the link gives here. A sum whose end was seen late counts with the link's time at
 //! most. Further members repeat the traced ones, some steps apart.
@@ -117,17 +120,17 @@ impl Steps {
     }
 
     fn changed_members(&self, change: &Change) -> Vec<Vec<Row>> {
-        let share = change.share_factor();
+        let read = change.read_factor();
         let (computing, afterwards) = (change.computing(), change.after());
         let prep = if change.lacks(Cause::Preparation) {
             0.0
         } else {
-            share
+            read
         };
         let fetch = if change.lacks(Cause::Fetch) {
             0.0
         } else {
-            share
+            read
         };
         let behind = self.behind();
         let traced = self.ranks().iter().zip(behind).map(|(member, behind)| {

@@ -11,6 +11,8 @@
 //!
 //! Backward times cannot tell a slow member from a slow link, since all wait for the slow one.
 
+use lacuna_model::Follows;
+
 use crate::change::{MOST_WORKERS, within};
 use crate::error::Error;
 use crate::trace::{RankTimes, Trace, VERSION};
@@ -49,6 +51,7 @@ pub struct Steps {
     size: u32,
     workers: u32,
     remote: u32,
+    follows: Option<Follows>,
     depth: u32,
     bytes: Vec<u64>,
     /// By step: seconds of each sum's transfer.
@@ -128,6 +131,7 @@ impl Steps {
             size: trace.members,
             workers: trace.workers,
             remote: trace.remote.min(trace.workers),
+            follows: trace.follows,
             depth: trace.depth.max(1),
             bytes: trace.bytes.clone(),
             services,
@@ -171,6 +175,23 @@ impl Steps {
     #[must_use]
     pub fn remote(&self) -> u32 {
         self.remote
+    }
+
+    /// How the batch follows the members, if the program says it.
+    #[must_use]
+    pub fn follows(&self) -> Option<Follows> {
+        self.follows
+    }
+
+    /// What the time of a reader is multiplied by if loaders on other nodes read for other members,
+    /// of which there are now `over` as many.
+    pub(crate) fn reading(&self, over: f64) -> f64 {
+        let (all, remote) = (f64::from(self.workers), f64::from(self.remote));
+        if remote > 0.0 {
+            all / (all - remote + remote * over)
+        } else {
+            1.0
+        }
     }
 
     /// Size of each sum, in bytes.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lacuna_model::Follows;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{MOST_MEMBERS, within};
@@ -23,6 +24,10 @@ pub struct Trace {
     /// Those of them that are loaders on other nodes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub remote: u32,
+    /// How the batch follows the members; nothing where the program does not say it, or counts its
+    /// samples by their worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
     /// Batches that each of them reads ahead.
     pub depth: u32,
     /// Batches whose gradients are added up for a step.

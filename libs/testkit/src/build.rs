@@ -123,6 +123,7 @@ pub fn reporting(name: &str) -> TrainerRecord {
             workers: 0,
             remote: 0,
             members: 2,
+            follows: None,
             steps: 16,
             left_out: 0,
             measured: 0.2,

@@ -141,6 +141,13 @@ class Learning:
             return False
         return self._measured < FIRST // 4 or step % ALONE == 0
 
+    def follows(self) -> Any:
+        """How the batch follows the members, for who plans at other sizes. None where the program
+        chooses it, and where samples count by their worth, which is another one there."""
+        if self.counts_progress or isinstance(self._policy, Adaptive):
+            return None
+        return follows(self._policy)["follows"]
+
     # In the message.
 
     def numbers(self, rank: int, world_size: int, seconds: float) -> tuple[float, ...]:

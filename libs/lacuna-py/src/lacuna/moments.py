@@ -106,9 +106,11 @@ class Step:
 class Moments:
     """The moments of this member's steps, and at rank 0 the durations of all members."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ, follows: Any = None) -> None:
         #: Whether clocks are read. All members must agree.
         self.on = environment.get("LACUNA_STALLS", "on") != "off"
+        #: How the batch follows the members, in the words of the agent; None: not known.
+        self._follows = follows
         self._loading = Loading()
         self._members = 1
         self._rank = 0
@@ -278,7 +280,9 @@ class Moments:
             window = window[-max(ENOUGH // 2, limit // max(numbers, 1)) :]
         micro = (window * 1e6).round().long()
         ranks = [entry(rank, micro[:, rank], sums) for rank in speaking]
+        follows = {} if self._follows is None else {"follows": self._follows}
         return {
+            **follows,
             "version": VERSION,
             "members": self._members,
             "workers": self._loading.workers,

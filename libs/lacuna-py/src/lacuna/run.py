@@ -173,7 +173,7 @@ class Elastic:
         self._learning = learning
         #: The halves of this step, if it is one member's and looked at.
         self._halves: Optional[Halves] = None
-        self._moments = Moments()
+        self._moments = Moments(follows=learning.follows())
         self._gradients = Gradients(
             parts.model, parts.optimizers, settings.wire, node, self._moments
         )

@@ -1,6 +1,6 @@
 //! What is advised, and when nothing is.
 
-use lacuna_model::{Advice, Cause, StepCosts};
+use lacuna_model::{Advice, Cause, Follows, StepCosts};
 use lacuna_stalls::{Steps, Trace, advice_in_words, in_words};
 
 use crate::world::World;
@@ -106,4 +106,53 @@ fn a_replay_that_is_off_advises_nothing() {
         in_words(&answer).contains("there is no advice"),
         "{answer:?}"
     );
+}
+
+/// Seconds of a step of other members.
+fn step_of(trace: &Trace, members: u32) -> f64 {
+    let answer = answer(trace);
+    let mut rows = answer.elsewhere.iter();
+    let row = rows.find(|one| one.members == members && one.is_near());
+    row.unwrap().step
+}
+
+#[test]
+fn other_sizes_have_the_batch_that_the_trainer_has_there() {
+    let mut world = training();
+    world.services = vec![5 * MS; 2];
+    let mut trace = world.run().0;
+    let own = step_of(&trace, 4);
+    trace.follows = Some(Follows::PerNode { samples: 8 });
+    assert_eq!(step_of(&trace, 4), own);
+    trace.follows = Some(Follows::Whole);
+    assert_eq!(answer(&trace).batch(4), Some(1.0));
+    // A member has half of the samples, and computes for 30 of 60 ms.
+    let shared = step_of(&trace, 4);
+    assert!((own - shared - 0.030).abs() < 0.001, "{own} {shared}");
+    assert!(step_of(&trace, 1) > 2.0 * shared);
+}
+
+/// More members get no more of what all read together: none of them is faster.
+#[test]
+fn loaders_on_other_nodes_limit_at_the_size_from_which_all_wait_for_them() {
+    let mut world = training();
+    world.workers = 2;
+    world.prep = vec![vec![200 * MS; 121]; 2];
+    let mut trace = world.run().0;
+    let now = answer(&trace).replayed;
+    assert!(
+        (step_of(&trace, 8) / now - 1.0).abs() < 0.02,
+        "their own ones"
+    );
+    trace.remote = 2;
+    for members in [4, 8, 16] {
+        let longer = step_of(&trace, members) / now / f64::from(members / 2);
+        assert!((longer - 1.0).abs() < 0.02, "{members}: {longer}");
+    }
+    // One of both is each member's own: of two workers a member of 4 has one and a half.
+    trace.remote = 1;
+    let longer = step_of(&trace, 4) / now;
+    assert!((longer - 2.0 / 1.5).abs() < 0.02, "{longer}");
+    // Fewer members get more.
+    assert!(step_of(&trace, 1) < now);
 }

@@ -243,6 +243,7 @@ impl World {
             members: u32::try_from(marks.len()).unwrap(),
             workers: u32::try_from(self.workers).unwrap(),
             remote: 0,
+            follows: None,
             depth: u32::try_from(self.depth).unwrap(),
             passes: 1,
             ends_known: self.ends_known,

@@ -435,6 +435,7 @@ pub(crate) fn step_costs(slow: Option<u32>) -> StepCosts {
         workers: 0,
         remote: 0,
         members: 4,
+        follows: None,
         steps: 64,
         left_out: 0,
         measured: 0.12,

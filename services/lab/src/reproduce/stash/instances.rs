@@ -170,6 +170,7 @@ fn trace(parameters: f64, operations: f64, assumed: &Assumed) -> Trace {
         members: 2,
         workers: WORKERS,
         remote: 0,
+        follows: None,
         depth: DEPTH,
         passes: 1,
         ends_known: true,
