@@ -20,6 +20,8 @@ pub enum Distance {
     /// Measured rates. Between two node counts the share is interpolated, outside it is that of the
     /// nearest.
     Measured(Vec<Vec<CurvePoint>>),
+    /// The same, from the replay of a step over links as others of its owner were measured on.
+    Replayed(Vec<f64>),
     /// A model of the communication through one rate of each tier.
     Fitted(Fitted),
 }
@@ -118,6 +120,7 @@ impl Distance {
             Self::Free => None,
             Self::Shares(_) => Some("a given share"),
             Self::Measured(_) => Some("measured rates"),
+            Self::Replayed(_) => Some("the replay of a step"),
             Self::Fitted(_) => Some("a model through measured rates"),
         }
     }
@@ -133,7 +136,7 @@ impl Distance {
         }
         match self {
             Self::Free => Ok(()),
-            Self::Shares(shares) => {
+            Self::Shares(shares) | Self::Replayed(shares) => {
                 let bad = (1..).zip(shares).find(|(_, share)| !is_share(**share));
                 bad.map_or(Ok(()), |(tier, &share)| {
                     Err(DistanceError::Share { tier, share })
@@ -160,7 +163,7 @@ impl Distance {
     fn tiers(&self) -> usize {
         match self {
             Self::Free => 0,
-            Self::Shares(shares) => shares.len(),
+            Self::Shares(shares) | Self::Replayed(shares) => shares.len(),
             Self::Measured(tiers) => tiers.len(),
             Self::Fitted(model) => model.rates.len(),
         }
@@ -175,7 +178,7 @@ impl Distance {
         }
         let shares = (0..tiers).map(|at| match self {
             Self::Free => 1.0,
-            Self::Shares(shares) => shares.get(at).copied().unwrap_or(1.0),
+            Self::Shares(shares) | Self::Replayed(shares) => shares.get(at).copied().unwrap_or(1.0),
             Self::Measured(tiers) => {
                 let points = tiers.get(at).map_or(&[][..], Vec::as_slice);
                 measured(throughput, points, f64::from(nodes))
@@ -205,7 +208,7 @@ impl Distance {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Free => 0,
-            Self::Shares(shares) => size_of_val(shares.as_slice()),
+            Self::Shares(shares) | Self::Replayed(shares) => size_of_val(shares.as_slice()),
             Self::Measured(tiers) => tiers.iter().map(|t| size_of_val(t.as_slice())).sum(),
             Self::Fitted(model) => size_of_val(model.rates.as_slice()),
         }

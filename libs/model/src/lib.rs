@@ -24,6 +24,7 @@ mod plan;
 mod planning;
 mod pool;
 mod reason;
+mod replay;
 mod settings;
 mod stage;
 mod step_costs;
@@ -60,6 +61,7 @@ pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Po
 pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
+pub use replay::{Judged, Replay};
 pub use settings::{SettingError, SpanText};
 pub use stage::{Stage, Staged, Stages, Steps, StepsAt};
 pub use step_costs::{

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, Tier, Timestamp, TrainerId};
+use crate::{NodeId, Replay, Tier, Timestamp, TrainerId};
 
 /// The measurements behind a trainer's scaling curve and rescale costs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -14,6 +14,9 @@ pub struct Measured {
     /// Rates at the tiers from 1 on, each by node count, fewest nodes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<Vec<MeasuredRate>>,
+    /// What the newest replay of a step that can be trusted says of other counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Box<Replay>>,
     /// Cost of growing, once there are enough measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<MeasuredPause>,
@@ -72,6 +75,18 @@ pub enum Basis {
         below: u32,
         /// The nearest measured count above.
         above: u32,
+    },
+    /// The replay of a step, or a line from what it says.
+    Replayed {
+        /// Nodes of the step.
+        nodes: u32,
+        /// The greatest error of the replay that is known, as a share.
+        error: f64,
+    },
+    /// Nothing more than at the last measured count, beyond which loaders limit.
+    Limited {
+        /// That count.
+        last: u32,
     },
     /// Linear extrapolation from the measured counts.
     Beyond {
@@ -137,6 +152,16 @@ impl Measured {
             return Basis::Measured(rate.clone());
         }
         let counts: BTreeSet<u32> = self.at_all_tiers().map(|(_, rate)| rate.nodes).collect();
+        if let Some(replay) = &self.replay {
+            if let Some(last) = replay.judged.limit.filter(|last| nodes > *last) {
+                return Basis::Limited { last };
+            }
+            if replay.says(nodes, &counts) {
+                let error = replay.judged.error;
+                let nodes = replay.nodes;
+                return Basis::Replayed { nodes, error };
+            }
+        }
         match counts.range(nodes..).next() {
             Some(&above) => Basis::Between {
                 below: counts.range(..nodes).next_back().copied().unwrap_or(0),
@@ -152,6 +177,7 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CurvePoint, Judged};
 
     #[test]
     fn rates_are_kept_by_tier_and_count() {
@@ -200,5 +226,43 @@ mod tests {
         assert_eq!(of(&[2, 8], 1), Basis::Between { below: 0, above: 2 });
         assert_eq!(of(&[2, 4, 8], 5), Basis::Between { below: 4, above: 8 });
         assert_eq!(of(&[2, 8], 9), Basis::Beyond { last: 8 });
+        let replay = |rates: &[u32], limit| Replay {
+            nodes: 2,
+            tier: Tier(0),
+            at: Timestamp::default(),
+            off: 0.01,
+            reading: 0.0,
+            speeds: Vec::new(),
+            links: Vec::new(),
+            judged: Judged {
+                error: 0.03,
+                met: 1,
+                rates: rates
+                    .iter()
+                    .map(|&nodes| CurvePoint { nodes, rate: 1.0 })
+                    .collect(),
+                limit,
+            },
+        };
+        let of = |rates: &[u32], limit, nodes| {
+            let measured = Measured {
+                rates: [2, 3, 8].map(rate).into(),
+                replay: Some(Box::new(replay(rates, limit))),
+                ..Measured::default()
+            };
+            measured.basis(nodes)
+        };
+        let replayed = Basis::Replayed {
+            nodes: 2,
+            error: 0.03,
+        };
+        let all = [1, 4, 16];
+        for nodes in [1, 4, 5, 9, 16] {
+            assert_eq!(of(&all, None, nodes), replayed, "{nodes}");
+        }
+        assert_eq!(of(&all, None, 8), Basis::Measured(rate(8)));
+        assert_eq!(of(&all, None, 17), Basis::Beyond { last: 8 });
+        assert_eq!(of(&[], Some(8), 9), Basis::Limited { last: 8 });
+        assert_eq!(of(&[], Some(8), 5), Basis::Between { below: 3, above: 8 });
     }
 }

@@ -60,6 +60,8 @@ mod quarantine;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod regroup;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod replayed;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;

@@ -12,7 +12,7 @@ use lacuna_trainer::settings::ProfileOrder;
 
 use crate::common::{World, config, node, plan, spec, trainer};
 
-fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
+pub(crate) fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
     TrainerSpec {
         throughput: ScalingCurve::linear(1.0, 8).unwrap(),
         launch: Launch::Command {
@@ -32,7 +32,7 @@ fn world(share: f64, order: ProfileOrder, elastic: Elastic) -> World {
     world_of(unknown("a", elastic), share, order)
 }
 
-fn world_of(spec: TrainerSpec, share: f64, order: ProfileOrder) -> World {
+pub(crate) fn world_of(spec: TrainerSpec, share: f64, order: ProfileOrder) -> World {
     let mut config = config();
     config.control.profile.share = share;
     config.control.profile.order = order;
@@ -49,11 +49,11 @@ fn world_of(spec: TrainerSpec, share: f64, order: ProfileOrder) -> World {
     w
 }
 
-fn give(w: &mut World, nodes: &[usize]) {
+pub(crate) fn give(w: &mut World, nodes: &[usize]) {
     give_all(w, &[("a", nodes)]);
 }
 
-fn give_all(w: &mut World, sizes: &[(&str, &[usize])]) {
+pub(crate) fn give_all(w: &mut World, sizes: &[(&str, &[usize])]) {
     w.generation += 1;
     let view = w.present();
     let plan = plan(w.generation, w.seq, w.now.cluster, sizes);
@@ -61,7 +61,7 @@ fn give_all(w: &mut World, sizes: &[(&str, &[usize])]) {
     settle(w);
 }
 
-fn settle(w: &mut World) {
+pub(crate) fn settle(w: &mut World) {
     w.deliver(usize::MAX);
     w.all_ready();
     w.deliver(usize::MAX);
@@ -116,7 +116,7 @@ fn until_tried(w: &mut World) -> TrainerRecord {
 }
 
 /// Sizes of the runs since the beginning.
-fn sizes(w: &World) -> Vec<u32> {
+pub(crate) fn sizes(w: &World) -> Vec<u32> {
     let after = |note: &Note| match note {
         Note::Run { after, .. } => Some(*after),
         _ => None,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use lacuna_model::{
-    Basis, Launch, Measured, MeasuredPause, MeasuredRate, Tier, Timestamp, TrainerRecord,
+    Basis, Launch, Measured, MeasuredPause, MeasuredRate, Replay, Tier, Timestamp, TrainerRecord,
 };
 use lacuna_planner::explain;
 
@@ -12,11 +12,14 @@ use crate::output::{iso, short};
 /// The measurements of a trainer, as `lacuna trainers --json` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
-    /// The basis of its rate on its present nodes: `known` is `measured`, `between`, `beyond` or
-    /// `assumed`.
+    /// The basis of its rate on its present nodes: `known` is `measured`, `between`, `replayed`,
+    /// `limited`, `beyond` or `assumed`.
     pub(crate) rate: Basis,
     /// Rates by tier, each by node count.
     pub(crate) rates: Vec<RateRow>,
+    /// What the replay of a step says of other sizes, if it can be trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replay: Option<ReplayRow>,
     /// The measured cost of growing, if there is one.
     pub(crate) up: Option<CostRow>,
     /// The measured cost of shrinking, if there is one.
@@ -44,6 +47,38 @@ pub(crate) struct RateRow {
     pub(crate) at: String,
     /// The trainer of the same family that was measured, if it is another one.
     pub(crate) from: Option<String>,
+}
+
+/// What the replay of a step says of sizes that were not measured.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ReplayRow {
+    /// Nodes of the step.
+    pub(crate) nodes: u32,
+    /// By what share it is off where that is known.
+    pub(crate) error: f64,
+    /// Measured sizes that it meets.
+    pub(crate) met: u32,
+    /// Node counts and samples/s; none if it is no model of the trainer.
+    pub(crate) rates: Vec<(u32, f64)>,
+    /// The node count beyond which loaders limit.
+    pub(crate) limit: Option<u32>,
+    /// Time of the report.
+    pub(crate) at: String,
+}
+
+impl ReplayRow {
+    fn of(replay: &Replay) -> Self {
+        let judged = &replay.judged;
+        let rates = judged.rates.iter().map(|point| (point.nodes, point.rate));
+        Self {
+            nodes: replay.nodes,
+            error: judged.error,
+            met: judged.met,
+            rates: rates.collect(),
+            limit: judged.limit,
+            at: iso(replay.at),
+        }
+    }
 }
 
 /// One measured cost.
@@ -99,6 +134,7 @@ impl ProfileRow {
         Some(Self {
             rate,
             rates: measured.at_all_tiers().map(row).collect(),
+            replay: measured.replay.as_deref().map(ReplayRow::of),
             up: measured.up.as_ref().map(pause),
             down: measured.down.as_ref().map(pause),
             spent_node_s: measured.spent_node_s,
@@ -136,6 +172,12 @@ pub(crate) fn profile_details(
         rows.push((name, format!("on {} {of}{far}: {said}", rate.nodes)));
         name = "";
     }
+    rows.extend(
+        measured
+            .replay
+            .as_deref()
+            .map(|replay| ("replayed", replayed(replay))),
+    );
     let rescale = record.spec.rescale;
     for (name, pause, assumed_s) in [
         ("growing", &measured.up, rescale.up_s),
@@ -165,6 +207,30 @@ pub(crate) fn profile_details(
     rows
 }
 
+/// What the replay of a step says of sizes that were not measured.
+fn replayed(replay: &Replay) -> String {
+    let judged = &replay.judged;
+    let off = 100.0 * judged.error;
+    if let Some(limit) = judged.limit {
+        return format!("beyond {limit} nodes its loaders limit: more bring nothing");
+    }
+    if judged.rates.is_empty() {
+        return format!(
+            "a step on {} nodes says nothing of other sizes ({off:.0} % off)",
+            replay.nodes
+        );
+    }
+    let rates = judged.rates.iter();
+    let rates: Vec<String> = rates
+        .map(|at| format!("{:.1} on {}", at.rate, at.nodes))
+        .collect();
+    format!(
+        "{} samples/s, from the replay of a step on {} nodes ({off:.0} % off where it can be checked)",
+        rates.join(", "),
+        replay.nodes
+    )
+}
+
 /// What distance costs a trainer and on what that rests, as a line; none where it costs nothing.
 pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, String)> {
     let spec = &record.spec;
@@ -190,7 +256,7 @@ pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, 
 mod tests {
     use std::collections::BTreeMap;
 
-    use lacuna_model::{Distance, Elastic, Phase, TrainerId};
+    use lacuna_model::{CurvePoint, Distance, Elastic, Judged, Phase, TrainerId};
 
     use super::*;
     use crate::table::key_values;
@@ -222,6 +288,7 @@ mod tests {
         r.measured = Some(Box::new(Measured {
             rates: vec![rate(2, None), rate(4, Some("old"))],
             apart: vec![vec![rate(4, None)]],
+            replay: None,
             up: None,
             down: Some(MeasuredPause {
                 mean_s: 0.25,
@@ -238,6 +305,37 @@ mod tests {
         assert_eq!(row.rate, Basis::Between { below: 0, above: 2 });
         assert!(!row.is_assumed());
         insta::assert_json_snapshot!(row);
+    }
+
+    #[test]
+    fn what_a_replay_says_is_shown_with_its_error() {
+        let mut replay = Replay {
+            nodes: 4,
+            tier: Tier(0),
+            at: Timestamp::from_unix(9_000),
+            off: 0.01,
+            reading: 0.0,
+            speeds: Vec::new(),
+            links: Vec::new(),
+            judged: Judged {
+                error: 0.034,
+                met: 1,
+                rates: [(1, 100.0), (8, 512.34)]
+                    .map(|(nodes, rate)| CurvePoint { nodes, rate })
+                    .into(),
+                limit: None,
+            },
+        };
+        assert_eq!(
+            replayed(&replay),
+            "100.0 on 1, 512.3 on 8 samples/s, from the replay of a step on 4 nodes (3 % off where \
+             it can be checked)"
+        );
+        assert_eq!(ReplayRow::of(&replay).rates, [(1, 100.0), (8, 512.34)]);
+        replay.judged.rates.clear();
+        assert!(replayed(&replay).contains("says nothing of other sizes"));
+        replay.judged.limit = Some(4);
+        assert!(replayed(&replay).starts_with("beyond 4 nodes its loaders limit"));
     }
 
     #[test]

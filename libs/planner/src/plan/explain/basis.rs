@@ -21,6 +21,18 @@ pub fn known(basis: &Basis, count: u32, now: Timestamp) -> String {
             "its rate on {} is not measured: the line between {below} and {above}, which are",
             nodes(count)
         ),
+        Basis::Replayed { nodes: of, error } => format!(
+            "its rate on {} is not measured: from the replay of a step on {}, which is {:.0} % off \
+             where it can be checked",
+            nodes(count),
+            nodes(*of),
+            100.0 * error
+        ),
+        Basis::Limited { last } => format!(
+            "its rate on {} is not measured: beyond {last} its loaders limit, and more nodes bring \
+             nothing",
+            nodes(count)
+        ),
         Basis::Beyond { last } => format!(
             "its rate on {} is assumed: beyond {last} it is not measured, and goes on linearly",
             nodes(count)
@@ -97,6 +109,13 @@ mod tests {
         );
         assert!(text(Basis::Between { below: 0, above: 4 }).contains("from nothing to 4"));
         assert!(text(Basis::Beyond { last: 2 }).contains("assumed: beyond 2"));
+        let replayed = Basis::Replayed {
+            nodes: 2,
+            error: 0.031,
+        };
+        let expected = "from the replay of a step on 2 nodes, which is 3 % off where";
+        assert!(text(replayed).contains(expected));
+        assert!(text(Basis::Limited { last: 2 }).contains("beyond 2 its loaders limit"));
         assert!(text(Basis::Assumed).contains("nothing was measured"));
     }
 }

@@ -7,6 +7,7 @@
 
 mod health;
 mod learnt;
+mod links;
 mod moves;
 mod next_probe;
 mod owner;

@@ -1,6 +1,6 @@
 //! Which nodes a trainer probes next (`probes.rs` has the rules).
 
-use lacuna_model::{MeasuredRate, NodeId, Phase, Tier, Topology, TrainerRecord, Work};
+use lacuna_model::{MeasuredRate, NodeId, Phase, StepCosts, Tier, Topology, TrainerRecord, Work};
 
 use crate::Now;
 use crate::controller::trainers::parked::parked;
@@ -20,6 +20,17 @@ fn is_settled(record: &TrainerRecord, (nodes, tier): (u32, Tier)) -> bool {
     let measured = record.measured.as_deref();
     let rate = measured.and_then(|measured| measured.rate(nodes, tier));
     rate.is_some_and(|rate| rate.from.is_some() || agrees(rate))
+}
+
+/// Whether a size need not be tried: the replay of a step says its rate, and was met at others.
+fn is_replayed(record: &TrainerRecord, (nodes, tier): (u32, Tier)) -> bool {
+    let measured = record.measured.as_deref();
+    let replay = measured.and_then(|measured| measured.replay.as_deref());
+    replay.is_some_and(|replay| {
+        let judged = &replay.judged;
+        let says = judged.rates.iter().any(|point| point.nodes == nodes);
+        says && tier == replay.tier && judged.met > 0 && judged.error <= StepCosts::TRUSTED
+    })
 }
 
 fn agrees(rate: &MeasuredRate) -> bool {
@@ -114,7 +125,7 @@ pub(crate) fn next_probe(
     let mut open = candidates(record, topology);
     open.retain(|nodes| {
         let at = place(nodes);
-        !is_settled(record, at) && !sums.was_in_vain(at)
+        !is_settled(record, at) && !is_replayed(record, at) && !sums.was_in_vain(at)
     });
     let mut open = open.into_iter();
     let size = |nodes: &Vec<NodeId>| nodes.len() as u32;

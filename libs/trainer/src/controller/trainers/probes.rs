@@ -8,7 +8,8 @@
 //! nodes, ends the probe first.
 //!
 //! - Sizes: its minimum, and that doubled again and again, below what it has. What it has is
-//!   measured in passing. What was measured of its family is not measured again.
+//!   measured in passing. What was measured of its family is not measured again. Once the replay of a
+//!   step has met a measured size within 5 %, sizes whose rates it says are not tried.
 //! - Tiers: nodes on several leaves are tried near to each other and far apart at each size, since
 //!   plans may keep either. Nodes of one leaf have one tier.
 //! - Order: from large to small, each next size is reached by leaving, and only the way back by

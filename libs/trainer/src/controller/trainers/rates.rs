@@ -6,28 +6,32 @@
 //! that count. The first samples of an incarnation only mark the beginning, so the start of the
 //! program does not count. The newest pairs at a count are remembered. If the newest few of them
 //! all say that the rate has changed, the others are forgotten, so the curve follows reality. After
-//! two pairs the count is measured. The curve goes through all measured counts. Beyond the last it
-//! goes on linearly along its last piece, never falling. A rate below that of fewer nodes is kept as
-//! it is: the planner takes curves that dip. A new curve makes a new plan.
+//! two pairs the count is measured. The curve goes through all measured counts. At others it has what
+//! the newest replay of a step that can be trusted says (`lacuna_model::Replay`). Beyond the last one
+//! it goes on linearly along its last piece, never falling, and stays level where loaders limit. A
+//! rate below that of fewer nodes is kept as it is: the planner takes curves that dip. A new curve
+//! makes a new plan.
 //!
 //! Rates and costs (`stalls.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
 //! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
 //! else the same command line, environment and launcher) until they have measured the same count.
 //! Each verdict of a plan says whether the rate at the size given was measured, lies between
-//! measured ones, or is assumed (`TrainerVerdict.basis`).
+//! measured ones, is replayed, or is assumed (`TrainerVerdict.basis`).
 //!
 //! A rate is that of a tier: of nodes that are this far apart. The curve is that of tier 0. Where a
 //! count was measured farther apart only, the curve goes through the rate without what that tier
-//! costs at another count, or through the rate itself. The measured rates of the tiers from 1 on are what distance costs
-//! (`Distance::Measured`). A tier without a measurement, below a measured one, costs nothing.
+//! costs at another count, or through the rate itself. The measured rates of the tiers from 1 on are
+//! what distance costs (`Distance::Measured`). A tier without a measurement, below a measured one,
+//! costs nothing. What a trainer that was never apart has, `links.rs` says.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    CurvePoint, Distance, Launch, Measured, MeasuredPause, MeasuredRate, Progress, RunId,
-    ScalingCurve, Tier, Timestamp, TrainerId, TrainerRecord,
+    CurvePoint, Distance, Launch, Measured, MeasuredPause, MeasuredRate, Progress, Replay, RunId,
+    ScalingCurve, StepCosts, Tier, Timestamp, TrainerId, TrainerRecord,
 };
 
+use crate::controller::trainers::links::{links, over_links};
 use crate::controller::trainers::owner::owner_of;
 use crate::controller::trainers::stalls::is_off;
 use crate::controller::trainers::stats::{restored, spread};
@@ -105,6 +109,8 @@ pub(crate) struct Rates {
     /// The rates through which the present curves go.
     in_force: BTreeMap<Place, f64>,
     last: Option<(RunId, Timestamp, f64)>,
+    /// By tier from 1 on: the time of a byte over that on one leaf, where others have shown it.
+    links: Vec<Option<f64>>,
     /// The newest incarnation of which a pair was taken, and seconds between its two reports.
     newest: Option<(RunId, f64)>,
 }
@@ -167,14 +173,60 @@ impl Rates {
         is_new && self.enforce(record)
     }
 
+    /// Takes the replay of a step of the present incarnation, whose nodes are at `tier`. Returns
+    /// whether a curve was replaced.
+    pub(crate) fn replayed(
+        &mut self,
+        record: &mut TrainerRecord,
+        costs: &StepCosts,
+        tier: Tier,
+        at: Timestamp,
+    ) -> bool {
+        let nodes = record.nodes.len() as u32;
+        let all = nodes.saturating_mul(record.spec.launch.workers_per_node());
+        let found = Replay::of(costs, nodes, tier, at).filter(|_| costs.members == all);
+        let Some(mut replay) = found else {
+            return false;
+        };
+        let most = record.spec.max_nodes;
+        judge(&mut replay, &places(record), most);
+        let measured = record.measured.get_or_insert_default();
+        let judged = |replay: Option<&Replay>| {
+            replay.map_or((0, None), |one| (one.judged.rates.len(), one.judged.limit))
+        };
+        let is_other = judged(measured.replay.as_deref()) != judged(Some(&replay));
+        let known = &record.spec.throughput;
+        let is_off = |point: &CurvePoint| {
+            let before = known.at(point.nodes);
+            (point.rate - before).abs() > OFF * before
+        };
+        let is_new = is_other || replay.judged.rates.iter().any(is_off);
+        measured.replay = Some(Box::new(replay));
+        is_new && self.enforce(record)
+    }
+
     /// Lays the curves through the measured rates. Returns whether one is another one.
     pub(crate) fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
         self.in_force = places(record);
         let spec = &mut record.spec;
-        let Some(curve) = curve(&near(&self.in_force), spec.max_nodes) else {
+        let mut points = near(&self.in_force);
+        let mut replay = record
+            .measured
+            .as_deref_mut()
+            .and_then(|m| m.replay.as_deref_mut());
+        if let Some(replay) = &mut replay {
+            judge(replay, &self.in_force, spec.max_nodes);
+            let rates = &replay.judged.rates;
+            points.extend(rates.iter().map(|point| (point.nodes, point.rate)));
+        }
+        let is_limited = replay
+            .as_ref()
+            .is_some_and(|one| one.judged.limit.is_some());
+        let Some(curve) = curve(&points, spec.max_nodes, is_limited) else {
             return false;
         };
-        let distance = apart(&self.in_force, &curve);
+        let distance = apart(&self.in_force, &curve)
+            .or_else(|| over_links(replay.as_deref()?, &self.links, &spec.distance));
         let farther = distance.filter(|distance| *distance != spec.distance);
         let changed = curve != spec.throughput;
         // An objective that was the curve's speed-up stays that.
@@ -218,6 +270,13 @@ fn near(places: &BTreeMap<Place, f64>) -> BTreeMap<u32, f64> {
         *best = best.max(rate);
     }
     near
+}
+
+/// Judges a replay beside the measured rates, for a trainer of at most `most` nodes.
+fn judge(replay: &mut Replay, places: &BTreeMap<Place, f64>, most: u32) {
+    let alike = places.iter().filter(|((_, tier), _)| *tier == replay.tier);
+    let alike = alike.map(|(&(nodes, _), &rate)| (nodes, rate)).collect();
+    replay.judge(&alike, &near(places), most);
 }
 
 /// What distance costs by measured rates; nothing without any at tier 1 or farther.
@@ -272,10 +331,10 @@ fn beyond(points: &BTreeMap<u32, f64>, nodes: u32) -> Option<f64> {
     Some(rate + slope * (f64::from(nodes) - last))
 }
 
-/// The curve through measured points, up to `max` nodes at least.
-fn curve(points: &BTreeMap<u32, f64>, max: u32) -> Option<ScalingCurve> {
+/// The curve through points, up to `max` nodes at least; level beyond the last one if it is limited.
+fn curve(points: &BTreeMap<u32, f64>, max: u32, is_limited: bool) -> Option<ScalingCurve> {
     let mut points = points.clone();
-    if *points.keys().next_back()? < max {
+    if *points.keys().next_back()? < max && !is_limited {
         let end = beyond(&points, max)?;
         points.insert(max, end);
     }
@@ -289,6 +348,8 @@ pub(crate) struct OfRelatives {
     rates: BTreeMap<Place, MeasuredRate>,
     up: Option<MeasuredPause>,
     down: Option<MeasuredPause>,
+    /// By tier from 1 on: the newest link that a trainer of its owner shows.
+    links: Vec<Option<(Timestamp, f64)>>,
 }
 
 impl OfRelatives {
@@ -301,14 +362,29 @@ impl OfRelatives {
         let owner = |of: &TrainerRecord| owner_of(&of.spec, &of.user).to_owned();
         let own = owner(record);
         for other in all.filter(|other| other.spec.id != record.spec.id) {
-            if let Some(measured) = other.measured.as_deref()
-                && owner(other) == own
-                && same_family(&record.spec.launch, &other.spec.launch)
-            {
+            let Some(measured) = other.measured.as_deref().filter(|_| owner(other) == own) else {
+                continue;
+            };
+            found.add_links(measured);
+            if same_family(&record.spec.launch, &other.spec.launch) {
                 found.add(&other.spec.id, measured);
             }
         }
         found
+    }
+
+    fn add_links(&mut self, measured: &Measured) {
+        let links = links(measured);
+        if self.links.len() < links.len() {
+            self.links.resize(links.len(), None);
+        }
+        let at = measured.replay.as_deref().map(|replay| replay.at);
+        for (known, link) in self.links.iter_mut().zip(links) {
+            let link = at.zip(link);
+            if link.map(|(at, _)| at) > known.map(|(at, _)| at) {
+                *known = link;
+            }
+        }
     }
 
     fn add(&mut self, id: &TrainerId, measured: &Measured) {
@@ -343,7 +419,10 @@ impl Rates {
         record: &mut TrainerRecord,
         of: OfRelatives,
     ) -> Option<bool> {
-        let mut taken = false;
+        let links = of.links.iter().map(|link| link.map(|(_, slower)| slower));
+        let links: Vec<Option<f64>> = links.collect();
+        let mut taken = links != self.links;
+        self.links = links;
         for ((nodes, tier), rate) in of.rates {
             let measured = record.measured.get_or_insert_default();
             let known = measured.rate(nodes, tier);
@@ -379,7 +458,7 @@ mod tests {
     #[test]
     fn curves_go_through_what_was_measured_and_on_from_there() {
         let of = |points: &[(u32, f64)], max| {
-            curve(&points.iter().copied().collect(), max).map(|c| c.table(max))
+            curve(&points.iter().copied().collect(), max, false).map(|c| c.table(max))
         };
         assert_eq!(of(&[(2, 20.0)], 4), Some(vec![0.0, 10.0, 20.0, 30.0, 40.0]));
         let bent = of(&[(1, 10.0), (2, 16.0)], 4);
@@ -397,7 +476,7 @@ mod tests {
                 .iter()
                 .map(|&(nodes, tier, rate)| ((nodes, Tier(tier)), rate));
             let places: BTreeMap<Place, f64> = places.collect();
-            let curve = curve(&near(&places), 8).unwrap();
+            let curve = curve(&near(&places), 8, false).unwrap();
             let distance = apart(&places, &curve);
             let share = distance.map(|distance| {
                 assert_eq!(distance.check(), Ok(()));

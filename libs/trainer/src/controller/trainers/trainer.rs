@@ -553,7 +553,12 @@ impl Trainer {
                 ..Measurement::default()
             };
         }
-        let curve = self.rates.observe(&mut self.record, report, tier);
+        let mut curve = self.rates.observe(&mut self.record, report, tier);
+        if let Some(costs) = report.step_costs.as_deref() {
+            curve |= self
+                .rates
+                .replayed(&mut self.record, costs, tier, report.at);
+        }
         if let Some(stall) = &stall {
             self.probes.stalled(&mut self.record, stall.seconds);
         }
