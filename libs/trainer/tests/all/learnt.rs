@@ -1,9 +1,12 @@
 //! How fast trainers learn on node counts that they never had, from what their programs report.
 
-use lacuna_model::{Follows, GoodputAt, Learning, Progress, Sizing, Span, TrainerSpec, Work};
+use lacuna_model::{
+    Follows, GoodputAt, Learning, Progress, Sizing, Span, StepCosts, StepElsewhere, TrainerSpec,
+    Work,
+};
 use lacuna_trainer::controller::Input;
 
-use crate::common::{World, config, plan, spec, trainer};
+use crate::common::{World, config, plan, spec, step_costs, trainer};
 
 /// Two workers and the network between them: a dear one.
 fn sizing(follows: Follows) -> Sizing {
@@ -67,12 +70,17 @@ fn world() -> World {
 }
 
 fn report(w: &mut World, after_s: i64, learning: Learning) {
+    report_with(w, after_s, learning, None);
+}
+
+fn report_with(w: &mut World, after_s: i64, learning: Learning, costs: Option<StepCosts>) {
     w.pass(Span::from_secs(after_s));
     let record = w.controller.record(&trainer("a")).unwrap();
     let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
     w.input(Input::Progress(Progress {
         world_size: 2,
         learning: Some(learning),
+        step_costs: costs.map(Box::new),
         ..Progress::new(node, trainer("a"), run, w.now.cluster, 1.0)
     }));
 }
@@ -178,4 +186,49 @@ fn a_report_that_says_too_little_or_nonsense_makes_no_table() {
         report(&mut w, 100, learning);
         assert_eq!(sizes(&w), []);
     }
+}
+
+/// The step of two workers, and what a replay of it says of four: the sums take 60 ms and 90 ms.
+fn costs(trusted: bool) -> StepCosts {
+    let replayed = 0.01 + 0.024 + 0.06;
+    let four = StepElsewhere {
+        members: 4,
+        link: 1.0,
+        step: replayed + 0.03,
+    };
+    StepCosts {
+        members: 2,
+        measured: replayed,
+        replayed,
+        trusted,
+        elsewhere: vec![four],
+        ..step_costs(None)
+    }
+}
+
+#[test]
+fn a_replayed_step_tells_of_sizes_that_were_never_seen() {
+    let of = |costs: Option<StepCosts>| {
+        let mut w = world();
+        let learning = Learning {
+            batch: 48,
+            ..said(640.0, sizing(Follows::PerNode { samples: 24 }))
+        };
+        report_with(&mut w, 10, learning, costs);
+        sizes(&w)
+    };
+    let found = of(Some(costs(true)));
+    assert_eq!(found.last().map(|size| size.nodes), Some(4), "no further");
+    let step = 0.01 + 0.024 + 0.09;
+    let phi = 20.0 / 1.2;
+    let own = 96.0 / step * (phi + 1.0) / (phi + 96.0 / 32.0);
+    assert!((found[3].rate / own - 1.0).abs() < 1e-6, "{found:?} {own}");
+    // What was seen stays as it was, and without trust nothing is another one.
+    let without = of(None);
+    assert_eq!(found[..2], without[..2]);
+    assert!(found[3].rate < without[3].rate * 0.99, "{without:?}");
+    assert_eq!(of(Some(costs(false))), without);
+    let mut endless = costs(true);
+    endless.elsewhere[0].step = f64::NAN;
+    assert_eq!(of(Some(endless)), without);
 }

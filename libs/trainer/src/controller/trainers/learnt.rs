@@ -3,9 +3,10 @@
 //!
 //! A worker's seconds lie on a line through the shares that it had, and what else a step takes was
 //! measured for each number of workers. `lacuna-goodput` takes these times where there are any, and
-//! goes on from them by the model of Pollux (OSDI 2021) at other sizes, up to twice the largest one
-//! that was seen. At each size it chooses the batch, as the program does or within its bounds. The
-//! noise scale counts less by its error, so doubt keeps batches and trainers small.
+//! goes on from them at other sizes, up to twice the largest one that was seen: by the replay of the
+//! newest step if it can be trusted, and else by the model of Pollux (OSDI 2021). At each size it
+//! chooses the batch, as the program does or within its bounds. The noise scale counts less by its
+//! error, so doubt keeps batches and trainers small.
 //!
 //! Programs say what they like, as often as they like, and a table of many sizes takes a while. So a
 //! report is looked at a minute after the last one, and sizes are seen only up to the most nodes that
@@ -14,7 +15,10 @@
 use std::collections::BTreeSet;
 
 use lacuna_goodput::{Bounds, Error, Noise, Observation, Profile, Rule, ValueTable};
-use lacuna_model::{Follows, Goodput, GoodputAt, Learning, Sizing, Timestamp, TrainerRecord};
+use lacuna_model::{
+    Follows, Goodput, GoodputAt, Learning, Replay, Sizing, StepCosts, Tier, Timestamp,
+    TrainerRecord,
+};
 
 /// Sizes of this number and below stand in the record; beyond it half as many for each doubling.
 const FINE: u32 = 32;
@@ -122,9 +126,14 @@ fn table(
             (Rule::PerNode(samples), first, of(spec.max_nodes).max(first))
         }
     };
-    let mut seen = observations(sizing, per_node, (first, most));
-    seen.retain(|one| one.nodes <= most_nodes);
-    let largest = seen.iter().map(|one| one.nodes).max()?;
+    let mut rests = sizing.rest_s.clone();
+    rests.retain(|row| row.0.is_multiple_of(per_node.max(1)));
+    rests.retain(|row| row.0 / per_node.max(1) <= most_nodes);
+    let largest = rests.iter().map(|row| row.0 / per_node.max(1)).max()?;
+    if let Some(costs) = record.step_costs.as_deref() {
+        rests.extend(replayed(sizing, costs, learning.batch as f64, per_node));
+    }
+    let seen = observations(sizing, &rests, per_node, (first, most));
     let sizes = (
         spec.min_nodes,
         largest
@@ -146,12 +155,44 @@ fn table(
     found().ok()
 }
 
-/// Steps at the seen numbers of workers with the least and the largest batch, on the line of a
+/// By numbers of workers that were never seen, of which a replayed step tells: what it would take
+/// beside the work of the longest. `batch` is the present one, in samples.
+fn replayed(sizing: &Sizing, costs: &StepCosts, batch: f64, per_node: u32) -> Vec<(u32, f64)> {
+    let (now, each) = (costs.members, per_node.max(1));
+    let here = sizing.rest_s.iter().find(|row| row.0 == now);
+    let is_sound = Replay::of(costs, now / each, Tier(0), Timestamp::default()).is_some();
+    let Some(&(_, here)) = here.filter(|_| is_sound) else {
+        return Vec::new();
+    };
+    let rows = costs.elsewhere.iter().filter(|row| {
+        let is_seen = sizing.rest_s.iter().any(|seen| seen.0 == row.members);
+        // The workers of one node have another link.
+        let has_link = row.members > each || each == 1;
+        row.is_near() && !is_seen && has_link && row.members.is_multiple_of(each)
+    });
+    let rest = rows.map(|row| {
+        let members = f64::from(row.members);
+        let own = batch / f64::from(now);
+        let there = costs
+            .batch(row.members)
+            .map_or(own, |over| batch * over / members);
+        let more = row.step - costs.replayed - sizing.sample_s * (there - own);
+        (row.members, (here + more).max(0.0))
+    });
+    rest.filter(|row| row.1.is_finite()).collect()
+}
+
+/// Steps at these numbers of workers with the least and the largest batch, on the line of a
 /// worker's seconds. What one worker alone needs beside its samples belongs to its pass.
-fn observations(sizing: &Sizing, per_node: u32, batches: (u32, u32)) -> Vec<Observation> {
+fn observations(
+    sizing: &Sizing,
+    rests: &[(u32, f64)],
+    per_node: u32,
+    batches: (u32, u32),
+) -> Vec<Observation> {
     let alone = sizing.rest_s.iter().find(|row| row.0 == 1);
     let own = sizing.fixed_s + alone.map_or(0.0, |row| row.1);
-    let rows = sizing.rest_s.iter();
+    let rows = rests.iter();
     let rows = rows.filter(|row| row.0 > 0 && row.0.is_multiple_of(per_node.max(1)));
     rows.flat_map(|&(workers, rest_s)| {
         let shares: BTreeSet<u32> = [batches.0, batches.1]
