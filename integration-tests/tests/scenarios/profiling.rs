@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lacuna_model::{
-    Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve, Span, Timestamp,
-    TrainerId, TrainerRecord, TrainerSpec, Work,
+    Basis, Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve, Span,
+    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
-use lacuna_wire::msg::Request;
+use lacuna_wire::msg::{Reply, Request};
 
 use super::cluster::{Cluster, SERVICES};
 use super::program::publish;
@@ -25,12 +25,13 @@ use super::torch::{package, python};
 
 const NODES: u32 = 4;
 
-async fn cluster(nodes: u32) -> Cluster {
+async fn cluster(nodes: u32, share: f64) -> Cluster {
     let mut config = Config::default();
     config.control.renew_every = Span::from_secs(1);
     config.control.reconcile_every = Span::from_ms(500);
     config.control.store = Some("127.0.0.1:0".to_owned());
-    config.control.profile.share = 1.0;
+    config.control.profile.share = share;
+    config.planner.objective = "scaling-efficiency".to_owned();
     config.control.profile.longest = Span::from_secs(30);
     config.agent.report_every = Span::from_secs(1);
     config.agent.hang_after = Span::from_secs(30);
@@ -127,7 +128,7 @@ async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
     let seconds = table.and_then(|text| text.parse::<f64>().ok());
     // Two sizes suffice for the test; the table takes four processes.
     let nodes = if seconds.is_some() { NODES } else { 2 };
-    let cluster = cluster(nodes).await;
+    let cluster = cluster(nodes, 1.0).await;
     let spec = network(&python, "unknown", (1, nodes));
     cluster.submit(vec![spec]).await;
     let sizes: Vec<u32> = [1, 2, 4].into_iter().filter(|n| *n <= nodes).collect();
@@ -189,4 +190,84 @@ async fn compare(cluster: &Cluster, python: &str, online: &TrainerRecord, second
          {:?}, shrinking {:?}",
         online.spent_node_s, online.up, online.down
     );
+}
+
+/// A step of two members: 20 ms of computing, and 80 ms of a link that one member does not need. The
+/// batch is that of the whole group.
+const STEPS: &str = r#"
+zero=0; ready=20000; end=100000
+for i in 1 2 3 4 5 6 7; do zero="$zero,0"; ready="$ready,20000"; end="$end,100000"; done
+rank() {
+    printf '{"rank":%s,' "$1"
+    for list in wait hand prep fetch update rest; do printf '"%s":[%s],' "$list" "$zero"; done
+    printf '"ready":[[%s]],"done":[[%s]]}' "$ready" "$end"
+}
+case $LACUNA_WORLD_SIZE in
+1) more=25 stalls= ;;
+*) more=10 stalls=",\"stalls\":{\"version\":1,\"members\":2,\"workers\":0,\"depth\":1,\"follows\":\"whole\""
+   stalls="$stalls,\"bytes\":[1000],\"ranks\":[$(rank 0),$(rank 1)]}" ;;
+esac
+"#;
+
+/// Rank 0 reports its samples, and where the time of a step goes.
+const REPORTS: &str = r#"
+trap 'exit 0' TERM
+n=0
+while :; do
+    sleep 0.1
+    [ "$LACUNA_RANK" = 0 ] || continue
+    n=$((n + more))
+    echo "{\"t\":$(date +%s),\"samples\":$n,\"world_size\":$LACUNA_WORLD_SIZE$stalls}" >> "$LACUNA_PROGRESS_FILE"
+done
+"#;
+
+/// Two nodes were tried, and one was not. It does more there by the replay of a step, so the plan takes
+/// a node away and gives it to another trainer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replayed_step_changes_the_plan_for_a_size_that_was_never_tried() {
+    let cluster = cluster(4, 0.0).await;
+    let mut narrow = network("/bin/sh", "narrow", (1, 2));
+    if let Launch::Command {
+        args, env, elastic, ..
+    } = &mut narrow.launch
+    {
+        *args = vec!["-c".to_owned(), format!("{STEPS}{REPORTS}")];
+        env.clear();
+        *elastic = Elastic::Restart;
+    }
+    let mut wide = network("", "wide", (1, 4));
+    wide.throughput = ScalingCurve::new([(1, 10.0), (2, 19.0), (3, 27.0), (4, 34.0)]).unwrap();
+    wide.launch = Launch::Simulated;
+    loop {
+        let all = cluster.ask(&Request::Nodes).await;
+        if matches!(all, Reply::Nodes { nodes, .. } if nodes.len() == 4) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    cluster.submit(vec![narrow, wide]).await;
+    let tried = wait(&cluster, ("narrow", "measured"), 60, |record| {
+        counts(record) == [2]
+    })
+    .await;
+    assert_eq!(tried.failures, 0);
+    let left = wait(&cluster, ("narrow", "on one node"), 60, |record| {
+        record.nodes.len() == 1
+    })
+    .await;
+    assert_eq!(counts(&left), [2], "one node was tried");
+    let measured = left.measured.as_deref().unwrap();
+    assert!(matches!(
+        measured.basis(1),
+        Basis::Replayed { nodes: 2, .. }
+    ));
+    let curve = &left.spec.throughput;
+    assert!((curve.at(1) / curve.at(2) - 2.5).abs() < 0.1, "{curve:?}");
+    wait(&cluster, ("wide", "on three nodes"), 60, |record| {
+        record.nodes.len() == 3
+    })
+    .await;
+    for name in ["narrow", "wide"] {
+        cancel(&cluster, name).await;
+    }
 }

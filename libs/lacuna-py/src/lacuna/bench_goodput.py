@@ -1,0 +1,212 @@
+"""Two trainings planned by what they learn: ``python3 -m lacuna.bench goodput``.
+
+They are real ones, under the services of ``lacuna up``. Both train the same small network by
+``regroup`` on four nodes that they share, with the rule ``adascale`` and a batch that the program
+chooses within the same bounds. Their steps take equally long, so their samples a second rise alike
+with the nodes. One is at its beginning, and stays there by a small learning rate: its gradient is
+hardly noise, and a larger batch teaches little more. The other one is further on, and its gradient
+is mostly noise. So an objective that sees samples alone shares the nodes evenly, and ``goodput``
+gives more of them to the second one, which then trains with a larger batch.
+
+Everything is real but the device, which sleeps: programs, noise scales, control's table of
+learning, and plans. What is learnt is counted as the programs count it, in samples of their users'
+batches, over the same seconds for both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
+
+from . import bench_common
+
+EXAMPLES = """examples:
+  python3 -m lacuna.bench goodput                      both objectives, some six minutes
+  python3 -m lacuna.bench goodput --objectives goodput --lacuna target/release/lacuna
+"""
+
+#: Learning rates, by trainer.
+RATES = {"beginning": 1e-5, "further-on": 0.01}
+NODES = ("a1", "a2", "a3", "a4")
+#: The batch that the user asks for, and the largest one.
+BATCH, MOST = 16, 256
+#: Seconds of the emulated device in a step, and for each sample.
+FIXED, SAMPLE = 0.060, 0.002
+#: Samples a second on 1, 2, ... nodes, as the file of a trainer says them.
+CURVE = (100.0, 195.0, 285.0, 370.0)
+#: Seconds for which an objective is watched at most, between two looks, and for which is counted.
+LIMIT, LOOK, COUNTED = 240.0, 2.0, 40.0
+#: Looks in a row at which nodes stay where they are, before it is counted.
+SETTLED = 10
+
+
+def main(argv: Sequence[str]) -> int:
+    """Prints what came of it; 64 for wrong arguments, 69 if something is missing."""
+    parser = bench_common.parser("goodput", "Two real trainings, planned by learning.", EXAMPLES)
+    parser.add_argument("--objectives", default="scaling-efficiency,goodput")
+    parser.add_argument("--lacuna", help="the program (default: of target/release, else of PATH)")
+    options = parser.parse_args(argv)
+    host = bench_common.host()
+    if host is None:
+        return 69
+    if options.worker:
+        return _train(float(options.worker))
+    program = options.lacuna or _built() or shutil.which("lacuna")
+    if program is None:
+        print("lacuna.bench: lacuna is not here: --lacuna PROGRAM", file=sys.stderr)
+        return 69
+    found = {}
+    for objective in options.objectives.split(","):
+        with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
+            found[objective] = _watched(str(Path(program).absolute()), objective, Path(folder))
+    if options.json:
+        print(json.dumps({"host": host, "objectives": found}, indent=2))
+        return 0
+    for objective, trainers in found.items():
+        print(f"objective {objective}:")
+        for name, trainer in trainers.items():
+            print(
+                f"  {name:<10} {trainer['nodes']} nodes, batch {trainer['batch']}, noise scale "
+                f"{trainer['noise_scale']:.0f} samples; learns {trainer['learns']:.0f} samples of "
+                f"its user's batch a second; by nodes it would "
+                + ", ".join(
+                    f"{size['rate']:.0f} ({size['batch']})" for size in trainer["sizes"]
+                )
+            )
+    print(", ".join(f"{key} {value}" for key, value in host.items()))
+    return 0
+
+
+def _built() -> Optional[str]:
+    for folder in Path(__file__).resolve().parents:
+        program = folder / "target" / "release" / "lacuna"
+        if program.exists():
+            return str(program)
+    return None
+
+
+def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
+    """What the trainers have, and learn, when the plan has settled."""
+    data = folder / "data"
+    config = folder / "lacuna.toml"
+    config.write_text(f'[planner]\nobjective = "{objective}"\n')
+    env = {**os.environ, "LACUNA_DATA_DIR": str(data)}
+
+    def lacuna(*arguments: str) -> str:
+        argv = [program, *arguments]
+        return subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    with open(folder / "up.log", "w", encoding="utf-8") as log:
+        argv = [program, "up", "--config", str(config)]
+        up = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
+    try:
+        _until(lambda: (data / "up.json").exists(), 60.0, "lacuna up is not up")
+        submit = folder / "trainers.toml"
+        submit.write_text("\n".join(_spec(name, rate) for name, rate in RATES.items()))
+        lacuna("submit", str(submit))
+        lacuna("events", "publish", "node.idle", *NODES)
+
+        def look() -> dict[str, Any]:
+            return {name: _seen(lacuna("explain", name, "--json")) for name in RATES}
+
+        seen: list[Any] = []
+
+        def settled() -> bool:
+            trainers = look()
+            known = all(one["sizes"] for one in trainers.values())
+            seen.append([one["nodes"] for one in trainers.values()] if known else None)
+            newest = seen[-SETTLED:]
+            return known and len(newest) == SETTLED and all(one == newest[0] for one in newest)
+
+        _until(settled, LIMIT, "the plan does not settle", LOOK)
+        before, began = look(), time.monotonic()
+        time.sleep(COUNTED)
+        after, seconds = look(), time.monotonic() - began
+        for name, one in after.items():
+            one["learns"] = (one["samples"] - before[name]["samples"]) / seconds
+        return after
+    except Exception:
+        print((folder / "up.log").read_text(), file=sys.stderr)
+        raise
+    finally:
+        up.send_signal(signal.SIGTERM)
+        try:
+            up.wait(60.0)
+        except subprocess.TimeoutExpired:
+            up.kill()
+
+
+def _until(ready: Callable[[], bool], limit: float, what: str, every: float = 0.1) -> None:
+    end = time.monotonic() + limit
+    while not ready():
+        if time.monotonic() > end:
+            raise RuntimeError(f"after {limit:.0f} s {what}")
+        time.sleep(every)
+
+
+def _spec(name: str, rate: float) -> str:
+    arguments = json.dumps(["-m", "lacuna.bench", "goodput", "--worker", str(rate)])
+    env = ", ".join(f"{k} = {json.dumps(v)}" for k, v in bench_common.environment().items())
+    return f"""
+[[trainer]]
+name = "{name}"
+launcher = "regroup"
+program = {json.dumps(sys.executable)}
+arguments = {arguments}
+environment = {{ {env} }}
+samples = 1e12
+min_nodes = 1
+max_nodes = {len(NODES)}
+scaling = {{ nodes = {[n + 1 for n in range(len(NODES))]}, samples_per_s = {list(CURVE)} }}
+rescale = {{ up = "1s", down = "1s" }}
+"""
+
+
+def _seen(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    learning, row = found["learning"] or {}, found["trainer"] or {}
+    return {
+        "nodes": len(row.get("nodes", [])),
+        "samples": row.get("samples", 0.0),
+        "batch": learning.get("batch"),
+        "noise_scale": learning.get("noise_scale", 0.0),
+        "error": learning.get("error"),
+        "sizes": (found["goodput"] or {}).get("sizes", []),
+    }
+
+
+def _train(rate: float) -> int:
+    """The program of a trainer."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    from .policy import Adaptive
+    from .run import elastic
+
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    # Two classes of points that overlap.
+    y = torch.randint(2, (16_384,))
+    x = torch.randn(len(y), 16) + y[:, None] * 0.5
+    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+    batch = Adaptive(BATCH, MOST, "adascale")
+    with elastic(model, optimizer, batch=batch, seed=1, timeout=10.0) as run:
+        for points, classes in run.steps((x, y)):
+            began = time.monotonic()
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(points), classes)
+            loss.backward()
+            device = FIXED + SAMPLE * len(points)
+            time.sleep(max(device - (time.monotonic() - began), 0.0))
+            run.step(loss)
+    return 0
