@@ -223,6 +223,9 @@ pub struct Progress {
     /// Where the time of a step goes, if the program has measured it since the report before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_costs: Option<Box<StepCosts>>,
+    /// Why that is not known: the times that the program has sent cannot be replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_replay: Option<String>,
     /// What the batch is worth, if the program has measured it since the report before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
@@ -252,6 +255,7 @@ impl Progress {
             saved: None,
             base: None,
             step_costs: None,
+            no_replay: None,
             learning: None,
         }
     }

@@ -258,6 +258,9 @@ pub struct TrainerRecord {
     /// Where the time of a step went, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_costs: Option<Box<StepCosts>>,
+    /// Why the newest times of its steps say nothing, if they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_replay: Option<String>,
     /// What its batch was worth, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
@@ -324,6 +327,7 @@ impl TrainerRecord {
             checkpoint: None,
             measured: None,
             step_costs: None,
+            no_replay: None,
             learning: None,
             goodput: None,
             mix_rate: None,

@@ -373,6 +373,9 @@ fn note(record: &mut TrainerRecord, report: &Progress) {
     }
     if report.step_costs.is_some() {
         record.step_costs.clone_from(&report.step_costs);
+        record.no_replay = None;
+    } else if report.no_replay.is_some() {
+        record.no_replay.clone_from(&report.no_replay);
     }
     if report.learning.is_some() {
         record.learning.clone_from(&report.learning);

@@ -232,3 +232,24 @@ fn a_replayed_step_tells_of_sizes_that_were_never_seen() {
     endless.elsewhere[0].step = f64::NAN;
     assert_eq!(of(Some(endless)), without);
 }
+
+#[test]
+fn why_steps_say_nothing_is_kept_until_they_say_something() {
+    let mut w = world();
+    let told = |w: &mut World, no_replay: Option<&str>, step_costs: Option<StepCosts>| {
+        w.pass(Span::from_secs(5));
+        let record = w.controller.record(&trainer("a")).unwrap();
+        let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
+        w.input(Input::Progress(Progress {
+            no_replay: no_replay.map(str::to_owned),
+            step_costs: step_costs.map(Box::new),
+            ..Progress::new(node, trainer("a"), run, w.now.cluster, 1.0)
+        }));
+        let record = w.controller.record(&trainer("a")).unwrap();
+        (record.no_replay.clone(), record.step_costs.is_some())
+    };
+    let why = Some("too few steps".to_owned());
+    assert_eq!(told(&mut w, why.as_deref(), None), (why.clone(), false));
+    assert_eq!(told(&mut w, None, None), (why, false));
+    assert_eq!(told(&mut w, None, Some(costs(true))), (None, true));
+}

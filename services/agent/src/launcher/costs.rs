@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lacuna_model::StepCosts;
+use lacuna_model::{Progress, StepCosts};
 use lacuna_stalls::{Steps, Trace, answer};
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// Least time between two replays for a program. The package reports every 30 s.
 const EVERY: Duration = Duration::from_secs(10);
 
+/// Characters of an error that a report has at most: it may name many members.
+const MOST_WORDS: usize = 400;
+
 /// The replays of one program's steps.
 #[derive(Debug, Default)]
 pub(super) struct Costs {
@@ -19,20 +22,20 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// What the times that a program reports say. Nothing if it reports none, or more often than it
-    /// is listened to, or times that cannot be replayed.
-    pub(super) fn of(&mut self, said: Option<&Value>) -> Option<Box<StepCosts>> {
-        let said = said?;
+    /// Tells in a report what the times that a program has sent say, or why they say nothing. Neither
+    /// if it has sent none, or sends them more often than it is listened to.
+    pub(super) fn tell(&mut self, said: Option<&Value>, report: &mut Progress) {
+        let Some(said) = said else { return };
         let now = Instant::now();
         if self.last.is_some_and(|last| now < last + EVERY) {
-            return None;
+            return;
         }
         self.last = Some(now);
         match replayed(said) {
-            Ok(found) => Some(Box::new(found)),
+            Ok(found) => report.step_costs = Some(Box::new(found)),
             Err(error) => {
                 tracing::info!(error, "the times of a program's steps cannot be replayed");
-                None
+                report.no_replay = Some(error.chars().take(MOST_WORDS).collect());
             }
         }
     }
@@ -46,6 +49,7 @@ fn replayed(said: &Value) -> Result<StepCosts, String> {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::{NodeId, RunId, Timestamp, TrainerId};
     use serde_json::json;
 
     use super::*;
@@ -62,22 +66,35 @@ mod tests {
         })
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn times_are_replayed_at_a_limited_rate() {
-        let mut costs = Costs::default();
-        assert_eq!(costs.of(None), None);
-        let found = costs.of(Some(&report())).unwrap();
-        assert!(found.trusted);
-        assert!((found.measured - 0.120).abs() < 1e-9);
-        assert_eq!(costs.of(Some(&report())), None);
-        tokio::time::advance(EVERY).await;
-        assert!(costs.of(Some(&report())).is_some());
+    fn told(costs: &mut Costs, said: Option<&Value>) -> Progress {
+        let (node, trainer) = (NodeId::new("n1").unwrap(), TrainerId::new("t").unwrap());
+        let mut report = Progress::new(node, trainer, RunId(1), Timestamp::default(), 1.0);
+        costs.tell(said, &mut report);
+        report
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nonsense_is_no_report() {
+    async fn times_are_replayed_at_a_limited_rate() {
+        let mut costs = Costs::default();
+        assert_eq!(told(&mut costs, None).step_costs, None);
+        let found = told(&mut costs, Some(&report())).step_costs.unwrap();
+        assert!(found.trusted);
+        assert!((found.measured - 0.120).abs() < 1e-9);
+        assert_eq!(told(&mut costs, Some(&report())).step_costs, None);
+        tokio::time::advance(EVERY).await;
+        let again = told(&mut costs, Some(&report()));
+        assert!(again.step_costs.is_some() && again.no_replay.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nonsense_is_told() {
         for said in [json!(null), json!([1]), json!({"version": 9}), json!("x")] {
-            assert_eq!(Costs::default().of(Some(&said)), None);
+            let told = told(&mut Costs::default(), Some(&said));
+            assert!(told.step_costs.is_none() && told.no_replay.is_some());
         }
+        let mut silent = report();
+        silent["silent"] = json!([1]);
+        let why = told(&mut Costs::default(), Some(&silent)).no_replay;
+        assert!(why.unwrap().starts_with("members [1] sent no times"));
     }
 }

@@ -143,7 +143,10 @@ struct ReportPace {
 impl ReportPace {
     fn hold(&mut self, mut report: Progress) {
         if let Some(before) = self.held.remove(&report.run) {
-            report.step_costs = report.step_costs.or(before.step_costs);
+            if report.step_costs.is_none() && report.no_replay.is_none() {
+                report.step_costs = before.step_costs;
+                report.no_replay = before.no_replay;
+            }
             report.learning = report.learning.or(before.learning);
         }
         self.held.insert(report.run, report);
@@ -604,7 +607,7 @@ impl Run {
             // Rank 0 of a group is a first worker.
             FromProgram::Progress(_) if worker != 0 => {}
             FromProgram::Progress(line) => {
-                let progress = Progress {
+                let mut progress = Progress {
                     node: self.node.clone(),
                     trainer: self.assignment.trainer.clone(),
                     run: RunId(line.run),
@@ -618,9 +621,11 @@ impl Run {
                     // The next run reports the samples in its state.
                     saved: None,
                     base: Some(line.base),
-                    step_costs: pace.costs.of(line.stalls.as_ref()),
+                    step_costs: None,
+                    no_replay: None,
                     learning: line.worth.learning(),
                 };
+                pace.costs.tell(line.stalls.as_ref(), &mut progress);
                 pace.hold(progress);
             }
             FromProgram::Group { run, broken } => {
@@ -656,7 +661,7 @@ impl Run {
         if let Some(line) = lines.last().filter(|_| reports) {
             let said = lines.iter().rev().find_map(|line| line.stalls.as_ref());
             let mut progress = self.progress(line, seen.saved.clone());
-            progress.step_costs = seen.costs.of(said);
+            seen.costs.tell(said, &mut progress);
             progress.learning = lines.iter().rev().find_map(|line| line.worth.learning());
             self.report(progress);
         }

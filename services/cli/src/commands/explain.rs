@@ -208,6 +208,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 "plan": said,
                 "remedy": remedy(&record.reason),
                 "step": record.step_costs,
+                "no_replay": record.no_replay,
                 "learning": record.learning,
                 "goodput": record.goodput,
                 "loaders": loaders,
@@ -232,6 +233,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         lines.extend(
             (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),
         );
+        lines.extend(record.no_replay.as_ref().map(|why| format!("no replay   {why}")));
         lines.extend(loaders.as_ref().map(loaders_text));
         lines.extend(record.learning.as_ref().map(learning));
         lines.extend((record.goodput.as_deref()).map(|found| goodput(found, record.nodes.len())));
