@@ -124,7 +124,7 @@ def main():
             loss = functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step() and scheduler.step()
-            common.tell(run, 50)
+            common.tell(run, options.every)
     if run.rank == 0:
         print(f"{run.samples} windows; it goes on like this:", flush=True)
         print(continued(model, data.letters, text[: options.length // 4], 80), flush=True)

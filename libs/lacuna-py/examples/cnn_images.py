@@ -90,7 +90,7 @@ def main():
             loss = functional.cross_entropy(model(x), y)
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step()
-            common.tell(run, 20)
+            common.tell(run, options.every)
             if run.epoch_ended:
                 found = run.evaluate(test, right)  # lacuna: each member judges a part
                 if run.rank == 0:

@@ -14,6 +14,7 @@ def parser(description, epilog, *, epochs, batch, batch_of, rate):
     made.add_argument("--batch", type=int, default=batch, help=f"{batch_of} of a step")
     made.add_argument("--rate", type=float, default=rate, help="learning rate")
     made.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    made.add_argument("--every", type=int, default=50, help="steps between lines")
     made.add_argument("--checkpoints", default=None, metavar="FOLDER")
     return made
 

@@ -116,7 +116,7 @@ def main():
             loss = functional.cross_entropy(model(words).flatten(0, 1), following.flatten())
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step()
-            common.tell(run, 50)
+            common.tell(run, options.every)
     if run.rank == 0:
         model.eval()
         with torch.no_grad():

@@ -89,7 +89,7 @@ def train(options, folder):
             loss = functional.binary_cross_entropy_with_logits(score, clicked[index])
             loss.backward()
             tables.step(loss)  # lacuna, in place of optimizer.step()
-            common.tell(run, 100)
+            common.tell(run, options.every)
         if run.rank == 0:
             print(f"{run.samples} clicks, loss {run.loss:.4f}", flush=True)
 
