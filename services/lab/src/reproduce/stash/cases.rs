@@ -218,8 +218,8 @@ impl Errors {
         let is_met = |met| if met { "yes" } else { "NO" };
         let line = |name: &str, values: &[f64], asked: String, met: &str| {
             vec![
-                self.members.to_string(),
                 name.to_owned(),
+                self.members.to_string(),
                 values.len().to_string(),
                 format!("{:.1}", mean(values)),
                 format!("{:.1}", worst(values)),
@@ -249,8 +249,8 @@ impl Errors {
 
 /// The head of [`Errors::lines`].
 pub(super) const ERRORS: [&str; 7] = [
-    "members",
     "errors, % of a step",
+    "members",
     "of",
     "mean",
     "worst",
