@@ -104,8 +104,12 @@ def test_random_changes_of_members_leave_no_trace(cluster, workers, changes_want
     assert c.progress[-1]["base"] + c.progress[-1]["samples"] == SAMPLES * EPOCHS
 
 
-def test_with_dropout_the_loss_stays_within_the_scatter_of_seeds(cluster):
-    """A member's random numbers follow from its rank, so other members drop other units."""
+def test_with_dropout_the_loss_stays_near_that_of_undisturbed_seeds(cluster):
+    """A member's random numbers follow from its rank, so other members drop other units.
+
+    By that alone the loss of one member deviates by 0.010 (eight draws), between seeds by 0.013
+    (ten). With dropout of 0.1 or 0.3 it is 0.05 lower or higher: 0.076 and 0.186.
+    """
     arguments = ("--samples", "512", "--epochs", "40", "--dropout", "0.2")
     calm = []
     for seed in ("3", "4", "5"):
@@ -130,10 +134,9 @@ def test_with_dropout_the_loss_stays_within_the_scatter_of_seeds(cluster):
     assert all(c.wait_gone(name, 120.0) == 0 for name in list(c.members))
     assert [one.wait_gone("n1", 120.0) for one in calm] == [0, 0, 0]
     losses = [one.result()["loss"] for one in calm]
-    low, high, mine = min(losses), max(losses), c.result()["loss"]
+    mine = c.result()["loss"]
     print(f"seeds: {losses}; ten changes: {mine}")
-    scatter = high - low
-    assert low - scatter <= mine <= high + scatter
+    assert abs(mine - sum(losses) / len(losses)) < 0.03
 
 
 def test_a_batch_that_does_not_divide_is_used_whole(cluster):
