@@ -222,6 +222,9 @@ fn speeds(costs: &StepCosts, nodes: u32) -> Option<Vec<CurvePoint>> {
     let mut speeds = BTreeMap::from([(nodes, 1.0)]);
     let same_link = costs.elsewhere.iter().filter(|one| one.is_near());
     for one in same_link.filter(|one| one.members.is_multiple_of(of_node)) {
+        if !(one.step.is_finite() && one.step > 0.0) {
+            return None;
+        }
         let (count, Some(batch)) = (one.members / of_node, costs.batch(one.members)) else {
             continue;
         };
@@ -373,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_is_not_trusted_or_no_number_says_nothing() {
-        let bad: [fn(&mut StepCosts); 11] = [
+        let bad: [fn(&mut StepCosts); 12] = [
             |costs| costs.trusted = false,
             |costs| costs.measured = 0.13,
             |costs| costs.measured = f64::NAN,
@@ -382,6 +385,7 @@ mod tests {
             |costs| costs.members = 0,
             |costs| costs.elsewhere[0].step = f64::NAN,
             |costs| costs.elsewhere[1].step = -1.0,
+            |costs| (costs.follows, costs.elsewhere[0].step) = (None, f64::NAN),
             |costs| costs.elsewhere[2].step = 0.01,
             |costs| costs.elsewhere[1].members = 8,
             // A slower link, and a shorter step.

@@ -120,6 +120,7 @@ fn step_of(trace: &Trace, members: u32) -> f64 {
 fn other_sizes_have_the_batch_that_the_trainer_has_there() {
     let mut world = training();
     world.services = vec![5 * MS; 2];
+    world.ends_known = true;
     let mut trace = world.run().0;
     let own = step_of(&trace, 4);
     trace.follows = Some(Follows::PerNode { samples: 8 });
