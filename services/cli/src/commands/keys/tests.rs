@@ -64,7 +64,7 @@ fn force_revokes_all_earlier_users() {
         assert!(accounts.contains(&user.key), "{}", user.name);
         Identity::load(&dir.join(format!("a/{}.toml", user.name))).unwrap();
     }
-    assert_eq!(valid.count(), Role::SERVICES.len() + 1);
+    assert_eq!(valid.count(), Role::SERVICES.len() + 2);
     for gone in ["a/ann.toml", "a/agent.toml", "b/operator.toml"] {
         assert!(!dir.join(gone).exists(), "{gone}");
     }
