@@ -157,6 +157,8 @@ fn rate_note(verdict: &TrainerVerdict) -> &'static str {
     match verdict.basis.as_deref() {
         None | Some(Basis::Measured(_)) => "",
         Some(Basis::Between { .. }) => "; rate between measured ones",
+        Some(Basis::Replayed { .. }) => "; rate from the replay of a step",
+        Some(Basis::Limited { .. }) => "; beyond, loaders limit",
         Some(Basis::Beyond { .. } | Basis::Assumed) => "; rate assumed",
     }
 }
