@@ -183,7 +183,10 @@ impl Cluster {
                 && Some(record.run) != before
                 && !record.nodes.is_empty()
             {
-                self.sizes.push(record.nodes.len() as u32);
+                // Nodes that a probe sets aside are still its own.
+                let aside = (record.measured.as_deref()).map_or(0, |m| m.aside.len());
+                let trains = record.nodes.len().saturating_sub(aside);
+                self.sizes.push(trains as u32);
             }
         }
     }
