@@ -7,7 +7,10 @@
 //!
 //! Left out: a forecast of nodes that *join* a leaf. So a trainer spreads where that pays within the
 //! look ahead, and not by what waiting would bring. A pinned trainer never moves: it comes together
-//! by shrinking and growing, or at a hit.
+//! by shrinking and growing, or at a hit. Both were tried at commit `76466a8d` on nine hours of Summit
+//! with a loss of 20 % (by names, shuffled) and 60 % (the same). Waiting, by the nodes that a leaf got
+//! within the median length of a hole, changed the share of the bound by -.8, .1, .1 and .0 points;
+//! moves by -.4, .1, 1.7 and -.1.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
