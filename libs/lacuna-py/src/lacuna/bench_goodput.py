@@ -4,9 +4,10 @@ They are real ones, under the services of ``lacuna up``. Both train the same sma
 ``regroup`` on four nodes that they share, with the rule ``adascale`` and a batch that the program
 chooses within the same bounds. Their steps take equally long, so their samples a second rise alike
 with the nodes. One is at its beginning, and stays there by a small learning rate: its gradient is
-hardly noise, and a larger batch teaches little more. The other one is further on, and its gradient
-is mostly noise. So an objective that sees samples alone shares the nodes evenly, and ``goodput``
-gives more of them to the second one, which then trains with a larger batch.
+hardly noise, and a larger batch teaches little more. The other one has classes that are hard to
+tell apart, as a training has that is further on, and its gradient is mostly noise. So an objective
+that sees samples alone shares the nodes evenly, and ``goodput`` gives more of them to the second
+one, which then trains with a larger batch.
 
 Everything is real but the device, which sleeps: programs, noise scales, control's table of
 learning, and plans. What is learnt is counted as the programs count it, in samples of their users'
@@ -15,6 +16,7 @@ batches, over the same seconds for both.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -33,19 +35,19 @@ EXAMPLES = """examples:
   python3 -m lacuna.bench goodput --objectives goodput --lacuna target/release/lacuna
 """
 
-#: Learning rates, by trainer.
-RATES = {"beginning": 1e-5, "further-on": 0.01}
+#: By trainer: learning rate, and how far the two classes of its points are apart.
+TRAINERS = {"beginning": "1e-5,0.5", "further-on": "0.01,0.05"}
 NODES = ("a1", "a2", "a3", "a4")
 #: The batch that the user asks for, and the largest one.
-BATCH, MOST = 16, 256
+BATCH, MOST = 16, 512
 #: Seconds of the emulated device in a step, and for each sample.
-FIXED, SAMPLE = 0.060, 0.002
+FIXED, SAMPLE = 0.200, 0.004
 #: Samples a second on 1, 2, ... nodes, as the file of a trainer says them.
 CURVE = (100.0, 195.0, 285.0, 370.0)
 #: Seconds for which an objective is watched at most, between two looks, and for which is counted.
-LIMIT, LOOK, COUNTED = 240.0, 2.0, 40.0
+LIMIT, LOOK, COUNTED = 400.0, 2.0, 40.0
 #: Looks in a row at which nodes stay where they are, before it is counted.
-SETTLED = 10
+SETTLED = 40
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,12 +55,13 @@ def main(argv: Sequence[str]) -> int:
     parser = bench_common.parser("goodput", "Two real trainings, planned by learning.", EXAMPLES)
     parser.add_argument("--objectives", default="scaling-efficiency,goodput")
     parser.add_argument("--lacuna", help="the program (default: of target/release, else of PATH)")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     host = bench_common.host()
     if host is None:
         return 69
     if options.worker:
-        return _train(float(options.worker))
+        return _train(*map(float, options.worker.split(",")))
     program = options.lacuna or _built() or shutil.which("lacuna")
     if program is None:
         print("lacuna.bench: lacuna is not here: --lacuna PROGRAM", file=sys.stderr)
@@ -108,14 +111,15 @@ def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
         argv = [program, "up", "--config", str(config)]
         up = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
     try:
-        _until(lambda: (data / "up.json").exists(), 60.0, "lacuna up is not up")
+        said = folder / "up.log"
+        _until(lambda: "\nup after " in said.read_text(), 60.0, "lacuna up is not up")
         submit = folder / "trainers.toml"
-        submit.write_text("\n".join(_spec(name, rate) for name, rate in RATES.items()))
+        submit.write_text("\n".join(_spec(*trainer) for trainer in TRAINERS.items()))
         lacuna("submit", str(submit))
         lacuna("events", "publish", "node.idle", *NODES)
 
         def look() -> dict[str, Any]:
-            return {name: _seen(lacuna("explain", name, "--json")) for name in RATES}
+            return {name: _seen(lacuna("explain", name, "--json")) for name in TRAINERS}
 
         seen: list[Any] = []
 
@@ -152,8 +156,8 @@ def _until(ready: Callable[[], bool], limit: float, what: str, every: float = 0.
         time.sleep(every)
 
 
-def _spec(name: str, rate: float) -> str:
-    arguments = json.dumps(["-m", "lacuna.bench", "goodput", "--worker", str(rate)])
+def _spec(name: str, learns: str) -> str:
+    arguments = json.dumps(["-m", "lacuna.bench", "goodput", "--worker", learns])
     env = ", ".join(f"{k} = {json.dumps(v)}" for k, v in bench_common.environment().items())
     return f"""
 [[trainer]]
@@ -183,7 +187,7 @@ def _seen(text: str) -> dict[str, Any]:
     }
 
 
-def _train(rate: float) -> int:
+def _train(rate: float, apart: float) -> int:
     """The program of a trainer."""
     import torch
     from torch import nn
@@ -196,7 +200,7 @@ def _train(rate: float) -> int:
     torch.set_num_threads(1)
     # Two classes of points that overlap.
     y = torch.randint(2, (16_384,))
-    x = torch.randn(len(y), 16) + y[:, None] * 0.5
+    x = torch.randn(len(y), 16) + y[:, None] * apart
     model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
     batch = Adaptive(BATCH, MOST, "adascale")

@@ -108,7 +108,7 @@ pub(super) const TABLES: [Table; 23] = [
         commands: &["bench profile", "bench profile --share 1"],
         policy: "none: one trainer has all nodes",
         objective: "none: nothing is maximised",
-        seed: "10 of them, medians",
+        seed: "3 of them, medians",
     },
     Table {
         name: "load",
