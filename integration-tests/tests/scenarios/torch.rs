@@ -38,6 +38,12 @@ impl Training {
     /// A cluster whose agents are pilots, and a trainer of up to three nodes; no node yet.
     async fn start(python: &str, elastic: Elastic, epochs: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let spec = trainer(python, dir.path(), elastic, epochs);
+        Self::of(python, dir, spec, epochs).await
+    }
+
+    /// The same with this trainer.
+    async fn of(python: &str, dir: tempfile::TempDir, spec: TrainerSpec, epochs: usize) -> Self {
         let mut config = Config::default();
         config.control.renew_every = Span::from_secs(1);
         config.control.reconcile_every = Span::from_ms(500);
@@ -56,7 +62,6 @@ impl Training {
         for service in ["control", "planner", "forecast", "ingest"] {
             cluster.start(service);
         }
-        let spec = trainer(python, dir.path(), elastic, epochs);
         cluster.submit(vec![spec]).await;
         Self {
             cluster,
@@ -277,4 +282,32 @@ async fn torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left() {
         (0.0..=most).contains(&missing),
         "{missing} uncounted: {end:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_of_tables_take_no_rank_and_the_steps_of_the_others_count_to_the_end() {
+    let python = or_skip!(python());
+    let dir = tempfile::tempdir().unwrap();
+    let mut spec = trainer(&python, dir.path(), Elastic::REGROUP, 1);
+    (spec.min_nodes, spec.max_nodes) = (3, 3);
+    if let Launch::Command { args, env, .. } = &mut spec.launch {
+        let script = package().join("tests/tabled.py").display().to_string();
+        let into = dir.path().display().to_string();
+        *args = [&script, "--into", &into, "--steps", "20", "--pause", "0.1"]
+            .map(str::to_owned)
+            .into();
+        // By their names these come before the one that trains.
+        env.insert(Launch::TABLE_NODES.to_owned(), "cpu*".to_owned());
+    }
+    let mut training = Training::of(&python, dir, spec, 1).await;
+    for node in ["cpu1", "cpu2", "n1"] {
+        training.open(node).await;
+    }
+    training.trains_on(3).await;
+    let end = training.wait("done", |r| r.phase == Phase::Done).await;
+    nothing_is_left(training.dir.path()).await;
+    assert!(training.dir.path().join("rows.json").exists(), "{end:?}");
+    // Batches of 32 samples.
+    assert!(end.samples() >= 20.0 * 32.0, "{end:?}");
+    assert_eq!((end.failures, end.preemptions), (0, 0), "{end:?}");
 }

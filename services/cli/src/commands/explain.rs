@@ -233,7 +233,12 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         lines.extend(
             (record.step_costs.as_deref()).map(|costs| in_words(costs).trim_end().to_owned()),
         );
-        lines.extend(record.no_replay.as_ref().map(|why| format!("no replay   {why}")));
+        lines.extend(
+            record
+                .no_replay
+                .as_ref()
+                .map(|why| format!("no replay   {why}")),
+        );
         lines.extend(loaders.as_ref().map(loaders_text));
         lines.extend(record.learning.as_ref().map(learning));
         lines.extend((record.goodput.as_deref()).map(|found| goodput(found, record.nodes.len())));
