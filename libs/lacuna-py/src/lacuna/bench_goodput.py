@@ -36,12 +36,12 @@ EXAMPLES = """examples:
 """
 
 #: By trainer: learning rate, and how far the two classes of its points are apart.
-TRAINERS = {"beginning": "1e-5,0.5", "further-on": "0.01,0.05"}
+TRAINERS = {"beginning": "1e-5,3.0", "further-on": "0.01,0.02"}
 NODES = ("a1", "a2", "a3", "a4")
 #: The batch that the user asks for, and the largest one.
-BATCH, MOST = 16, 512
+BATCH, MOST = 16, 1024
 #: Seconds of the emulated device in a step, and for each sample.
-FIXED, SAMPLE = 0.200, 0.004
+FIXED, SAMPLE = 0.250, 0.002
 #: Samples a second on 1, 2, ... nodes, as the file of a trainer says them.
 CURVE = (100.0, 195.0, 285.0, 370.0)
 #: Seconds for which an objective is watched at most, between two looks, and for which is counted.
@@ -209,8 +209,8 @@ def _train(rate: float, apart: float) -> int:
             began = time.monotonic()
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(points), classes)
-            loss.backward()
             device = FIXED + SAMPLE * len(points)
             time.sleep(max(device - (time.monotonic() - began), 0.0))
+            loss.backward()
             run.step(loss)
     return 0
