@@ -43,7 +43,7 @@ BATCH, MOST = 16, 1024
 #: Seconds of the emulated device in a step, and for each sample.
 FIXED, SAMPLE = 0.250, 0.002
 #: Samples a second on 1, 2, ... nodes, as the file of a trainer says them.
-CURVE = (100.0, 195.0, 285.0, 370.0)
+CURVE = (100.0, 190.0, 270.0, 340.0)
 #: Seconds for which an objective is watched at most, between two looks, and for which is counted.
 LIMIT, LOOK, COUNTED = 400.0, 2.0, 40.0
 #: Looks in a row at which nodes stay where they are, before it is counted.
@@ -80,9 +80,7 @@ def main(argv: Sequence[str]) -> int:
                 f"  {name:<10} {trainer['nodes']} nodes, batch {trainer['batch']}, noise scale "
                 f"{trainer['noise_scale']:.0f} samples; learns {trainer['learns']:.0f} samples of "
                 f"its user's batch a second; by nodes it would "
-                + ", ".join(
-                    f"{size['rate']:.0f} ({size['batch']})" for size in trainer["sizes"]
-                )
+                + ", ".join(f"{size['rate']:.0f} ({size['batch']})" for size in trainer["sizes"])
             )
     print(", ".join(f"{key} {value}" for key, value in host.items()))
     return 0
@@ -116,11 +114,15 @@ def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
         submit = folder / "trainers.toml"
         submit.write_text("\n".join(_spec(*trainer) for trainer in TRAINERS.items()))
         lacuna("submit", str(submit))
-        lacuna("events", "publish", "node.idle", *NODES)
 
         def look() -> dict[str, Any]:
             return {name: _seen(lacuna("explain", name, "--json")) for name in TRAINERS}
 
+        # First one node each: from two shares of a batch it is known what a sample costs.
+        lacuna("events", "publish", "node.idle", *NODES[:2])
+        tabled = lambda: all(one["sizes"] for one in look().values())  # noqa: E731
+        _until(tabled, LIMIT, "control knows no goodput", LOOK)
+        lacuna("events", "publish", "node.idle", *NODES[2:])
         seen: list[Any] = []
 
         def settled() -> bool:
@@ -170,7 +172,7 @@ samples = 1e12
 min_nodes = 1
 max_nodes = {len(NODES)}
 scaling = {{ nodes = {[n + 1 for n in range(len(NODES))]}, samples_per_s = {list(CURVE)} }}
-rescale = {{ up = "1s", down = "1s" }}
+rescale = {{ up = "0.2s", down = "0.2s" }}
 """
 
 
