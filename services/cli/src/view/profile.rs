@@ -19,7 +19,7 @@ pub(crate) struct ProfileRow {
     pub(crate) rates: Vec<RateRow>,
     /// What the replay of a step says of other sizes, if it can be trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) replay: Option<ReplayRow>,
+    replay: Option<ReplayRow>,
     /// The measured cost of growing, if there is one.
     pub(crate) up: Option<CostRow>,
     /// The measured cost of shrinking, if there is one.
@@ -51,19 +51,19 @@ pub(crate) struct RateRow {
 
 /// What the replay of a step says of sizes that were not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct ReplayRow {
+struct ReplayRow {
     /// Nodes of the step.
-    pub(crate) nodes: u32,
+    nodes: u32,
     /// By what share it is off where that is known.
-    pub(crate) error: f64,
+    error: f64,
     /// Measured sizes that it meets.
-    pub(crate) met: u32,
+    met: u32,
     /// Node counts and samples/s; none if it is no model of the trainer.
-    pub(crate) rates: Vec<(u32, f64)>,
+    rates: Vec<(u32, f64)>,
     /// The node count beyond which loaders limit.
-    pub(crate) limit: Option<u32>,
+    limit: Option<u32>,
     /// Time of the report.
-    pub(crate) at: String,
+    at: String,
 }
 
 impl ReplayRow {
