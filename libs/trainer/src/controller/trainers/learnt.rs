@@ -127,9 +127,9 @@ fn table(
         }
     };
     let mut rests = sizing.rest_s.clone();
-    rests.retain(|row| row.0.is_multiple_of(per_node.max(1)));
-    rests.retain(|row| row.0 / per_node.max(1) <= most_nodes);
-    let largest = rests.iter().map(|row| row.0 / per_node.max(1)).max()?;
+    let each = per_node.max(1);
+    rests.retain(|row| row.0.is_multiple_of(each) && row.0 / each <= most_nodes);
+    let largest = rests.iter().map(|row| row.0 / each).max()?;
     if let Some(costs) = record.step_costs.as_deref() {
         rests.extend(replayed(sizing, costs, learning.batch as f64, per_node));
     }
