@@ -1,5 +1,5 @@
-# A stand-in for Prometheus's public image, for places without a container registry: Debian's
-# package on the base image. deploy/up.sh uses it when the public image is not available.
+# Stand-ins for the public images of Prometheus and Alertmanager, for places without a container registry:
+# Debian's packages on the base image. deploy/up.sh uses them when the public images are not available.
 ARG BASE_IMAGE=debian:bookworm-slim
 
 FROM ${BASE_IMAGE} AS prometheus
@@ -10,3 +10,12 @@ USER 65534:65534
 VOLUME /prometheus
 WORKDIR /prometheus
 ENTRYPOINT ["prometheus"]
+
+FROM ${BASE_IMAGE} AS alertmanager
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends prometheus-alertmanager wget \
+    && rm -rf /var/lib/apt/lists/* \
+    && mkdir -p /alertmanager && chown 65534:65534 /alertmanager
+USER 65534:65534
+VOLUME /alertmanager
+WORKDIR /alertmanager
+ENTRYPOINT ["prometheus-alertmanager"]

@@ -26,9 +26,14 @@
 #   LACUNA_BUILD=inside build in a container instead (public Rust image)
 #   LACUNA_BASE_IMAGE   another base image
 #
+#   LACUNA_ALERTMANAGER_CONFIG
+#                       who gets alerts (deploy/alertmanager.yml, in which alerts are shown only)
+#
 # Exit codes: 0 up and healthy, 1 it does not work, 64 wrong usage, 69 something is not installed or
 # not running, 75 this place cannot give what the images need (a base image, running containers).
 set -euo pipefail
+# Containers run as other users and must read what is made here. Secrets have modes of their own.
+umask 022
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -84,6 +89,26 @@ codename() {
     [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-bookworm}" || echo bookworm
 }
 
+# Lets the users of the containers read the repository's files that they mount: a checkout that was made
+# with umask 077 hides them.
+share_files() {
+    chmod -R u=rwX,go=rX LICENSE grafana deploy/{healthcheck.sh,nats.conf,lacuna.toml} \
+        deploy/{prometheus,alerts,alertmanager}.yml
+}
+
+# The same must hold for the site's own files; these are not ours to change. Relative names are, as for
+# compose, below deploy/.
+need_shared() {
+    local file
+    for file in "$@"; do
+        [ -n "$file" ] || continue
+        [[ $file = /* ]] || file=deploy/$file
+        [ -r "$file" ] || die 64 "$file cannot be read"
+        (( 8#$(stat -L -c %a "$file") & 4 )) \
+            || die 64 "$file cannot be read by the users of the containers: chmod o+r $file"
+    done
+}
+
 base_name() { echo "${LACUNA_BASE_IMAGE:-debian:$(codename)-slim}"; }
 
 base_image() {
@@ -115,7 +140,8 @@ stage() {
         wants demo && cp target/release/lacuna-lab "$to/lab/"
         strip "$to"/bin/* "$to"/lab/* 2>/dev/null || true
     fi
-    # The same files give the same layers, whenever they were made.
+    # The same files give the same layers, whenever and by whom they were made.
+    chmod -R u=rwX,go=rX "$to"
     find "$to" -exec touch -h -d "@${SOURCE_DATE_EPOCH:-0}" {} +
     echo "$to"
 }
@@ -124,6 +150,7 @@ build() { docker build --quiet --build-arg "BASE_IMAGE=$(base_name)" "$@" >/dev/
 
 images() {
     local context lab
+    share_files
     deploy/setup/setup.sh nats
     obtain "$(base_name)" || base_image
     # Some engines answer and yet may not start anything.
@@ -153,14 +180,15 @@ images() {
     fi
 }
 
-# Prometheus's public image, or Debian's package in our base image.
-prometheus_image() {
-    local public=prom/prometheus:v3.5.0
-    if [ -z "${LACUNA_PROMETHEUS_IMAGE:-}" ] && ! obtain "$public"; then
-        export LACUNA_PROMETHEUS_IMAGE=lacuna-prometheus:local
-        say "$public is not available here: using Debian's prometheus"
-        build -f deploy/offline.Dockerfile --target prometheus -t "$LACUNA_PROMETHEUS_IMAGE" target/deploy \
-            || die 75 "Debian's prometheus is not available either"
+# public_or_debian PART IMAGE: the public image of Prometheus or Alertmanager, or Debian's package in our
+# base image.
+public_or_debian() {
+    local part=$1 public=$2 variable=LACUNA_${1^^}_IMAGE
+    if [ -z "${!variable:-}" ] && ! obtain "$public"; then
+        export "$variable=lacuna-$part:local"
+        say "$public is not available here: using Debian's $part"
+        build -f deploy/offline.Dockerfile --target "$part" -t "lacuna-$part:local" target/deploy \
+            || die 75 "Debian's $part is not available either"
     fi
 }
 
@@ -213,6 +241,7 @@ init_keys() {
 make_keys() {
     mkdir -p "$keys" "$LACUNA_TARGETS"
     chmod 700 "$keys"
+    chmod 755 "$LACUNA_TARGETS"
     init_keys >/dev/null
     on_keys lacuna keys add-user /keys demo-machine --role events --cluster "$LACUNA_CLUSTER" >/dev/null
     on_keys lacuna keys add-user /keys demo-researcher --role researcher --cluster "$LACUNA_CLUSTER" >/dev/null
@@ -224,12 +253,14 @@ make_keys() {
 
 bracketed() { case "$1" in *:*) echo "[$1]" ;; *) echo "$1" ;; esac; }
 
-# Has the bus read its keys, certificate and accounts again; 1 if it does not run.
+# Has the bus read its keys, certificate and accounts again; 1 if it does not run. The signal comes from
+# inside: after `docker kill`, whatever its signal, the engine takes a container for one that was stopped
+# by hand, and no longer restarts it.
 reload_bus() {
     local bus
     bus=$(docker ps -q --filter "label=com.docker.compose.project=$bus_of" \
         --filter label=com.docker.compose.service=nats)
-    [ -n "$bus" ] && docker kill --signal HUP "$bus" >/dev/null
+    [ -n "$bus" ] && docker exec "$bus" /opt/nats/nats-server --signal reload=1
 }
 
 need_keys() {
@@ -278,6 +309,21 @@ write_targets() {
     mv "$file.new" "$file"
 }
 
+# Waits until Prometheus reads every target that it was given. A Prometheus without targets raises no alert
+# of any service.
+wait_scraped() {
+    local wanted seen=0 deadline=$((SECONDS + 60))
+    wanted=$(cat "$LACUNA_TARGETS"/*.yml | grep -c -- '- targets:')
+    while [ "$SECONDS" -lt "$deadline" ]; do
+        seen=$(compose exec -T prometheus wget -q -O - 'http://127.0.0.1:9090/api/v1/targets?state=active' \
+            | grep -o '"health":"up"' | wc -l) || true
+        [ "$seen" -lt "$wanted" ] || { say "Prometheus reads all $wanted targets"; return; }
+        sleep 1
+    done
+    die 1 "Prometheus reads $seen of $wanted targets, so alerts of the others cannot fire." \
+        "Its page Status > Targets says why; the targets are in $LACUNA_TARGETS"
+}
+
 wait_healthy() {
     local deadline=$((SECONDS + 120)) container health restarts name bad hopeless=
     while :; do
@@ -301,10 +347,12 @@ wait_healthy() {
 up() {
     local began=$SECONDS started scale=()
     need_docker
+    need_shared "${LACUNA_CONFIG_FILE:-}" "${LACUNA_ALERTMANAGER_CONFIG:-}"
     [[ $slurm_user =~ ^[0-9]+:[0-9]+$ ]] || die 64 "LACUNA_SLURM_USER is '$slurm_user': expected UID:GID, two numbers"
     images
     if wants monitoring; then
-        prometheus_image
+        public_or_debian prometheus prom/prometheus:v3.5.0
+        public_or_debian alertmanager prom/alertmanager:v0.28.1
         if obtain "${LACUNA_GRAFANA_IMAGE:-grafana/grafana:12.1.0}"; then
             export COMPOSE_PROFILES=$COMPOSE_PROFILES,grafana
         else
@@ -324,11 +372,17 @@ up() {
     compose up -d --no-build --remove-orphans "${scale[@]}"
     write_targets
     wait_healthy
+    wants monitoring && wait_scraped
     say "all $(compose ps -q | wc -l) containers are healthy, $((SECONDS - started)) s after their start, $((SECONDS - began)) s in all"
     echo "  command     target/release/lacuna trainers --identity $LACUNA_KEYS/operator.toml"
     echo "  page        http://$(compose port gateway 9480)/?token=...   the token: deploy/up.sh token"
     echo "  people      deploy/up.sh keys add-user NAME --role researcher; deploy/up.sh keys list"
-    wants monitoring && echo "  prometheus  http://$(compose port prometheus 9090)"
+    if wants monitoring; then
+        echo "  prometheus  http://$(compose port prometheus 9090)"
+        echo "  alerts      http://$(compose port alertmanager 9093)"
+        [ -n "${LACUNA_ALERTMANAGER_CONFIG:-}" ] || echo \
+            "              shown there and sent to no one yet: deploy/monitor.md, \"Who gets alerts\""
+    fi
     wants grafana && echo "  grafana     http://$(compose port grafana 3000)"
     return 0
 }

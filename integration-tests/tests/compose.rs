@@ -43,6 +43,7 @@ fn lacuna_runs_in_containers() {
     the_demonstration_is_harvested(&stack);
     a_trainer_uses_a_hole_and_is_done(&stack);
     the_operators_page_opens_only_with_its_token(&stack);
+    the_bus_learns_of_new_keys(&stack);
     every_service_comes_back(&stack);
     a_stopped_leader_is_followed(&stack);
     let left = stack.down();
@@ -51,7 +52,13 @@ fn lacuna_runs_in_containers() {
 
 /// Containers have as few rights as possible, whatever the images say.
 fn containers_are_confined(stack: &Stack) {
-    let others = ["nats", "prometheus", "demo-machine", "demo-researcher"];
+    let others = [
+        "nats",
+        "prometheus",
+        "alertmanager",
+        "demo-machine",
+        "demo-researcher",
+    ];
     for name in SERVICES.iter().map(|(name, _)| *name).chain(others) {
         for id in stack.containers(name) {
             let inspected = stack.docker(&["inspect", &id]);
@@ -125,8 +132,16 @@ fn prometheus_sees_every_service(stack: &Stack) {
                 .ok_or(format!("{seen} of {wanted}: {up}"))
         },
     );
-    let rules = http::get(stack.port("prometheus", 9090), "/api/v1/rules").expect("rules");
+    let ask = |path| http::get(stack.port("prometheus", 9090), path).expect(path);
+    let rules = ask("/api/v1/rules");
     assert!(rules.contains("LacunaServiceDown"), "{rules}");
+    eventually("alerts have a way", Duration::from_secs(60), || {
+        let managers: Value = serde_json::from_str(&ask("/api/v1/alertmanagers")).unwrap();
+        let active = managers["data"]["activeAlertmanagers"].as_array();
+        (active.map(Vec::len) == Some(1))
+            .then_some(())
+            .ok_or(managers.to_string())
+    });
 }
 
 /// Simulated trainers harvest the generated machine, and Prometheus shows it.
@@ -213,6 +228,18 @@ fn the_operators_page_opens_only_with_its_token(stack: &Stack) {
             .all(|name| past.contains(&format!("\"{name}\"")));
         all.then_some(()).ok_or(past)
     });
+}
+
+/// Each command that changes keys has the bus read them. That must not spoil its restart policy:
+/// `every_service_comes_back` kills the bus after it.
+fn the_bus_learns_of_new_keys(stack: &Stack) {
+    stack.keys(&["add-user", "carol", "--role", "researcher"]);
+    let said = stack.lacuna_as("carol", &["trainers", "--json"]);
+    assert!(said.ok, "carol is unknown: {}", said.stderr);
+    stack.keys(&["renew-tls"]);
+    stack.keys(&["revoke", "carol"]);
+    let said = stack.lacuna_as("carol", &["trainers", "--json"]);
+    assert!(!said.ok, "carol has been revoked: {}", said.stdout);
 }
 
 /// Whether the engine calls a container healthy.

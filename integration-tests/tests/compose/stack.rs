@@ -56,6 +56,7 @@ impl Stack {
             ("LACUNA_NATS_PORT", "0".to_owned()),
             ("LACUNA_PAGE_PORT", "0".to_owned()),
             ("LACUNA_PROMETHEUS_PORT", "0".to_owned()),
+            ("LACUNA_ALERTMANAGER_PORT", "0".to_owned()),
             ("LACUNA_GRAFANA_PORT", "0".to_owned()),
             ("LACUNA_SKIP_CARGO", "1".to_owned()),
             ("LACUNA_INSTANCES", "2".to_owned()),
@@ -86,6 +87,12 @@ impl Stack {
             .map(|(k, v)| (k.as_str(), v.as_str()))
             .collect();
         support::run(program, args, &env).unwrap_or_else(|e| panic!("{program}: {e}"))
+    }
+
+    /// Runs a command on the keys of the composition.
+    pub(super) fn keys(&self, args: &[&str]) {
+        let said = self.run("deploy/up.sh", &[&["keys"], args].concat());
+        assert!(said.ok, "up.sh keys {args:?}: {}", said.stderr);
     }
 
     /// The output of a docker command.

@@ -174,3 +174,37 @@ async fn a_trainer_trains_to_its_end_with_keys_and_no_request_is_refused() {
     assert!(refused.contains("L0044"), "{refused}");
     up.stop();
 }
+
+/// A service that has lost its connection asks the server whether its consumers are still there. A
+/// refusal would raise the alert of an attack at each restart of the bus.
+#[tokio::test]
+async fn a_restart_of_the_bus_refuses_nothing_to_a_service() {
+    let dir = tempfile::Builder::new()
+        .prefix("lacuna-secure-")
+        .tempdir()
+        .unwrap();
+    let up = Up::start(&dir.path().join("data"), &[], &[]).await;
+    let of_all = |name: &str| -> Vec<u64> {
+        let addresses = up.addresses().into_values();
+        let metrics = addresses.map(|at| get(&at, "/metrics").unwrap_or_default());
+        metrics.map(|text| count(&text, name)).collect()
+    };
+    let nats = up.file()["children"]["nats"].as_i64().unwrap();
+    kill(Pid::from_raw(nats.try_into().unwrap()), Signal::SIGKILL).unwrap();
+    until("all have lost the bus", || {
+        of_all("lacuna_bus_disconnects_total")
+            .iter()
+            .all(|n| *n > 0)
+    })
+    .await;
+    // Trained work needs every consumer.
+    up.train(600);
+    until("the trainer has ended", || phase(&up, "t").contains("done")).await;
+    let denied = of_all("lacuna_bus_denied_total");
+    let nats = up.log("nats");
+    assert!(
+        denied.iter().all(|n| *n == 0) && !nats.contains("Violation"),
+        "{denied:?}: {nats}"
+    );
+    up.stop();
+}

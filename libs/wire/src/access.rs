@@ -591,6 +591,8 @@ impl Access {
             self.requests_api(&format!("STREAM.INFO.{stream}"));
             self.requests_api(&format!("CONSUMER.CREATE.{stream}.*.{subject}"));
             self.requests_api(&format!("CONSUMER.MSG.NEXT.{stream}.*"));
+            // After a new connection a client looks whether its consumer is still there.
+            self.requests_api(&format!("CONSUMER.INFO.{stream}.*"));
             self.requests_api(&format!("CONSUMER.DELETE.{stream}.*"));
         }
         self
