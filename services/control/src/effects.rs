@@ -519,6 +519,11 @@ fn log(note: &Note, correlation: &str) {
         Note::TrialOver { trainer, node_s } => {
             tracing::debug!(%trainer, node_s, correlation, "probe is over");
         }
+        // The normal course: its pilot ended for a batch job, and another one comes.
+        Note::Unusable {
+            node,
+            cause: cause @ "left",
+        } => tracing::info!(%node, cause, correlation, "node out of use"),
         Note::Unusable { node, cause } => {
             tracing::warn!(%node, cause, correlation, "node out of use");
         }
