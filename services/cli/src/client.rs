@@ -17,7 +17,7 @@ use lacuna_wire::{Message, Subject, address};
 
 use crate::error::{CliError, Exit, Result};
 use crate::output::{iso_short, print_error};
-use crate::up::{RuntimeFile, default_data_dir};
+use crate::up::{RuntimeFile, default_data_dir, is_full};
 
 /// The switches that select the cluster.
 #[derive(Debug, Clone, Default, Args)]
@@ -67,8 +67,8 @@ const SOON: Span = Span::from_secs(30 * 86_400);
 #[derive(Debug, Clone)]
 pub struct Client {
     bus: Bus,
-    /// Whether a `lacuna up` of this machine runs the cluster.
-    has_nodes_here: bool,
+    /// The data directory of the `lacuna up` of this machine that runs the cluster, if one does.
+    up_here: Option<PathBuf>,
 }
 
 /// What to say of a key that ends soon, or has ended.
@@ -137,12 +137,9 @@ impl Client {
             .or_else(|| own.map(|own| own.url))
             .or_else(|| running.as_ref().map(|r| r.nats.clone()))
             .unwrap_or_else(|| BusSettings::default().url);
-        let has_nodes_here = running.is_some_and(|running| running.nats == url);
+        let up_here = running.and_then(|running| (running.nats == url).then_some(data_dir));
         let client = Self::open(url, args.cluster_id(), identity).await?;
-        Ok(Self {
-            has_nodes_here,
-            ..client
-        })
+        Ok(Self { up_here, ..client })
     }
 
     /// Connects to this cluster at this address, without an identity.
@@ -175,16 +172,13 @@ impl Client {
             ),
             other => from_bus(&other),
         })?;
-        Ok(Self {
-            bus,
-            has_nodes_here: false,
-        })
+        Ok(Self { bus, up_here: None })
     }
 
     /// Whether the nodes are on this machine, as under `lacuna up`.
     #[must_use]
     pub(crate) fn has_nodes_here(&self) -> bool {
-        self.has_nodes_here
+        self.up_here.is_some()
     }
 
     /// The id of the cluster.
@@ -228,17 +222,31 @@ impl Client {
         let answer: std::result::Result<Reply, BusError> =
             self.bus.request(&subject, request, ANSWER).await;
         answer.map_err(|e| match e {
-            BusError::NoResponders { .. } | BusError::Timeout { .. } => CliError::new(
-                "L0002",
-                Exit::Unavailable,
+            BusError::NoResponders { .. } | BusError::Timeout { .. } => self.unanswered(),
+            other => from_bus(&other),
+        })
+    }
+
+    /// Why control does not answer.
+    fn unanswered(&self) -> CliError {
+        let full = self.up_here.as_deref().filter(|dir| is_full(dir));
+        let (what, remedy) = match full {
+            Some(dir) => (
+                format!(
+                    "the disk of {} is full: nats-server keeps nothing, and no service leads",
+                    dir.display()
+                ),
+                "make room there: all goes on by itself",
+            ),
+            None => (
                 format!(
                     "lacuna-control of cluster {} does not answer",
                     self.cluster()
                 ),
-            )
-            .remedy("check that it runs; `lacuna up` starts it and restarts it"),
-            other => from_bus(&other),
-        })
+                "check that it runs, and what its /healthz says; `lacuna up` starts it and restarts it",
+            ),
+        };
+        CliError::new("L0002", Exit::Unavailable, what).remedy(remedy)
     }
 
     /// The newest message of a subject that a stream keeps.

@@ -9,7 +9,7 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::or_skip;
+use lacuna_testkit::{Need, or_skip};
 
 use common::all_built;
 
@@ -232,7 +232,10 @@ struct Up {
 
 impl Up {
     fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap())
+    }
+
+    fn start_in(dir: tempfile::TempDir) -> Self {
         let mut child = lacuna(&["up", "--json"])
             .env("LACUNA_DATA_DIR", dir.path())
             .stdout(Stdio::piped())
@@ -369,6 +372,53 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
         assert!(!alive(pid), "{name} is still there");
     }
     assert!(!up.dir.path().join("up.json").exists());
+}
+
+/// A disk of 64 MiB, as long as it lives.
+struct Disk(std::path::PathBuf);
+
+impl Disk {
+    fn at(dir: &std::path::Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64m", "lacuna-test"]);
+        let mounted = mount.arg(dir).stderr(Stdio::null()).status();
+        mounted
+            .is_ok_and(|status| status.success())
+            .then(|| Self(dir.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// nats-server remembers a failed write until its end, so room on the disk is not enough.
+#[test]
+fn a_full_disk_is_named_and_with_room_again_all_goes_on_by_itself() {
+    or_skip!(all_built());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::at(dir.path());
+    or_skip!(Need::Root.given(disk.is_some(), "only root can mount a small disk"));
+    let mut up = Up::start_in(dir);
+    let answers = |up: &Up| up.ask(&["trainers", "--json"]).status.success();
+    wait_until("control answers", || answers(&up));
+
+    let fill = up.dir.path().join("fill");
+    let mut file = std::fs::File::create(&fill).unwrap();
+    while file.write_all(&[0; 1 << 16]).is_ok() {}
+    wait_until("the full disk is named", || {
+        let said = up.ask(&["trainers"]);
+        said.status.code() == Some(69)
+            && String::from_utf8_lossy(&said.stderr).contains("is full: nats-server keeps nothing")
+    });
+    drop(file);
+    std::fs::remove_file(&fill).unwrap();
+    wait_until("control answers again", || answers(&up));
+
+    kill(Pid::from_raw(up.child.id() as i32), Signal::SIGTERM).unwrap();
+    assert!(up.child.wait().unwrap().success());
 }
 
 #[test]

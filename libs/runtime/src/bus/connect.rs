@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::credentials::{credentials, servers};
 use super::denied::Denials;
+use super::kept::Kept;
 use super::link::LinkSender;
 use super::nats::Nats;
 use super::seal::Seal;
@@ -160,6 +161,7 @@ impl Bus {
             denials,
             access,
             seal,
+            kept: Kept::new(health),
         };
         let bus = Self::of(
             end,
@@ -215,6 +217,7 @@ impl Bus {
             denials: Denials::new(metrics.denied),
             access: None,
             seal: Seal::of(None).map_err(|e| BusError::other("identity", e))?,
+            kept: Kept::new(health),
         };
         let bus = Self::of(
             end,
@@ -272,6 +275,7 @@ impl Bus {
             access: end.access,
             gate: super::gate::Gate::default(),
             seal: end.seal,
+            kept: end.kept,
             leader_since: AtomicU64::new(super::millis(clock::wall())),
             metrics: BusMetrics {
                 dead_letters,
@@ -290,6 +294,7 @@ struct End {
     denials: Denials,
     access: Option<Access>,
     seal: Seal,
+    kept: Kept,
 }
 
 /// The user of the identity or of the connection, else that of the process.

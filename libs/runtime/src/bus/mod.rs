@@ -11,6 +11,7 @@ mod direct;
 mod error;
 mod follow;
 mod gate;
+mod kept;
 mod key_end;
 mod link;
 mod nats;
@@ -74,6 +75,7 @@ struct Inner {
     dropped: watch::Receiver<u64>,
     limit: Duration,
     metrics: BusMetrics,
+    kept: kept::Kept,
     denials: denied::Denials,
     dead_letters: Mutex<dead_letters::DeadLetters>,
     /// The permissions of this user, if the server knows users by keys.

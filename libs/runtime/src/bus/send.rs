@@ -193,6 +193,7 @@ impl Bus {
         // caller may take acknowledgements in any order, or not at all.
         crate::task::spawn(async move {
             let result = bus.unless_denied(|denied| denied == at, answer).await;
+            bus.0.kept.judge(&result);
             if result.is_err() {
                 bus.0.metrics.failed.inc();
             }

@@ -156,6 +156,13 @@ fn show(event: &ChildEvent, verbose: bool) {
             "lacuna: {name} died ({how}); starting it again in {:.1} s",
             pause.as_secs_f64()
         )),
+        ChildEvent::Full { name, store } => output::print_error(&format!(
+            "lacuna: {name} finds no room below {}: nothing more is kept; make room there",
+            store.display()
+        )),
+        ChildEvent::Renewed { name } => output::print_error(&format!(
+            "lacuna: there is room again; starting {name} again"
+        )),
         ChildEvent::Line { .. } | ChildEvent::Started { .. } => {}
     }
 }

@@ -4,11 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +34,9 @@ pub(crate) struct ChildSpec {
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// The log of its output.
     pub(crate) log: Log,
+    /// The folder of its data, if it starts again once a full disk has room: nats-server remembers
+    /// the first failed write of a stream, and keeps nothing more in it until its end.
+    pub(crate) store: Option<PathBuf>,
 }
 
 /// An event of a child, for its supervisor.
@@ -60,7 +65,24 @@ pub(crate) enum ChildEvent {
         /// The pause before its restart.
         pause: Duration,
     },
+    /// The child finds no room on its disk.
+    Full {
+        /// Which child.
+        name: &'static str,
+        /// The folder of its data.
+        store: PathBuf,
+    },
+    /// The disk has room again, and the child is started again.
+    Renewed {
+        /// Which child.
+        name: &'static str,
+    },
 }
+
+/// What a program writes when the disk or its quota is full (`ENOSPC`, `EDQUOT`).
+const FULL: [&str; 2] = ["no space left on device", "disk quota exceeded"];
+/// The pause between looks for room.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Restarts. The pause before a restart doubles from `FIRST_PAUSE` to `LONGEST_PAUSE`; a child that
 /// has run for `CALM` starts over. After `MOST_DEATHS` in a row without calm it is given up, unless
@@ -123,6 +145,7 @@ async fn copy_lines(
     name: &'static str,
     log: PathBuf,
     events: UnboundedSender<ChildEvent>,
+    full: Arc<Notify>,
 ) {
     let mut lines = BufReader::new(stream).split(b'\n');
     let mut file = OpenOptions::new().create(true).append(true).open(&log).ok();
@@ -132,14 +155,17 @@ async fn copy_lines(
             let _ = file.write_all(&bytes).and_then(|()| file.write_all(b"\n"));
         }
         let line = String::from_utf8_lossy(&bytes).into_owned();
+        if FULL.iter().any(|text| line.contains(text)) {
+            full.notify_one();
+        }
         if events.send(ChildEvent::Line { name, line }).is_err() {
             // The supervisor is gone; the log is still written.
         }
     }
 }
 
-/// Whether a folder lacks room for a few lines of a log.
-fn is_full(folder: &Path) -> bool {
+/// Whether a folder lacks room for a few lines of a log or messages.
+pub(crate) fn is_full(folder: &Path) -> bool {
     let probe = folder.join(".room");
     let full = lacks_room(File::create(&probe));
     // A file that is left over is overwritten the next time.
@@ -157,6 +183,25 @@ fn lacks_room(file: std::io::Result<File>) -> bool {
         kind,
         Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     )
+}
+
+/// Waits until a child has found its disk full, and then until there is room again.
+async fn room_again(spec: &ChildSpec, full: &Notify, events: &UnboundedSender<ChildEvent>) {
+    let Some(store) = &spec.store else {
+        return std::future::pending().await;
+    };
+    full.notified().await;
+    let (name, store) = (spec.name, store.clone());
+    let _ = events.send(ChildEvent::Full {
+        name,
+        store: store.clone(),
+    });
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if !is_full(&store) {
+            return;
+        }
+    }
 }
 
 /// Keeps one child running until `stop`.
@@ -178,27 +223,27 @@ pub(crate) async fn keep(
             name: spec.name,
             pid: child.id().unwrap_or(0),
         });
+        let full = Arc::new(Notify::new());
+        let log = || (spec.log.path.clone(), events.clone(), full.clone());
         let mut copies = Vec::new();
         if let Some(out) = child.stdout() {
-            copies.push(tokio::spawn(copy_lines(
-                out,
-                spec.name,
-                spec.log.path.clone(),
-                events.clone(),
-            )));
+            let (log, events, full) = log();
+            copies.push(tokio::spawn(copy_lines(out, spec.name, log, events, full)));
         }
         if let Some(err) = child.stderr() {
-            copies.push(tokio::spawn(copy_lines(
-                err,
-                spec.name,
-                spec.log.path.clone(),
-                events.clone(),
-            )));
+            let (log, events, full) = log();
+            copies.push(tokio::spawn(copy_lines(err, spec.name, log, events, full)));
         }
         let status = tokio::select! {
             () = stop.cancelled() => {
                 child.stop(GRACE).await;
                 return Ok(());
+            }
+            () = room_again(&spec, &full, &events) => {
+                let _ = events.send(ChildEvent::Renewed { name: spec.name });
+                child.stop(GRACE).await;
+                (deaths, pause) = (0, FIRST_PAUSE);
+                continue;
             }
             status = child.wait() => status,
         };

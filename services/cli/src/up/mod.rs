@@ -12,6 +12,7 @@ mod stop;
 mod supervisor;
 
 pub(crate) use args::{UpArgs, run};
+pub(crate) use child::is_full;
 pub(crate) use child_of::{ChildOfArgs, run as child_of};
 pub(crate) use runtime_file::default_data_dir;
 

@@ -14,6 +14,12 @@ use crate::error::{CliError, Exit, Result, file_error};
 /// 1,000 events/s for a minute it is 840 MiB resident without a limit, 290 MiB with 300 MiB.
 pub(crate) const ENVIRONMENT: [(&str, &str); 1] = [("GOMEMLIMIT", "384MiB")];
 
+/// The folder in which the server keeps streams.
+#[must_use]
+pub(crate) fn store(data_dir: &Path) -> PathBuf {
+    data_dir.join("jetstream")
+}
+
 /// Writes the server's configuration; the server listens on the loopback interface only.
 ///
 /// # Errors
@@ -27,7 +33,7 @@ pub(crate) fn write_config(
     let conf = NatsConf {
         listen: format!("127.0.0.1:{port}"),
         monitor: None,
-        store: data_dir.join("jetstream"),
+        store: store(data_dir),
         log: None,
         keys,
     };

@@ -72,7 +72,7 @@ pub(crate) enum SupervisorEvent {
 struct Spawner<'a> {
     tasks: &'a mut JoinSet<Result<()>>,
     events: UnboundedSender<ChildEvent>,
-    logs: PathBuf,
+    data_dir: PathBuf,
 }
 
 impl Spawner<'_> {
@@ -83,11 +83,11 @@ impl Spawner<'_> {
         args: Vec<String>,
         stop: CancellationToken,
     ) -> Result<Log> {
-        let log = Log::begin(self.logs.join(format!("{name}.log")))?;
-        let env: &[_] = if name == "nats" {
-            &nats::ENVIRONMENT
+        let log = Log::begin(self.data_dir.join("logs").join(format!("{name}.log")))?;
+        let (env, store): (&[_], _) = if name == "nats" {
+            (&nats::ENVIRONMENT, Some(nats::store(&self.data_dir)))
         } else {
-            &[]
+            (&[], None)
         };
         let spec = ChildSpec {
             name,
@@ -95,6 +95,7 @@ impl Spawner<'_> {
             args,
             env,
             log: log.clone(),
+            store,
         };
         self.tasks.spawn(keep(spec, self.events.clone(), stop));
         Ok(log)
@@ -224,7 +225,7 @@ impl Supervisor {
         let mut spawner = Spawner {
             tasks: &mut tasks,
             events: sender.clone(),
-            logs: data_dir.join("logs"),
+            data_dir: data_dir.clone(),
         };
         let server = keys.as_ref().map(|keys| keys.server.clone());
         let conf = nats::write_config(&data_dir, port, server)?;
@@ -314,11 +315,10 @@ impl Supervisor {
         else {
             return Ok(());
         };
-        let logs = self.data_dir.join("logs");
         let mut spawner = Spawner {
             tasks: &mut self.tasks,
             events: self.sender.clone(),
-            logs,
+            data_dir: self.data_dir.clone(),
         };
         spawner.add(name, program, args, self.stop_services.clone())?;
         self.started.push(name);
@@ -346,7 +346,10 @@ impl Supervisor {
                             self.file.children.insert((*name).to_owned(), *pid);
                             true
                         }
-                        ChildEvent::Line { .. } | ChildEvent::Died { .. } => false,
+                        ChildEvent::Line { .. }
+                        | ChildEvent::Died { .. }
+                        | ChildEvent::Full { .. }
+                        | ChildEvent::Renewed { .. } => false,
                     };
                     self.write_file(started);
                     self.deaths += u32::from(matches!(event, ChildEvent::Died { .. }));
