@@ -190,6 +190,7 @@ impl Page {
                 leaving: true,
                 gave_back_in: Some(Span::from_ms(ms)),
                 broken: None,
+                ending: None,
                 terms: None,
                 place: None,
                 serves: None,

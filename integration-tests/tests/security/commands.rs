@@ -394,6 +394,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         leaving: false,
         gave_back_in: None,
         broken: None,
+        ending: None,
         terms: None,
         place: None,
         serves: None,

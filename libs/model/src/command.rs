@@ -135,7 +135,22 @@ pub enum Activity {
         code: i32,
         /// The last lines of its output, if any.
         reason: String,
+        /// Whether the agent has killed it, for this reason: the code says nothing then.
+        #[serde(default, skip_serializing_if = "is_false")]
+        killed: bool,
     },
+}
+
+/// How far the end of a program has come, as its client says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Its work is done: it takes part in no further incarnation. Its own code may go on.
+    Done,
+    /// The work is done, its own code has ended, and its interpreter ends.
+    Exiting,
+    /// It has exited with code 0 (in the record of a trainer).
+    Exited,
 }
 
 /// The status of a node, sent by its agent after every command and every few seconds.
@@ -163,6 +178,9 @@ pub struct AgentStatus {
     /// and waits for the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<RunId>,
+    /// How far the end of the program has come, once it has said that its work is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
     /// The agent's limits for giving the node back by itself, if it reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<AgentTerms>,

@@ -36,7 +36,8 @@ mod verdict;
 
 pub use attained::{Attained, HALF_LIFE};
 pub use command::{
-    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Member, Members, Progress,
+    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Ending, Member, Members,
+    Progress,
 };
 pub use controls::{
     Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,

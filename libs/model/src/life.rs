@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attained, Goodput, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp,
+    Attained, Ending, Goodput, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp,
     TrainerSpec,
 };
 
@@ -246,6 +246,10 @@ pub struct TrainerRecord {
     /// Consecutive failures of its program.
     #[serde(default)]
     pub failures: u32,
+    /// How far the end of its work has come, from the first word of a member of the present
+    /// incarnation on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
     /// Newest loss reported.
     #[serde(default)]
     pub loss: Option<f64>,
@@ -323,6 +327,7 @@ impl TrainerRecord {
             attained: Attained::default(),
             reason: String::new(),
             failures: 0,
+            ending: None,
             loss: None,
             checkpoint: None,
             measured: None,

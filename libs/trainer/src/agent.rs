@@ -20,8 +20,8 @@
 mod effect;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Epoch, NodeId, RunId, Span,
-    Timestamp, TrainerId,
+    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Ending, Epoch, NodeId, RunId,
+    Span, Timestamp, TrainerId,
 };
 
 use crate::Now;
@@ -50,9 +50,21 @@ struct Program {
     started: RunId,
     /// Whether it has reported that the group of its incarnation is broken.
     broken: bool,
+    /// How far its end has come, once it has said that its work is done.
+    ending: Option<Ending>,
 }
 
 impl Program {
+    /// One that starts now.
+    fn new(assignment: Box<Assignment>) -> Self {
+        Self {
+            started: assignment.run,
+            assignment,
+            broken: false,
+            ending: None,
+        }
+    }
+
     /// Whether it can continue in this incarnation without a stop.
     fn can_join(&self, next: &Assignment) -> bool {
         next.launch.regroups()
@@ -82,9 +94,20 @@ enum State {
     Exited {
         trainer: TrainerId,
         run: RunId,
-        code: i32,
-        reason: String,
+        exit: Exit,
+        ending: Option<Ending>,
     },
+}
+
+/// How a program has ended by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code, or 128 + the signal's number.
+    pub code: i32,
+    /// The last lines of its output, or why the agent has killed it.
+    pub reason: String,
+    /// Whether the agent has killed it.
+    pub killed: bool,
 }
 
 /// The agent of one node.
@@ -197,16 +220,19 @@ impl Agent {
                 run: program.assignment.run,
             },
             State::Exited {
-                trainer,
-                run,
-                code,
-                reason,
+                trainer, run, exit, ..
             } => Activity::Exited {
                 trainer: trainer.clone(),
                 run: *run,
-                code: *code,
-                reason: reason.clone(),
+                code: exit.code,
+                reason: exit.reason.clone(),
+                killed: exit.killed,
             },
+        };
+        let ending = match &self.state {
+            State::Running(program) => program.ending,
+            State::Exited { ending, .. } => *ending,
+            State::Free | State::Prepared { .. } | State::Stopping(..) => None,
         };
         let broken = match &self.state {
             State::Running(program) if program.broken => Some(program.assignment.run),
@@ -221,6 +247,7 @@ impl Agent {
             leaving: false,
             gave_back_in: None,
             broken,
+            ending,
             terms: self.grace.map(|grace| AgentTerms {
                 dead_man: self.lease_timeout,
                 grace,
@@ -371,6 +398,7 @@ impl Agent {
             assignment: assignment.clone(),
             started,
             broken: false,
+            ending: program.ending,
         });
         self.obeyed = self.taken;
         Some(vec![
@@ -409,6 +437,18 @@ impl Agent {
         }
     }
 
+    /// The program that was started under `started` says how far its end has come: `None` if it has
+    /// work again.
+    pub fn ends(&mut self, started: RunId, ending: Option<Ending>) -> Vec<Effect> {
+        match &mut self.state {
+            State::Running(program) if program.started == started && program.ending != ending => {
+                program.ending = ending;
+                vec![Effect::Report(self.status())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Leaves the present state for the next one; a program is stopped first.
     fn turn(&mut self, then: Then, at: Timestamp, reason: &str) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
@@ -437,21 +477,11 @@ impl Agent {
             Then::Free => self.state = State::Free,
             Then::Start(assignment) => {
                 effects.push(Effect::Start(assignment.clone()));
-                let started = assignment.run;
-                self.state = State::Running(Program {
-                    assignment,
-                    started,
-                    broken: false,
-                });
+                self.state = State::Running(Program::new(assignment));
             }
             Then::Prepare(assignment) => {
                 effects.push(Effect::Prepare(assignment.clone()));
-                let started = assignment.run;
-                let program = Program {
-                    assignment,
-                    started,
-                    broken: false,
-                };
+                let program = Program::new(assignment);
                 let ready = false;
                 self.state = State::Prepared { program, ready };
             }
@@ -478,15 +508,15 @@ impl Agent {
 
     /// The program that was started under `run` has ended by itself. An end during a stop counts as
     /// the stop.
-    pub fn exited(&mut self, run: RunId, code: i32, reason: &str) -> Vec<Effect> {
+    pub fn exited(&mut self, run: RunId, exit: Exit) -> Vec<Effect> {
         if let State::Running(program) | State::Prepared { program, .. } = &self.state
             && program.started == run
         {
             self.state = State::Exited {
                 trainer: program.assignment.trainer.clone(),
                 run: program.assignment.run,
-                code,
-                reason: reason.to_owned(),
+                exit,
+                ending: program.ending,
             };
             return vec![Effect::Report(self.status())];
         }

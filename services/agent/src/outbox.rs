@@ -243,6 +243,7 @@ mod tests {
             leaving: false,
             gave_back_in: None,
             broken: None,
+            ending: None,
             terms: None,
             place: None,
             serves: None,

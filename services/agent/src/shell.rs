@@ -239,19 +239,17 @@ impl Shell {
                     let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
                     (node, effects)
                 }
-                LauncherEvent::Exited {
-                    node,
-                    run,
-                    code,
-                    reason,
-                } => {
-                    tracing::info!(%node, run = run.0, code, reason, "program ended");
-                    self.metrics.exited(code);
+                LauncherEvent::Ends { node, run, ending } => {
+                    tracing::debug!(%node, run = run.0, ?ending, "a program says how far it is");
+                    let effects = self.agents.get_mut(&node).map(|a| a.ends(run, ending));
+                    (node, effects)
+                }
+                LauncherEvent::Exited { node, run, exit } => {
+                    tracing::info!(%node, run = run.0, code = exit.code, killed = exit.killed,
+                        reason = exit.reason, "program ended");
+                    self.metrics.exited(exit.code);
                     self.programs.forget(&node, run);
-                    let effects = self
-                        .agents
-                        .get_mut(&node)
-                        .map(|a| a.exited(run, code, &reason));
+                    let effects = self.agents.get_mut(&node).map(|a| a.exited(run, exit));
                     (node, effects)
                 }
             };

@@ -1,6 +1,6 @@
 //! Reads the progress that a program appends to a file, one JSON object per line:
 //! `{"t","step","samples","world_size","loss","checkpoint"}`, the last two optional. `samples`
-//! counts from the program's start.
+//! counts from the program's start. `"done": true` says that the work is done, as in `talk`.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -34,6 +34,9 @@ pub struct Line {
     /// A complete checkpoint.
     #[serde(default)]
     pub checkpoint: Option<String>,
+    /// Whether the work is done.
+    #[serde(default)]
+    pub done: bool,
     /// The times of the newest steps, now and then.
     #[serde(default)]
     pub stalls: Option<serde_json::Value>,

@@ -23,6 +23,7 @@ use lacuna_model::{
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_testkit::{Need, or_skip};
 use lacuna_ticket::{Ticket, digest};
+use lacuna_trainer::agent::Exit;
 use lacuna_trainer::settings::{Agent, RunAs};
 use nix::unistd::{User, geteuid};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -134,7 +135,10 @@ impl Bench {
     /// The exit code and the reason of a program that ends by itself.
     async fn end(&mut self) -> (i32, String) {
         match self.next().await {
-            LauncherEvent::Exited { code, reason, .. } => (code, reason),
+            LauncherEvent::Exited {
+                exit: Exit { code, reason, .. },
+                ..
+            } => (code, reason),
             other => panic!("no exit: {other:?}"),
         }
     }

@@ -16,10 +16,11 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
+    Assignment, Ending, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
     TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
+use lacuna_trainer::agent::Exit;
 use lacuna_trainer::settings::Agent;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -211,7 +212,11 @@ async fn a_program_has_its_environment_and_its_progress_is_reported() {
     );
     assert_eq!(progress.loss, Some(0.25));
     assert_eq!(progress.checkpoint.as_deref(), Some("c5"));
-    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, reason, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!((code, reason.as_str()), (3, "last words"));
@@ -269,7 +274,11 @@ async fn members_must_fit_the_command() {
         let mut bench = bench_with(300, Span::from_secs(600), Some(published));
         let script = writes(&bench);
         bench.start(&script);
-        let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+        let LauncherEvent::Exited {
+            exit: Exit { code, reason, .. },
+            ..
+        } = bench.next().await
+        else {
             panic!("no exit");
         };
         assert_eq!(code, 127);
@@ -282,7 +291,11 @@ async fn members_must_fit_the_command() {
 async fn a_program_without_its_members_ends_with_the_remedy() {
     let mut bench = bench_with(300, Span::from_ms(500), None);
     bench.start("sleep 600");
-    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, reason, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(code, 127);
@@ -354,7 +367,11 @@ async fn remaining_processes_are_killed_and_the_exit_code_is_kept() {
     bench.start(&format!(
         "sh -c 'echo $$ > {child}; sleep 600' & while ! test -s {child}; do sleep 0.02; done; exit 5"
     ));
-    let LauncherEvent::Exited { code, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(code, 5);
@@ -373,7 +390,11 @@ async fn a_killed_guard_leaves_no_orphan_behind() {
     let (pid, guard) = line.split_once(' ').unwrap();
     // A death by a signal is reported as such.
     kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGUSR1).unwrap();
-    let LauncherEvent::Exited { code, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(code, 128 + Signal::SIGUSR1 as i32);
@@ -388,7 +409,11 @@ async fn a_program_that_does_not_exist_is_reported() {
         *program = "/no/such/program".to_owned();
     }
     bench.launcher.start(&node(), run, Timestamp::from_unix(0));
-    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, reason, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(code, 127);
@@ -404,7 +429,11 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
         *elastic = lacuna_model::Elastic::REGROUP;
     }
     bench.launcher.prepare(&node(), run);
-    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, reason, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(code, 128 + Signal::SIGKILL as i32);
@@ -469,7 +498,10 @@ time.sleep(600)
             LauncherEvent::Progress(progress) => seen.push(format!("{} samples", progress.samples)),
             LauncherEvent::Ready { .. } => seen.push("ready".to_owned()),
             LauncherEvent::Group { broken, .. } => seen.push(format!("broken: {broken}")),
-            LauncherEvent::Exited { code, reason, .. } => {
+            LauncherEvent::Exited {
+                exit: Exit { code, reason, .. },
+                ..
+            } => {
                 assert_eq!(
                     (code, reason.as_str()),
                     (1, "worker 1 of 2 ended with exit code 1: boom")
@@ -477,6 +509,7 @@ time.sleep(600)
                 break;
             }
             LauncherEvent::Stopped { .. } => seen.push("stopped".to_owned()),
+            LauncherEvent::Ends { .. } => {}
         }
     }
     seen.sort();
@@ -507,7 +540,11 @@ while True:
     time.sleep(0.2)
 "#,
     );
-    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, reason, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(
@@ -527,7 +564,11 @@ async fn a_program_that_knows_one_worker_a_node_is_told_the_remedy() {
         &mut bench,
         "say(say=\"hello\", pid=1, version=1)\ntime.sleep(600)\n",
     );
-    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited {
+        exit: Exit { code, reason, .. },
+        ..
+    } = bench.next().await
+    else {
         panic!("no exit");
     };
     assert_eq!(code, 127);
@@ -605,4 +646,69 @@ async fn programs_of_a_killed_agent_end() {
     drop(group);
     agent.wait().unwrap();
     gone(&pid).await;
+}
+
+/// How a program of two workers ends that go on like this after `hello`, and how far it says before
+/// that its end has come.
+async fn end_of(script: &str) -> (Exit, Option<Ending>) {
+    let mut bench = bench_with(
+        1000,
+        Span::from_secs(60),
+        Some(members(7, &["n1.example", "n2"])),
+    );
+    let hello = r#"say(say="hello", pid=1, version=2, local_rank=rank)"#;
+    prepare_two(&mut bench, &format!("{hello}\n{script}"));
+    let mut ending = None;
+    loop {
+        match bench.next().await {
+            LauncherEvent::Ends { ending: to, .. } => ending = to,
+            LauncherEvent::Exited { exit, .. } => return (exit, ending),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_interpreter_that_hangs_after_its_work_was_done_has_ended_well() {
+    // The grace is one second here; the usual limit of silence is five.
+    let (exit, ending) = end_of(r#"say(say="done"); say(say="exiting"); time.sleep(600)"#).await;
+    assert_eq!((exit.code, exit.killed), (0, true));
+    assert_eq!(ending, Some(Ending::Exiting));
+    assert!(
+        exit.reason.contains("was silent for 1s while it ended"),
+        "{}",
+        exit.reason
+    );
+    let crash = r#"say(say="done"); say(say="exiting"); time.sleep(0.5); os.abort()"#;
+    let (exit, _) = end_of(crash).await;
+    assert_eq!((exit.code, exit.killed), (0, false));
+}
+
+#[tokio::test]
+async fn code_after_the_work_may_take_its_time_and_may_fail() {
+    let long = r#"
+say(say="done")
+for _ in range(9):
+    time.sleep(0.3)
+    say(say="alive")
+say(say="exiting")
+time.sleep(0.5)
+sys.exit(3)
+"#;
+    let (exit, ending) = end_of(long).await;
+    assert_eq!((exit.code, exit.killed), (3, false));
+    assert_eq!(ending, Some(Ending::Exiting));
+    // Words of one worker are none of the node, and without `done` nothing was done.
+    let (exit, ending) = end_of(r#"say(say="exiting"); os.abort()"#).await;
+    assert_eq!((exit.code, ending), (134, None));
+    let (exit, ending) = end_of(
+        r#"
+if rank == 0:
+    say(say="done")
+time.sleep(0.3)
+os.abort()
+"#,
+    )
+    .await;
+    assert_eq!((exit.code, ending), (134, None));
 }

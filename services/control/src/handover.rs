@@ -114,6 +114,7 @@ mod tests {
             leaving,
             gave_back_in: took.map(Span::from_ms),
             broken: None,
+            ending: None,
             terms: None,
             place: None,
             serves: None,

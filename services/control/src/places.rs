@@ -108,6 +108,7 @@ mod tests {
             leaving: false,
             gave_back_in: None,
             broken: None,
+            ending: None,
             terms: None,
             place: place.map(str::to_owned),
             serves: None,

@@ -170,6 +170,7 @@ async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>
         leaving,
         gave_back_in,
         broken: None,
+        ending: None,
         terms: None,
         place: None,
         serves: None,

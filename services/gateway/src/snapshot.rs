@@ -534,6 +534,7 @@ mod tests {
                 leaving: true,
                 gave_back_in: Some(Span::from_ms(ms)),
                 broken: None,
+                ending: None,
                 terms: None,
                 place: None,
                 serves: None,

@@ -350,6 +350,7 @@ mod tests {
             leaving: true,
             gave_back_in: None,
             broken: None,
+            ending: None,
             terms: None,
             place: None,
             serves: None,

@@ -282,6 +282,7 @@ async fn states_of_the_services_are_shown_as_they_change() {
         leaving: true,
         gave_back_in: Some(Span::from_ms(7)),
         broken: None,
+        ending: None,
         terms: None,
         place: None,
         serves: None,

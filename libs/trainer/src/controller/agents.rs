@@ -7,9 +7,10 @@
 //! - Agents that come on demand (`on_demand.rs`) are the other way round: a node gets its agent once
 //!   a trainer has its lease.
 
-use lacuna_model::{Activity, AgentStatus, TrainerId};
+use lacuna_model::{Activity, AgentStatus, NodeId, TrainerId};
 
 use crate::Now;
+use crate::agent::Exit;
 use crate::controller::out::Out;
 use crate::controller::{Controller, Note};
 
@@ -73,24 +74,34 @@ impl Controller {
             return;
         }
         let is_expected = trainer.is_member(id) || node.is_preparing();
+        self.hear_ending(owner, status, now, out);
         match &status.activity {
             Activity::Prepared { ready: true, .. } => self.pursue(owner, now, out),
-            Activity::Exited {
-                trainer,
-                code,
-                reason,
-                ..
-            } if trainer == owner => {
-                self.member_ended(owner, id, (*code, reason), now, out);
+            Activity::Exited { trainer, .. } if trainer == owner => {
+                if let Some(exit) = exit_of(&status.activity) {
+                    self.member_ended(owner, id, &exit, now, out);
+                }
             }
             // It gave up its part by itself, and is there; or the program that it was commanded to
             // start is gone, with an agent that started again.
-            Activity::Free if is_expected => self.go_on_without(owner, id, now, out),
+            Activity::Free if is_expected => {
+                let wait = self.restarted(owner, id, stopped_by_itself(status), out);
+                if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(owner)) {
+                    trainer.hold_newcomers(wait, now);
+                }
+                self.go_on_without(owner, id, now, out);
+            }
             _ => {}
         }
         let trainer = self.trainers.get(owner);
         let is_broken = trainer.is_some_and(|trainer| trainer.health().is_broken());
         if is_broken || status.broken.is_some() {
+            for node in self.gone_too_early(owner) {
+                let status = self.nodes.get(&node).and_then(|node| node.agent().status());
+                if let Some(exit) = status.and_then(|status| exit_of(&status.activity)) {
+                    self.member_ended(owner, &node, &exit, now, out);
+                }
+            }
             self.look_at_group(owner, now, out);
         }
     }
@@ -105,7 +116,7 @@ impl Controller {
         out: &mut Out,
     ) {
         let id = &status.node;
-        let (Some(node), Some(trainer)) = (self.nodes.get(id), self.trainers.get_mut(owner)) else {
+        let (Some(node), Some(trainer)) = (self.nodes.get(id), self.trainers.get(owner)) else {
             return;
         };
         let present = trainer.record().run;
@@ -113,20 +124,62 @@ impl Controller {
         if !trainer.is_member(id) || !is_present {
             return;
         }
+        self.hear_ending(owner, status, now, out);
         match &status.activity {
             Activity::Running { .. } | Activity::Prepared { .. } => {}
-            Activity::Exited {
-                run, code, reason, ..
-            } => {
-                if *run == present {
-                    self.exited(owner, id, (*code, reason), now, out);
+            Activity::Exited { run, .. } => {
+                if let Some(exit) = exit_of(&status.activity).filter(|_| *run == present) {
+                    self.exited(owner, id, &exit, now, out);
                 }
             }
             // It gave up its part by itself, and is there: the incarnation starts again.
-            Activity::Free => {
-                let why = status.released.as_deref().unwrap_or("no reason given");
-                trainer.restart_at_once(format!("node {id} stopped by itself: {why}"), now);
+            Activity::Free => self.restart_all(owner, id, stopped_by_itself(status), now, out),
+        }
+    }
+
+    /// The whole incarnation starts again, unless a restart waits already.
+    fn restart_all(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        reason: String,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let trainer = self.trainers.get(id);
+        if trainer.is_none_or(|trainer| trainer.health().is_restarting()) {
+            return;
+        }
+        let wait = self.restarted(id, node, reason, out);
+        if let Some(trainer) = self.trainers.get_mut(id) {
+            match wait {
+                Some(wait) => trainer.restart_after_failure(wait, true, now),
+                None => trainer.restart_at_once(now),
             }
         }
     }
+}
+
+/// How the program has ended, if it has by itself.
+fn exit_of(activity: &Activity) -> Option<Exit> {
+    let Activity::Exited {
+        code,
+        reason,
+        killed,
+        ..
+    } = activity
+    else {
+        return None;
+    };
+    Some(Exit {
+        code: *code,
+        reason: reason.clone(),
+        killed: *killed,
+    })
+}
+
+/// The reason in a record for a node that was given back by its agent.
+fn stopped_by_itself(status: &AgentStatus) -> String {
+    let why = status.released.as_deref().unwrap_or("no reason given");
+    format!("node {} stopped by itself: {why}", status.node)
 }

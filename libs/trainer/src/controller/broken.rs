@@ -51,7 +51,9 @@ impl Controller {
     /// Goes on in another incarnation if the group of the present one is broken, and it is known
     /// with which members.
     pub(super) fn look_at_group(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
-        let Some(trainer) = self.trainers.get_mut(id) else {
+        self.look_at_end(id, now, out);
+        let trainer = self.trainers.get_mut(id);
+        let Some(trainer) = trainer.filter(|trainer| !trainer.ends()) else {
             return;
         };
         let run = trainer.record().run;

@@ -71,10 +71,11 @@ impl Controller {
         let Some(offer) = offer else {
             return;
         };
-        // A trainer that has changed while the plan was made is left as it is.
+        // A trainer that has changed while the plan was made, or whose work is done, is left as it
+        // is.
         let is_current = self.publication.is_current(offer.version());
         let fits = |t: &Trainer| offer.fits(t.id(), Some(t.record().run), is_current);
-        let skipped = self.trainers.admitted_where(|trainer| !fits(trainer));
+        let skipped = self.trainers.admitted_where(|t| t.ends() || !fits(t));
         self.follow(offer.plan(), &skipped.into_iter().collect(), now, out);
     }
 

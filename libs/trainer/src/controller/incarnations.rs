@@ -7,22 +7,31 @@
 //!   while they cannot be kept, and both are then published again. Simulated trainers need no
 //!   names.
 
-use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Span, Timestamp, TrainerId, Work};
+use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Span, Timestamp, TrainerId};
 
 use crate::Now;
 use crate::account::{Change, Counted};
+use crate::agent::Exit;
 use crate::controller::kinds::{BROKEN, mix_rate};
 use crate::controller::out::Out;
 use crate::controller::{Controller, Note};
 
-/// The reason in a record for a program that ended by itself.
-pub(super) fn exit_reason(node: &NodeId, code: i32, words: &str) -> String {
-    let words = if words.is_empty() {
+/// The reason in a record for a program that ended by itself, or that its agent has killed.
+pub(super) fn exit_reason(node: &NodeId, exit: &Exit) -> String {
+    let Exit {
+        code,
+        reason,
+        killed,
+    } = exit;
+    if *killed {
+        return format!("{reason}, killed (node {node})");
+    }
+    let words = if reason.is_empty() {
         String::new()
     } else {
-        format!(": {words}")
+        format!(": {reason}")
     };
-    format!("exit code {code}{} on node {node}{words}", of_signal(code))
+    format!("exit code {code}{} on node {node}{words}", of_signal(*code))
 }
 
 /// What an exit code says of the signal that ended a program, as shells count them.
@@ -94,9 +103,10 @@ impl Controller {
         self.note_probe_cost(id, change == Change::Ended, out);
     }
 
-    /// Commands every node of a trainer to run its present incarnation.
+    /// Commands every node of a trainer to run its present incarnation, unless its work is done.
     pub(super) fn command_incarnation(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
-        let Some(trainer) = self.trainers.get(id) else {
+        let trainer = self.trainers.get(id);
+        let Some(trainer) = trainer.filter(|trainer| !trainer.ends()) else {
             return;
         };
         let nodes = trainer.nodes().to_vec();
@@ -222,27 +232,26 @@ impl Controller {
         &mut self,
         id: &TrainerId,
         node: &NodeId,
-        (code, words): (i32, &str),
+        exit: &Exit,
         now: Now,
         out: &mut Out,
     ) {
+        let code = exit.code;
         let Some(trainer) = self.trainers.get(id) else {
             return;
         };
         let is_first = trainer.nodes().first() == Some(node);
-        if trainer.health().is_restarting() || (code == 0 && !is_first) {
+        if trainer.health().is_restarting() || (code == 0 && self.exited_well(id, node, now, out)) {
             return;
         }
-        if code == 0 && trainer.record().spec.work == Work::UntilExit {
-            let reason = "its program ended with exit code 0";
-            self.end(id, Phase::Done, reason, now, out);
+        let reason = exit_reason(node, exit);
+        if (code == 0 && !is_first) || self.failed_after_done(id, node, &reason, now, out) {
             return;
         }
         let enough = self.config.healthy_after;
         if let Some(trainer) = self.trainers.get_mut(id) {
             trainer.forgive_loader(enough, now);
         }
-        let reason = exit_reason(node, code, words);
         let wait = self.count_failure(id, Some(node), reason, out);
         if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
             // Exit code 0 is no failure of the node: perhaps the work is done.

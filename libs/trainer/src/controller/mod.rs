@@ -36,6 +36,7 @@ mod archive;
 mod broken;
 mod config;
 mod effect;
+mod ending;
 mod entries;
 mod follow;
 mod given_back;

@@ -91,6 +91,7 @@ impl Controller {
             let Some(owner) = self.nodes.owner(&id).cloned() else {
                 continue;
             };
+            self.loses_ending(&owner, &id, out);
             let changed = self.trainers.lose(&owner, &id, at, now);
             self.publication.change_if(changed);
             self.release(&id, reason, out);
@@ -101,7 +102,7 @@ impl Controller {
     pub(super) fn settle_losses(&mut self, now: Now, out: &mut Out) {
         for (id, after) in self.trainers.settle_losses() {
             let is_over = after.nodes.is_empty();
-            self.begin_incarnation_at(&id, after.nodes, after.change, after.at, now, out);
+            self.after_loss(&id, after, now, out);
             if is_over {
                 self.release_unneeded(&id, "fewer nodes are left than it needs", out);
             }

@@ -6,6 +6,7 @@ use crate::Now;
 use crate::account::Change;
 use crate::controller::out::Out;
 use crate::controller::publication::Publication;
+use crate::controller::trainers::AfterLoss;
 use crate::controller::usage::Usage;
 use crate::controller::{Controller, ControllerConfig, Effect, Tally};
 
@@ -60,11 +61,15 @@ impl Controller {
         let mut held = trainer.nodes().to_vec();
         held.retain(|node| self.nodes.owner(node) == Some(id));
         if held.len() != trainer.nodes().len() {
-            if held.len() < trainer.min_nodes() {
+            if !trainer.can_go_on_with(held.len()) {
                 held.clear();
             }
-            let change = Change::Lost { at: now.cluster };
-            self.begin_incarnation(id, held, change, now, out);
+            let after = AfterLoss {
+                nodes: held,
+                change: Change::Lost { at: now.cluster },
+                at: now.cluster,
+            };
+            self.after_loss(id, after, now, out);
             return;
         }
         // The commands may never have gone out. An agent that has obeyed ignores the repetition.

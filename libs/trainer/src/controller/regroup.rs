@@ -10,17 +10,19 @@
 //!   and comes back by a later plan.
 //! - Members meet in the store that control keeps (`control.store`), so every node can be spared.
 //!   The worker's side is the Python package in `libs/lacuna-py`.
-//! - A group with a silent member is the concern of `broken.rs`.
+//! - A group with a silent member is the concern of `broken.rs`, the end of the work that of
+//!   `ending.rs`.
 
 use lacuna_model::{Action, NodeId, Phase, Span, TrainerId, Work};
 
 use crate::Now;
 use crate::account::Change;
+use crate::agent::Exit;
 use crate::controller::Controller;
 use crate::controller::incarnations::exit_reason;
 use crate::controller::nodes::Node;
 use crate::controller::out::Out;
-use crate::controller::trainers::Target;
+use crate::controller::trainers::{AfterLoss, Target};
 
 /// Exit code of a program that left on demand (`EX_TEMPFAIL` of sysexits.h).
 const LEFT: i32 = 75;
@@ -71,34 +73,47 @@ impl Controller {
         &mut self,
         id: &TrainerId,
         node: &NodeId,
-        (code, words): (i32, &str),
+        exit: &Exit,
         now: Now,
         out: &mut Out,
     ) {
-        let Some(trainer) = self.trainers.get_mut(id) else {
+        let code = exit.code;
+        if code == 0 && self.exited_well(id, node, now, out) {
+            return;
+        }
+        let Some(trainer) = self.trainers.get(id) else {
             return;
         };
-        let is_first = trainer.nodes().first() == Some(node);
-        let may_have_rank_0 = is_first || trainer.record().leaders().contains(node);
-        if code == 0 && may_have_rank_0 && trainer.record().spec.work == Work::UntilExit {
-            let reason = "its program ended with exit code 0";
-            self.end(id, Phase::Done, reason, now, out);
+        let (was_done, is_first) = (trainer.ends(), trainer.nodes().first() == Some(node));
+        let in_samples = trainer.record().spec.work != Work::UntilExit;
+        let reason = exit_reason(node, exit);
+        // All end together when the work is done, which the last report of samples may say later
+        // than they: only one of them is counted if it was not.
+        let has_failed = code != LEFT && (code != 0 || is_first || !in_samples);
+        if has_failed && self.failed_after_done(id, node, &reason, now, out) {
             return;
         }
-        // All end together when the work is done, which the last report may say later than they:
-        // only one of them is counted if it was not.
-        if code != LEFT && (code != 0 || is_first) {
-            trainer.forget_progress();
-            let reason = exit_reason(node, code, words);
-            let wait = self.count_failure(id, Some(node), reason, out);
-            if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
-                trainer.hold_newcomers(wait, now);
+        let wait = if has_failed {
+            if let Some(trainer) = self.trainers.get_mut(id) {
+                trainer.forget_progress();
             }
-            if code != 0 {
-                self.failed_on(node, id);
-            }
+            self.count_failure(id, Some(node), reason, out)
+        } else {
+            self.restarted(id, node, reason, out)
+        };
+        if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
+            trainer.hold_newcomers(wait, now);
         }
-        self.go_on_without(id, node, now, out);
+        if has_failed && code != 0 {
+            self.failed_on(node, id);
+        }
+        if has_failed && was_done {
+            // The others have no work to go on with.
+            self.begin_incarnation(id, Vec::new(), Change::Restarted, now, out);
+            self.release_unneeded(id, "its program begins again", out);
+        } else {
+            self.go_on_without(id, node, now, out);
+        }
         self.quarantine(id, std::slice::from_ref(node), now, out);
         let trainer = self.trainers.get(id);
         let trainer = trainer.filter(|trainer| trainer.nodes().is_empty());
@@ -116,8 +131,9 @@ impl Controller {
         trainer.forget_node(node);
         if trainer.is_member(node) {
             // A group that could not be built lacked this one.
-            let rest = trainer.without(|other| other == node);
-            self.begin_incarnation(id, rest, Change::Restarted, now, out);
+            let nodes = trainer.without(|other| other == node);
+            let (change, at) = (Change::Restarted, now.cluster);
+            self.after_loss(id, AfterLoss { nodes, change, at }, now, out);
         }
         self.release_unneeded(id, "its program has ended", out);
         self.publication.change();

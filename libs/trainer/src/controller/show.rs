@@ -34,6 +34,10 @@ impl Controller {
             };
             shown.spec.max_nodes = self.most_in_quota(trainer);
             self.as_worth(&mut shown.spec);
+            if trainer.ends() {
+                let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX).max(1);
+                (shown.spec.min_nodes, shown.spec.max_nodes) = (held, held);
+            }
             if trainer.lacks_pilots() {
                 let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX);
                 shown.spec.max_nodes = held.clamp(shown.spec.min_nodes, shown.spec.max_nodes);

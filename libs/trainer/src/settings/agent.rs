@@ -38,7 +38,8 @@ pub struct Agent {
     /// Time between the request to stop and the kill.
     #[serde(with = "SpanText")]
     pub grace: Span,
-    /// A program that regroups and is silent for this long is killed.
+    /// A program that regroups and is silent for this long is killed; for `grace`, once it has said
+    /// that its work is done or that its interpreter ends.
     #[serde(with = "SpanText")]
     pub hang_after: Span,
     /// A program that regroups and is silent for this long after its start is killed: imports and

@@ -10,10 +10,10 @@ mod build;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{
-    Action, AgentStatus, Assignment, Command, Epoch, Hole, Launch, Members, NodeId, Plan, Progress,
-    RunId, SlowMember, Span, StepCosts, Timestamp, TrainerId, TrainerRecord, Work,
+    Action, AgentStatus, Assignment, Command, Ending, Epoch, Hole, Launch, Members, NodeId, Plan,
+    Progress, RunId, SlowMember, Span, StepCosts, Timestamp, TrainerId, TrainerRecord, Work,
 };
-use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
+use lacuna_trainer::agent::{Agent, Effect as AgentEffect, Exit};
 use lacuna_trainer::controller::{
     Controller, ControllerConfig, Effect, Input, LeaseResult, LeaseWrite, TrainersView,
 };
@@ -368,10 +368,29 @@ impl World {
 
     /// The program of a node ends by itself.
     pub(crate) fn exit(&mut self, id: &NodeId, code: i32) {
+        self.exit_as(id, code, false);
+    }
+
+    /// The same, of one that its agent has perhaps killed.
+    pub(crate) fn exit_as(&mut self, id: &NodeId, code: i32, killed: bool) {
+        let reason = "bang".to_owned();
+        let exit = Exit {
+            code,
+            reason,
+            killed,
+        };
         let ran = self.programs.remove(id).is_some() | self.prepared.remove(id).is_some();
         if ran && let Some(started) = self.started.remove(id) {
             let agent = self.agents.get_mut(id).unwrap();
-            let effects = agent.exited(started, code, "bang");
+            let effects = agent.exited(started, exit);
+            self.agent_does(id, effects);
+        }
+    }
+
+    /// The program of a node says how far its end has come.
+    pub(crate) fn ends(&mut self, id: &NodeId, ending: Option<Ending>) {
+        if let Some(started) = self.started.get(id).copied() {
+            let effects = self.agents.get_mut(id).unwrap().ends(started, ending);
             self.agent_does(id, effects);
         }
     }

@@ -25,6 +25,8 @@ mod controller;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod ending;
 mod entries;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod figures;

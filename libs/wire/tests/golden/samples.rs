@@ -345,6 +345,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         run: RunId(3),
         code: 137,
         reason: "killed".to_owned(),
+        killed: false,
     };
     let prepared = Activity::Prepared {
         trainer: trainer("t"),
@@ -366,6 +367,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         leaving,
         gave_back_in: None,
         broken: None,
+        ending: None,
         terms: None,
         place: None,
         serves: None,
@@ -376,7 +378,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
     };
     let broken = AgentStatus {
         broken: Some(RunId(3)),
-        ..status((running, false))
+        ..status((running.clone(), false))
     };
     let placed = AgentStatus {
         place: Some("top.leaf1.b".to_owned()),
@@ -386,9 +388,21 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         serves: Some(trainer("t")),
         ..status((Activity::Free, false))
     };
+    let ending = AgentStatus {
+        ending: Some(lacuna_model::Ending::Exiting),
+        ..status((running, false))
+    };
+    let silenced = Activity::Exited {
+        trainer: trainer("t"),
+        run: RunId(3),
+        code: 137,
+        reason: "was silent for 5s".to_owned(),
+        killed: true,
+    };
+    let silenced = status((silenced, false));
     last.map(status)
         .into_iter()
-        .chain([gone, broken, placed, of_one])
+        .chain([gone, broken, placed, of_one, ending, silenced])
         .collect()
 }
 

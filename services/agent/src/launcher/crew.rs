@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lacuna_model::Ending;
 use tokio::time::Instant;
 
 /// What the workers have said so far.
@@ -14,7 +15,19 @@ struct Said {
     ready: bool,
     /// The newest incarnation whose group it has found broken, and not whole again.
     broken: Option<u64>,
+    /// Whether its work is done, and whether it exits.
+    done: bool,
+    exiting: bool,
     gone: bool,
+}
+
+/// A word of a worker on its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastWord {
+    /// Its work is done.
+    Done,
+    /// Its interpreter ends. Its work need not be done.
+    Exiting,
 }
 
 impl Crew {
@@ -53,6 +66,32 @@ impl Crew {
         self.0.iter().any(|said| said.broken == Some(run))
     }
 
+    /// A worker says how far its end has come, or begins (`None`). Returns how far that of the node
+    /// has, if that has changed: as far as that of every worker.
+    pub(super) fn ends(&mut self, worker: u32, word: Option<LastWord>) -> Option<Option<Ending>> {
+        let before = self.ending();
+        self.change(worker, |said| match word {
+            Some(LastWord::Done) => said.done = true,
+            Some(LastWord::Exiting) => said.exiting = true,
+            None => (said.done, said.exiting) = (false, false),
+        });
+        let after = self.ending();
+        (before != after).then_some(after)
+    }
+
+    /// How far the end of the node's program has come.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        let all = |is: fn(&Said) -> bool| self.0.iter().all(is);
+        let done = all(|said| said.done).then_some(Ending::Done);
+        done.map(|done| {
+            if all(|said| said.exiting) {
+                Ending::Exiting
+            } else {
+                done
+            }
+        })
+    }
+
     /// The connection of a worker has ended. Returns whether all have.
     pub(super) fn gone(&mut self, worker: u32) -> bool {
         self.change(worker, |said| said.gone = true);
@@ -69,6 +108,15 @@ struct Heard {
     last: Option<Instant>,
     connected: bool,
     gone: bool,
+    /// Whether it has said that it ends.
+    ends: bool,
+}
+
+impl Heard {
+    /// Whether its silence is that of a program that ends.
+    const fn may_be_silent(&self) -> bool {
+        self.gone || self.ends
+    }
 }
 
 impl LastMessages {
@@ -112,6 +160,20 @@ impl LastMessages {
         }
     }
 
+    /// A worker has said that it ends, or that it begins.
+    pub(super) fn ends(&self, worker: u32, ends: bool) {
+        if let Some(one) = self.lock().get_mut(worker as usize) {
+            one.ends = ends;
+        }
+    }
+
+    /// Whether a worker's silence is that of a program that ends.
+    pub(super) fn may_be_silent(&self, worker: u32) -> bool {
+        self.lock()
+            .get(worker as usize)
+            .is_some_and(Heard::may_be_silent)
+    }
+
     /// Whether a worker has been heard.
     pub(super) fn has_spoken(&self, worker: u32) -> bool {
         let all = self.lock();
@@ -124,31 +186,43 @@ impl LastMessages {
         self.lock().iter().any(|one| one.last.is_some())
     }
 
-    /// The workers that should speak, with their last messages: those whose connections have not
-    /// ended. When all have ended it is the last one.
-    fn awaited(&self) -> Vec<(u32, Option<Instant>)> {
+    /// The workers that should speak: those whose connections have not ended. When all have ended
+    /// it is the one that was heard last.
+    fn awaited(&self) -> Vec<(u32, Heard)> {
         let all = self.lock();
-        let ranked = (0..).zip(all.iter());
+        let ranked = (0..).zip(all.iter().copied());
         if all.iter().all(|one| one.gone) {
-            let last = ranked.max_by_key(|(_, one)| one.last);
-            return Vec::from_iter(last.map(|(rank, one)| (rank, one.last)));
+            return Vec::from_iter(ranked.max_by_key(|(_, one)| one.last));
         }
-        let open = ranked.filter(|(_, one)| !one.gone);
-        open.map(|(rank, one)| (rank, one.last)).collect()
+        ranked.filter(|(_, one)| !one.gone).collect()
     }
 
-    /// Whether a worker that has been heard is silent for so long.
+    /// Whether a worker that has been heard, and does not end, is silent for so long.
     pub(super) fn is_silent_for(&self, limit: Duration) -> bool {
-        let awaited = self.awaited();
-        let mut last = awaited.iter().filter_map(|(_, last)| *last);
+        let awaited = self.awaited().into_iter();
+        let mut last = awaited.filter_map(|(_, one)| one.last.filter(|_| !one.may_be_silent()));
         last.any(|last| last.elapsed() >= limit)
     }
 
     /// The worker that will have been silent for too long first, and when: `hang_after` its last
-    /// message or, before its first one, at `start_end`.
-    pub(super) fn silence(&self, hang_after: Duration, start_end: Instant) -> (u32, Instant) {
-        let awaited = self.awaited().into_iter();
-        let ends = awaited.map(|(rank, last)| (rank, last.map_or(start_end, |at| at + hang_after)));
+    /// message, `grace` if it ends or, before its first message, at `start_end`.
+    pub(super) fn silence(
+        &self,
+        (hang_after, grace): (Duration, Duration),
+        start_end: Instant,
+    ) -> (u32, Instant) {
+        let limit = |one: Heard| {
+            if one.may_be_silent() {
+                grace
+            } else {
+                hang_after
+            }
+        };
+        let end = |one: Heard| one.last.map_or(start_end, |at| at + limit(one));
+        let ends = self
+            .awaited()
+            .into_iter()
+            .map(|(rank, one)| (rank, end(one)));
         ends.min_by_key(|(_, end)| *end).unwrap_or((0, start_end))
     }
 }
@@ -158,6 +232,8 @@ mod tests {
     use super::*;
 
     const HANG: Duration = Duration::from_secs(5);
+    const GRACE: Duration = Duration::from_secs(20);
+    const LIMITS: (Duration, Duration) = (HANG, GRACE);
 
     #[test]
     fn a_node_is_ready_and_gone_when_all_workers_are() {
@@ -187,7 +263,7 @@ mod tests {
     async fn the_worker_that_is_silent_longest_counts() {
         let heard = LastMessages::new(3);
         let start_end = Instant::now() + Duration::from_secs(60);
-        assert_eq!(heard.silence(HANG, start_end).1, start_end);
+        assert_eq!(heard.silence(LIMITS, start_end).1, start_end);
         assert!(!heard.any() && !heard.is_silent_for(Duration::ZERO));
         heard.set(2, Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -196,18 +272,50 @@ mod tests {
             heard.set(worker, now);
         }
         assert_eq!(
-            heard.silence(HANG, start_end),
+            heard.silence(LIMITS, start_end),
             (2, now + Duration::from_secs(4))
         );
         assert!(heard.is_silent_for(Duration::from_secs(1)));
         // A worker that has ended is not awaited, unless all have.
         heard.gone(2);
-        assert_eq!(heard.silence(HANG, start_end).1, now + HANG);
+        assert_eq!(heard.silence(LIMITS, start_end).1, now + HANG);
         assert!(!heard.is_silent_for(Duration::from_secs(1)));
         heard.gone(0);
         heard.gone(1);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(heard.silence(HANG, start_end).1, now + HANG);
+        assert_eq!(heard.silence(LIMITS, start_end).1, now + GRACE);
+        assert!(!heard.is_silent_for(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_ends_may_be_silent_for_the_grace() {
+        let heard = LastMessages::new(2);
+        let now = Instant::now();
+        let start_end = now + Duration::from_secs(60);
+        assert!(heard.connected(0) && heard.connected(1));
+        for worker in [0, 1] {
+            heard.set(worker, now);
+        }
+        heard.ends(0, true);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert!(heard.is_silent_for(Duration::from_secs(2)), "the other one");
+        assert_eq!(heard.silence(LIMITS, start_end), (1, now + HANG));
+        heard.ends(1, true);
+        assert!(!heard.is_silent_for(Duration::from_secs(2)));
+        assert_eq!(heard.silence(LIMITS, start_end).1, now + GRACE);
+        heard.ends(1, false);
+        assert_eq!(heard.silence(LIMITS, start_end), (1, now + HANG));
+    }
+
+    #[test]
+    fn a_node_ends_as_far_as_all_of_its_workers() {
+        let mut crew = Crew::new(2);
+        assert_eq!(crew.ends(0, Some(LastWord::Done)), None);
+        assert_eq!(crew.ends(1, Some(LastWord::Exiting)), None, "not done");
+        assert_eq!(crew.ends(1, Some(LastWord::Done)), Some(Some(Ending::Done)));
+        let exiting = Some(Some(Ending::Exiting));
+        assert_eq!(crew.ends(0, Some(LastWord::Exiting)), exiting);
+        assert_eq!(crew.ends(0, None), Some(None), "it begins again");
     }
 
     #[test]

@@ -15,7 +15,8 @@ mod simulated;
 mod stand_in;
 mod talk;
 
-use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
+use lacuna_model::{Assignment, Ending, NodeId, Progress, RunId, Timestamp};
+use lacuna_trainer::agent::Exit;
 
 pub use command::Command;
 pub(crate) use files::{output, text_after};
@@ -48,16 +49,23 @@ pub enum LauncherEvent {
         /// Whether the group is broken.
         broken: bool,
     },
+    /// A program says how far its end has come; `None` if it has work again.
+    Ends {
+        /// The node.
+        node: NodeId,
+        /// The incarnation under which it was started.
+        run: RunId,
+        /// How far.
+        ending: Option<Ending>,
+    },
     /// The program of a run has ended by itself.
     Exited {
         /// The node.
         node: NodeId,
         /// The incarnation under which it was started.
         run: RunId,
-        /// Exit code, or 128 + the signal's number.
-        code: i32,
-        /// The last lines of its output.
-        reason: String,
+        /// How.
+        exit: Exit,
     },
     /// The program of a run has ended after it was stopped.
     Stopped {

@@ -9,8 +9,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lacuna_account::Account;
-use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
+use lacuna_model::{Assignment, Ending, Launch, NodeId, Progress, RunId, Timestamp};
 use lacuna_runtime::{ClusterClock, task};
+use lacuna_trainer::agent::Exit;
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -214,7 +215,15 @@ impl Run {
             Ok(started) => started,
             Err(reason) => {
                 let stopped = self.finish().await;
-                return self.ended(stopped, 127, reason);
+                let killed = false;
+                return self.ended(
+                    stopped,
+                    Exit {
+                        code: 127,
+                        reason,
+                        killed,
+                    },
+                );
             }
         };
         let Started {
@@ -315,18 +324,27 @@ impl Run {
         let lines = seen.rest().await;
         self.take_progress(&mut seen, &lines);
         let words = self.last_line().await;
-        let code = if unfit.is_some() {
-            127
-        } else {
-            exit_code(status)
+        let killed = unfit.is_none() && hung.is_some();
+        let code = match (exit_code(status), crew.ending()) {
+            _ if unfit.is_some() => 127,
+            (_, Some(_)) if killed => 0,
+            (129.., Some(Ending::Exiting)) => 0,
+            (code, _) => code,
         };
-        let words = unfit.or(hung).unwrap_or(words);
-        let words = match held {
-            Some(held) if words.is_empty() => held,
-            Some(held) => format!("{words} ({held})"),
-            None => words,
+        let reason = unfit.or(hung).unwrap_or(words);
+        let reason = match held {
+            Some(held) if reason.is_empty() => held,
+            Some(held) => format!("{reason} ({held})"),
+            None => reason,
         };
-        self.ended(stopped, code, words);
+        self.ended(
+            stopped,
+            Exit {
+                code,
+                reason,
+                killed,
+            },
+        );
     }
 
     fn workers(&self) -> u32 {
@@ -335,13 +353,13 @@ impl Run {
 
     /// The reason to end a program with a silent worker.
     fn silent(&self, worker: u32) -> String {
-        let silence = if self.heard.has_spoken(worker) {
-            format!("was silent for {}", self.settings.agent.hang_after)
+        let agent = &self.settings.agent;
+        let silence = if self.heard.may_be_silent(worker) {
+            format!("was silent for {} while it ended", agent.grace)
+        } else if self.heard.has_spoken(worker) {
+            format!("was silent for {}", agent.hang_after)
         } else {
-            format!(
-                "was silent for {} since its start",
-                self.settings.agent.start_limit
-            )
+            format!("was silent for {} since its start", agent.start_limit)
         };
         match self.workers() {
             1 => silence,
@@ -448,17 +466,12 @@ impl Run {
         words.chars().take(LAST_LINE).collect()
     }
 
-    pub(super) fn ended(&self, stopped: bool, code: i32, reason: String) {
+    pub(super) fn ended(&self, stopped: bool, exit: Exit) {
         let (node, run) = (self.node.clone(), self.started);
         let _ = self.events.send(if stopped {
             LauncherEvent::Stopped { node, run }
         } else {
-            LauncherEvent::Exited {
-                node,
-                run,
-                code,
-                reason,
-            }
+            LauncherEvent::Exited { node, run, exit }
         });
     }
 
@@ -638,6 +651,11 @@ impl Run {
                     });
                 }
             }
+            FromProgram::Ends(word) => {
+                if let Some(ending) = crew.ends(worker, word) {
+                    self.say_ending(ending);
+                }
+            }
             FromProgram::Garbage => self.metrics.garbage(1),
             // The program is being killed.
             FromProgram::Stranger(_) => {}
@@ -657,6 +675,9 @@ impl Run {
                 seen.saved = Some((checkpoint.clone(), line.samples));
             }
         }
+        if lines.iter().any(|line| line.done) {
+            self.say_ending(Some(Ending::Done));
+        }
         let reports = self.assignment.rank == 0 || self.assignment.launch.ranks_itself();
         if let Some(line) = lines.last().filter(|_| reports) {
             let said = lines.iter().rev().find_map(|line| line.stalls.as_ref());
@@ -665,6 +686,11 @@ impl Run {
             progress.learning = lines.iter().rev().find_map(|line| line.worth.learning());
             self.report(progress);
         }
+    }
+
+    fn say_ending(&self, ending: Option<Ending>) {
+        let (node, run) = (self.node.clone(), self.started);
+        let _ = self.events.send(LauncherEvent::Ends { node, run, ending });
     }
 
     fn report(&self, progress: Progress) {
@@ -726,7 +752,8 @@ async fn silence(heard: Option<&LastMessages>, started: Instant, settings: &Sett
     };
     let start_end = started + settings.agent.start_limit.to_std();
     loop {
-        let (worker, end) = heard.silence(settings.agent.hang_after.to_std(), start_end);
+        let limits = (settings.agent.hang_after, settings.agent.grace);
+        let (worker, end) = heard.silence((limits.0.to_std(), limits.1.to_std()), start_end);
         if end <= Instant::now() {
             return worker;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use lacuna_model::{Assignment, NodeId};
+use lacuna_trainer::agent::Exit;
 use tokio::sync::mpsc;
 
 use super::LauncherEvent;
@@ -47,6 +48,15 @@ impl Run {
         };
         let code = by.play(program).await;
         let stopped = self.finish().await;
-        self.ended(stopped, code, String::new());
+        let reason = String::new();
+        let killed = false;
+        self.ended(
+            stopped,
+            Exit {
+                code,
+                reason,
+                killed,
+            },
+        );
     }
 }

@@ -9,6 +9,8 @@
 //! | `{"say":"progress","run","base","samples",...}` | from rank 0 of the group, see [`Report`] |
 //! | `{"say":"broken","run"}` | this incarnation's group is broken; it waits for another one |
 //! | `{"say":"whole","run"}` | the members of that incarnation have met again |
+//! | `{"say":"done"}` | its work is done; only code of its own may follow, and its exit |
+//! | `{"say":"exiting"}` | that code has ended too, well or not: its interpreter ends |
 //!
 //! | Agent to worker | |
 //! |---|---|
@@ -23,7 +25,11 @@
 //! a Unix socket has at most 107 bytes.
 //!
 //! A program is killed if a worker is silent for `agent.hang_after`, or for `agent.start_limit` after
-//! its start.
+//! its start. A worker that has said `done` or `exiting`, or has closed its connection, may be silent
+//! for `agent.grace`: an interpreter says nothing while it ends. A new `hello` takes both words back.
+//!
+//! A program all of whose workers have said `done` has ended well (exit code 0) if it is then killed
+//! for its silence, or if a signal ends it after `exiting`: libraries crash while interpreters end.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +43,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::crew::LastMessages;
+use super::crew::{LastMessages, LastWord};
 use super::files::private_folder;
 use crate::worth::Worth;
 use lacuna_account::Account;
@@ -100,6 +106,8 @@ enum Line {
     Whole {
         run: u64,
     },
+    Done {},
+    Exiting {},
 }
 
 /// A message of one worker of a program to its agent.
@@ -124,6 +132,8 @@ pub(super) enum FromProgram {
         /// Whether it is broken.
         broken: bool,
     },
+    /// How far its end has come; `None` if it begins.
+    Ends(Option<LastWord>),
     /// A line that is not valid.
     Garbage,
     /// It is none of the workers, for this reason.
@@ -309,6 +319,9 @@ async fn converse(
                 };
                 heard.set(from, Instant::now());
                 if let Some(what) = parse(&line) {
+                    if let FromProgram::Ends(word) = &what {
+                        heard.ends(from, word.is_some());
+                    }
                     let _ = into.send(Message { worker: from, what }).await;
                 }
                 line.clear();
@@ -371,7 +384,10 @@ fn parse(line: &[u8]) -> Option<FromProgram> {
         return None;
     }
     match serde_json::from_slice(line) {
-        Ok(Line::Hello { .. } | Line::Alive {}) => None,
+        Ok(Line::Alive {}) => None,
+        Ok(Line::Hello { .. }) => Some(FromProgram::Ends(None)),
+        Ok(Line::Done {}) => Some(FromProgram::Ends(Some(LastWord::Done))),
+        Ok(Line::Exiting {}) => Some(FromProgram::Ends(Some(LastWord::Exiting))),
         Ok(Line::Ready {}) => Some(FromProgram::Ready),
         Ok(Line::Progress(report)) => Some(FromProgram::Progress(report)),
         Ok(Line::Broken { run }) => Some(FromProgram::Group { run, broken: true }),

@@ -89,7 +89,12 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
 fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
     let id = &record.spec.id;
     let mut lines = Vec::new();
-    if record.phase == Phase::Active && record.failures > 0 {
+    if record.phase == Phase::Active && record.ending.is_some() {
+        lines.push(format!(
+            "the work of {id} is done: it keeps its {} nodes until its program has ended there",
+            record.nodes.len()
+        ));
+    } else if record.phase == Phase::Active && record.failures > 0 {
         let times = match record.failures {
             1 => "once".to_owned(),
             times => format!("{times} times in a row"),
@@ -109,6 +114,8 @@ fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
     } else if let Some(silence) = row.and_then(TrainerRow::silence) {
         lines.push(format!("{id}: {silence}"));
         lines.push(SILENCE_REMEDY.to_owned());
+    } else if record.phase == Phase::Active && !record.reason.is_empty() {
+        lines.push(format!("{id} was last restarted: {}", record.reason));
     }
     lines.extend(remedy(&record.reason).map(|remedy| format!("remedy: {remedy}")));
     lines

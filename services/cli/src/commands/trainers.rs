@@ -24,8 +24,8 @@ Examples:
 
 END is the time at which the trainer ended, or with ~ an estimate at its present rate; RATE with ~
 is assumed, not measured. STATE is queued (not admitted), waiting (admitted, no nodes), paying
-(stalled by a rescale), training, retrying (its program failed and will be started again), done,
-cancelled or failed. REASON is the reason for the end of its last process,
+(stalled by a rescale), training, retrying (its program failed and will be started again), ending (its work is done, its
+programs still end), done, cancelled or failed. REASON is the reason for the end of its last process,
 or that its present one has reported no samples for a minute. OWNER pays by quota; `ada (by root)` was submitted by root for ada.")]
 pub(crate) struct TrainersArgs {
     /// Only these trainers

@@ -24,8 +24,8 @@ pub(crate) struct TrainerRow {
     /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
     pub(crate) phase: Phase,
     /// State: `queued`, `waiting` (admitted, without nodes), `paying` (stalled by a rescale),
-    /// `training`, `retrying` (its program failed and will be restarted), `done`, `cancelled`,
-    /// `failed`.
+    /// `training`, `retrying` (its program failed and will be restarted), `ending` (its work is done,
+    /// its programs still end), `done`, `cancelled`, `failed`.
     pub(crate) state: &'static str,
     /// Its present nodes.
     pub(crate) nodes: Vec<String>,
@@ -93,6 +93,7 @@ fn state(record: &TrainerRecord) -> &'static str {
     match record.phase {
         Phase::Queued => "queued",
         Phase::Active if record.nodes.is_empty() => "waiting",
+        Phase::Active if record.ending.is_some() => "ending",
         Phase::Active if record.owed > 0.0 => "paying",
         Phase::Active => "training",
         Phase::Done => "done",
@@ -498,6 +499,7 @@ mod tests {
                 run: lacuna_model::RunId(run),
                 code,
                 reason: String::new(),
+                killed: false,
             }),
             silent_s: None,
         };

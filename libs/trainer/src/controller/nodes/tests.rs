@@ -28,6 +28,7 @@ fn status(node: &NodeId, epoch: Epoch, seq: u64) -> AgentStatus {
         leaving: false,
         gave_back_in: None,
         broken: None,
+        ending: None,
         terms: None,
         place: None,
         serves: None,

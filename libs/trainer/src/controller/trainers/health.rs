@@ -38,6 +38,11 @@ pub(crate) struct Health {
     progressed: Timestamp,
     /// How long the trainer has made progress since its last failure.
     healthy: Span,
+    /// Restarts without a failure since the trainer had more than `samples` for the first time.
+    restarts: u32,
+    samples: f64,
+    /// When a member of the present incarnation first exited with code 0 before any word of an end.
+    exited_early: Option<Timestamp>,
 }
 
 impl Health {
@@ -50,6 +55,9 @@ impl Health {
             begun: now.wall,
             progressed: now.wall,
             healthy: Span::ZERO,
+            restarts: 0,
+            samples: 0.0,
+            exited_early: None,
         }
     }
 
@@ -57,6 +65,7 @@ impl Health {
     pub(super) fn begin(&mut self, now: Now) {
         self.restart = None;
         self.broken = None;
+        self.exited_early = None;
         self.begun = now.wall;
         self.progressed = now.wall;
     }
@@ -103,6 +112,21 @@ impl Health {
             healthy: Span::ZERO,
             is_clean: false,
         });
+    }
+
+    /// Counts a restart without a failure, of a trainer with so many samples. Returns how many in a
+    /// row have brought no new ones.
+    pub(super) fn count_restart(&mut self, samples: f64) -> u32 {
+        if samples > self.samples {
+            (self.samples, self.restarts) = (samples, 0);
+        }
+        self.restarts += 1;
+        self.restarts
+    }
+
+    /// Whether the first early exit with code 0 was less than `limit` ago: this one, or an earlier.
+    pub(super) fn waits_for_word(&mut self, limit: Span, now: Now) -> bool {
+        now.since(*self.exited_early.get_or_insert(now.wall)) < limit
     }
 
     /// A failure was counted of one member: the others go on, and newcomers wait.

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use lacuna_model::{
-    Assignment, Launch, NodeId, Phase, Progress, ScalingCurve, Span, Tier, Timestamp, TrainerId,
-    TrainerRecord,
+    Assignment, Ending, Launch, NodeId, Phase, Progress, ScalingCurve, Span, Tier, Timestamp,
+    TrainerId, TrainerRecord,
 };
 
 use crate::Now;
@@ -183,9 +183,9 @@ impl Trainer {
         self.replaced_from.is_some() || self.record.is_hit(now.cluster)
     }
 
-    /// Whether its nodes are about to change, or its programs to restart.
+    /// Whether its nodes are about to change, or its programs to restart or to end.
     pub(crate) const fn is_changing(&self) -> bool {
-        self.target.is_some() || self.loss.is_some() || self.health.is_restarting()
+        self.target.is_some() || self.loss.is_some() || self.health.is_restarting() || self.ends()
     }
 
     /// The moment up to which its present incarnation counts (cluster time).
@@ -276,6 +276,30 @@ impl Trainer {
     }
 }
 
+/// Its end.
+impl Trainer {
+    /// Whether a member has said that the work is done.
+    pub(crate) const fn ends(&self) -> bool {
+        self.record.ending.is_some()
+    }
+
+    /// Its work is done, or goes on after all. It waits for no nodes then.
+    pub(crate) fn set_ending(&mut self, ending: Option<Ending>) {
+        self.record.ending = ending;
+        if ending.is_some() {
+            self.target = None;
+            self.health.meet_again();
+        }
+    }
+
+    /// Whether a member may be the one with rank 0. Workers of torchrun may have it on any node, and
+    /// its agents wait for each other, so the first one stands for all.
+    pub(crate) fn may_have_rank_0(&self, node: &NodeId) -> bool {
+        let leads = self.regroups() && self.record.leaders().contains(node);
+        leads || self.record.nodes.first() == Some(node)
+    }
+}
+
 /// Its nodes.
 impl Trainer {
     pub(crate) const fn target(&self) -> Option<&Target> {
@@ -326,10 +350,15 @@ impl Trainer {
         self.forgive();
         let left = self.nodes().iter().filter(|node| !is_gone(node));
         let mut rest = or_all(&self.record, left.cloned().collect());
-        if rest.len() < self.min_nodes() {
+        if !self.can_go_on_with(rest.len()) {
             rest.clear();
         }
         rest
+    }
+
+    /// Whether so many of its nodes are enough after a loss. Programs that only have to end are.
+    pub(crate) fn can_go_on_with(&self, nodes: usize) -> bool {
+        nodes >= self.min_nodes() || (self.ends() && self.regroups())
     }
 
     /// Begins the next incarnation, on these nodes (sorted), with this rate on them by their kinds.
@@ -387,6 +416,9 @@ impl Trainer {
         };
         if after > 0 {
             record.started.get_or_insert(now.cluster);
+        }
+        if after == 0 || !record.spec.launch.regroups() {
+            record.ending = None;
         }
         let begun = (record.run, record.run_since);
         self.stalls.begin(begun, change, before, after);
@@ -490,13 +522,23 @@ impl Trainer {
         self.health.restart_after_failure(wait, is_clean, now);
     }
 
-    /// The whole incarnation restarts at once, for a reason that is no failure, unless a restart
-    /// waits already.
-    pub(crate) fn restart_at_once(&mut self, reason: String, now: Now) {
-        if !self.health.is_restarting() {
-            self.record.reason = reason;
-            self.health.restart_at_once(now);
-        }
+    /// The whole incarnation restarts at once, for a reason that is no failure.
+    pub(crate) fn restart_at_once(&mut self, now: Now) {
+        self.health.restart_at_once(now);
+    }
+
+    /// It restarts, or goes on without a member, for this reason, which is no failure. Returns how
+    /// many such restarts in a row have brought no new samples.
+    pub(crate) fn count_restart(&mut self, reason: &str) -> u32 {
+        reason.clone_into(&mut self.record.reason);
+        self.dirty = true;
+        self.health.count_restart(self.record.samples())
+    }
+
+    /// A member has exited with code 0 before any word of an end. Returns whether a word is waited
+    /// for: for `limit` from the first time on.
+    pub(crate) fn waits_for_word(&mut self, limit: Span, now: Now) -> bool {
+        self.health.waits_for_word(limit, now)
     }
 
     /// One member has failed: the others go on, and newcomers wait.

@@ -1,0 +1,247 @@
+//! The end of a trainer whose work is its program's (`until = "exit"`): it is trained once.
+//!
+//! 1. A program says `done` when its work is done, and `exiting` when its own code has ended too
+//!    and only its interpreter's end is left ([`Ending`]). A trainer *ends* from the first `done`
+//!    of a member of its newest incarnation on, until a member takes the word back.
+//! 2. A trainer that ends keeps its nodes: plans and probes give it none and take none. If it
+//!    regroups and nodes of it are lost, the others go on to their exits, however few they are, and
+//!    get no further incarnation.
+//! 3. Exit code 0 of any member of a trainer that ends finishes its work: it is never begun again
+//!    for another member's exit or loss. A member whose node is lost while it is `exiting` counts
+//!    as one that has exited with 0.
+//! 4. The exit of the member with rank 0 is waited for, since it may still save or export. Its exit
+//!    code 0 ends the trainer at once, with or without a word. Where it is lost, or its group
+//!    is broken, the trainer is over once no other member is waited for.
+//! 5. Exit code 0 of another member, before any word, says nothing by itself: clients of older
+//!    versions have no words. A trainer that regroups waits [`WORD_WAIT`] for the word of another
+//!    member or the exit of rank 0. After that, or if the others' group breaks meanwhile, the
+//!    member has gone too early: a failure, and the others go on without it.
+//! 6. A program that fails after its work was done has failed, although its training is whole. If
+//!    it was rank 0's, it is begun again from its checkpoint, as after any failure, which trains
+//!    nothing again. Without a checkpoint the trainer fails at once: it is not trained again. The
+//!    failure of another member is told, and waited for as an exit.
+//! 7. If all nodes are lost before any exit, the program's own code has not ended: the trainer
+//!    begins again with the next plan, from its checkpoint if it has one.
+//! 8. The words and rule 3 are in the trainer's record, so a new control goes by them.
+//! 9. With work in samples the last sample ends the trainer, whatever its programs do then.
+//! 10. A restart without a failure is told as the trainer's reason. After `control.max_failures`
+//!     such restarts in a row without new samples, each further one counts as a failure.
+
+use lacuna_model::{Activity, AgentStatus, Ending, NodeId, Phase, Span, TrainerId, Work};
+
+use crate::Now;
+use crate::controller::Controller;
+use crate::controller::nodes::Node;
+use crate::controller::out::Out;
+use crate::controller::trainers::{AfterLoss, Trainer};
+
+/// How long an exit with code 0 waits for a word: longer than an interpreter takes to end.
+const WORD_WAIT: Span = Span::from_secs(30);
+
+/// The reason in the record of a trainer that is done.
+const DONE: &str = "its program ended with exit code 0";
+
+/// The status of a member under its present lease.
+fn status_of<'a>(node: Option<&'a Node>, trainer: &Trainer) -> Option<&'a AgentStatus> {
+    let node = node?;
+    let status = node.agent().status()?;
+    let run = trainer.record().run;
+    let is_present = trainer.regroups() || status.seq == run.0;
+    (status.epoch == node.lease().epoch() && is_present).then_some(status)
+}
+
+impl Controller {
+    /// Takes the word of a member on its end.
+    pub(super) fn hear_ending(
+        &mut self,
+        id: &TrainerId,
+        status: &AgentStatus,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get(id) else {
+            return;
+        };
+        let record = trainer.record();
+        let before = record.ending;
+        let is_member = trainer.is_member(&status.node);
+        if record.spec.work != Work::UntilExit || before == Some(Ending::Exited) || !is_member {
+            return;
+        }
+        let says = |node| status_of(self.nodes.get(node), trainer).and_then(|s| s.ending);
+        let ending = trainer.nodes().iter().any(|node| says(node).is_some());
+        let ending = ending.then_some(Ending::Done);
+        if ending == before {
+            return;
+        }
+        self.set_ending(id, ending, out);
+        if ending.is_some() {
+            self.release_unneeded(id, "its trainer's work is done", out);
+            self.look_at_end(id, now, out);
+        }
+    }
+
+    fn set_ending(&mut self, id: &TrainerId, ending: Option<Ending>, out: &mut Out) {
+        if let Some(trainer) = self.trainers.get_mut(id) {
+            trainer.set_ending(ending);
+            self.publication.change();
+            out.record(id);
+        }
+    }
+
+    /// A member has exited with code 0. Returns whether nothing further follows from that.
+    pub(super) fn exited_well(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        now: Now,
+        out: &mut Out,
+    ) -> bool {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return true;
+        };
+        if trainer.record().spec.work != Work::UntilExit {
+            return false;
+        }
+        if trainer.may_have_rank_0(node) {
+            self.end(id, Phase::Done, DONE, now, out);
+        } else if trainer.ends() {
+            if trainer.record().ending != Some(Ending::Exited) {
+                self.set_ending(id, Some(Ending::Exited), out);
+            }
+            self.look_at_end(id, now, out);
+        } else if trainer.regroups() {
+            let waits = trainer.waits_for_word(WORD_WAIT, now);
+            return waits && !self.says_broken(id);
+        }
+        // Members of other launchers need no further incarnation, and are waited for.
+        true
+    }
+
+    /// A member has failed. Returns whether nothing further follows from that, since the work was
+    /// done.
+    pub(super) fn failed_after_done(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        reason: &str,
+        now: Now,
+        out: &mut Out,
+    ) -> bool {
+        let Some(trainer) = self.trainers.get(id).filter(|trainer| trainer.ends()) else {
+            return false;
+        };
+        if trainer.regroups() && !trainer.may_have_rank_0(node) {
+            if trainer.record().reason != reason {
+                let _ = self.count_failure(id, Some(node), reason.to_owned(), out);
+            }
+            self.look_at_end(id, now, out);
+            return true;
+        }
+        if trainer.record().checkpoint.is_some() {
+            self.set_ending(id, None, out);
+            return false;
+        }
+        let reason = format!(
+            "its work was done, then its program failed: {reason}; it has no checkpoint, so it is \
+             not trained again"
+        );
+        self.end(id, Phase::Failed, &reason, now, out);
+        true
+    }
+
+    /// Takes the loss of a member's node into account, before its lease is released.
+    pub(super) fn loses_ending(&mut self, id: &TrainerId, node: &NodeId, out: &mut Out) {
+        let Some(trainer) = self.trainers.get(id).filter(|trainer| trainer.ends()) else {
+            return;
+        };
+        let status = status_of(self.nodes.get(node), trainer);
+        let ending = status.and_then(|status| status.ending);
+        if trainer.is_member(node) && ending >= Some(Ending::Exiting) {
+            self.set_ending(id, Some(Ending::Exited), out);
+        }
+    }
+
+    /// Ends a trainer that ends, once no member is waited for.
+    pub(super) fn look_at_end(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get(id).filter(|trainer| trainer.ends()) else {
+            return;
+        };
+        let is_finished = trainer.record().ending == Some(Ending::Exited);
+        let is_awaited = |node: &NodeId| {
+            let Some(status) = status_of(self.nodes.get(node), trainer) else {
+                return true;
+            };
+            let has_exited = matches!(status.activity, Activity::Exited { .. });
+            !(has_exited || (is_finished && status.broken.is_some()))
+        };
+        if trainer.nodes().iter().any(is_awaited) {
+            return;
+        }
+        if is_finished {
+            self.end(id, Phase::Done, DONE, now, out);
+        } else {
+            let reason = trainer.record().reason.clone();
+            self.end(id, Phase::Failed, &reason, now, out);
+        }
+    }
+
+    /// Begins the incarnation that follows a loss, at `at` (cluster time), unless the trainer is
+    /// over with it.
+    pub(super) fn after_loss(
+        &mut self,
+        id: &TrainerId,
+        AfterLoss { nodes, change, at }: AfterLoss,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get(id) else {
+            return;
+        };
+        let is_finished = trainer.record().ending == Some(Ending::Exited);
+        if is_finished && (nodes.is_empty() || !trainer.regroups()) {
+            self.end(id, Phase::Done, DONE, now, out);
+            return;
+        }
+        self.begin_incarnation_at(id, nodes, change, at, now, out);
+        self.look_at_end(id, now, out);
+    }
+
+    /// A trainer goes on without a member, or restarts, for a reason that is no failure. Returns the
+    /// wait before the next start if that counts as one all the same.
+    pub(super) fn restarted(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        reason: String,
+        out: &mut Out,
+    ) -> Option<Span> {
+        let trainer = self.trainers.get_mut(id)?;
+        if trainer.count_restart(&reason) <= self.config.control.max_failures {
+            return None;
+        }
+        self.count_failure(id, Some(node), reason, out)
+    }
+
+    /// Members of a trainer that regroups whose programs have exited with code 0 before any word.
+    pub(super) fn gone_too_early(&self, id: &TrainerId) -> Vec<NodeId> {
+        let Some(trainer) = self.trainers.get(id).filter(|trainer| !trainer.ends()) else {
+            return Vec::new();
+        };
+        let gone = |node: &&NodeId| {
+            let status = status_of(self.nodes.get(node), trainer);
+            status.is_some_and(|s| matches!(s.activity, Activity::Exited { code: 0, .. }))
+        };
+        trainer.nodes().iter().filter(gone).cloned().collect()
+    }
+
+    /// Whether a member calls the group of the present incarnation broken.
+    fn says_broken(&self, id: &TrainerId) -> bool {
+        let Some(trainer) = self.trainers.get(id) else {
+            return false;
+        };
+        let run = Some(trainer.record().run);
+        let says = |node| status_of(self.nodes.get(node), trainer).and_then(|s| s.broken) == run;
+        trainer.nodes().iter().any(says)
+    }
+}

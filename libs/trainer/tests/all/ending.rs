@@ -1,0 +1,325 @@
+//! The end of a trainer: it is trained once, whichever of its programs exits first.
+
+use lacuna_model::{Elastic, Ending, Launch, Phase, Span, TrainerRecord, Work};
+use lacuna_trainer::controller::{Input, Note};
+
+use crate::common::{World, node, regrouping, spec, trainer};
+use crate::controller::{apply, world};
+
+/// `a` trains on so many nodes, at least `min`, until its program ends.
+fn training(elastic: Elastic, min: u32, nodes: usize) -> World {
+    let mut launch = regrouping();
+    if let Launch::Command { elastic: of, .. } = &mut launch {
+        *of = elastic;
+    }
+    let spec = lacuna_model::TrainerSpec {
+        launch,
+        ..spec("a", min, 8, Work::UntilExit)
+    };
+    let mut w = world(vec![spec]);
+    (0..6).for_each(|n| w.open(n));
+    let all: Vec<usize> = (0..nodes).collect();
+    apply(&mut w, &[("a", &all)]);
+    w.all_ready();
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), nodes);
+    w.pass(Span::from_secs(10));
+    w.renew();
+    w.report_all();
+    w.deliver(usize::MAX);
+    w
+}
+
+fn regrouped(min: u32, nodes: usize) -> World {
+    training(Elastic::REGROUP, min, nodes)
+}
+
+fn record(w: &World) -> &TrainerRecord {
+    w.controller.record(&trainer("a")).unwrap()
+}
+
+fn say(w: &mut World, n: usize, ending: Ending) {
+    w.ends(&node(n), Some(ending));
+    w.deliver(usize::MAX);
+}
+
+fn exit(w: &mut World, n: usize, code: i32) {
+    w.exit(&node(n), code);
+    w.deliver(usize::MAX);
+}
+
+/// Time passes, with the beats of control and of agents.
+fn wait(w: &mut World, seconds: i64) {
+    for _ in 0..seconds {
+        w.pass(Span::from_secs(1));
+        w.renew();
+        w.statuses();
+        w.deliver(usize::MAX);
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+    }
+}
+
+/// Incarnations with nodes so far.
+fn trainings(w: &World) -> usize {
+    let begun = |note: &&Note| matches!(note, Note::Run { after: 1.., .. });
+    w.notes.iter().filter(begun).count()
+}
+
+/// All orders of three.
+const ORDERS: [[usize; 3]; 6] = [
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 0, 2],
+    [1, 2, 0],
+    [2, 0, 1],
+    [2, 1, 0],
+];
+
+#[test]
+fn exits_in_any_order_are_one_end() {
+    let torchrun = Elastic::Torchrun {
+        workers_per_node: 1,
+    };
+    for elastic in [Elastic::REGROUP, torchrun, Elastic::Restart] {
+        for (min, order) in [1, 2, 3].into_iter().flat_map(|m| ORDERS.map(|o| (m, o))) {
+            for pause in [0, 20] {
+                let mut w = training(elastic, min, 3);
+                (0..3).for_each(|n| say(&mut w, n, Ending::Done));
+                for n in order {
+                    exit(&mut w, n, 0);
+                    wait(&mut w, pause);
+                }
+                let of = (record(&w).phase, record(&w).failures, trainings(&w));
+                assert_eq!(
+                    of,
+                    (Phase::Done, 0, 1),
+                    "{elastic:?} {min} {order:?} {pause}"
+                );
+                assert!(w.leases.values().all(|(owner, _)| owner.is_none()));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_first_exit_without_a_word_waits_for_the_next() {
+    let mut w = regrouped(2, 2);
+    exit(&mut w, 1, 0);
+    wait(&mut w, 15);
+    assert_eq!((record(&w).phase, trainings(&w)), (Phase::Active, 1));
+    exit(&mut w, 0, 0);
+    assert_eq!((record(&w).phase, trainings(&w)), (Phase::Done, 1));
+}
+
+#[test]
+fn a_member_that_exits_too_early_has_failed_and_the_others_go_on() {
+    // The others say at once that their group is broken.
+    let mut w = regrouped(1, 3);
+    exit(&mut w, 1, 0);
+    assert_eq!(trainings(&w), 1);
+    let run = record(&w).run;
+    let started = w.started.get(&node(2)).copied().unwrap();
+    let effects = w
+        .agents
+        .get_mut(&node(2))
+        .unwrap()
+        .group(started, run, true);
+    w.agent_does(&node(2), effects);
+    w.deliver(usize::MAX);
+    assert_eq!(record(&w).nodes, [node(0), node(2)]);
+    assert_eq!((record(&w).failures, trainings(&w)), (1, 2));
+    assert!(
+        record(&w).reason.contains("exit code 0"),
+        "{}",
+        record(&w).reason
+    );
+    // Or nothing for a while.
+    let mut w = regrouped(1, 3);
+    exit(&mut w, 1, 0);
+    wait(&mut w, 40);
+    assert_eq!((w.nodes_of("a"), record(&w).failures), (2, 1));
+}
+
+#[test]
+fn a_trainer_that_ends_keeps_its_nodes_and_gets_none() {
+    let mut w = regrouped(1, 2);
+    apply(&mut w, &[("a", &[0, 1, 2])]);
+    assert_eq!(w.prepared.len(), 1, "a newcomer is on its way");
+    say(&mut w, 1, Ending::Done);
+    assert!(w.prepared.is_empty(), "it is called off");
+    for nodes in [&[0, 1, 2, 3][..], &[0], &[]] {
+        apply(&mut w, &[("a", nodes)]);
+        assert_eq!((w.nodes_of("a"), w.prepared.len()), (2, 0));
+    }
+    let shown = w.present().trainers.remove(0).spec;
+    assert_eq!((shown.min_nodes, shown.max_nodes), (2, 2));
+    // A second training of the same program takes the word back.
+    w.ends(&node(1), None);
+    w.deliver(usize::MAX);
+    apply(&mut w, &[("a", &[0, 1, 2])]);
+    assert_eq!(w.prepared.len(), 1);
+}
+
+#[test]
+fn losses_while_it_ends_begin_nothing() {
+    for exits in [true, false] {
+        let mut w = regrouped(3, 3);
+        say(&mut w, 1, Ending::Done);
+        if exits {
+            exit(&mut w, 1, 0);
+        }
+        w.close(0);
+        w.input(Input::Drained);
+        w.deliver(usize::MAX);
+        let living = 3 - 1 - usize::from(exits);
+        assert_eq!(
+            w.programs.len(),
+            living,
+            "fewer than it needs, and they end"
+        );
+        for n in [2, 1] {
+            assert_eq!(record(&w).phase, Phase::Active);
+            exit(&mut w, n, 0);
+            if exits || n == 1 {
+                break;
+            }
+        }
+        assert_eq!(record(&w).phase, Phase::Done);
+        let begun = |note: &&Note| {
+            matches!(
+                note,
+                Note::Run {
+                    before: 0,
+                    after: 1..,
+                    ..
+                }
+            )
+        };
+        assert_eq!(w.notes.iter().filter(begun).count(), 1);
+    }
+}
+
+#[test]
+fn a_node_lost_while_its_interpreter_ends_is_an_exit() {
+    for (ending, phase) in [
+        (Ending::Exiting, Phase::Done),
+        // Its own code has not ended: it begins again where there is a node.
+        (Ending::Done, Phase::Active),
+    ] {
+        let mut w = regrouped(1, 1);
+        say(&mut w, 0, ending);
+        w.close(0);
+        w.input(Input::Drained);
+        w.deliver(usize::MAX);
+        assert_eq!(record(&w).phase, phase, "{ending:?}");
+    }
+}
+
+#[test]
+fn a_new_control_knows_what_has_ended() {
+    let mut w = regrouped(3, 3);
+    (0..3).for_each(|n| say(&mut w, n, Ending::Done));
+    exit(&mut w, 1, 0);
+    w.restart_control();
+    w.snapshot();
+    // The others are lost before they are heard again.
+    for n in 0..3 {
+        w.close(n);
+    }
+    w.input(Input::Drained);
+    w.deliver(usize::MAX);
+    assert_eq!((record(&w).phase, record(&w).failures), (Phase::Done, 0));
+}
+
+#[test]
+fn a_failure_after_the_work_was_done_repeats_no_training() {
+    let fails = |checkpoint: Option<&str>| {
+        let mut w = regrouped(2, 2);
+        let report = lacuna_model::Progress {
+            world_size: 2,
+            base: Some(0.0),
+            checkpoint: checkpoint.map(str::to_owned),
+            ..lacuna_model::Progress::new(
+                node(0),
+                trainer("a"),
+                record(&w).run,
+                w.now.cluster,
+                640.0,
+            )
+        };
+        w.input(Input::Progress(report));
+        (0..2).for_each(|n| say(&mut w, n, Ending::Done));
+        exit(&mut w, 0, 1);
+        w
+    };
+    let w = fails(None);
+    let reason = &record(&w).reason;
+    assert_eq!((record(&w).phase, record(&w).failures), (Phase::Failed, 0));
+    assert!(
+        reason.contains("was done") && reason.contains("exit code 1"),
+        "{reason}"
+    );
+    let mut w = fails(Some("c9"));
+    assert_eq!((record(&w).phase, record(&w).failures), (Phase::Active, 1));
+    assert!(w.programs.is_empty() && record(&w).nodes.is_empty());
+    wait(&mut w, 5);
+    apply(&mut w, &[("a", &[2, 3])]);
+    w.all_ready();
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 2, "from its checkpoint");
+    // Another member's failure is told, and rank 0 decides.
+    let mut w = regrouped(2, 2);
+    (0..2).for_each(|n| say(&mut w, n, Ending::Done));
+    exit(&mut w, 1, 1);
+    assert!(record(&w).reason.contains("exit code 1"));
+    wait(&mut w, 9);
+    assert_eq!(w.programs.len(), 1, "rank 0 may export for long");
+    exit(&mut w, 0, 0);
+    assert_eq!((record(&w).phase, trainings(&w)), (Phase::Done, 1));
+}
+
+#[test]
+fn a_kill_for_silence_is_none_of_memory() {
+    let reason = |code, killed| {
+        let mut w = regrouped(1, 2);
+        w.exit_as(&node(1), code, killed);
+        w.deliver(usize::MAX);
+        record(&w).reason.clone()
+    };
+    assert_eq!(reason(137, true), "bang, killed (node n01)");
+    let of_memory = reason(137, false);
+    assert!(
+        of_memory.contains("SIGKILL, as where memory ran out"),
+        "{of_memory}"
+    );
+}
+
+#[test]
+fn restarts_without_a_failure_are_told_and_come_to_an_end() {
+    let mut w = regrouped(1, 2);
+    for _ in 0..100 {
+        if record(&w).phase.is_final() {
+            break;
+        }
+        // It leaves although nothing asks for that.
+        let first = w.programs.keys().chain(w.prepared.keys()).next().cloned();
+        if let Some(first) = first {
+            w.exit(&first, 75);
+            w.deliver(usize::MAX);
+            assert!(
+                record(&w).reason.contains("exit code 75"),
+                "{}",
+                record(&w).reason
+            );
+        }
+        apply(&mut w, &[("a", &[0, 1])]);
+        wait(&mut w, 3);
+    }
+    assert_eq!(record(&w).phase, Phase::Failed);
+    let ends = w
+        .notes
+        .iter()
+        .filter(|note| matches!(note, Note::Failure { .. }));
+    assert!(ends.count() >= 3);
+}
