@@ -5,6 +5,8 @@ import os
 import random
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -141,6 +143,55 @@ def test_the_link_keeps_the_newest_run_and_survives_garbage(tmp_path):
         link.close()
         agent.close()
         server.close()
+
+
+ENDS = """
+import sys, time
+from lacuna.link import Link
+
+for done in {trainings}:
+    link = Link(sys.argv[1])
+    link.start()
+    link.part(done)
+time.sleep(1.5)
+{last}
+"""
+
+
+def words(tmp_path, trainings, last=""):
+    """What a program says in each of its trainings, which end in order or not, and its exit code."""
+    server = listener(tmp_path)
+    server.settimeout(60.0)
+    script = ENDS.format(trainings=trainings, last=last)
+    program = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "agent")])
+    said = []
+    try:
+        for _ in trainings:
+            with server.accept()[0] as agent:
+                agent.settimeout(60.0)
+                said.append([json.loads(line)["say"] for line in agent.makefile()])
+        return said, program.wait(60.0)
+    finally:
+        program.kill()
+        program.wait()
+        server.close()
+
+
+def test_a_program_says_that_it_is_done_and_lives_until_its_interpreter_ends(tmp_path):
+    said, code = words(tmp_path, [True])
+    assert (said, code) == ([["hello", "done", "alive", "exiting"]], 0)
+
+
+def test_a_training_that_failed_is_not_done_and_what_fails_after_one_is(tmp_path):
+    assert words(tmp_path, [False], "sys.exit(2)") == ([["hello", "alive", "exiting"]], 2)
+    (tmp_path / "agent").unlink()
+    said, code = words(tmp_path, [True], "raise OSError")
+    assert (said, code) == ([["hello", "done", "alive", "exiting"]], 1)
+
+
+def test_a_second_training_of_a_program_says_hello_again(tmp_path):
+    said, code = words(tmp_path, [True, True])
+    assert (said, code) == ([["hello", "done"], ["hello", "done", "alive", "exiting"]], 0)
 
 
 def test_a_slow_agent_does_not_hold_up_the_program(tmp_path):

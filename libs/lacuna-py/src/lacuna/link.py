@@ -4,10 +4,15 @@ It talks to the agent, hears signals, and watches for the deadline. The training
 reads its results (:attr:`Link.newest`, :attr:`Link.leaving`), so a step is never interrupted.
 By itself the thread only ends the process when no time is left: at the deadline, or at a second
 SIGTERM.
+
+After the training (:meth:`Link.part`) the thread says ``alive`` until the interpreter ends, however
+long the program's own code takes, and signals are the program's again. An interpreter that ends says
+``exiting`` first, since its threads stop then.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import selectors
@@ -74,6 +79,8 @@ class Link:
         self._out = bytearray()
         self._in = bytearray()
         self._closed = False
+        #: The training is over: signals and the agent's wishes are the program's.
+        self._parted = False
         self._old_handlers: dict[int, Any] = {}
         self._old_wakeup = -1
         self._wake_read, self._wake_write = _pipe()
@@ -83,12 +90,29 @@ class Link:
         _links.add(self)
 
     def start(self) -> None:
-        """Takes over SIGTERM and SIGUSR1, says hello, starts to listen."""
+        """Takes over SIGTERM and SIGUSR1, says hello, starts to listen.
+
+        An earlier training of this process gives up its connection.
+        """
+        for other in list(_links):
+            if other._parted:
+                other.close()
         self._take_signals()
         if self._socket is not None:
             hello = {"say": "hello", "pid": os.getpid(), "version": VERSION}
             self.say({**hello, "local_rank": self._worker.rank})
         self._thread.start()
+
+    def part(self, done: bool) -> None:
+        """The training has ended; ``done``: in order, so that this member's work is done."""
+        if self._socket is None:
+            self.close()
+            return
+        if done:
+            self.say({"say": "done"})
+        self._parted = True
+        self.flush()
+        self._return_signals()
 
     def close(self) -> None:
         """Ends the thread and gives the signals back."""
@@ -252,7 +276,7 @@ class Link:
             self._socket = None
             self._out.clear()
             self._changed.notify_all()
-        if not self._closed:
+        if not self._closed and not self._parted:
             self._must_leave(Leave(time.time() + ORPHAN_GRACE, "the agent is gone"))
 
     def _hear_signals(self, numbers: bytes) -> None:
@@ -265,6 +289,8 @@ class Link:
             self._must_leave(Leave(None, "sigusr1"))
 
     def _look_at_deadline(self) -> None:
+        if self._parted:
+            return
         if self._deadline_file is not None:
             deadline = _read_deadline(self._deadline_file)
             if deadline is not None:
@@ -311,6 +337,7 @@ class Link:
                 signal.signal(number, signal.SIG_DFL)
         if self._socket is not None:
             self._socket.close()
+            self._socket = None
 
 
 def _after_fork() -> None:
@@ -320,6 +347,17 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _exiting() -> None:
+    for link in list(_links):
+        if not link._closed and link._thread.is_alive():
+            link.say({"say": "exiting"})
+            link.flush()
+
+
+# Registered when this module is read, so handlers that the program registers later run before.
+atexit.register(_exiting)
 
 
 def _pipe() -> tuple[int, int]:

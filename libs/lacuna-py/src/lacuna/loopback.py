@@ -44,6 +44,8 @@ class Worker:
     ready: bool = False
     #: The run that it has reported as broken.
     broken: int = 0
+    #: Whether it has said that it ends: then it may be silent.
+    ends: bool = False
 
     def signal(self, number: int) -> None:
         """Sends a signal to its process group, unless it has ended."""
@@ -83,8 +85,9 @@ class Node:
 
     @property
     def heard(self) -> float:
-        """The time since which a worker with a connection has been silent."""
-        times = [worker.heard for worker in self.workers if worker.connection is not None]
+        """The time since which a worker has been silent that has a connection and does not end."""
+        here = [worker for worker in self.workers if worker.connection is not None]
+        times = [worker.heard for worker in here if not worker.ends]
         return min(times, default=time.monotonic())
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -379,6 +382,8 @@ class Loopback:
         node.said.append(message)
         if message["say"] == "ready":
             worker.ready = True
+        elif message["say"] in ("done", "exiting"):
+            worker.ends = True
         elif message["say"] == "progress":
             self.progress.append(message)
         elif message["say"] in ("broken", "whole"):

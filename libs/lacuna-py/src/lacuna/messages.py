@@ -11,6 +11,11 @@ Worker to agent::
      "loss":0.4,"checkpoint":"/path or null","saved":1200.0,"t":1700000000.0}
     {"say":"broken","run":7}
     {"say":"whole","run":7}
+    {"say":"done"}
+    {"say":"exiting"}
+
+``done``: this worker's training has ended in order. ``exiting``: its interpreter ends, perhaps after
+an error. After either word it may be silent for the agent's grace.
 
 Agent to all workers of the node; ``rank`` and ``members`` are those of nodes::
 

@@ -93,6 +93,19 @@ class Reporter:
         if self._file is not None:
             self._append(self._file, span, position, loss, saved, more)
 
+    def done(self, span: Span, position: Position) -> None:
+        """Says in the file that this member's work is done; to the agent the link says it."""
+        if self._file is not None:
+            origin = position.samples if self._origin is None else self._origin
+            line = {
+                "t": time.time(),
+                "step": position.step,
+                "samples": position.samples - origin,
+                "world_size": span.world_size,
+                "done": True,
+            }
+            self._write(self._file, json.dumps(line) + "\n")
+
     def _append(
         self,
         path: str,
@@ -122,9 +135,14 @@ class Reporter:
             }
             # The newest line carries what is more.
             text += json.dumps(line if checkpoint else {**line, **more}) + "\n"
+        if self._write(path, text):
+            self._told = saved
+
+    def _write(self, path: str, text: str) -> bool:
         try:
             with open(path, "a", encoding="utf-8") as file:
                 file.write(text)
-            self._told = saved
         except OSError as error:
             log.warning("no progress in %s: %s", path, error)
+            return False
+        return True

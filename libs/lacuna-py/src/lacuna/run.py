@@ -365,8 +365,9 @@ class Elastic:
         self._saver.settle()
         if self._busy is not None:
             self._busy.close()
-        self._link.flush()
-        self._link.close()
+        if error is None:
+            self._reporter.done(self._span, self._position)
+        self._link.part(done=error is None)
 
     def steps(
         self,
