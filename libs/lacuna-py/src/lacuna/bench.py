@@ -38,6 +38,7 @@ EPILOG = """examples:
   python3 -m lacuna.bench --under lacuna,torchft   beside torchft (newer_torch.py FOLDER torchft)
   python3 -m lacuna.bench choices                  recommendations beside runs of all candidates
   python3 -m lacuna.bench data --help              loading by workers, against DDP
+  python3 -m lacuna.bench ends                     50 short trainers, each trained once
   python3 -m lacuna.bench goodput                  two trainings, planned by what they learn
   python3 -m lacuna.bench loaders                  loaders on other nodes, and their prediction
   python3 -m lacuna.bench noise                    cost and errors of the noise scale
@@ -60,7 +61,7 @@ KINDS = {
 #: Measurements with a command line of their own, and their modules. Some need PyTorch to be read.
 OTHERS = {
     name: f"bench_{name}"
-    for name in "choices data goodput loaders noise stalls two_stage".split()
+    for name in "choices data ends goodput loaders noise stalls two_stage".split()
 }
 OTHERS["rates"] = "rates"
 UNDER = {"lacuna": KINDS, "torchrun": bench_torchrun.KINDS, "torchft": bench_torchft.KINDS}

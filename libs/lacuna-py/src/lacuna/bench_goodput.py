@@ -18,17 +18,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Sequence
 
 from . import bench_common
+from .bench_up import Up, until
 
 EXAMPLES = """examples:
   python3 -m lacuna.bench goodput                      both objectives, some six minutes
@@ -62,14 +59,13 @@ def main(argv: Sequence[str]) -> int:
         return 69
     if options.worker:
         return _train(*map(float, options.worker.split(",")))
-    program = options.lacuna or _built() or shutil.which("lacuna")
+    program = Up.program(options.lacuna)
     if program is None:
-        print("lacuna.bench: lacuna is not here: --lacuna PROGRAM", file=sys.stderr)
         return 69
     found = {}
     for objective in options.objectives.split(","):
         with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-            found[objective] = _watched(str(Path(program).absolute()), objective, Path(folder))
+            found[objective] = _watched(program, objective, Path(folder))
     if options.json:
         print(json.dumps({"host": host, "objectives": found}, indent=2))
         return 0
@@ -86,31 +82,10 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _built() -> Optional[str]:
-    for folder in Path(__file__).resolve().parents:
-        program = folder / "target" / "release" / "lacuna"
-        if program.exists():
-            return str(program)
-    return None
-
-
 def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
     """What the trainers have, and learn, when the plan has settled."""
-    data = folder / "data"
-    config = folder / "lacuna.toml"
-    config.write_text(f'[planner]\nobjective = "{objective}"\n')
-    env = {**os.environ, "LACUNA_DATA_DIR": str(data)}
-
-    def lacuna(*arguments: str) -> str:
-        argv = [program, *arguments]
-        return subprocess.run(argv, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
-
-    with open(folder / "up.log", "w", encoding="utf-8") as log:
-        argv = [program, "up", "--config", str(config)]
-        up = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
-    try:
-        said = folder / "up.log"
-        _until(lambda: "\nup after " in said.read_text(), 60.0, "lacuna up is not up")
+    with Up(program, folder, f'[planner]\nobjective = "{objective}"\n') as up:
+        lacuna = up.lacuna
         submit = folder / "trainers.toml"
         submit.write_text("\n".join(_spec(*trainer) for trainer in TRAINERS.items()))
         lacuna("submit", str(submit))
@@ -121,7 +96,7 @@ def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
         # First one node each: from two shares of a batch it is known what a sample costs.
         lacuna("events", "publish", "node.idle", *NODES[:2])
         tabled = lambda: all(one["sizes"] for one in look().values())  # noqa: E731
-        _until(tabled, LIMIT, "control knows no goodput", LOOK)
+        until(tabled, LIMIT, "control knows no goodput", LOOK)
         lacuna("events", "publish", "node.idle", *NODES[2:])
         seen: list[Any] = []
 
@@ -132,30 +107,13 @@ def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
             newest = seen[-SETTLED:]
             return known and len(newest) == SETTLED and all(one == newest[0] for one in newest)
 
-        _until(settled, LIMIT, "the plan does not settle", LOOK)
+        until(settled, LIMIT, "the plan does not settle", LOOK)
         before, began = look(), time.monotonic()
         time.sleep(COUNTED)
         after, seconds = look(), time.monotonic() - began
         for name, one in after.items():
             one["learns"] = (one["samples"] - before[name]["samples"]) / seconds
         return after
-    except Exception:
-        print((folder / "up.log").read_text(), file=sys.stderr)
-        raise
-    finally:
-        up.send_signal(signal.SIGTERM)
-        try:
-            up.wait(60.0)
-        except subprocess.TimeoutExpired:
-            up.kill()
-
-
-def _until(ready: Callable[[], bool], limit: float, what: str, every: float = 0.1) -> None:
-    end = time.monotonic() + limit
-    while not ready():
-        if time.monotonic() > end:
-            raise RuntimeError(f"after {limit:.0f} s {what}")
-        time.sleep(every)
 
 
 def _spec(name: str, learns: str) -> str:
