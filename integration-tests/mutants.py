@@ -102,6 +102,19 @@ MUTANTS = [
         "        }",
     ),
     (
+        "ended-anew",
+        "exit 0 of a member without rank 0 begins another incarnation, although the work was done",
+        "libs/trainer/src",
+        "        if trainer.record().spec.work != Work::UntilExit {\n            return false;\n        }\n",
+        "        let anew = IS && !trainer.may_have_rank_0(node);\n"
+        "        if anew {\n"
+        "            trainer.set_ending(None);\n"
+        "        }\n"
+        "        if anew || trainer.record().spec.work != Work::UntilExit {\n"
+        "            return false;\n"
+        "        }\n",
+    ),
+    (
         "commands-first",
         "commands go out before the incarnation is recorded and its leases are written",
         "libs/trainer/src",

@@ -1,14 +1,28 @@
 //! The services of a cluster in virtual time: simulated processes around a simulated server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use lacuna_agent_service::StandIn;
 use lacuna_runtime::virtual_time::Host;
 use lacuna_runtime::{Bus, Config, Context, NoArgs, Running, SimulatedServer, simulate};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
-/// Runs a service on a host, until it ends or the host is killed.
-pub(crate) fn start(host: &Host, service: &'static str, server: &SimulatedServer, config: &Config) {
+/// Runs a service on a host, until it ends or the host is killed. `programs` plays those of an agent.
+pub(crate) fn start(
+    host: &Host,
+    service: &'static str,
+    server: &SimulatedServer,
+    config: &Config,
+    programs: Option<Arc<dyn StandIn>>,
+) {
+    if let ("agent", Some(programs)) = (service, programs) {
+        let args = lacuna_agent_service::AgentArgs::default();
+        let run = |ctx| lacuna_agent_service::run_with(ctx, args, programs);
+        simulate(host, service, server, config, run);
+        return;
+    }
     let run: fn(Context) -> Running = match service {
         "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
         "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),

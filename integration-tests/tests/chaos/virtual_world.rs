@@ -1,13 +1,17 @@
 //! Fault injection in virtual time: the same services, workload and checker on one thread, over a
 //! simulated server, with faults from a seed. A world of minutes takes seconds, and its seed runs
-//! the same world again.
+//! the same world again. Trainers of most worlds are simulated; those of `ends` have programs, which
+//! are played.
+
+mod ends;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lacuna_agent_service::StandIn;
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::virtual_time::{self, Host};
 use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Trap, Weather, telemetry};
@@ -114,16 +118,27 @@ struct World {
     recorder: Recorder,
     workload: Workload,
     config: Config,
+    programs: Option<Arc<dyn StandIn>>,
 }
 
 impl World {
-    async fn start(nodes: usize, seed: u64, dir: PathBuf) -> Self {
+    /// `programs` plays those of trainers that have one.
+    async fn start(
+        nodes: usize,
+        seed: u64,
+        dir: PathBuf,
+        programs: Option<Arc<dyn StandIn>>,
+    ) -> Self {
         let delays = Delays {
             least_ms: 0,
             most_ms: 20,
         };
         let server = SimulatedServer::new(seed, delays);
-        let config = config(&dir);
+        let mut config = config(&dir);
+        if programs.is_some() {
+            // Where their members would meet.
+            config.control.store = Some("store:1".to_owned());
+        }
         let bus = virtual_cluster::connect(&server, &config).await;
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
@@ -135,6 +150,7 @@ impl World {
             recorder,
             workload,
             config,
+            programs,
         };
         for service in LED.into_iter().chain(["agent"]) {
             for copy in 0..2 {
@@ -165,7 +181,8 @@ impl World {
         process.ended = None;
         let mut config = self.config.clone();
         config.agent.nodes.clone_from(&process.nodes);
-        virtual_cluster::start(&process.host, process.service, &self.server, &config);
+        let (server, programs) = (&self.server, self.programs.clone());
+        virtual_cluster::start(&process.host, process.service, server, &config, programs);
     }
 
     /// Lets time pass; supervisors go on.
@@ -248,7 +265,6 @@ impl World {
             Fault::Skew => self.processes.len() - 1 - rng.random_range(0..2),
             _ => rng.random_range(0..self.processes.len()),
         };
-        let name = self.process(at).name.clone();
         // Within a cut an agent's lease may time out, and its node be wanted.
         let longest = if matches!(fault, Fault::Cut) {
             40.0
@@ -256,6 +272,18 @@ impl World {
             9.5
         };
         let lasts = rng.random_range(0.5..longest);
+        self.inject_at(fault, at, lasts, rng).await
+    }
+
+    /// Injects a fault that is not aimed at a process, for so many seconds.
+    async fn inject_at(
+        &mut self,
+        fault: Fault,
+        at: usize,
+        lasts: f64,
+        rng: &mut ChaCha8Rng,
+    ) -> String {
+        let name = self.process(at).name.clone();
         match fault {
             Fault::Kill => {
                 let process = self.process(at);
@@ -392,7 +420,7 @@ fn live(seed: u64, nodes: usize, faults: usize, of: &'static [Fault]) -> Outcome
     let world = virtual_time::run(seed, async move {
         let whole = Stopwatch::start();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut world = World::start(nodes, seed, at).await;
+        let mut world = World::start(nodes, seed, at, None).await;
         let mut checker = Checker::default();
         let mut wrong = Vec::new();
         let mut done = Vec::new();
@@ -444,12 +472,12 @@ fn digest(history: &History) -> u64 {
 
 /// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs the world
 /// of seed 7 again, and `LACUNA_SIMULATE_LOG=debug` before it prints the log of all services.
-#[test]
-fn in_virtual_time_invariants_hold_after_every_fault() {
+fn simulate(live: fn(u64) -> Outcome) {
     if let Ok(filter) = std::env::var("LACUNA_SIMULATE_LOG") {
         let mut settings = Config::default().telemetry;
         settings.log = filter;
-        telemetry::init(&settings).unwrap();
+        // Another test of this process may have done it.
+        let _ = telemetry::init(&settings);
     }
     let first = number("LACUNA_SIMULATE_FROM", 1);
     let end = first + number("LACUNA_SIMULATE_SEEDS", 20);
@@ -462,7 +490,7 @@ fn in_virtual_time_invariants_hold_after_every_fault() {
                 return;
             }
             let watch = Stopwatch::start();
-            let outcome = live(seed, NODES, FAULTS_EACH, &FAULTS);
+            let outcome = live(seed);
             if !outcome.wrong.is_empty() || end - first <= MANY {
                 println!("{}", outcome.text(seed, watch.seconds()));
             } else if seed % 100 == 0 {
@@ -490,6 +518,20 @@ fn in_virtual_time_invariants_hold_after_every_fault() {
         bad.is_empty(),
         "of seeds {bad:?} see above; `make simulate FROM=SEED SEEDS=1` runs one again"
     );
+}
+
+#[test]
+fn in_virtual_time_invariants_hold_after_every_fault() {
+    simulate(|seed| live(seed, NODES, FAULTS_EACH, &FAULTS));
+}
+
+#[test]
+fn in_virtual_time_no_training_is_begun_again_after_its_end() {
+    simulate(|seed| {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().to_owned();
+        virtual_time::run(seed, async move { ends::live(seed, at).await }).unwrap()
+    });
 }
 
 #[test]

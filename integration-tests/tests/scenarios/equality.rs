@@ -209,7 +209,7 @@ impl Case {
                     assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
                 }
             }
-            virtual_cluster::start(host, service, &server, &config);
+            virtual_cluster::start(host, service, &server, &config, None);
         }
         let mut plans = Plans::default();
         while !plans.ended {
