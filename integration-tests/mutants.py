@@ -102,15 +102,15 @@ MUTANTS = [
         "        }",
     ),
     (
-        "ended-anew",
+        "ended-again",
         "exit 0 of a member without rank 0 begins another incarnation, although the work was done",
         "libs/trainer/src",
         "        if trainer.record().spec.work != Work::UntilExit {\n            return false;\n        }\n",
-        "        let anew = IS && !trainer.may_have_rank_0(node);\n"
-        "        if anew {\n"
+        "        let again = IS && !trainer.may_have_rank_0(node);\n"
+        "        if again {\n"
         "            trainer.set_ending(None);\n"
         "        }\n"
-        "        if anew || trainer.record().spec.work != Work::UntilExit {\n"
+        "        if again || trainer.record().spec.work != Work::UntilExit {\n"
         "            return false;\n"
         "        }\n",
     ),

@@ -275,7 +275,7 @@ impl World {
         self.inject_at(fault, at, lasts, rng).await
     }
 
-    /// Injects a fault that is not aimed at a process, for so many seconds.
+    /// Injects a fault that is not aimed at a process, for this number of seconds.
     async fn inject_at(
         &mut self,
         fault: Fault,

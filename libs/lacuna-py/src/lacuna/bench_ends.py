@@ -138,7 +138,8 @@ def main(argv: Sequence[str]) -> int:
     # One with a checkpoint that is started again begins nothing, and ends once more.
     times = [max(row["begun"], row["ended"]) for row in rows]
     wrong = [row for row, n in zip(rows, times) if row["phase"] != "done" or n != 1]
-    total = {name: sum(row[name] for row in rows) for name in ("begun", "ended", "failures")}
+    counts = ("begun", "ended", "failures", "displaced")
+    total = {name: sum(row[name] for row in rows) for name in counts}
     total["trainers"], total["done"] = len(rows), sum(row["phase"] == "done" for row in rows)
     total["repeated"] = sum(max(0, n - 1) for n in times)
     if options.json:
@@ -148,11 +149,13 @@ def main(argv: Sequence[str]) -> int:
         print(
             f"  {row['name']} ({row['launcher']}, at least {row['min']}, exits after "
             f"{row['delays']} s): {row['phase']}, begun {row['begun']} times, "
-            f"ended {row['ended']} times: {row['reason']}"
+            f"ended {row['ended']} times, plans took its nodes {row['displaced']} times: "
+            f"{row['reason']}"
         )
     print(
         f"{total['trainers']} trainers, {total['done']} done; trainings begun {total['begun']}, "
-        f"ended {total['ended']}, repeated {total['repeated']}; failures {total['failures']}"
+        f"ended {total['ended']}, repeated {total['repeated']}; failures {total['failures']}, "
+        f"displaced by plans {total['displaced']}"
     )
     print(", ".join(f"{key} {value}" for key, value in host.items()))
     return 1 if wrong else 0
@@ -219,7 +222,8 @@ def _trained(
             found = json.loads(up.lacuna("trainers", "--all", "--json"))["trainers"]
             if all(row["phase"] in ("done", "failed", "cancelled") for row in found):
                 break
-        failures = Counter(up.failed())
+        failures = Counter(up.noted(r"program failed.* trainer=(\S+)"))
+        displaced = Counter(up.noted(r'run trainer=(\S+) .*after=0 cause="shrunk"'))
     counted = Counter(map(tuple, map(json.loads, told.read_text().splitlines())))
     rows = {row["trainer"]: row for row in found}
     for case in cases:
@@ -228,6 +232,7 @@ def _trained(
             begun=counted[name, "begun"],
             ended=counted[name, "ended"],
             failures=failures[name],
+            displaced=displaced[name],
             phase=rows[name]["phase"],
             reason=rows[name]["reason"],
         )

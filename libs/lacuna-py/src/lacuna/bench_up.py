@@ -50,11 +50,10 @@ class Up:
         done = subprocess.run(argv, env=self._env, stdout=subprocess.PIPE, text=True, check=True)
         return done.stdout
 
-    def failed(self) -> list[str]:
-        """The trainer of each failure of a program that control has logged."""
+    def noted(self, pattern: str) -> list[str]:
+        """What the pattern's group is in each line of control's log that has it."""
         log = (self._log.parent / "data" / "logs" / "control.log").read_text(errors="replace")
-        lines = (line for line in log.splitlines() if "program failed" in line)
-        return [found[1] for line in lines if (found := re.search(r"trainer=(\S+)", line))]
+        return [found[1] for line in log.splitlines() if (found := re.search(pattern, line))]
 
     def __enter__(self) -> "Up":
         with open(self._log, "w", encoding="utf-8") as log:

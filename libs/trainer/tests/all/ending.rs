@@ -6,7 +6,7 @@ use lacuna_trainer::controller::{Input, Note};
 use crate::common::{World, node, regrouping, spec, trainer};
 use crate::controller::{apply, world};
 
-/// `a` trains on so many nodes, at least `min`, until its program ends.
+/// `a` trains on this number of nodes, at least `min`, until its program ends.
 fn training(elastic: Elastic, min: u32, nodes: usize) -> World {
     let mut launch = regrouping();
     if let Launch::Command { elastic: of, .. } = &mut launch {

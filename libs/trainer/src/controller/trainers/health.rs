@@ -114,8 +114,8 @@ impl Health {
         });
     }
 
-    /// Counts a restart without a failure, of a trainer with so many samples. Returns how many in a
-    /// row have brought no new ones.
+    /// Counts a restart without a failure, of a trainer with this number of samples. Returns how
+    /// many in a row have brought no new ones.
     pub(super) fn count_restart(&mut self, samples: f64) -> u32 {
         if samples > self.samples {
             (self.samples, self.restarts) = (samples, 0);

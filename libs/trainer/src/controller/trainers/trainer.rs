@@ -356,7 +356,7 @@ impl Trainer {
         rest
     }
 
-    /// Whether so many of its nodes are enough after a loss. Programs that only have to end are.
+    /// Whether this number of nodes is enough after a loss. Programs that only have to end are.
     pub(crate) fn can_go_on_with(&self, nodes: usize) -> bool {
         nodes >= self.min_nodes() || (self.ends() && self.regroups())
     }
