@@ -70,15 +70,32 @@ impl Controller {
         }
         let says = |node| status_of(self.nodes.get(node), trainer).and_then(|s| s.ending);
         let ending = trainer.nodes().iter().any(|node| says(node).is_some());
-        let ending = ending.then_some(Ending::Done);
+        // Exits may have come before the word, or with it: a newer status replaces one that waits.
+        let any_exited = ending && !self.exited_with_0(trainer).is_empty();
+        let ending = ending.then_some(if any_exited {
+            Ending::Exited
+        } else {
+            Ending::Done
+        });
         if ending == before {
             return;
         }
         self.set_ending(id, ending, out);
         if ending.is_some() {
             self.release_unneeded(id, "its trainer's work is done", out);
+        }
+        if any_exited {
             self.look_at_end(id, now, out);
         }
+    }
+
+    /// Members whose programs have exited with code 0.
+    fn exited_with_0(&self, trainer: &Trainer) -> Vec<NodeId> {
+        let exited = |node: &&NodeId| {
+            let status = status_of(self.nodes.get(node), trainer);
+            status.is_some_and(|s| matches!(s.activity, Activity::Exited { code: 0, .. }))
+        };
+        trainer.nodes().iter().filter(exited).cloned().collect()
     }
 
     fn set_ending(&mut self, id: &TrainerId, ending: Option<Ending>, out: &mut Out) {
@@ -225,14 +242,8 @@ impl Controller {
 
     /// Members of a trainer that regroups whose programs have exited with code 0 before any word.
     pub(super) fn gone_too_early(&self, id: &TrainerId) -> Vec<NodeId> {
-        let Some(trainer) = self.trainers.get(id).filter(|trainer| !trainer.ends()) else {
-            return Vec::new();
-        };
-        let gone = |node: &&NodeId| {
-            let status = status_of(self.nodes.get(node), trainer);
-            status.is_some_and(|s| matches!(s.activity, Activity::Exited { code: 0, .. }))
-        };
-        trainer.nodes().iter().filter(gone).cloned().collect()
+        let trainer = self.trainers.get(id).filter(|trainer| !trainer.ends());
+        trainer.map_or_else(Vec::new, |trainer| self.exited_with_0(trainer))
     }
 
     /// Whether a member calls the group of the present incarnation broken.

@@ -103,6 +103,24 @@ fn exits_in_any_order_are_one_end() {
 }
 
 #[test]
+fn a_word_may_come_with_the_exit_alone() {
+    for (elastic, nodes) in [
+        (Elastic::REGROUP, 1),
+        (Elastic::Restart, 1),
+        (Elastic::REGROUP, 2),
+    ] {
+        let mut w = training(elastic, 1, nodes);
+        for n in (0..nodes).rev() {
+            w.ends(&node(n), Some(Ending::Done));
+            // The status of the exit replaces this one.
+            w.mail.clear();
+            exit(&mut w, n, 0);
+        }
+        assert_eq!((record(&w).phase, trainings(&w)), (Phase::Done, 1));
+    }
+}
+
+#[test]
 fn a_first_exit_without_a_word_waits_for_the_next() {
     let mut w = regrouped(2, 2);
     exit(&mut w, 1, 0);
