@@ -79,9 +79,9 @@ for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
 }
 
 # Half of the suite's time, so that the rest can run beside it.
-long="tests/test_loop.py tests/test_exactly_once.py tests/test_step.py"
+long="tests/test_loop.py tests/test_loops.py tests/test_exactly_once.py tests/test_step.py"
 # What meets PyTorch's own interfaces.
-versions="tests/test_gradients.py tests/test_step.py tests/test_feed.py tests/test_tree.py
+versions="tests/test_gradients.py tests/test_step.py tests/test_loops.py tests/test_feed.py tests/test_tree.py
     tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py
     tests/test_store.py"
 rest=

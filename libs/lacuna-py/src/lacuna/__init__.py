@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .policy import Adaptive, BatchPolicy, PerNode, WholeGroup
     from .run import Elastic, elastic
     from .sharding import node_mesh
+    from .state import Value
     from .table_rows import Table
     from .tables import Tables
     from .worker import device
@@ -32,6 +33,7 @@ __all__ = [
     "PerNode",
     "Table",
     "Tables",
+    "Value",
     "WholeGroup",
     "device",
     "elastic",
@@ -49,6 +51,7 @@ _HOMES = {
     "node_mesh": "sharding",
     "Table": "table_rows",
     "Tables": "tables",
+    "Value": "state",
 }
 
 

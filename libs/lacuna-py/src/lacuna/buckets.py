@@ -66,7 +66,9 @@ class Buckets:
         flat = torch.zeros(end, dtype=dtype, device=self._parameters[members[0]].device)
         for place, begin in zip(members, begins):
             self._views[place] = _like(self._parts[place], flat, begin)
-            self._grads[place] = like(self._parameters[place], self._views[place])
+            # A view shares the bucket's version, and sums change that.
+            own = self._views[place].data
+            self._grads[place] = like(self._parameters[place], own)
             self.bucket_of[place] = len(self.buckets)
         self.buckets.append(Bucket(flat, tuple(members)))
 

@@ -33,13 +33,14 @@ from torch import nn
 from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
+from .misuse import Marks
 from .moments import Moments
 from .norms import Norms, added
 from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
-_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES = range(6)
-_HEAD = 6
+_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES, _MARKS, _MARKS_SQUARED = range(8)
+_HEAD = 8
 
 _NORMS = (
     nn.BatchNorm1d,
@@ -83,6 +84,14 @@ class Vote:
     more: tuple[float, ...] = ()
     #: Of all members: the squared norms of their gradients by their part of the batch.
     squares: float = 0.0
+    #: A whole number that all members must have alike (:func:`lacuna.misuse.mark`), and the sum
+    #: of its squares.
+    mark: float = 0.0
+    marks_squared: float = 0.0
+
+    def is_common(self, members: int) -> bool:
+        """Whether all members had the same mark; of the sums."""
+        return members * self.marks_squared == self.mark * self.mark
 
 
 class Gradients:
@@ -118,6 +127,8 @@ class Gradients:
         self._averages = _running_averages(model)
         self._kept: list[torch.Tensor] = []
         self._arrivals = Arrivals(len(self._parameters))
+        #: How the backward passes of this step left the gradients.
+        self.marks = Marks(self._parameters, self._name)
         self._buckets: Optional[Buckets] = None
         self._bucket_order: Optional[list[int]] = None
         #: Gradients that each bucket still waits for, and the bucket that is launched next.
@@ -182,6 +193,7 @@ class Gradients:
                 "an optimiser got more parameters after lacuna.elastic(), which members that join "
                 "later would not have: add all of them before, with lr=0 until they are trained"
             )
+        self.marks.begin()
         self._kept = [average.clone() for average in self._averages]
         if sums is None:
             return
@@ -220,6 +232,7 @@ class Gradients:
 
     def _came(self, place: int, *_: Any) -> None:
         """The gradient of a parameter has arrived, perhaps for the last time in this step."""
+        self.marks.came(place)
         sums, buckets = self._sums, self._buckets
         if sums is None or buckets is None:
             return
@@ -227,6 +240,9 @@ class Gradients:
             if self._moments.on:
                 sums.look()
             last = self._arrivals.came(place)
+            if self.marks.thorough:
+                # Sums would change what is compared.
+                return
             if buckets.is_filled(place):
                 self._too_early = True
             elif last:
@@ -250,6 +266,7 @@ class Gradients:
         for place in bucket.members:
             if not buckets.is_filled(place):
                 self._fill(buckets, place)
+                self.marks.moved(place)
         self._moments.launched(number)
         if bucket.flat.numel() > 0:
             if self._norms is not None:
@@ -288,7 +305,10 @@ class Gradients:
             self._moments.take(last[end:])
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
         more = tuple(head[_HEAD:begin])
-        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, head[_SQUARES])
+        squares, marks = head[_SQUARES], head[_MARKS : _MARKS_SQUARED + 1]
+        agreed = Vote(
+            head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, squares, *marks
+        )
         self._arrivals.end(self._too_early)
         if agreed.too_early == 0.0:
             self._deliver(buckets, head[begin:], last[begin + count : end])
@@ -303,6 +323,7 @@ class Gradients:
         numbers = [0.0] * _HEAD
         numbers[_MOVING], numbers[_LEAVING] = vote.moving, vote.leaving
         numbers[_TOO_EARLY] = float(self._too_early)
+        numbers[_MARKS], numbers[_MARKS_SQUARED] = vote.mark, vote.mark * vote.mark
         if vote.loss is not None:
             numbers[_LOSS], numbers[_WEIGHT] = vote.loss * self._weight, self._weight
         if self._squares and self._weight > 0.0:

@@ -10,31 +10,12 @@ from typing import Any, Optional, Sequence
 
 import torch
 
-
-def halves(batch: Any, count: int) -> Optional[tuple[Any, Any]]:
-    """A batch of ``count`` samples in two, if it is made of tensors whose first size that is."""
-    middle = (count + 1) // 2
-    return None if count < 2 else _cut(batch, count, middle)
+from .cutting import cut
 
 
-def _cut(part: Any, count: int, middle: int) -> Optional[tuple[Any, Any]]:
-    if isinstance(part, torch.Tensor):
-        if part.dim() == 0 or part.shape[0] != count:
-            return None
-        return part[:middle], part[middle:]
-    if isinstance(part, dict):
-        cut = {key: _cut(one, count, middle) for key, one in part.items()}
-        if None in cut.values() or not cut:
-            return None
-        both = {key: pair for key, pair in cut.items() if pair is not None}
-        return {k: a for k, (a, _) in both.items()}, {k: b for k, (_, b) in both.items()}
-    if type(part) in (list, tuple) and part:
-        pairs = [_cut(one, count, middle) for one in part]
-        if any(pair is None for pair in pairs):
-            return None
-        known = [pair for pair in pairs if pair is not None]
-        return type(part)(a for a, _ in known), type(part)(b for _, b in known)
-    return None
+def halves(batch: Any, count: int) -> Optional[list[Any]]:
+    """A batch of ``count`` samples in two, if it can be cut."""
+    return None if count < 2 else cut(batch, count, ((count + 1) // 2, count))
 
 
 class Halves:

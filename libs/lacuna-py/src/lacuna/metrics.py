@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Literal, Mapping, Optional, Union
+from typing import Any, Callable, Literal, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -12,8 +12,47 @@ from .order import Share
 #: The way in which the numbers of several members become one.
 How = Literal["mean", "sum", "min", "max"]
 
+#: Which of two numbers is the better one.
+Mode = Literal["max", "min"]
+
 #: A weight, and numbers by name; None for a member that did not come.
 Part = Optional[list[Any]]
+
+
+class Bests:
+    """By name the best number so far, and the step after which it was found."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[float, int]] = {}
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The best numbers by name."""
+        return {name: value for name, (value, _) in self._held.items()}
+
+    def is_new(self, name: str, value: float, mode: Mode, step: int) -> bool:
+        """Whether a number is better than all before, and keeps it then.
+
+        It is so again where a program asks twice after one step. NaN is no best.
+        """
+        held = self._held.get(name)
+        if held == (value, step):
+            return True
+        if value != value:
+            return False
+        if held is not None and not (value > held[0] if mode == "max" else value < held[0]):
+            return False
+        self._held[name] = (value, step)
+        return True
+
+    def state_dict(self) -> dict[str, list[float]]:
+        """The numbers and steps by name."""
+        return {name: [value, step] for name, (value, step) in self._held.items()}
+
+    def load_state_dict(self, state: Mapping[str, list[float]]) -> None:
+        """Takes them over."""
+        self._held = {name: (value, int(step)) for name, (value, step) in state.items()}
+
 
 def numbers(values: Mapping[str, Union[float, torch.Tensor]]) -> dict[str, float]:
     """Values as plain numbers. Raises ValueError for what is none, and names it."""
@@ -40,6 +79,18 @@ _WAYS: dict[str, Callable[[list[tuple[float, float]]], float]] = {
     "min": lambda pairs: min(value for _, value in pairs),
     "max": lambda pairs: max(value for _, value in pairs),
 }
+
+
+def same(name: str, parts: Sequence[Optional[float]]) -> float:
+    """The number that all members gave that came. Raises ValueError if they differ."""
+    there = [(rank, value) for rank, value in enumerate(parts) if value is not None]
+    if any(repr(value) != repr(there[0][1]) for _, value in there):
+        given = ", ".join(f"rank {rank} {value}" for rank, value in there)
+        raise ValueError(
+            f"{name} must be the same number at all members, and is not: {given}. Give it what "
+            "run.evaluate(data, judge) or run.reduce(numbers) returns"
+        )
+    return there[0][1]
 
 
 def merged(parts: list[Part], how: How) -> dict[str, float]:

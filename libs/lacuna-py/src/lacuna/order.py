@@ -73,8 +73,8 @@ class Share:
 
     @property
     def places(self) -> range:
-        """Places of this member's samples."""
-        begin, end = self.cut(self.rank)
+        """Places of this member's samples; of a lent one, the first of the step."""
+        begin, end = (0, 1) if self.lent else self.cut(self.rank)
         return range(self.offset + begin, self.offset + end)
 
     def cut(self, rank: int) -> tuple[int, int]:
@@ -93,7 +93,8 @@ class Share:
 
     @property
     def _part(self) -> tuple[object, ...]:
-        return self.epoch, self.offset, self.batch, self.rank, self.world_size, self.weights
+        member = self.rank, self.world_size, self.weights, self.lent
+        return self.epoch, self.offset, self.batch, *member
 
 
 def cut(count: int, rank: int, world_size: int, weights: Sequence[int] = ()) -> tuple[int, int]:
@@ -132,6 +133,11 @@ class Order:
     def length(self) -> int:
         """Samples of the present epoch; of a stream, a number beyond all until its end is known."""
         return self._end if self._length is None else self._length
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether reading alone finds the end."""
+        return self._length is None
 
     @property
     def identity(self) -> list[int]:
@@ -176,7 +182,7 @@ class Order:
             count = max(0, min(count, math.ceil(left)))
         share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0), weights=weights)
         if lend and count > 0 and not share.places:
-            share = replace(share, rank=0, world_size=count, lent=True, weights=())
+            share = replace(share, lent=True)
         places = share.places
         if self._length is None:
             indices = torch.arange(places.start, places.stop)

@@ -14,9 +14,10 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Type, T
 import torch
 from torch import nn
 
-from . import serving
+from . import misuse, serving
 from .busy import Busy
 from .calls import Calls, Place
+from .cutting import Accumulation
 from .data import Indices, Source, source, whole
 from .feed import Feed
 from .gradients import Gradients, Vote
@@ -25,10 +26,10 @@ from .halves import Halves, halves
 from .learning import Learning
 from .link import Link, leave_now
 from .member import Alone, Card, Formed, Regroup, from_environment, loader, newest
-from .metrics import How, means, merged, numbers
+from .metrics import Bests, How, Mode, means, merged, numbers, same
 from .moments import Moments
 from .noise import Scale
-from .order import Order, Position, Share, cut
+from .order import Order, Position, Share
 from .policy import BatchPolicy, checked, reference
 from .progress import Reporter, Span
 from .remote import Remote
@@ -89,7 +90,8 @@ def elastic(
     digits. ``seed``: the data's order and, with ``reseed``, the random numbers of each step follow
     from it. ``checkpoint_every`` steps or ``checkpoint_seconds``, whichever comes first, into
     ``checkpoint_dir`` (default: ``LACUNA_CHECKPOINT_DIR``; without either there are none);
-    ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
+    ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name, as a
+    :class:`lacuna.Value`, or a scheduler that the program steps itself once an epoch. ``clip_norm``
     and ``before_step`` act on the averaged gradients. ``noise``: measures the noise scale of the
     gradient (:attr:`Elastic.noise`), also where the batch policy does not need it. ``balance``:
     members of unequal speed get shares of unequal size. ``loaders``: a file by which processes on
@@ -101,10 +103,11 @@ def elastic(
 
     The model may be sharded over the workers of a node, see :func:`lacuna.node_mesh`.
 
-    Raises ValueError for settings or launcher's variables that make no sense, TypeError for a state
-    of other things than :mod:`lacuna.tree` names, ConnectionError if ``LACUNA_SOCKET`` is set and
-    no agent answers there, RuntimeError if Lacuna gave several nodes but no way to meet, or if this
-    node is one for tables.
+    Raises ValueError for settings or launcher's variables that make no sense, an optimiser that
+    needs a closure, or a scheduler that needs a metric, TypeError for a state of other things than
+    :mod:`lacuna.tree` names, ConnectionError if ``LACUNA_SOCKET`` is set and no agent answers
+    there, RuntimeError if Lacuna gave several nodes but no way to meet, or if this node is one for
+    tables.
     """
     if is_table_node(os.environ):
         raise RuntimeError(f"{SETTING} names this node: make lacuna.Tables before lacuna.elastic")
@@ -126,6 +129,7 @@ def elastic(
         )
     extra = dict(state or {})
     parts = Parts(model, optimizers, _listed(scheduler), scaler, extra, node.mesh)
+    misuse.refuse(parts)
     # What others could not get is refused at the start, and not when one of them joins.
     pack(parts.take(Position()))
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
@@ -177,6 +181,12 @@ class Elastic:
         self._gradients = Gradients(
             parts.model, parts.optimizers, settings.wire, node, self._moments
         )
+        self._closed = misuse.Closed(parts)
+        #: Of this batch, if run.parts() or run.backward() is used for it.
+        self._accumulation: Optional[Accumulation] = None
+        self._bests = Bests()
+        #: The greatest number of epochs that a loop of this process has ended with.
+        self._ended: Optional[int] = None
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
         self._total = float(total) if total else None
         self._worker = Worker.of(os.environ)
@@ -204,6 +214,8 @@ class Elastic:
         self._last_share: Optional[Share] = None
         self._ahead_now: Optional[Callable[[], Iterator[Share]]] = None
         self._applied = False
+        #: Set at rank 0 after a step: the state may be saved before the next one.
+        self._saves = False
         self._calls = Calls()
         #: The data set that remote loaders read.
         self._loaded: Any = None
@@ -361,6 +373,7 @@ class Elastic:
                 # Peers see at once that this member is gone.
                 self._group.close()
                 self._group = None
+        self._closed.close()
         self._gradients.close()
         self._saver.settle()
         if self._busy is not None:
@@ -379,6 +392,11 @@ class Elastic:
     ) -> Iterator[Any]:
         """This member's part of each batch, until ``epochs`` or all of Lacuna's samples are done.
 
+        ``epochs`` counts from the beginning of the training, over restarts: one loop has them all,
+        and :attr:`epoch_ended` says where one ends. Each batch needs one call of :meth:`step`.
+        Lines of the program that :meth:`step` does in their place, or that change gradients before
+        it, are a RuntimeError that shows the line to write (:mod:`lacuna.misuse`).
+
         ``data``: a tensor, a tuple of tensors of the same length, or anything with a length and
         items (a ``Dataset``), put together by ``collate`` (default: PyTorch's). Or a
         ``DataLoader``, whose data set, functions, workers and pinned memory are used; the order and
@@ -391,8 +409,10 @@ class Elastic:
         n on. ``set_epoch`` is called if there is one.
 
         Raises ValueError or TypeError for data that cannot be used so, and RuntimeError with the
-        program's own traceback for a sample that cannot be read.
+        program's own traceback for a sample that cannot be read, and for a second loop whose epochs
+        the first one has done.
         """
+        self._may_begin(epochs)
         seed = self._settings.seed if self._settings.reseed else None
         policy = self._update.policy
         join = serving.wanted()
@@ -445,8 +465,16 @@ class Elastic:
         self, length: int, *, epochs: Optional[int] = None, shuffle: bool = True
     ) -> Iterator[torch.Tensor]:
         """Like :meth:`steps`, but gives the indices (int64) of this member's samples."""
+        self._may_begin(epochs)
         order = Order(length, self._settings.seed, shuffle)
         return self._batches(Indices(length), order, epochs)
+
+    def _may_begin(self, epochs: Optional[int]) -> None:
+        """Raises RuntimeError for a loop that cannot give a batch, or is within another's."""
+        if self._share is not None:
+            raise RuntimeError(misuse.WITHIN)
+        if epochs is not None and self._ended is not None and epochs <= self._ended:
+            raise RuntimeError(misuse.all_done(epochs))
 
     def _batches(self, feed: Source, order: Order, epochs: Optional[int]) -> Iterator[Any]:
         self._order = order
@@ -456,14 +484,18 @@ class Elastic:
         try:
             while True:
                 self._moments.asked()
+                if self._saves:
+                    # What the program does after a step belongs to the state of that step.
+                    self._saves = False
+                    self._saver.if_due(self._position.step, self._state)
                 if self._lost():
                     self._regroup()
-                if self._has_enough(order, epochs):
-                    self._finish()
-                    return
                 ahead = self._ahead(order, epochs)
-                wanted, self._ahead_now = next(ahead(), None), ahead
+                enough = self._has_enough(order, epochs)
+                wanted, self._ahead_now = None if enough else next(ahead(), None), ahead
                 if wanted is None:
+                    if epochs is not None and (enough or self._position.epoch >= epochs):
+                        self._ended = max(epochs, self._ended or 0)
                     self._finish()
                     return
                 if ready is None or not ready[0].is_same(wanted):
@@ -478,6 +510,7 @@ class Elastic:
                 order.reached(share)
                 self._share = self._last_share = share
                 self._batch_began = time.monotonic()
+                self._accumulation = None
                 self._gradients.begin(
                     self._group if self.world_size > 1 else None,
                     0.0 if share.lent else share.indices.numel() / share.batch,
@@ -491,13 +524,16 @@ class Elastic:
                     self.step()
                 else:
                     parts = self._parts_of(share, batch)
-                    yield parts[0]
+                    with self._closed.program():
+                        yield parts[0]
                     if len(parts) > 1 and self._share is None and self._halves is not None:
                         self._share = share
-                        yield parts[1]
+                        with self._closed.program():
+                            yield parts[1]
                 if self._share is not None:
-                    raise RuntimeError("each batch needs one call of run.step(loss)")
+                    raise RuntimeError(misuse.ONE_CALL)
         finally:
+            self._share = None
             feed.close()
 
     def _has_enough(self, order: Order, epochs: Optional[int]) -> bool:
@@ -516,14 +552,13 @@ class Elastic:
         if both is None:
             return (batch,)
         self._halves = Halves(self._gradients.parameters, share.batch)
-        return both
+        return tuple(both)
 
     def _ahead(self, order: Order, epochs: Optional[int]) -> Callable[[], Iterator[Share]]:
         """What gives the coming shares, if no member changes from here on."""
         at, rank, world_size = replace(self._position), self._rank, self.world_size
         batch, weights = self._learning.batch(self.nodes), self._learning.weights
-        # FSDP's passes need all workers of a node.
-        lend = self._node.count > 1
+        lend = self._lends(order)
         if self._learning.counts_progress:
             epochs = None
         return lambda: order.ahead(
@@ -534,6 +569,14 @@ class Elastic:
             weights=weights,
         )
 
+    def _lends(self, order: Order) -> bool:
+        """Whether a member without samples of a step gets one, with the weight zero.
+
+        So the program's lines after a step run at all members alike, and FSDP's passes meet. Only
+        reading finds the end of a stream, so its last members may have none.
+        """
+        return not order.is_stream
+
     def _lost(self) -> bool:
         """Whether there is no group, here or at a worker with another shard of the model."""
         if not self._node.any(self._group is None):
@@ -541,6 +584,69 @@ class Elastic:
         if self._let_go():
             self._meet_again()
         return True
+
+    # Several backward passes of one step.
+
+    def parts(self, batch: Any, size: int) -> Iterator[Any]:
+        """A batch in parts of at most ``size`` samples: accumulation of gradients.
+
+        ``for x, y in run.parts(batch, 16): run.backward(loss_of(model(x), y))``, then
+        ``run.step()``. Parts are as even as can be, and :meth:`backward` weighs each by its
+        samples, so the step is that of the whole batch. A batch is made of tensors with one row
+        for each sample, and lists of as many things, in dicts, lists and tuples.
+
+        Raises TypeError for another batch, RuntimeError outside of a batch of :meth:`steps`.
+        """
+        share = self._share
+        if share is None:
+            raise RuntimeError("run.parts() belongs to a batch of run.steps()")
+        if size < 1:
+            raise ValueError(f"a part needs at least one sample, not {size}")
+        largest = 0
+        if self._node.count > 1:
+            # FSDP's passes need all workers of a node.
+            largest = max(share.counts)
+        return self._accumulated().parts(batch, size, -(-largest // size))
+
+    def backward(self, loss: torch.Tensor, weight: Optional[float] = None) -> None:
+        """In place of ``loss.backward()``, where several passes add up to one step.
+
+        ``loss``: the mean over the samples of a part of :meth:`parts`, by whose samples it counts;
+        or with ``weight`` the mean over any samples, of which that is the part of the batch.
+        Otherwise it counts whole: several losses of one batch add up. It is scaled by ``scaler``.
+        ``run.step()`` without a loss follows.
+
+        Raises RuntimeError outside of a batch of :meth:`steps`.
+        """
+        if self._share is None:
+            raise RuntimeError("run.backward(loss) belongs to a batch of run.steps()")
+        sum_of, marks, scaler = self._accumulated(), self._gradients.marks, self._parts.scaler
+        part = sum_of.weight if weight is None else weight
+        loss = loss if part == 1.0 else torch.mul(loss, part)
+        sum_of.add(loss)
+        marks.weighed = True
+        try:
+            (loss if scaler is None else scaler.scale(loss)).backward()
+        finally:
+            marks.weighed = False
+
+    def _accumulated(self) -> Accumulation:
+        if self._accumulation is None:
+            self._accumulation = Accumulation()
+        return self._accumulation
+
+    def _whole_loss(self, loss: Union[None, torch.Tensor, float]) -> Any:
+        """The loss of all passes of this step. Raises RuntimeError if they do not fit together."""
+        sum_of, self._accumulation = self._accumulation, None
+        if sum_of is None:
+            return loss
+        if self._gradients.marks.bare:
+            raise RuntimeError(misuse.BARE)
+        if sum_of.left > 0 or sum_of.loss is None:
+            raise RuntimeError(misuse.PARTS_LEFT)
+        if loss is not None:
+            raise RuntimeError(misuse.TWO_LOSSES)
+        return sum_of.loss
 
     # Between steps.
 
@@ -592,7 +698,36 @@ class Elastic:
         """
         share = self._last_share
         weight = share.count if weight is None and share is not None else weight
-        return merged(self._gather([weight, numbers(values)]), how)
+        mine: Any = [weight, numbers(values)]
+        if share is not None and share.lent and self._applied and self.world_size > 1:
+            # Its samples are another member's, which gives numbers of them too.
+            mine = None
+        return merged(self._gather(mine), how)
+
+    def best(
+        self, name: str, found: Union[float, torch.Tensor, Mapping[str, Any]], mode: Mode = "max"
+    ) -> bool:
+        """Whether a number is the best one so far, the same at all members.
+
+        ``if run.best("right", found) and run.rank == 0: torch.save(...)``. ``found``: what
+        :meth:`evaluate` or :meth:`reduce` gave, of which this is the entry ``name``, or a number.
+        ``mode``: ``max``, or ``min`` as for a loss. All members call it after the same step. The
+        best belongs to the training's state: it is saved, and members that join get it.
+
+        Raises ValueError at each member if they gave different numbers, and for what is no number.
+        """
+        if mode not in ("max", "min"):
+            raise ValueError(f"mode must be max or min, not {mode!r}")
+        if isinstance(found, Mapping) and name not in found:
+            raise ValueError(f"there is no {name!r} among {', '.join(map(repr, found)) or 'none'}")
+        number = numbers({name: found[name] if isinstance(found, Mapping) else found})[name]
+        number = same(f"run.best({name!r})", self._gather(number))
+        return self._bests.is_new(name, number, mode, self._position.step)
+
+    @property
+    def bests(self) -> dict[str, float]:
+        """The best numbers so far, by the names given to :meth:`best`."""
+        return self._bests.values
 
     def evaluate(
         self,
@@ -648,25 +783,30 @@ class Elastic:
         with self.busy():
             return self._calls.gather(place, self._position.step, mine)
 
+    def _all_of(self, mine: Any) -> list[Any]:
+        """The same of all members, in the midst of a step that is not applied."""
+        with self.busy():
+            return self._calls.gather(self._membership.place(), -2 - self._position.step, mine)
+
     def _known(self) -> Optional[list[Any]]:
         """The result of a call that was made after this step already: the next one failed."""
         return None if self._applied else self._calls.known()
 
     def _place(self) -> Place:
         """Where the members meet that have applied the last step."""
-        share = self._last_share
-        if share is None or self._share is not None:
+        share, order = self._last_share, self._order
+        if share is None or order is None or self._share is not None:
             raise RuntimeError("calls of all members belong behind run.step(), in run.steps()")
         if not self._applied:
             # The others are at another step, or will do this one again.
             return Alone().place()
         place = self._membership.place()
+        lends = self._lends(order)
 
         def absent(store: Any, rank: int) -> bool:
             # A member without a share of the step has not come to the program's code.
             begin, end = share.cut(rank)
-            empty = begin == end and self._node.count == 1
-            return empty or place.absent(store, rank)
+            return (begin == end and not lends) or place.absent(store, rank)
 
         return replace(place, absent=absent)
 
@@ -691,12 +831,20 @@ class Elastic:
         """In place of ``optimizer.step()``, after the last ``backward()`` of the step.
 
         ``loss`` must be the mean over this member's samples; where several backward passes add up
-        to a step, their losses add up to it. True if the step was applied; False if the same
-        samples come again, because the group broke or a gradient was sent too early.
+        to a step, their losses add up to it; after :meth:`backward` there is none. True if the step
+        was applied; False if the same samples come again, because the group broke or a gradient was
+        sent too early.
+
+        Raises RuntimeError for a batch that had its call, for gradients or a scheduler that the
+        program changed before it, and where members differ in what they must have alike: rates of
+        learning, numbers in a :class:`lacuna.Value`, :attr:`bests`.
         """
         share, group, order = self._share, self._group, self._order
         if share is None or order is None:
-            raise RuntimeError("run.step() belongs to a batch of run.steps()")
+            raise RuntimeError(misuse.NO_BATCH)
+        loss = self._whole_loss(loss)
+        self._closed.check()
+        self._gradients.marks.check()
         self._share, self._applied = None, False
         leaving = self._link.leaving is not None
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
@@ -710,7 +858,9 @@ class Elastic:
             learning.alone(self._halves.shares, local, whole)
             self._halves = None
         more = learning.numbers(self._rank, self.world_size, took)
-        vote = Vote(float(self._membership.moving()), float(leaving), value, more=more)
+        common = misuse.common(self._parts, self._bests.values)
+        mark = misuse.mark(common) if self._lends(order) else 0.0
+        vote = Vote(float(self._membership.moving()), float(leaving), value, more=more, mark=mark)
         if self.world_size > 1:
             watch = self._membership.watch(self._step_seconds)
             agreed, failure = self._gradients.finish(vote, watch)
@@ -734,6 +884,8 @@ class Elastic:
                 self._calls.repeat()
                 return False
             vote = agreed
+            if not vote.is_common(self.world_size):
+                raise RuntimeError(misuse.differences(self._all_of(common)))
             learning.agreed(share, vote.more, vote.squares, self._gradients.measured)
         else:
             self._moments.summed()
@@ -747,7 +899,8 @@ class Elastic:
         self._lost_seconds = 0.0
         self._look_at(vote.loss)
         factor, ticks, worth = learning.applies(share)
-        self._update.apply(self.nodes, factor, ticks)
+        with self._closed.lifted():
+            self._update.apply(self.nodes, factor, ticks)
         self._moments.updated()
         self._position.advance(share.batch, order.length, worth)
         learning.after(self._rank, self._gradients, period, self.world_size)
@@ -777,7 +930,7 @@ class Elastic:
         self._last_step = now
         boundary = vote.moving > 0.0 or vote.leaving > 0.0
         if group.rank == 0:
-            self._saver.if_due(self._position.step, self._state)
+            self._saves = True
             self._report(last=boundary)
         if not boundary:
             return
@@ -813,6 +966,7 @@ class Elastic:
         state["order"] = [] if order is None else order.identity
         if self._learning.active:
             state["learning"] = self._learning.state_dict()
+        state["best"] = self._bests.state_dict()
         return state
 
     def _put(self, state: dict[str, Any]) -> None:
@@ -825,6 +979,8 @@ class Elastic:
             )
         self._position = self._parts.put(state)
         self._gradients.order = state["arrivals"]
+        # Checkpoints of earlier releases have none.
+        self._bests.load_state_dict(state.get("best", {}))
         if self._learning.active and "learning" in state:
             self._learning.load_state_dict(state["learning"])
 

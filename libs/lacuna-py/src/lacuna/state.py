@@ -32,6 +32,29 @@ class Stateful(Protocol):
     def load_state_dict(self, state: Any) -> Any: ...
 
 
+class Value:
+    """A number, or what else :mod:`lacuna.tree` names, as a part of the state.
+
+    ``best = lacuna.Value(0.0)``, ``lacuna.elastic(..., state={"best": best})``, then
+    ``best.value = 1.0`` in the loop. It is saved, and members that join get it. Numbers must be
+    the same at all members: :meth:`~lacuna.run.Elastic.step` looks at that.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Value({self.value!r})"
+
+    def state_dict(self) -> dict[str, Any]:
+        """The value, by the name ``value``."""
+        return {"value": self.value}
+
+    def load_state_dict(self, state: Any) -> None:
+        """Takes the value over."""
+        self.value = state["value"]
+
+
 class Scheduler(Stateful, Protocol):
     """A learning rate scheduler of PyTorch, or what behaves like one."""
 
@@ -40,6 +63,8 @@ class Scheduler(Stateful, Protocol):
 
 class Scaler(Stateful, Protocol):
     """A gradient scaler of PyTorch (``torch.amp.GradScaler``), or what behaves like one."""
+
+    def scale(self, outputs: Any) -> Any: ...
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> Any: ...
 

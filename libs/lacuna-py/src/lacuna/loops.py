@@ -1,0 +1,501 @@
+"""Common training loops, in plain PyTorch and with Lacuna: ``python3 -m lacuna.loops``.
+
+Each is run plain, on one member, and on two that are real processes with a real group. It must end
+with the same numbers, or be refused with an error that shows the line to write.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from .bench_common import environment
+from .loopback import Loopback
+
+#: Differences up to this are those of the order of sums.
+RIGHT = 1e-6
+EXAMPLES = """examples:
+  python3 -m lacuna.loops                         all, on one member and on two
+  python3 -m lacuna.loops --members 1 clipping    one of them, on one
+"""
+#: Seconds after which the members of a loop have failed.
+LIMIT = 120.0
+
+BEFORE = """\
+{head}for epoch in range(EPOCHS):
+    for x, y in batches(BATCH):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+{between}        optimizer.step()
+{after}{epoch}"""
+
+AFTER = """\
+{head}with lacuna.elastic(model, optimizer, batch=BATCH{options}) as run:
+    for x, y in run.steps(data, epochs=EPOCHS, shuffle=False):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+{between}        run.step(loss)
+{after}"""
+
+
+def _lines(text: str, depth: int) -> str:
+    return textwrap.indent(text + "\n", " " * depth) if text else ""
+
+
+def before(between: str = "", after: str = "", epoch: str = "", head: str = "") -> str:
+    """A plain loop with further lines: before and after the step, after an epoch, at the top."""
+    given = {"between": _lines(between, 8), "after": _lines(after, 8), "epoch": _lines(epoch, 4)}
+    return BEFORE.format(head=_lines(head, 0), **given)
+
+
+def after(between: str = "", after: str = "", options: str = "", head: str = "") -> str:
+    """The same with Lacuna; ``options`` of ``lacuna.elastic``."""
+    given = {"between": _lines(between, 8), "after": _lines(after, 8), "head": _lines(head, 0)}
+    return AFTER.format(options=options and f", {options}", **given)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop before and after; ``refused``: words of the error where it is wrong use.
+
+    ``alone``: whether one member is refused too. ``needs``: a part of PyTorch, and its version.
+    """
+
+    before: str
+    after: str
+    refused: Optional[str] = None
+    alone: bool = True
+    samples: int = 70
+    needs: Optional[tuple[str, str]] = None
+
+
+CLIP = "clip_grad_norm_(model.parameters(), 0.1)"
+VALUE = "clip_grad_value_(model.parameters(), 0.01)"
+STEP_LR = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)"
+EPOCH_LR = "scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)"
+PLATEAU = (
+    "plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=0.2)"
+)
+SCALER = "scaler = torch.amp.GradScaler('cpu', init_scale=8.0)"
+AMP = """\
+{scaler}
+for epoch in range(EPOCHS):
+    for x, y in batches(BATCH):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(model(x), y)).backward()
+        scaler.unscale_(optimizer)
+        {clip}
+        scaler.step(optimizer)
+        scaler.update()
+""".format(scaler=SCALER, clip=CLIP)
+AMP_AFTER = """\
+{scaler}
+with lacuna.elastic(model, optimizer, scaler=scaler, clip_norm=0.1, batch=BATCH) as run:
+    for x, y in run.steps(data, epochs=EPOCHS, shuffle=False):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        scaler.scale(loss).backward()
+{between}        run.step(loss)
+"""
+ACCUMULATED = """\
+for epoch in range(EPOCHS):
+    for i, (x, y) in enumerate(batches(BATCH // 4)):
+        loss = loss_of(model(x), y) / 4
+        loss.backward()
+        if (i + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+PARTS = """\
+with lacuna.elastic(model, optimizer, batch=BATCH) as run:
+    for batch in run.steps(data, epochs=EPOCHS, shuffle=False):
+        optimizer.zero_grad()
+        for x, y in run.parts(batch, BATCH // 4):
+            loss = loss_of(model(x), y)
+            {line}
+        run.step()
+"""
+BEST = """\
+found = judged(model)['loss']
+if found < best:
+    best = found
+    torch.save(model.state_dict(), folder + '/best.pt')"""
+BEST_AFTER = """\
+if run.epoch_ended:
+    found = run.evaluate(data, judge)
+    if run.best('loss', found, 'min') and run.rank == 0:
+        torch.save(model.state_dict(), folder + '/best.pt')"""
+READ_BEST = "model.load_state_dict(torch.load(folder + '/best.pt'))\n"
+AVERAGE = """\
+for old, new in zip(average.parameters(), model.parameters()):
+    old.data.lerp_(new.data, 0.1)"""
+GAN = """\
+second = torch.optim.Adam(other.parameters(), lr=0.01)
+{loop}
+        optimizer.zero_grad()
+        loss_a = loss_of(other(model(x)), y)
+        loss_a.backward()
+        second.zero_grad()
+        loss_b = loss_of(other(model(x).detach()), -y)
+        loss_b.backward()
+        {step}
+"""
+PLAIN_LOOP = "for epoch in range(EPOCHS):\n    for x, y in batches(BATCH):"
+ELASTIC_LOOP = """\
+with lacuna.elastic(model, {optimizers}, batch=BATCH{options}) as run:
+    for x, y in run.steps(data, epochs=EPOCHS, shuffle=False):"""
+
+LOOPS = {
+    "plain": Loop(before(), after()),
+    "last batch of one sample": Loop(before(), after(), samples=65),
+    "clipping left in": Loop(before(CLIP), after(CLIP), "clip_norm=1.0"),
+    "clipping": Loop(before(CLIP), after(options="clip_norm=0.1")),
+    "clipping by value left in": Loop(before(VALUE), after(VALUE), "before_step="),
+    "clipping by value": Loop(before(VALUE), after(options=f"before_step=lambda: {VALUE}")),
+    "gradients multiplied": Loop(
+        before("for p in model.parameters():\n    p.grad.mul_(0.5)"),
+        after("for p in model.parameters():\n    p.grad.mul_(0.5)"),
+        "before_step=",
+    ),
+    "gradients changed by .data": Loop(
+        before("for p in model.parameters():\n    p.grad.data.clamp_(-0.01, 0.01)"),
+        after("for p in model.parameters():\n    p.grad.data.clamp_(-0.01, 0.01)"),
+        "before_step=",
+    ),
+    "gradients cleared before the step": Loop(
+        before(), after("optimizer.zero_grad()"), "optimizer.zero_grad() before backward()"
+    ),
+    "gradients cleared after the step": Loop(before(), after(after="optimizer.zero_grad()")),
+    "gradient scaler": Loop(
+        AMP, AMP_AFTER.format(scaler=SCALER, between=""), needs=("amp.GradScaler", "2.3")
+    ),
+    "unscale_ left in": Loop(
+        AMP,
+        AMP_AFTER.format(scaler=SCALER, between=_lines("scaler.unscale_(optimizer)", 8)),
+        "scaler=scaler, clip_norm=1.0",
+        needs=("amp.GradScaler", "2.3"),
+    ),
+    "gradient scaler that the run lacks": Loop(
+        AMP,
+        after("scaler.step(optimizer)", head=SCALER).replace("loss.b", "scaler.scale(loss).b"),
+        "scaler=scaler",
+        needs=("amp.GradScaler", "2.3"),
+    ),
+    "accumulation by batches": Loop(
+        ACCUMULATED,
+        """\
+with lacuna.elastic(model, optimizer, batch=BATCH // 4) as run:
+    for i, (x, y) in enumerate(run.steps(data, epochs=EPOCHS, shuffle=False)):
+        loss = loss_of(model(x), y) / 4
+        loss.backward()
+        if (i + 1) % 4 == 0:
+            run.step(loss)
+            optimizer.zero_grad()
+""",
+        "run.parts(batch, 16)",
+        samples=64,
+    ),
+    "accumulation": Loop(ACCUMULATED, PARTS.format(line="run.backward(loss)"), samples=64),
+    "accumulation, uneven": Loop(before(), PARTS.format(line="run.backward(loss)")),
+    "accumulation without weights": Loop(
+        ACCUMULATED, PARTS.format(line="loss.backward()"), "run.backward(loss)", samples=64
+    ),
+    "accumulation by hand": Loop(
+        before(),
+        """\
+with lacuna.elastic(model, optimizer, batch=BATCH) as run:
+    for xs, ys in run.steps(data, epochs=EPOCHS, shuffle=False):
+        optimizer.zero_grad()
+        total = 0.0
+        for x, y in zip(xs.split(3), ys.split(3)):
+            loss = loss_of(model(x), y) * len(x) / len(xs)
+            loss.backward()
+            total += loss.detach()
+        run.step(total)
+""",
+    ),
+    "two losses": Loop(
+        before().replace("loss.b", "(loss + model(x).pow(2).mean()).b"),
+        after("other = model(x).pow(2).mean()\nother.backward()").replace("p(l", "p(other + l"),
+    ),
+    "two optimisers, as a GAN has": Loop(
+        GAN.format(loop=PLAIN_LOOP, step="optimizer.step()\n        second.step()"),
+        GAN.format(
+            loop=ELASTIC_LOOP.format(
+                optimizers="[optimizer, second]", options=", state={'other': other}"
+            ),
+            step="run.step(loss_a + loss_b)",
+        ),
+    ),
+    "optimizer.step left in": Loop(before(), after("optimizer.step()"), "leave it out"),
+    "optimizer.step after run.step": Loop(
+        before(), after(after="optimizer.step()"), "leave it out"
+    ),
+    "scheduler": Loop(
+        before(after="scheduler.step()", head=STEP_LR),
+        after(options="scheduler=scheduler", head=STEP_LR),
+    ),
+    "scheduler.step left in": Loop(
+        before(after="scheduler.step()", head=STEP_LR),
+        after(after="scheduler.step()", options="scheduler=scheduler", head=STEP_LR),
+        "leave scheduler.step() out",
+    ),
+    "scheduler by epochs": Loop(
+        before(epoch="scheduler.step()", head=EPOCH_LR),
+        after(
+            after="if run.epoch_ended:\n    scheduler.step()",
+            options="state={'scheduler': scheduler}",
+            head=EPOCH_LR,
+        ),
+    ),
+    "scheduler by a metric": Loop(
+        before(epoch="plateau.step(judged(model)['loss'])", head=PLATEAU),
+        after(
+            after="if run.epoch_ended:\n    plateau.step(run.evaluate(data, judge)['loss'])",
+            options="state={'plateau': plateau}",
+            head=PLATEAU,
+        ),
+    ),
+    "scheduler by a metric, as scheduler=": Loop(
+        before(epoch="plateau.step(judged(model)['loss'])", head=PLATEAU),
+        after(options="scheduler=plateau", head=PLATEAU),
+        "run.evaluate(test, judge)",
+    ),
+    "rate by each member's own loss": Loop(
+        before(after="for g in optimizer.param_groups:\n    g['lr'] = 0.1 * float(loss)"),
+        after(after="for g in optimizer.param_groups:\n    g['lr'] = 0.1 * float(loss)"),
+        "run.reduce()",
+        alone=False,
+    ),
+    "run.step twice": Loop(before(), after(after="run.step(loss)"), "once for each"),
+    "a batch passed over": Loop(
+        before(),
+        after().replace("loss =", "if y.sum() < 0.0:\n            continue\n        loss ="),
+        "one call of run.step(loss)",
+    ),
+    "an outer loop over epochs": Loop(
+        before(),
+        """\
+with lacuna.elastic(model, optimizer, batch=BATCH) as run:
+    for epoch in range(EPOCHS):
+        for x, y in run.steps(data, epochs=1, shuffle=False):
+            optimizer.zero_grad()
+            loss = loss_of(model(x), y)
+            loss.backward()
+            run.step(loss)
+""",
+        "run.steps(data, epochs=N)",
+    ),
+    "an outer loop that counts": Loop(
+        before(),
+        """\
+with lacuna.elastic(model, optimizer, batch=BATCH) as run:
+    for epoch in range(EPOCHS):
+        for x, y in run.steps(data, epochs=epoch + 1, shuffle=False):
+            optimizer.zero_grad()
+            loss = loss_of(model(x), y)
+            loss.backward()
+            run.step(loss)
+""",
+    ),
+    "best checkpoint": Loop(
+        before(epoch=BEST, head="best = float('inf')") + READ_BEST,
+        after(after=BEST_AFTER) + "if run.rank == 0:\n    " + READ_BEST,
+    ),
+    "best of each member's own loss": Loop(
+        before(),
+        after(after="run.best('loss', loss, 'min')"),
+        "run.evaluate(data, judge)",
+        alone=False,
+    ),
+    "best asked at rank 0 alone": Loop(
+        before(),
+        after(after="if run.rank == 0:\n    run.best('step', run.steps_done)"),
+        "call run.best() at all members",
+        alone=False,
+    ),
+    "moving average of weights": Loop(
+        before(after=AVERAGE),
+        after(after=AVERAGE, options="state={'average': average}"),
+        samples=65,
+    ),
+    "counter": Loop(
+        before(after="seen.value += 1"),
+        after(after="seen.value += 1", options="state={'seen': seen}"),
+        samples=65,
+    ),
+    "counter that is a number": Loop(
+        before(), after(options="state={'seen': 0}"), "lacuna.Value(0)"
+    ),
+    "optimiser with a closure": Loop(
+        before(),
+        after(head="optimizer = torch.optim.LBFGS(model.parameters())"),
+        "needs no closure",
+    ),
+}
+
+
+def train(text: str, samples: int) -> list[float]:
+    """The numbers at the end of a loop: weights, rates of learning, the counter."""
+    import torch
+    from torch import nn
+
+    import lacuna
+
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    other = nn.Linear(1, 1).double()
+    average = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    x = torch.randn(samples, 4, dtype=torch.float64)
+    data = (x, x.sum(1, keepdim=True).sin())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    seen = lacuna.Value(0)
+
+    def loss_of(found: Any, wanted: Any) -> Any:
+        return (found - wanted).pow(2).mean()
+
+    def judged(judged_model: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"loss": float(loss_of(judged_model(data[0]), data[1]))}
+
+    with tempfile.TemporaryDirectory() as folder:
+        names: dict[str, Any] = {
+            **{"torch": torch, "lacuna": lacuna, "model": model, "optimizer": optimizer},
+            **{"other": other, "average": average, "data": data, "seen": seen, "folder": folder},
+            **{"loss_of": loss_of, "judged": judged, "EPOCHS": 3, "BATCH": 8},
+            "batches": lambda size: zip(*(torch.split(part, size) for part in data)),
+            "judge": lambda batch: {"loss": loss_of(model(batch[0]), batch[1])},
+            "clip_grad_norm_": nn.utils.clip_grad_norm_,
+            "clip_grad_value_": nn.utils.clip_grad_value_,
+        }
+        exec(compile(text, "loop", "exec"), names)
+    numbers = [p.detach().flatten() for part in (model, other, average) for p in part.parameters()]
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    return [*torch.cat(numbers).tolist(), *rates, float(seen.value)]
+
+
+def ended(text: str, samples: int) -> Any:
+    """The numbers at the end, or the error."""
+    try:
+        return train(text, samples)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+
+
+def on_two(name: str, folder: Path, env: dict[str, str]) -> list[Any]:
+    """What each of two members ends with."""
+    argv = [sys.executable, "-m", "lacuna.loops", "--member", str(folder / "{}"), name]
+    with Loopback(argv, folder, env=env) as cluster:
+        members = ["n1", "n2"]
+        for member in members:
+            cluster.start(member)
+        try:
+            cluster.join(*members)
+        except RuntimeError:
+            # Some are refused before they meet.
+            pass
+        for member in members:
+            if cluster.wait_gone(member, LIMIT) != 0:
+                raise RuntimeError(cluster.words(member))
+    return [json.loads((folder / member).read_text()) for member in members]
+
+
+def differ(mine: Any, wanted: list[float]) -> float:
+    """The greatest difference of two ends."""
+    assert len(mine) == len(wanted)
+    return float(max(abs(a - b) for a, b in zip(mine, wanted)))
+
+
+def is_there(loop: Loop) -> bool:
+    """Whether this PyTorch has what the loop needs."""
+    import torch
+
+    at: Any = torch
+    for name in loop.needs[0].split(".") if loop.needs else ():
+        at = getattr(at, name, None)
+    return at is not None
+
+
+def judged(loop: Loop, end: Any, wanted: list[float], alone: bool) -> tuple[bool, str]:
+    """Whether a member ended as it must, and how, in words."""
+    if isinstance(end, str):
+        expected = loop.refused is not None and (loop.alone or not alone) and loop.refused in end
+        return expected, f"refused: {end}"
+    off = differ(end, wanted)
+    right = (loop.refused is None or (alone and not loop.alone)) and off <= RIGHT
+    return right, f"{'right' if off <= RIGHT else 'WRONG'}, off by {off:.1g}"
+
+
+def row(name: str, members: int, env: dict[str, str]) -> dict[str, Any]:
+    """A row of the table: both texts, and how one member and two end.
+
+    ``env``: environment of the two.
+    """
+    loop = LOOPS[name]
+    found: dict[str, Any] = {"loop": name, "before": loop.before, "after": loop.after}
+    if not is_there(loop):
+        assert loop.needs is not None
+        return {**found, "needs": f"torch.{loop.needs[0]}, PyTorch {loop.needs[1]}", "right": True}
+    wanted = train(loop.before, loop.samples)
+    right, found["one member"] = judged(loop, ended(loop.after, loop.samples), wanted, True)
+    if members > 1:
+        with tempfile.TemporaryDirectory() as folder:
+            ends = on_two(name, Path(folder), env)
+        # Rank 0 alone reads the best checkpoint again, and is either of them.
+        looks = [judged(loop, end, wanted, False) for end in ends]
+        good = [look for look in looks if look[0]]
+        right &= len(good) >= (1 if "best.pt" in loop.after else 2)
+        found["two members"] = (good or looks)[0][1]
+    return {**found, "right": right}
+
+
+def shown(found: dict[str, Any]) -> str:
+    """A row as text."""
+    verdict = "" if found["right"] else " (NOT AS IT MUST BE)"
+    lines = [f"== {found['loop']}{verdict}", "-- before", found["before"].rstrip()]
+    lines += ["-- with Lacuna", found["after"].rstrip()]
+    ends = ("needs", "one member", "two members")
+    lines += [f"-- {key}: {found[key]}" for key in ends if key in found]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    """The command; exit code 1 if a loop does not end as it must."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m lacuna.loops",
+        description="Common training loops before and with Lacuna, and how they end.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="LOOP", help=f"of: {', '.join(LOOPS)}")
+    parser.add_argument("--members", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    parser.add_argument("--member", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    unknown = set(options.names) - set(LOOPS)
+    if unknown:
+        parser.error(f"there is no loop {', '.join(sorted(unknown))}")
+    if options.member:
+        loop = LOOPS[options.names[0]]
+        end = ended(loop.after, loop.samples)
+        Path(options.member.format(os.environ["LACUNA_NODE"])).write_text(json.dumps(end))
+        return 0
+    right = True
+    for name in options.names or LOOPS:
+        found = row(name, options.members, environment())
+        right &= found["right"]
+        print(json.dumps(found) if options.json else shown(found), flush=True)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Common loops are right with Lacuna, or refused with the line to write."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import lacuna
+from conftest import HERE, SOURCE, data
+from lacuna import loops
+from lacuna.checkpoint import Checkpoints
+from lacuna.loopback import Loopback
+
+ENV = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("name", loops.LOOPS)
+def test_a_loop_is_right_or_refused(name):
+    found = loops.row(name, 2, ENV)
+    if "needs" in found:
+        pytest.skip(f"newer-torch: {found['needs']}")
+    assert found["right"], found
+
+
+@pytest.mark.parametrize("total", [{}, {"LACUNA_SAMPLES_TOTAL": "256"}])
+def test_the_loop_that_trained_a_quarter_says_so(total, tmp_path):
+    program = data("cases/steps-in-an-epoch-loop/input.py")
+    env = {**os.environ, **ENV, **total, "LACUNA_CHECKPOINT_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, program], env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == "epoch 0 steps 8\n"
+    assert "all 1 epochs are done: `epochs` counts from the beginning" in done.stderr
+
+
+def test_a_program_that_begins_again_when_all_is_done_just_ends(tmp_path, monkeypatch):
+    monkeypatch.setenv("LACUNA_CHECKPOINT_DIR", str(tmp_path))
+    text = loops.LOOPS["an outer loop that counts"].after
+    first = loops.train(text, 70)
+    assert loops.train(text, 70) == first
+
+
+def test_the_best_is_saved_and_read_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("LACUNA_CHECKPOINT_DIR", str(tmp_path))
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    count, news = lacuna.Value(0), []
+    for epochs, found in ((1, 0.5), (2, 0.04), (3, 0.6)):
+        with lacuna.elastic(model, optimizer, batch=8, state={"count": count}) as run:
+            for x in run.steps(torch.ones(8, 2), epochs=epochs):
+                model(x).mean().backward()
+                run.step()
+                count.value += 1
+                news.append(run.best("right", {"right": found}))
+            assert run.bests == {"right": max(0.5, found)}
+        # The next one has what was saved, and nothing else.
+        count = lacuna.Value(0)
+    assert news == [True, False, True]
+    state = Checkpoints(str(tmp_path), 3).load()[0]
+    assert state["extra"]["count"]["value"] == 3
+
+
+def test_optimiser_and_scheduler_are_as_before_behind_the_loop():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    before, state = optimizer.step, set(scheduler.state_dict())
+    with lacuna.elastic(model, optimizer, scheduler=scheduler, batch=8) as run:
+        optimizer.step()
+        for x in run.steps(torch.ones(16, 2), epochs=1):
+            model(x).mean().backward()
+            run.step()
+            break
+        optimizer.step()
+        scheduler.step()
+    assert optimizer.step == before and set(scheduler.state_dict()) == state
+
+
+def test_a_program_may_look_at_gradients_and_give_its_own():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    norms = []
+    with lacuna.elastic(model, optimizer, batch=8) as run:
+        for x in run.steps(torch.ones(16, 2), epochs=1):
+            loss = model(x).mean()
+            if not norms:
+                loss.backward()
+            else:
+                own = list(model.parameters())
+                for p, grad in zip(own, torch.autograd.grad(loss, own)):
+                    p.grad = grad
+            norms.append(sum(float(p.grad.norm()) for p in model.parameters()))
+            run.step(loss)
+    assert len(norms) == 2
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_passes_within_passes_are_no_change(reentrant):
+    layers = [torch.nn.Linear(4, 4) for _ in range(3)]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with lacuna.elastic(model, optimizer, batch=8) as run:
+        for x in run.steps(torch.ones(24, 4), epochs=1):
+            x.requires_grad_()
+            for layer in layers:
+                x = checkpoint(layer, x, use_reentrant=reentrant)
+            (grad,) = torch.autograd.grad(model[-1](x).sum(), x, create_graph=True)
+            loss = model[-1](x).mean() + grad.pow(2).mean()
+            loss.backward(retain_graph=True)
+            other = model(torch.ones(2, 4)).mean()
+            other.backward()
+            run.step(loss + other)
+        assert run.steps_done == 3
+
+
+def test_a_newcomer_has_the_best_of_the_others(tmp_path):
+    """Its own first number, which is worse, does not become the best, and no member saves it."""
+    argv = [sys.executable, str(HERE / "bests.py"), str(tmp_path)]
+    with Loopback(argv, tmp_path, env=ENV) as cluster:
+        cluster.start("n2")
+        cluster.join("n2")
+        cluster.wait_step(12)
+        # Control gives the first of all names rank 0.
+        cluster.start("n1")
+        cluster.join("n1")
+        cluster.wait_together()
+        (tmp_path / "end").touch()
+        assert [cluster.wait_gone(name, 60.0) for name in ("n1", "n2")] == [0, 0]
+    said = {n: json.loads((tmp_path / f"{n}.bests").read_text()) for n in ("n1", "n2")}
+    assert said["n1"]["bests"] == said["n2"]["bests"] == {"right": 1.0}
+    assert said["n1"]["news"] == [] and said["n2"]["news"] == [1], said
