@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Callable, Mapping, Optional, Protocol, Sequence, cast
 
 import torch
@@ -19,6 +19,7 @@ from .group import Group, Watch
 from .order import Position
 from .sharding import Piece, is_sharded, joined
 from .tree import pack, shapes, unpack
+from .unsaved import Unsaved, filled, has_marks
 
 #: Tensors are broadcast in buffers of about this many bytes.
 BUFFER = 32 << 20
@@ -84,9 +85,14 @@ class Parts:
     extra: Mapping[str, Stateful]
     #: The mesh over which the model is sharded, if it is.
     mesh: Optional[Any] = None
+    #: What their states have that is no state.
+    unsaved: Unsaved = field(default_factory=Unsaved)
 
     def take(self, position: Position) -> dict[str, Any]:
-        """The whole state; its tensors are the model's own, not copies."""
+        """The whole state; its tensors are the model's own, not copies.
+
+        Raises RuntimeError if a function in a state has become another one.
+        """
         state = {
             "model": self.model.state_dict(),
             "optimizers": [one.state_dict() for one in self.optimizers],
@@ -96,6 +102,9 @@ class Parts:
             "position": asdict(position),
             "sharded": self.mesh is not None,
         }
+        scaler = [] if self.scaler is None else [self.scaler]
+        objects = [self.model, *self.optimizers, *self.schedulers, *scaler, *self.extra.values()]
+        state = self.unsaved.out(state, objects)
         return state if self.mesh is None else cast(dict[str, Any], _in_pieces(state))
 
     def put(self, state: dict[str, Any]) -> Position:
@@ -108,23 +117,29 @@ class Parts:
             )
         if sharded:
             state = self._of_pieces(state)
-        self.model.load_state_dict(state["model"])
+        _put(self.model, state["model"], "['model']")
         for kind, parts in (("optimizers", self.optimizers), ("schedulers", self.schedulers)):
             if len(parts) != len(state[kind]):
                 raise RuntimeError(f"the state has {len(state[kind])} {kind}, not {len(parts)}")
-            for part, its in zip(parts, state[kind]):
-                part.load_state_dict(its)
+            for i, (part, its) in enumerate(zip(parts, state[kind])):
+                _put(part, its, f"['{kind}'][{i}]")
         # A scaler that is switched off has an empty state.
         if self.scaler is not None and state["scaler"]:
-            self.scaler.load_state_dict(state["scaler"])
+            _put(self.scaler, state["scaler"], "['scaler']")
         for name, part in self.extra.items():
-            part.load_state_dict(state["extra"][name])
+            _put(part, state["extra"][name], f"['extra'][{name!r}]")
         return Position(**state["position"])
 
     def _of_pieces(self, state: Any) -> Any:
         if isinstance(state, Piece):
             return state.whole(self.mesh)
         return _mapped(state, self._of_pieces)
+
+
+def _put(part: Stateful, state: Any, place: str) -> None:
+    if has_marks(state):
+        state = filled(state, part.state_dict(), place)
+    part.load_state_dict(state)
 
 
 def frozen(state: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Callable, Sequence
 import torch
 
 from .sharding import Piece
+from .unsaved import Absent, Own
 
 #: The type and the shape of a tensor.
 Shape = tuple[torch.dtype, tuple[int, ...]]
@@ -26,6 +27,7 @@ _MAPPINGS: dict[str, Callable[[Any], Any]] = {
     "dict": dict,
     "OrderedDict": OrderedDict,
     "Counter": lambda pairs: Counter(dict(pairs)),
+    "Own": Own,
 }
 
 
@@ -62,13 +64,15 @@ def _out(value: Any, place: str, tensors: list[torch.Tensor]) -> Any:
         return {"tensor": len(tensors) - 1}
     if isinstance(value, Piece):
         return {"piece": [_out(value.part, place, tensors), value.dim, list(value.shape)]}
+    if isinstance(value, Absent):
+        return {"absent": value.kind}
     kind = type(value).__name__
     if type(value) is list:
         return [_out(part, f"{place}[{i}]", tensors) for i, part in enumerate(value)]
     if isinstance(value, torch.Size) or type(value) in (tuple, set, frozenset):
         kind = "tuple" if isinstance(value, tuple) else kind
         return {kind: [_out(part, f"{place}[{i}]", tensors) for i, part in enumerate(value)]}
-    if type(value) in (dict, OrderedDict, Counter):
+    if type(value) in (dict, OrderedDict, Counter, Own):
         pairs = [
             [_out(key, place, tensors), _out(part, f"{place}[{key!r}]", tensors)]
             for key, part in value.items()
@@ -94,7 +98,8 @@ def _out(value: Any, place: str, tensors: list[torch.Tensor]) -> Any:
         return {kind: [array.dtype.str, list(value.shape), data]}
     raise TypeError(
         f"state{place} is a {type(value).__module__}.{kind}: state_dict() must hold numbers, "
-        "texts, tensors, arrays, and lists, tuples, sets and dicts of these"
+        "texts, tensors, arrays, and lists, tuples, sets and dicts of these. If the class is not "
+        "yours, give a subclass a state_dict() of these, and a load_state_dict() that takes it"
     )
 
 
@@ -128,6 +133,7 @@ _LEAVES: dict[str, Callable[[Any, Sequence[torch.Tensor]], Any]] = {
     "complex": lambda parts, _: complex(*parts),
     "dtype": lambda name, _: _dtype(name),
     "device": lambda name, _: torch.device(name),
+    "absent": lambda kind, _: Absent(kind),
 }
 
 
