@@ -83,7 +83,7 @@ long="tests/test_loop.py tests/test_loops.py tests/test_exactly_once.py tests/te
 # What meets PyTorch's own interfaces.
 versions="tests/test_gradients.py tests/test_step.py tests/test_loops.py tests/test_feed.py tests/test_tree.py
     tests/test_checkpoints.py tests/test_sharded.py tests/test_torchrun.py tests/test_outside.py
-    tests/test_store.py tests/test_unsaved.py"
+    tests/test_store.py tests/test_unsaved.py tests/test_newer_torch.py"
 rest=
 for file in $long; do
     rest="$rest --ignore=$file"

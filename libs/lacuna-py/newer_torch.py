@@ -2,10 +2,12 @@
 """Makes a virtual environment with a current PyTorch: `newer_torch.py FOLDER [torchft]`.
 
 PyPI has no build for the CPU alone. Its build for CUDA is 540 MB, and wants 2 GB of libraries
-that a machine without GPUs loads at the start and never calls. So the environment gets stand-ins
-of their names, in which each function answers "no device" (cudaErrorNoDevice). Needs cc and
-readelf. `check.sh` tests with the environment `.venv` beside it as well, once it is whole: its file
-`whole` says so. With `torchft` the environment has that too, for `python3 -m lacuna.bench`.
+that a machine without GPUs loads at the start. So the environment gets stand-ins of their names, in
+which each function answers "no device" (cudaErrorNoDevice): PyTorch raises an error from it, or says
+that nothing is there, as its build for the CPU does. PyTorch's list of what it needs goes without
+these libraries, so `pip install` of a framework into the environment does not fetch them. Needs cc
+and readelf. `check.sh` tests with the environment `.venv` beside it as well, once it is whole: its
+file `whole` says so. With `torchft` the environment has that too, for `python3 -m lacuna.bench`.
 """
 
 import re
@@ -15,12 +17,15 @@ import venv
 from pathlib import Path
 
 VERSION = "2.15.0"
-#: What PyTorch imports, and the tests.
-NEEDED = ["filelock", "fsspec", "jinja2", "networkx", "sympy", "typing_extensions", "numpy"]
-NEEDED += ["setuptools", "pytest"]
+#: What is wanted beside PyTorch and what that needs.
+NEEDED = ["numpy", "pytest"]
+#: What PyTorch needs for GPUs alone.
+FOR_GPUS = re.compile(r"Requires-Dist: (cuda|nvidia|triton)")
 #: What else can be wanted: packages without what they need, and what they need beside PyTorch.
 OTHERS = {"torchft": (["torchft==0.2.0"], ["opentelemetry-exporter-otlp-proto-http>=1.39"])}
 NO_DEVICE = 100
+#: Functions that return a text, by which PyTorch tells the error.
+TEXTS = re.compile(r"(?!cuGet)\w+Get(Error|Status)(Name|String)|ncclGetLastError")
 #: Names of libraries that may be missing, and beginnings of the names of their functions.
 LIBRARIES = ("libcu", "libnccl", "libnv")
 FUNCTIONS = ("cu", "__cuda", "nccl", "nvrtc", "nvshmem", "nvtx")
@@ -37,7 +42,10 @@ def main():
         venv.create(folder, with_pip=True)
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run(*install, "--no-deps", f"torch=={VERSION}")
-    run(*install, *NEEDED)
+    (described,) = folder.glob("lib/python3*/site-packages/torch-*.dist-info/METADATA")
+    lines = described.read_text(encoding="utf-8").splitlines(keepends=True)
+    described.write_text("".join(line for line in lines if not FOR_GPUS.match(line)), "utf-8")
+    run(*install, f"torch=={VERSION}", *NEEDED)
     for packages, needed in map(OTHERS.get, others):
         run(*install, "--no-deps", *packages)
         run(*install, *needed)
@@ -84,10 +92,17 @@ def stand_in(folder):
         path = folder / f"{library}.map"
         path.write_text("".join(script) or "{ global: *; };\n")
         names = {name for names in versions.values() for name in names}
-        code = "".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in sorted(names))
+        code = "".join(map(function, sorted(names)))
         options = [f"-Wl,-soname,{library}", f"-Wl,--version-script={path}"]
         run("cc", "-shared", "-fPIC", "-w", "-fno-builtin", "-x", "c", "-", *options,
             "-o", folder / library, text=code)  # fmt: skip
+
+
+def function(name):
+    """The code of a stand-in for a function."""
+    if TEXTS.fullmatch(name):
+        return f'const char *{name}(void) {{ return "no device"; }}\n'
+    return f"int {name}(void) {{ return {NO_DEVICE}; }}\n"
 
 
 def run(*argv, text=None):
