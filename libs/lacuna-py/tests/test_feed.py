@@ -325,6 +325,31 @@ def test_a_stream_is_numbered_as_it_comes(workers, length, says):
     assert member.at.samples == 3 * length
 
 
+class OfOneNode(Stream):
+    """As a `WebDataset` without a `nodesplitter`: it asks the environment, then PyTorch."""
+
+    def __iter__(self):
+        names = ("RANK", "WORLD_SIZE")
+        rank, count = [int(os.environ[name]) for name in names if name in os.environ] or (1, 2)
+        if count > 1:
+            raise ValueError("you need to add an explicit nodesplitter")
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("launched", [False, True])
+def test_a_stream_that_asks_for_its_node_reads_everything(workers, launched, monkeypatch):
+    names = ("RANK", "WORLD_SIZE")
+    for name, value in zip(names, ("3", "4")):
+        monkeypatch.delenv(name, raising=False)
+        if launched:
+            monkeypatch.setenv(name, value)
+    with Member(DataLoader(OfOneNode(31), num_workers=workers)) as member:
+        found = [values(member.step()[1]) for _ in range(2)]
+    assert sum(found, []) == list(range(len(sum(found, []))))
+    assert [os.environ.get(name) for name in names] == (["3", "4"] if launched else [None, None])
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_members_of_a_stream_find_the_same_end_and_read_it_once(workers):
     data = Stream(31)

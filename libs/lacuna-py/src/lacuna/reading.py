@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import torch
@@ -181,7 +182,8 @@ class StreamReader(Reader):
         self._ends: dict[int, int] = {}
 
     def _answer(self, task: Task) -> list[Any]:
-        failure = self._reach(task)
+        with _the_only_process():
+            failure = self._reach(task)
         if failure or self._is_stale(task):
             return [0, None, failure, 0, False]
         end = self._ends.get(task.epoch, ENDLESS)
@@ -233,6 +235,25 @@ class StreamReader(Reader):
         else:
             self._iterator = iter(data)
         self._epoch = epoch
+
+
+@contextmanager
+def _the_only_process() -> Iterator[None]:
+    """The environment of a training of one process.
+
+    Streams such as webdataset's share themselves out by it, or refuse several nodes. Here every
+    member reads the whole stream, and the shares are Lacuna's.
+    """
+    others = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
+    os.environ.update(RANK="0", WORLD_SIZE="1")
+    try:
+        yield
+    finally:
+        for name, value in others.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _gives_many(data: Any) -> bool:
