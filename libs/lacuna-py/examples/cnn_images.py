@@ -5,58 +5,18 @@ The lines that make it elastic are marked with `# lacuna`.
 """
 
 import torch
-from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import common
 import lacuna  # lacuna
+from shapes import images, network
 
-SHAPES = ("disc", "square", "cross", "stripes")
 EPILOG = """examples:
   python3 cnn_images.py                                       alone
   python3 cnn_images.py --workers 2                           two processes read ahead
   torchrun --standalone --nproc_per_node 2 cnn_images.py      two processes train
 """
-
-
-def images(count, size, noise, seed):
-    """Images (count, 1, size, size) of the shapes at random places, and their labels (count)."""
-    dice = torch.Generator().manual_seed(seed)
-    labels = torch.randint(len(SHAPES), (count,), generator=dice)
-    centre = size * (0.35 + 0.3 * torch.rand(count, 2, 1, 1, generator=dice))
-    radius = size * (0.15 + 0.15 * torch.rand(count, 1, 1, generator=dice))
-    grid = torch.arange(size, dtype=torch.float32)
-    dy = (grid.view(1, size, 1) - centre[:, 0]).abs()
-    dx = (grid.view(1, 1, size) - centre[:, 1]).abs()
-    inside = torch.maximum(dx, dy) <= radius
-    kinds = torch.stack(
-        [
-            (dx.pow(2) + dy.pow(2)).sqrt() <= radius,
-            inside,
-            inside & (torch.minimum(dx, dy) <= radius / 3),
-            inside & ((dx + dy).remainder(4) < 2),
-        ],
-        dim=1,
-    )
-    clean = kinds[torch.arange(count), labels].float().unsqueeze(1)
-    return clean + noise * torch.randn(clean.shape, generator=dice), labels
-
-
-def network(size):
-    """Two convolutions with batch normalisation, and a classifier."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.BatchNorm2d(32),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(32 * (size // 4) ** 2, len(SHAPES)),
-    )
 
 
 def main():

@@ -33,3 +33,19 @@ def tell(run, every):
             f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} nodes {run.world_size}",
             flush=True,
         )
+
+
+def writer():
+    """A writer for TensorBoard into the folder `runs`, or one that prints, where it is missing."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return Printer()
+    return SummaryWriter("runs")
+
+
+class Printer:
+    """Prints what a writer for TensorBoard would write."""
+
+    def add_scalar(self, name, value, step):
+        print(f"{name} {float(value):.3f} after {step}", flush=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from conftest import HERE, SOURCE
 from lacuna.loopback import Loopback
@@ -47,9 +48,28 @@ def test_alone_it_learns_and_can_be_repeated(name, tmp_path):
     assert len(losses) >= 6 and sum(losses[-2:]) < 0.9 * sum(losses[:2]), losses
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_unchanged_while_nodes_join_and_leave(name, tmp_path):
-    argv = [sys.executable, str(EXAMPLES / name), *SMALL[name], "--epochs", "100000"]
+def test_the_loop_with_lacuna_learns_as_the_one_before(tmp_path):
+    best = []
+    for name in ("cnn_plain.py", "cnn_lacuna.py"):
+        folder = tmp_path / name
+        folder.mkdir()
+        argv = [sys.executable, str(EXAMPLES / name), "--epochs", "2"]
+        done = subprocess.run(
+            argv, env=environment(folder), cwd=folder, capture_output=True, text=True, timeout=200
+        )
+        assert done.returncode == 0, done.stderr
+        best.append(float(re.findall(r"^best ([0-9.]+)$", done.stdout, re.MULTILINE)[0]))
+        assert "4.weight" in torch.load(folder / "best.pt")
+    assert min(best) > 0.5 and abs(best[0] - best[1]) < 0.25, best
+
+
+JOINING = {**SMALL, "cnn_lacuna.py": []}
+
+
+@pytest.mark.parametrize("name", JOINING)
+def test_unchanged_while_nodes_join_and_leave(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    argv = [sys.executable, str(EXAMPLES / name), *JOINING[name], "--epochs", "100000"]
     env = {**environment(tmp_path), "LACUNA_SAMPLES_TOTAL": "6000"}
     with Loopback(argv, tmp_path, env=env) as cluster:
         cluster.start("n1")

@@ -165,8 +165,8 @@ def test_a_checkpoint_is_read_by_any_number_of_nodes_and_of_workers(changed, nod
 
 
 @sharded
-def test_the_example_of_the_readme_trains_under_torchrun(tmp_path):
-    text = (HERE.parent / "README.md").read_text()
+def test_the_example_of_the_page_trains_under_torchrun(tmp_path):
+    text = (HERE.parent / "ADVANCED.md").read_text()
     section = text[text.index("## Models larger than a device") :]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL).group(1)
     program = tmp_path / "program.py"

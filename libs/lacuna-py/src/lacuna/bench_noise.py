@@ -24,7 +24,7 @@ from . import bench_common
 
 EPILOG = """examples:
   python3 -m lacuna.bench noise                      two members, two models, and the draws
-  python3 -m lacuna.bench noise --sizes 1,10 --blocks 20      as in the README, for an idle machine
+  python3 -m lacuna.bench noise --sizes 1,10 --blocks 20      as in BENCHMARKS.md, for an idle machine
   python3 -m lacuna.bench noise --models transformer --nodes 4 --json
 """
 
