@@ -5,21 +5,31 @@
 //! pilot does not divide its group: the main scheduler counts and ends what is in it. Guards and
 //! the safety thread do not rely on cgroups, since a program of the agent's own user may leave its
 //! group.
+//!
+//! Several agents may divide one group. Each holds a lock on its folder there, which ends with its
+//! process. Only a folder without a lock is left by a killed agent. Numbers of processes would not
+//! tell, since they are used again and differ between containers.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use nix::unistd::Pid;
 
 const KILL: &str = "cgroup.kill";
 const NAME: &str = "lacuna-";
 
+/// Most tries to make a folder of one's own.
+const MOST: u32 = 16;
+
 /// The place for groups of programs.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     folder: PathBuf,
+    /// The lock on the folder.
+    lock: Mutex<Option<File>>,
     made: AtomicU64,
 }
 
@@ -34,24 +44,60 @@ impl Cgroups {
             &fs::read_to_string("/proc/self/mountinfo")?,
         );
         let own = own.ok_or_else(|| io::Error::other("no cgroup of version 2 is mounted"))?;
-        // Empty groups of killed agents. Groups with processes cannot be removed.
-        for entry in fs::read_dir(&own)?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(NAME) {
-                remove(&entry.path());
-            }
-        }
-        let folder = own.join(format!("{NAME}{}", std::process::id()));
-        fs::create_dir(&folder)?;
-        let above = Self {
-            folder,
-            made: AtomicU64::new(0),
-        };
+        let above = Self::within(&own)?;
         if !above.folder.join(KILL).exists() {
             return Err(io::Error::other(
                 "this kernel has no cgroup.kill (Linux 5.14)",
             ));
         }
         above.probe()
+    }
+
+    /// Makes the place of this agent in a group, and removes those of killed agents.
+    fn within(own: &Path) -> io::Result<Self> {
+        for entry in fs::read_dir(own)?.flatten() {
+            let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);
+            // The lock is held while the folder is removed.
+            if let Some(_lock) = lock(&entry.path()).filter(|_| is_ours) {
+                remove(&entry.path());
+            }
+        }
+        // Containers number their processes alike.
+        let name = format!("{NAME}{}", std::process::id());
+        let folder = (0..=MOST)
+            .map(|again| match again {
+                0 => own.join(&name),
+                again => own.join(format!("{name}-{again}")),
+            })
+            .find(|folder| !folder.exists())
+            .ok_or_else(|| io::Error::other("the group is full of agents of this number"))?;
+        let above = Self {
+            folder,
+            lock: Mutex::new(None),
+            made: AtomicU64::new(0),
+        };
+        above.settle()?;
+        Ok(above)
+    }
+
+    /// Makes the folder and locks it. An agent that starts at the same time may remove it between
+    /// the two.
+    fn settle(&self) -> io::Result<()> {
+        let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..MOST {
+            if let Err(error) = fs::create_dir(&self.folder)
+                && error.kind() != io::ErrorKind::AlreadyExists
+            {
+                return Err(error);
+            }
+            *held = lock(&self.folder);
+            if held.is_some() && self.folder.exists() {
+                return Ok(());
+            }
+        }
+        Err(io::Error::other(
+            "another process removes the agent's group",
+        ))
     }
 
     /// Checks, with a guard that starts nothing, that processes can be moved into a group.
@@ -83,7 +129,14 @@ impl Cgroups {
     pub(crate) fn make(&self) -> io::Result<Cgroup> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(number.to_string());
-        fs::create_dir(&folder)?;
+        match fs::create_dir(&folder) {
+            // An older agent, or an administrator, has removed the folder above.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.settle()?;
+                fs::create_dir(&folder)?;
+            }
+            made => made?,
+        }
         Ok(Cgroup(folder))
     }
 }
@@ -123,6 +176,12 @@ impl Cgroup {
     }
 }
 
+/// Locks a folder, until the file is closed; nothing if another process holds the lock.
+fn lock(folder: &Path) -> Option<File> {
+    let file = File::open(folder).ok()?;
+    file.try_lock().ok().map(|()| file)
+}
+
 /// Removes a group and the groups below it, if they are empty.
 fn remove(folder: &Path) {
     let below = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -150,6 +209,30 @@ fn own_group(cgroup: &str, mounts: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_that_starts_removes_no_folder_of_one_that_lives() {
+        let own = tempfile::TempDir::new().unwrap();
+        let left = own.path().join("lacuna-1");
+        fs::create_dir_all(left.join("7")).unwrap();
+        let other = own.path().join("other");
+        fs::create_dir(&other).unwrap();
+        let first = Cgroups::within(own.path()).unwrap();
+        assert!(!left.exists() && other.exists());
+        let second = Cgroups::within(own.path()).unwrap();
+        assert_ne!(first.folder, second.folder);
+        assert!(first.make().is_ok() && second.make().is_ok());
+
+        // What is removed all the same is made again, and locked.
+        fs::remove_dir_all(&first.folder).unwrap();
+        first.make().unwrap();
+        drop(Cgroups::within(own.path()).unwrap());
+        assert!(first.folder.join("1").exists());
+        let folder = second.folder.clone();
+        drop(second);
+        drop(Cgroups::within(own.path()).unwrap());
+        assert!(!folder.exists());
+    }
 
     #[test]
     fn a_process_finds_its_own_group() {
