@@ -1,9 +1,12 @@
-//! JSON of slurmrestd, `sinfo --json` and `squeue --json`: the same records as [`crate::sinfo`]
-//! and [`crate::squeue`].
+//! JSON of slurmrestd, `scontrol show nodes --json`, `sinfo --json` and `squeue --json`: the same
+//! records as [`crate::sinfo`] and [`crate::squeue`].
 //!
 //! Versions 22.05 to 25.05 are read. A state is a word with separate flags, in later versions a
-//! list of words. A number is plain, in later versions an object with `set` and `infinite`. JSON
-//! does not contain whether a partition is up.
+//! list of words. A number is plain, in later versions an object with `set` and `infinite`.
+//!
+//! Nodes have two forms. A list `nodes` has one entry a node: slurmrestd and `scontrol show nodes`
+//! of all versions, `sinfo` of 22.05; it does not contain whether a partition is up. A list `sinfo`
+//! has one entry a partition and state: `sinfo` since 23.02.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +24,125 @@ use crate::{JobReport, JobState, NodeFlags, NodeReport};
 /// # Errors
 /// [`AnswerError`] if the answer is no such JSON, contains an error, or holds no node.
 pub fn read_nodes(answer: &str) -> Result<Vec<NodeReport>, AnswerError> {
-    let list = list(answer, "nodes")?;
-    let mut found = BTreeMap::new();
+    let (list, form) = list_of_nodes(answer)?;
+    let mut found: BTreeMap<NodeId, NodeReport> = BTreeMap::new();
     for (record, value) in (1..).zip(&list) {
-        let report = node(value).map_err(|at| AnswerError::Field { record, at })?;
-        found.insert(report.node.clone(), report);
+        let field = |at| AnswerError::Field { record, at };
+        match form {
+            Form::Nodes => {
+                let report = node(value).map_err(field)?;
+                found.insert(report.node.clone(), report);
+            }
+            Form::Sinfo => {
+                for report in nodes_of_state(value).map_err(field)? {
+                    match found.get_mut(&report.node) {
+                        None => {
+                            found.insert(report.node.clone(), report);
+                        }
+                        Some(known) => {
+                            // As in `crate::sinfo`: a node with two states is never a hole.
+                            known.flags.strange |= known.flags != report.flags;
+                            known.partitions.extend(report.partitions);
+                        }
+                    }
+                }
+            }
+        }
     }
     if found.is_empty() {
         let expected = "a node at least";
         return Err(AnswerError::Empty { expected });
     }
     Ok(found.into_values().collect())
+}
+
+/// The form of an answer with nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One entry a node.
+    Nodes,
+    /// One entry a partition and state.
+    Sinfo,
+}
+
+/// The nodes of an answer, in either form, of one cluster.
+fn list_of_nodes(answer: &str) -> Result<(Vec<Value>, Form), AnswerError> {
+    let mut fields = answered(answer)?;
+    let mut list = |name| match fields.remove(name) {
+        Some(Value::Array(list)) => Some(list),
+        _ => None,
+    };
+    let nodes = list("nodes").map(|list| (list, Form::Nodes));
+    let (list, form) = nodes
+        .or_else(|| Some((list("sinfo")?, Form::Sinfo)))
+        .ok_or_else(|| AnswerError::Unreadable {
+            reason:
+                "it has no list \"nodes\" (scontrol show nodes --json, slurmrestd) and no list \
+                     \"sinfo\" (sinfo --json)"
+                    .to_owned(),
+        })?;
+    let mut clusters: Vec<&str> = Vec::new();
+    for entry in &list {
+        let names = ["cluster", "cluster_name"].map(|key| entry.get(key).and_then(Value::as_str));
+        let name = names.into_iter().flatten().find(|name| !name.is_empty());
+        clusters.extend(name.filter(|name| !clusters.contains(name)));
+    }
+    if clusters.len() > 1 {
+        let reason = format!(
+            "it has nodes of the clusters {}, which may have the same names: ask for one (-M {})",
+            clusters.join(", "),
+            clusters.first().copied().unwrap_or_default()
+        );
+        return Err(AnswerError::Unreadable { reason });
+    }
+    Ok((list, form))
+}
+
+/// The names of the nodes of an entry of a partition and state; none of an empty partition.
+fn names(value: &Value) -> Result<Vec<NodeId>, FieldError> {
+    match value.pointer("/nodes/nodes") {
+        Some(Value::Array(list)) => {
+            let all = list.iter().filter_map(Value::as_str);
+            let read = all.map(|name| nodes("nodes", name));
+            Ok(read.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        Some(Value::String(list)) => nodes("nodes", list),
+        _ => Err(FieldError::new("nodes", "a list of nodes", "nothing")),
+    }
+}
+
+/// The nodes of an entry of a partition and state.
+fn nodes_of_state(value: &Value) -> Result<Vec<NodeReport>, FieldError> {
+    let part = |pointer: &str| value.pointer(pointer).and_then(Value::as_object);
+    let nodes = names(value)?;
+    if nodes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words = part("/node").map(|fields| words(fields, "state"));
+    let Some(words) = words.filter(|words| !words.is_empty()) else {
+        let expected = "a word or a list of words";
+        return Err(FieldError::new("state", expected, "nothing"));
+    };
+    let flags = NodeFlags::of_words(words);
+    let partition = part("/partition").map(|fields| text(fields, "name"));
+    let states = part("/partition/partition").map(|fields| self::words(fields, "state"));
+    let up = states.is_none_or(|states| states.iter().any(|word| word.eq_ignore_ascii_case("up")));
+    let partitions: Vec<Partition> = partition
+        .filter(|name| !name.is_empty())
+        .map(|name| Partition {
+            name: name.to_owned(),
+            up,
+        })
+        .into_iter()
+        .collect();
+    let reason = part("/reason").map_or("", |fields| text(fields, "description"));
+    let report = |node: NodeId| NodeReport {
+        node,
+        flags,
+        partitions: partitions.clone(),
+        reason: reason.to_owned(),
+    };
+    Ok(nodes.into_iter().map(report).collect())
 }
 
 /// What tells nodes apart, in one answer.
@@ -46,23 +157,45 @@ pub(crate) struct Facts {
 
 /// Reads what tells nodes apart.
 pub(crate) fn read_facts(answer: &str) -> Result<Vec<Facts>, AnswerError> {
-    let list = list(answer, "nodes")?;
+    let (list, form) = list_of_nodes(answer)?;
     let facts = |(record, value): (usize, &Value)| {
-        let fields = object(value).map_err(|at| AnswerError::Field { record, at })?;
-        let name = text(fields, "name");
-        let node = NodeId::new(name).map_err(|e| {
-            let at = FieldError::new("name", e.expected, name);
-            AnswerError::Field { record, at }
-        })?;
-        let partitions = words(fields, "partitions").into_iter();
-        Ok(Facts {
-            node,
-            partitions: partitions.map(str::to_owned).collect(),
-            features: words(fields, "features").join(","),
-            gres: words(fields, "gres").join(","),
-        })
+        let facts = match form {
+            Form::Nodes => facts(value).map(|facts| vec![facts]),
+            Form::Sinfo => facts_of_state(value),
+        };
+        facts.map_err(|at| AnswerError::Field { record, at })
     };
-    (1..).zip(&list).map(facts).collect()
+    let all: Result<Vec<Vec<Facts>>, _> = (1..).zip(&list).map(facts).collect();
+    Ok(all?.into_iter().flatten().collect())
+}
+
+fn facts(value: &Value) -> Result<Facts, FieldError> {
+    let fields = object(value)?;
+    let name = text(fields, "name");
+    let node = NodeId::new(name).map_err(|e| FieldError::new("name", e.expected, name))?;
+    let partitions = words(fields, "partitions").into_iter();
+    Ok(Facts {
+        node,
+        partitions: partitions.map(str::to_owned).collect(),
+        features: words(fields, "features").join(","),
+        gres: words(fields, "gres").join(","),
+    })
+}
+
+/// The facts of the nodes of an entry of a partition and state.
+fn facts_of_state(value: &Value) -> Result<Vec<Facts>, FieldError> {
+    let plain = |pointer: &str| {
+        let text = value.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let partition = plain("/partition/name");
+    let facts = |node| Facts {
+        node,
+        partitions: vec![partition.clone()],
+        features: plain("/features/total"),
+        gres: plain("/gres/total"),
+    };
+    Ok(names(value)?.into_iter().map(facts).collect())
 }
 
 /// Reads the jobs of an answer, without those that are over.
@@ -83,9 +216,19 @@ pub fn read_jobs(answer: &str) -> Result<Vec<JobReport>, AnswerError> {
 
 /// The list of an answer without errors.
 fn list(answer: &str, name: &str) -> Result<Vec<Value>, AnswerError> {
+    match answered(answer)?.remove(name) {
+        Some(Value::Array(list)) => Ok(list),
+        _ => Err(AnswerError::Unreadable {
+            reason: format!("it has no list {name:?}"),
+        }),
+    }
+}
+
+/// The fields of an answer without errors.
+fn answered(answer: &str) -> Result<Map<String, Value>, AnswerError> {
     let unreadable = |reason: String| AnswerError::Unreadable { reason };
     let value: Value = serde_json::from_str(answer).map_err(|e| unreadable(e.to_string()))?;
-    let Value::Object(mut fields) = value else {
+    let Value::Object(fields) = value else {
         return Err(unreadable("it is no object".to_owned()));
     };
     if let Some(error) = fields.get("errors").and_then(|errors| errors.get(0)) {
@@ -96,10 +239,7 @@ fn list(answer: &str, name: &str) -> Result<Vec<Value>, AnswerError> {
             message.unwrap_or("it contains an error").to_owned(),
         ));
     }
-    match fields.remove(name) {
-        Some(Value::Array(list)) => Ok(list),
-        _ => Err(unreadable(format!("it has no list {name:?}"))),
-    }
+    Ok(fields)
 }
 
 fn node(value: &Value) -> Result<NodeReport, FieldError> {

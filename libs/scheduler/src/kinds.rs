@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{KindName, NodeId, NodeKinds, SettingError};
-use lacuna_trace::{FieldError, excerpt};
+use lacuna_trace::{FieldError, excerpt, lenient};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -205,7 +205,7 @@ pub fn read_slurm(answer: &str) -> Result<Labels, AnswerError> {
     some(all)
 }
 
-/// Reads the JSON of slurmrestd or `sinfo --json`.
+/// Reads the JSON of slurmrestd, `scontrol show nodes --json` or `sinfo --json`.
 ///
 /// # Errors
 /// [`AnswerError`] if the answer is no such JSON, contains an error, or holds no node.
@@ -248,28 +248,20 @@ fn slurm_labels(labels: &mut BTreeSet<String>, partitions: &[&str], features: &s
 /// # Errors
 /// [`AnswerError`] if the answer is no such JSON or holds no node.
 pub fn read_pbs(answer: &str) -> Result<Labels, AnswerError> {
-    #[derive(Deserialize)]
-    struct Answer {
-        #[serde(default)]
-        nodes: BTreeMap<String, Node>,
-    }
-    #[derive(Deserialize)]
-    struct Node {
-        #[serde(default)]
-        queue: Option<String>,
-        #[serde(default)]
-        resources_available: BTreeMap<String, Value>,
-    }
     let unreadable = |reason: String| AnswerError::Unreadable { reason };
-    let parsed: Answer = serde_json::from_str(answer).map_err(|e| unreadable(e.to_string()))?;
+    let read = lenient::read(answer).map_err(unreadable)?;
     let mut all = Labels::new();
-    for (name, node) in parsed.nodes {
-        let id = NodeId::new(&name).map_err(|error| unreadable(error.to_string()))?;
+    let nodes = read.value.get("nodes").and_then(Value::as_object);
+    for (name, node) in nodes.into_iter().flatten() {
+        // A damaged node is named by the reading of states.
+        let Ok(id) = NodeId::new(name) else { continue };
         let labels = all.entry(id).or_default();
-        labels.extend(node.queue.map(|queue| format!("queue:{queue}")));
-        for (key, value) in node.resources_available {
+        let queue = node.get("queue").and_then(Value::as_str);
+        labels.extend(queue.map(|queue| format!("queue:{queue}")));
+        let resources = node.get("resources_available").and_then(Value::as_object);
+        for (key, value) in resources.into_iter().flatten() {
             let value = match value {
-                Value::String(text) => text,
+                Value::String(text) => text.clone(),
                 Value::Null => continue,
                 other => other.to_string(),
             };

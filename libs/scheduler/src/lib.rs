@@ -12,7 +12,8 @@
 //! - [`settings`]: the sections `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]`.
 //!
 //! The crate starts no process and reads no clock: it returns command lines and reads their
-//! output. An answer is read whole or refused whole, so a damaged answer changes no node.
+//! output. An answer is read whole or refused whole, so a damaged answer changes no node. PBS prints
+//! texts of users into JSON as they are, so there a damaged text or node costs itself alone.
 
 mod answer;
 pub mod check;
@@ -38,7 +39,7 @@ pub use jobs::{RunningJob, RunningJobs};
 pub use lsf::{LsfEvents, LsfState};
 pub use missing::MissingNodes;
 pub use node_status::{NodeStatus, node_status};
-pub use pbs::{PbsJob, PbsNode, PbsRecords, pbs_node_status};
+pub use pbs::{PbsAnswer, PbsJob, PbsNode, PbsRecords, pbs_node_status};
 pub use sinfo::NodeReport;
 pub use squeue::{JobReport, JobState};
 pub use tracker::{PlannedJob, PollResult, Tracker};

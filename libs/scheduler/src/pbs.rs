@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_trace::fields::{signed, unexpected};
+use lacuna_trace::lenient::{self, Lenient};
 use lacuna_trace::records::pbs::{Attributes, Parts, hosts};
 use lacuna_trace::times::{LocalTimes, civil};
-use lacuna_trace::{FieldError, JobOutcome};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use lacuna_trace::{FieldError, JobOutcome, excerpt};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::answer::{AnswerError, nodes};
@@ -139,68 +139,72 @@ pub struct PbsNode {
     pub comment: String,
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    nodes: BTreeMap<String, Described>,
+/// Nodes in one answer of `pbsnodes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PbsAnswer {
+    /// The nodes that can be read.
+    pub nodes: Vec<PbsNode>,
+    /// What is wrong in the answer: texts that are no strict JSON, and nodes that cannot be read.
+    /// Such a node counts as missing.
+    pub flaws: Vec<String>,
 }
 
-#[derive(Deserialize, Serialize)]
-struct Described {
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    jobs: Vec<Value>,
-    #[serde(default)]
-    queue: Option<String>,
-    #[serde(default)]
-    comment: Option<Value>,
-}
-
-/// Reads the answer of `pbsnodes -a -F json`.
+/// Reads the answer of `pbsnodes -a -F json`. A damaged text costs that text at most, a damaged node
+/// that node.
 ///
 /// # Errors
-/// [`AnswerError`] if the answer is no JSON or holds no node.
-pub fn read(answer: &str) -> Result<Vec<PbsNode>, AnswerError> {
-    let parsed: Answer = json(answer)?;
-    let mut found = Vec::with_capacity(parsed.nodes.len());
-    for (record, (name, described)) in (1..).zip(parsed.nodes) {
-        let field = |at| AnswerError::Field { record, at };
-        let node = NodeId::new(&name)
-            .map_err(|error| field(FieldError::new("node", error.expected, &name)))?;
-        if described.state.is_empty() {
-            let at = FieldError::new("state", "a state, as in free", "nothing");
-            return Err(field(at));
+/// [`AnswerError`] if the answer is no JSON, ends too early, or holds no node.
+pub fn read(answer: &str) -> Result<PbsAnswer, AnswerError> {
+    let Lenient { value, flaw } = json(answer)?;
+    let mut flaws: Vec<String> = flaw.into_iter().collect();
+    let mut found = Vec::new();
+    let described = value.get("nodes").and_then(Value::as_object);
+    for (name, described) in described.into_iter().flatten() {
+        match node(name, described) {
+            Ok(node) => found.push(node),
+            Err(at) => flaws.push(format!("node {}: {at}", excerpt(name))),
         }
-        let mut jobs: Vec<String> = Vec::new();
-        for job in &described.jobs {
-            // `12.server/3`: a job and its slot on the node.
-            let text = job.as_str().map_or_else(|| job.to_string(), str::to_owned);
-            let id = text.split('/').next().unwrap_or_default().trim();
-            if !id.is_empty() && !jobs.iter().any(|known| known == id) {
-                jobs.push(id.to_owned());
-            }
-        }
-        let comment = described.comment.as_ref().and_then(Value::as_str);
-        found.push(PbsNode {
-            node,
-            state: described.state,
-            jobs,
-            queue: described.queue,
-            comment: comment.unwrap_or_default().to_owned(),
-        });
     }
     if found.is_empty() {
-        let expected = "a node at least";
-        return Err(AnswerError::Empty { expected });
+        return Err(match flaws.into_iter().next() {
+            Some(reason) => AnswerError::Unreadable { reason },
+            None => AnswerError::Empty {
+                expected: "a node at least",
+            },
+        });
     }
-    Ok(found)
+    let nodes = found;
+    Ok(PbsAnswer { nodes, flaws })
 }
 
-fn json<T: DeserializeOwned>(answer: &str) -> Result<T, AnswerError> {
-    serde_json::from_str(answer).map_err(|e| AnswerError::Unreadable {
-        reason: e.to_string(),
+fn node(name: &str, described: &Value) -> Result<PbsNode, FieldError> {
+    let node = NodeId::new(name).map_err(|error| FieldError::new("node", error.expected, name))?;
+    let field = |key| described.get(key).map(text).unwrap_or_default();
+    let state = field("state");
+    if state.is_empty() {
+        return Err(FieldError::new("state", "a state, as in free", "nothing"));
+    }
+    let mut jobs: Vec<String> = Vec::new();
+    let listed = described.get("jobs").and_then(Value::as_array);
+    for job in listed.into_iter().flatten() {
+        // `12.server/3`: a job and its slot on the node.
+        let text = text(job);
+        let id = text.split('/').next().unwrap_or_default().trim();
+        if !id.is_empty() && !jobs.iter().any(|known| known == id) {
+            jobs.push(id.to_owned());
+        }
+    }
+    Ok(PbsNode {
+        node,
+        state,
+        jobs,
+        queue: Some(field("queue")).filter(|queue| !queue.is_empty()),
+        comment: field("comment"),
     })
+}
+
+fn json(answer: &str) -> Result<Lenient, AnswerError> {
+    lenient::read(answer).map_err(|reason| AnswerError::Unreadable { reason })
 }
 
 /// A job in one answer of `qstat`.
@@ -283,7 +287,10 @@ struct Listing {
 /// # Errors
 /// [`AnswerError`] if the answer is no such JSON.
 pub fn read_jobs(answer: &str) -> Result<Vec<PbsJob>, AnswerError> {
-    let Listing { jobs } = json(answer)?;
+    let unreadable = |error: serde_json::Error| AnswerError::Unreadable {
+        reason: error.to_string(),
+    };
+    let Listing { jobs } = serde_json::from_value(json(answer)?.value).map_err(unreadable)?;
     Ok(jobs
         .into_iter()
         .map(|(id, job)| PbsJob { id, ..job })

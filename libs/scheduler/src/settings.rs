@@ -92,8 +92,9 @@ pub enum Answers {
     /// Ingest adds the arguments to the commands.
     #[default]
     Text,
-    /// JSON. The commands are complete, as in `["curl", "...", "http://.../nodes"]` for
-    /// slurmrestd, or `["sinfo", "--json"]`.
+    /// JSON. The commands are complete: for `sinfo` `["scontrol", "show", "nodes", "--json"]` (or
+    /// `["sinfo", "--json"]`), for `squeue` `["squeue", "--json"]`, or for slurmrestd
+    /// `["curl", "...", "http://.../nodes"]` and the same with `jobs`.
     Json,
 }
 

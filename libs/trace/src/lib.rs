@@ -14,6 +14,7 @@ pub mod hosts;
 mod job;
 mod kinds;
 mod layers;
+pub mod lenient;
 mod lines;
 mod log;
 mod nodes;

@@ -141,3 +141,57 @@ fn pilots_in_grace_are_wanted_in_recorded_answers() {
             .is_empty()
     );
 }
+
+/// `sinfo --json` since 23.02: an entry a partition and state.
+#[test]
+fn entries_of_partitions_and_states_are_nodes() {
+    let path = or_skip!(data("cases/slurm-sinfo-json/input-sinfo.json"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let shown = |text: &str| -> Vec<String> {
+        let nodes = json::read_nodes(text).unwrap();
+        let one = |node: &lacuna_scheduler::NodeReport| {
+            let partitions = node
+                .partitions
+                .iter()
+                .map(|p| format!("{}:{}", p.name, p.up));
+            let partitions: Vec<String> = partitions.collect();
+            format!("{} {} {}", node.node, node.flags, partitions.join(","))
+        };
+        nodes.iter().map(one).collect()
+    };
+    let expected = [
+        "n1 idle batch:true",
+        "n2 idle batch:true",
+        "n3 allocated batch:true",
+    ];
+    assert_eq!(shown(&text), expected);
+    // Lists of nodes in one text, empty partitions, and a state that has no list.
+    let list = text.replace(r#"["n1", "n2"]"#, r#""n[1-2]""#);
+    assert_eq!(shown(&list), expected);
+    let empty = r#"{"sinfo": [{"node": {"state": []}, "nodes": {"total": 0, "nodes": []},
+        "partition": {"name": "future"}}, "#;
+    let more = text.replacen(r#"{"sinfo": ["#, empty, 1);
+    assert_eq!(shown(&more), expected);
+    let word = text
+        .replace(r#"["IDLE"]"#, r#""IDLE""#)
+        .replace(r#"["UP"]"#, r#"["DOWN"]"#);
+    assert_eq!(shown(&word)[0], "n1 idle batch:false");
+    // A node of two partitions.
+    let second = r#"{"sinfo": [{"node": {"state": ["IDLE"]}, "nodes": {"nodes": ["n1", "n3"]},
+        "partition": {"name": "all", "partition": {"state": ["UP"]}}}, "#;
+    let twice = text.replacen(r#"{"sinfo": ["#, second, 1);
+    let found = shown(&twice);
+    assert_eq!(found[0], "n1 idle all:true,batch:true");
+    assert!(found[2].contains("strange"), "{found:?}");
+    let labels = lacuna_scheduler::kinds::read_slurm_json(&twice).unwrap();
+    assert_eq!(labels.len(), 3);
+
+    let clusters = text
+        .replace(
+            r#""port": 6818, "node": {"state": ["IDLE"]}"#,
+            r#""cluster": "east", "node": {"state": ["IDLE"]}"#,
+        )
+        .replace(r#""port": 6818"#, r#""cluster": "west""#);
+    let error = json::read_nodes(&clusters).unwrap_err().to_string();
+    assert!(error.contains("east, west"), "{error}");
+}

@@ -9,7 +9,8 @@ use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_scheduler::settings::Marks;
 use lacuna_scheduler::{
-    JobState, LsfEvents, LsfState, NodeStatus, PbsRecords, RunningJobs, pbs, pbs_node_status,
+    JobState, LsfEvents, LsfState, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs,
+    pbs_node_status,
 };
 use lacuna_skip::{Missing, data, or_skip};
 use lacuna_trace::{Format, JobRecord, Log, Reading, hosts};
@@ -125,7 +126,7 @@ fn nodes_of_pbs_are_classified_by_state_and_jobs() {
         "nc": {"state": "busy"},
         "nd": {"state": "free", "jobs": [99]}
     }}"#;
-    let nodes = pbs::read(answer).unwrap();
+    let nodes = pbs::read(answer).unwrap().nodes;
     let mut records = PbsRecords::new(marks(), TimeZone::UTC, RunningJobs::default());
     let pilot =
         "11/20/2026 12:00:02;S;8.srv;user=l queue=filler jobname=lacuna-pilot exec_host=n3/0+n4/0";
@@ -368,4 +369,37 @@ fn recorded_accounting_of_pbs_agrees_with_the_parser_of_whole_logs() {
         },
     );
     assert!(compared > 10, "{compared} moments");
+}
+
+#[test]
+fn a_comment_that_is_no_json_costs_no_node() {
+    let path = or_skip!(data("cases/pbs-json-quotes/input.json"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let comments = [
+        r#"/opt/check/disk.sh "scratch cleanup" (Nov 28 scheduled)"#,
+        r"C:\check\",
+        "two\nlines",
+        r#"a, "b": c"#,
+    ];
+    for comment in comments {
+        let text = text.replace(comments[0], comment);
+        let answer = pbs::read(&text).unwrap();
+        assert_eq!(answer.flaws.len(), 1, "{:?}", answer.flaws);
+        let of = |node: &PbsNode| {
+            let status = pbs_node_status(node, &RunningJobs::default(), &Marks::default());
+            (node.node.clone(), status)
+        };
+        let expected = format!("+n1 -n2 !n3 offline: {comment}");
+        assert_eq!(short(answer.nodes.iter().map(of).collect()), expected);
+        assert_eq!(lacuna_scheduler::kinds::read_pbs(&text).unwrap().len(), 3);
+    }
+    // A node that cannot be read costs itself.
+    let text = text.replace("\"state\":\"job-busy\",", "");
+    let answer = pbs::read(&text).unwrap();
+    assert_eq!((answer.nodes.len(), answer.flaws.len()), (2, 2));
+    assert!(
+        answer.flaws[1].contains("node n2: state"),
+        "{:?}",
+        answer.flaws
+    );
 }

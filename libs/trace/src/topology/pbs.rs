@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::error::{Fault, TopologyError};
 use super::rows::Rows;
 use super::tree::node_id;
-use crate::FieldError;
+use crate::{FieldError, lenient};
 
 /// Resources that PBS itself sets; they group nothing.
 const BUILT_IN: [&str; 12] = [
@@ -49,10 +49,10 @@ struct Node {
 
 /// Reads the nodes with the resources `keys`, the leaf first.
 pub(super) fn read(text: &str, keys: &[String]) -> Result<Topology, TopologyError> {
-    let answer: Answer = serde_json::from_str(text).map_err(|error| {
-        let line = u64::try_from(error.line()).unwrap_or(1).max(1);
-        TopologyError::new(line, Fault::Syntax(error.to_string()))
-    })?;
+    let refuse = |reason: String| TopologyError::new(1, Fault::Syntax(reason));
+    let read = lenient::read(text).map_err(|reason| refuse(format!("no JSON: {reason}")))?;
+    let answer: Answer =
+        serde_json::from_value(read.value).map_err(|error| refuse(error.to_string()))?;
     if keys.is_empty() {
         return Err(TopologyError::new(1, unnamed(&answer)));
     }

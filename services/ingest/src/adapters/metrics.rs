@@ -36,6 +36,8 @@ pub struct SchedulerMetrics {
     pub nodes: GaugeVec,
     /// Nodes that are missing in the newest answer and not yet gone.
     pub missing: IntGauge,
+    /// Parts of the newest answer that could not be read as they are.
+    pub flaws: IntGauge,
     /// Silent nodes that keep their status for a while.
     pub silent: IntGauge,
     /// Planned starts that forecasts receive.
@@ -94,6 +96,11 @@ impl SchedulerMetrics {
                 &name("nodes"),
                 "nodes by status in the main scheduler's newest answer",
                 &["standing"],
+            )?,
+            flaws: metrics::gauge(
+                registry,
+                &name("damaged_parts"),
+                "damaged texts and nodes in the newest answer, which was used without them",
             )?,
             missing: metrics::gauge(
                 registry,

@@ -12,8 +12,8 @@ use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
 use lacuna_scheduler::settings::{Marks, Pbs};
 use lacuna_scheduler::{
-    MissingNodes, NodeStatus, PbsNode, PbsRecords, RunningJobs, kinds, pbs, pbs_node_status,
-    topology,
+    MissingNodes, NodeStatus, PbsAnswer, PbsNode, PbsRecords, RunningJobs, kinds, pbs,
+    pbs_node_status, topology,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -155,9 +155,10 @@ impl Adapter {
             took,
         };
         match answer {
-            Ok(nodes) => {
+            Ok(PbsAnswer { nodes, flaws }) => {
                 while self.follow().await? {}
                 self.observe(at, nodes).await;
+                self.source.flawed(&flaws);
             }
             Err(failure) => self.failed(&failure),
         }

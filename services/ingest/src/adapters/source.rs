@@ -20,6 +20,8 @@ pub(crate) struct Source {
     answered: Stopwatch,
     /// The newest failure, if no answer has followed it.
     failing: Option<String>,
+    /// What was wrong in the newest answer.
+    flaws: Vec<String>,
 }
 
 impl Source {
@@ -36,6 +38,7 @@ impl Source {
             health,
             answered: Stopwatch::start(),
             failing: None,
+            flaws: Vec::new(),
         }
     }
 
@@ -70,6 +73,30 @@ impl Source {
             .answered
             .set(clock::wall().unix_ms() as f64 / 1000.0);
         self.health.ok();
+    }
+
+    /// The newest answer was used, but these parts of it could not be read as they are.
+    pub(crate) fn flawed(&mut self, flaws: &[String]) {
+        let count = i64::try_from(flaws.len()).unwrap_or(i64::MAX);
+        self.metrics.flaws.set(count);
+        let Some(first) = flaws.first() else {
+            self.flaws.clear();
+            return;
+        };
+        let name = self.name;
+        if self.flaws != flaws {
+            let count = flaws.len();
+            tracing::warn!(
+                scheduler = name,
+                count,
+                first,
+                "a part of the answer is damaged"
+            );
+            self.flaws = flaws.to_vec();
+        }
+        self.health.ok_but(format!(
+            "a part of the answer of {name} is damaged: {first}"
+        ));
     }
 
     /// The scheduler has not answered. The pool stays as it was.
