@@ -4,7 +4,8 @@
 //! readers of files (`lacuna_trace::topology`) read the answers too.
 
 use lacuna_model::{NodeId, Topology};
-use lacuna_trace::topology;
+pub use lacuna_trace::topology::TopologyOptions;
+use lacuna_trace::topology::{self, TopologyRead};
 
 use crate::answer::AnswerError;
 use crate::submit::CommandLine;
@@ -30,16 +31,18 @@ pub fn arguments() -> Vec<String> {
     ["show", "topology"].map(str::to_owned).into()
 }
 
-/// Reads the answer of `scontrol show topology`. A Slurm without a topology has an empty one.
+/// Reads the answer of `scontrol show topology`. A Slurm without a topology has an empty one; so has
+/// one of an unknown kind, with a note.
 ///
 /// # Errors
 /// [`AnswerError::Unreadable`] with the line that is damaged or contradicts another.
-pub fn read_slurm(answer: &str) -> Result<Topology, AnswerError> {
+pub fn read_slurm(answer: &str) -> Result<(Topology, Option<String>), AnswerError> {
     let text = answer.trim();
     if text.is_empty() || text.to_ascii_lowercase().contains(NONE) {
-        return Ok(Topology::default());
+        return Ok((Topology::default(), None));
     }
-    read(answer, &[])
+    let TopologyRead { topology, note, .. } = read(answer, &TopologyOptions::default())?;
+    Ok((topology, note))
 }
 
 /// Reads the answer of `pbsnodes -a -F json`. `keys` are the resources that name the switches, the
@@ -48,14 +51,17 @@ pub fn read_slurm(answer: &str) -> Result<Topology, AnswerError> {
 /// # Errors
 /// [`AnswerError::Unreadable`] with the line that is damaged or contradicts another.
 pub fn read_pbs(answer: &str, keys: &[String]) -> Result<Topology, AnswerError> {
-    read(answer, keys)
+    let options = TopologyOptions {
+        keys: keys.to_vec(),
+        ..TopologyOptions::default()
+    };
+    Ok(read(answer, &options)?.topology)
 }
 
-fn read(answer: &str, keys: &[String]) -> Result<Topology, AnswerError> {
-    let read = topology::read(answer, keys).map_err(|error| AnswerError::Unreadable {
+fn read(answer: &str, options: &TopologyOptions) -> Result<TopologyRead, AnswerError> {
+    topology::read(answer, options).map_err(|error| AnswerError::Unreadable {
         reason: error.to_string(),
-    });
-    Ok(read?.1)
+    })
 }
 
 /// The leaf in the address that Slurm gives to jobs (`SLURM_TOPOLOGY_ADDR`), as in
@@ -83,10 +89,12 @@ mod tests {
     fn the_answer_of_slurm_is_a_topology_or_none() {
         let tree = "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-2]\n\
                     SwitchName=s1 Level=1 LinkSpeed=1 Nodes=n[1-2] Switches=s0\n";
-        assert_eq!(read_slurm(tree).unwrap().leaf(&node("n2")), Some("s0"));
+        assert_eq!(read_slurm(tree).unwrap().0.leaf(&node("n2")), Some("s0"));
         for none in ["", "\n", "No topology information available.\n"] {
-            assert!(read_slurm(none).unwrap().is_empty(), "{none}");
+            assert!(read_slurm(none).unwrap().0.is_empty(), "{none}");
         }
+        let (empty, note) = read_slurm("RingName=r0 Nodes=n[1-4]\n").unwrap();
+        assert!(empty.is_empty() && note.unwrap().contains("kind ring"));
         let error = read_slurm("SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-\n").unwrap_err();
         assert!(error.to_string().contains("line 1: nodes"), "{error}");
         let error = read_slurm("slurm_load_topo: Unable to contact\n").unwrap_err();

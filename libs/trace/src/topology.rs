@@ -8,8 +8,10 @@
 //! | `topology.yaml` | `yaml.rs` | the same, of the cluster's default topology |
 //! | `pbsnodes` | `pbs.rs` | the resources of `node_group_key`, the leaf first |
 //! | `lsf` | `lsf.rs` | compute units; tried on samples of the manual only |
-//! | `ibnetdiscover` | `infiniband.rs` | the switch of each host; tried on samples of the manual only |
+//! | `ibnetdiscover` | `infiniband.rs` | the switch of each host; of several rails that agree, the first |
 //! | `csv` | `csv.rs` | columns `node,leaf[,pod[,...]]` |
+//!
+//! A topology of a kind that no reader knows is empty, with a note: nothing is known about distance.
 //!
 //! Trees may be of unequal depth. Short paths are padded with their root, so a leaf directly below
 //! the root is as far from others as a leaf at the bottom. A file that contradicts itself is
@@ -60,7 +62,56 @@ struct Entry {
     name: &'static str,
     /// Whether a first line (trimmed, neither blank nor a comment) is of this format.
     knows: fn(&str) -> bool,
-    read: fn(&str, &[String]) -> Result<Topology, TopologyError>,
+    read: fn(&str, &TopologyOptions) -> Result<Noted, TopologyError>,
+}
+
+/// What a file needs besides its text. Each format ignores what is of another.
+#[derive(Debug, Clone, Default)]
+pub struct TopologyOptions {
+    /// PBS: the resources that name the switches above a node, the leaf first, as in
+    /// `node_group_key`.
+    pub keys: Vec<String>,
+    /// `ibnetdiscover`: patterns of the descriptions of the adapters that count, with `*` for any
+    /// text; all without one.
+    pub rails: Vec<String>,
+}
+
+/// A topology, and what a user should know of it.
+#[derive(Debug, Default)]
+struct Noted {
+    topology: Topology,
+    note: Option<String>,
+}
+
+impl From<Topology> for Noted {
+    fn from(topology: Topology) -> Self {
+        let note = None;
+        Self { topology, note }
+    }
+}
+
+impl Noted {
+    /// Of a topology of an unknown kind.
+    fn unknown(name: &str, kind: &str) -> Self {
+        let note = format!(
+            "{name} is of the kind {kind}, which Lacuna does not know: nothing is known about distance"
+        );
+        Self {
+            topology: Topology::default(),
+            note: Some(note),
+        }
+    }
+}
+
+/// A topology that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopologyRead {
+    /// The format of the text.
+    pub format: TopologyFormat,
+    /// Where nodes are.
+    pub topology: Topology,
+    /// Why nothing is known about distance, if the topology is of an unknown kind.
+    pub note: Option<String>,
 }
 
 impl TopologyFormat {
@@ -95,22 +146,22 @@ impl TopologyFormat {
             Self::Pbsnodes => Entry {
                 name: "pbsnodes",
                 knows: pbs::knows,
-                read: pbs::read,
+                read: |text, options| pbs::read(text, &options.keys).map(Noted::from),
             },
             Self::Lsf => Entry {
                 name: "lsf",
                 knows: lsf::knows,
-                read: |text, _| lsf::read(text),
+                read: |text, _| lsf::read(text).map(Noted::from),
             },
             Self::Ibnetdiscover => Entry {
                 name: "ibnetdiscover",
                 knows: infiniband::knows,
-                read: |text, _| infiniband::read(text),
+                read: |text, options| infiniband::read(text, &options.rails).map(Noted::from),
             },
             Self::Csv => Entry {
                 name: "csv",
                 knows: csv::knows,
-                read: |text, _| csv::read(text),
+                read: |text, _| csv::read(text).map(Noted::from),
             },
         }
     }
@@ -147,33 +198,36 @@ fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
     (1..).zip(text.lines().map(str::trim))
 }
 
-/// Reads a topology of any format. `keys` are the resources of PBS that name the switches above a
-/// node, the leaf first, as in `node_group_key`; other formats ignore them.
+/// Reads a topology of any format.
 ///
 /// # Errors
 /// [`TopologyError`] with the line: the format is unknown, a line is damaged, or the file
 /// contradicts itself.
-pub fn read(text: &str, keys: &[String]) -> Result<(TopologyFormat, Topology), TopologyError> {
+pub fn read(text: &str, options: &TopologyOptions) -> Result<TopologyRead, TopologyError> {
     let text = text.trim_start_matches('\u{feff}');
     let Some(format) = TopologyFormat::detect(text) else {
         let (line, found) = first_line(text).unwrap_or((1, ""));
         return Err(TopologyError::new(line, Fault::Format(excerpt(found))));
     };
-    let topology = (format.entry().read)(text, keys)?;
-    Ok((format, topology))
+    let Noted { topology, note } = (format.entry().read)(text, options)?;
+    Ok(TopologyRead {
+        format,
+        topology,
+        note,
+    })
 }
 
 /// Reads a file, plain, gzip or zstd; see [`read`].
 ///
 /// # Errors
 /// [`ReadError`] if the file cannot be read, with the line of what is wrong in it.
-pub fn load(path: &Path, keys: &[String]) -> Result<(TopologyFormat, Topology), ReadError> {
+pub fn load(path: &Path, options: &TopologyOptions) -> Result<TopologyRead, ReadError> {
     let mut bytes = Vec::new();
     open(path)?
         .read_to_end(&mut bytes)
         .map_err(|source| failed(path, 0, source))?;
     let text = String::from_utf8_lossy(&bytes);
-    read(&text, keys).map_err(|error| ReadError::Unreadable {
+    read(&text, options).map_err(|error| ReadError::Unreadable {
         path: path.to_owned(),
         format: TopologyFormat::detect(&text).map_or("a topology", TopologyFormat::name),
         reason: error.to_string(),

@@ -6,12 +6,14 @@
 //! restart begins with them until the scheduler answers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lacuna_model::{Hole, NodeId, NodeKinds, Span, Topology};
 use lacuna_runtime::config::{Ingest, KindsSource, TopologySource};
 use lacuna_runtime::{Bus, BusError, Context, OnError, ServiceError};
 use lacuna_scheduler::AnswerError;
 use lacuna_scheduler::kinds::Labels;
+use lacuna_trace::ReadError;
 use lacuna_wire::address;
 use lacuna_wire::msg::TopologyState;
 use prometheus::IntCounter;
@@ -64,9 +66,20 @@ pub(crate) struct Asking {
     due_s: f64,
     /// The newest failure, if no answer has followed it.
     failing: Option<String>,
+    /// The newest note on an answer.
+    noted: Option<String>,
 }
 
 impl Asking {
+    /// The topology in an answer, which is empty if it is of an unknown kind; then `note` names it.
+    pub(crate) fn noted(&mut self, (topology, note): (Topology, Option<String>)) -> News {
+        if let Some(note) = note.as_ref().filter(|_| self.noted != note) {
+            tracing::warn!(source = self.source, note, "topology not used");
+        }
+        self.noted = note;
+        self.topology(topology)
+    }
+
     /// What the source is asked for.
     pub(crate) const fn asked(&self) -> Asked {
         self.asked
@@ -134,14 +147,23 @@ impl Asking {
         match self.asked {
             Asked::Topology => match self.settings.topology_source() {
                 Some(TopologySource::File(path)) => {
-                    let (_, topology) = lacuna_trace::topology::load(path, self.keys())?;
-                    Ok(self.topology(topology))
+                    let read = load(path, &self.settings)?;
+                    Ok(self.topology(read))
                 }
                 _ => Err("the topology is in no file".into()),
             },
             Asked::Kinds => Ok(News::Kinds(read_kinds(&self.settings)?)),
         }
     }
+}
+
+/// Reads the file with the topology. One of an unknown kind is empty, and is named.
+fn load(path: &Path, settings: &Ingest) -> Result<Topology, ReadError> {
+    let read = lacuna_trace::topology::load(path, &settings.topology_options())?;
+    if let Some(note) = read.note {
+        tracing::warn!(file = %path.display(), note, "topology not used");
+    }
+    Ok(read.topology)
 }
 
 /// The kinds of nodes by the settings and their file alone.
@@ -193,6 +215,7 @@ impl Source {
             failures: failures.clone(),
             due_s: 0.0,
             failing: None,
+            noted: None,
         };
         let mut asking = Vec::new();
         if let Some(source) = settings.topology_source() {
@@ -260,9 +283,7 @@ impl First {
     /// If a file cannot be read.
     pub(crate) fn read(settings: &Ingest) -> Result<Self, ServiceError> {
         let topology = match settings.topology_source() {
-            Some(TopologySource::File(path)) => {
-                Some(lacuna_trace::topology::load(path, &settings.topology_keys)?.1)
-            }
+            Some(TopologySource::File(path)) => Some(load(path, settings)?),
             _ => None,
         };
         let kinds = match settings.kinds_source() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use lacuna_model::{SettingError, Span, SpanText, Timestamp};
 use lacuna_scheduler::kinds::{KindRules, LabelSource};
 use lacuna_scheduler::settings::{Lsf, Pbs, Slurm};
+use lacuna_scheduler::topology::TopologyOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,10 @@ pub struct Ingest {
     /// PBS: the resources that name the switches above a node, the leaf first, as in the server's
     /// `node_group_key`.
     pub topology_keys: Vec<String>,
+    /// `ibnetdiscover`: the adapters that count, where a node has several: patterns of their
+    /// descriptions or of a word there, as in `mlx5_0`. Without one all count, and must agree which
+    /// nodes are near.
+    pub topology_rails: Vec<String>,
     /// A file with the kind of each node (CSV `node,kind`), or with the output of `lshosts -w` of
     /// LSF, to which `kinds` has the rules. It is read again every `topology_every`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +77,7 @@ impl Default for Ingest {
             topology: None,
             topology_every: Span::from_secs(600),
             topology_keys: Vec::new(),
+            topology_rails: Vec::new(),
             kinds: KindRules::default(),
             kinds_file: None,
             recording: None,
@@ -172,6 +178,15 @@ fn one() -> f64 {
 }
 
 impl Ingest {
+    /// What the readers of topologies need besides the file.
+    #[must_use]
+    pub fn topology_options(&self) -> TopologyOptions {
+        TopologyOptions {
+            keys: self.topology_keys.clone(),
+            rails: self.topology_rails.clone(),
+        }
+    }
+
     /// The source of the topology, if there is one.
     #[must_use]
     pub fn topology_source(&self) -> Option<TopologySource<'_>> {

@@ -73,6 +73,25 @@ pub enum Contradiction {
         /// Its second leaf.
         second: String,
     },
+    /// Rails of a fabric have different groups of nodes.
+    #[error(
+        "the rails disagree: {near:?} has nodes together on {leaf} that {apart:?} has apart ({first}, \
+         {second}): name the rails that count with --rail or ingest.topology_rails ({rails})"
+    )]
+    Rails {
+        /// The rail in which two nodes are near.
+        near: String,
+        /// Their switch there.
+        leaf: String,
+        /// The rail in which they are apart.
+        apart: String,
+        /// A node and its switch there.
+        first: String,
+        /// The other node and its switch there.
+        second: String,
+        /// All rails.
+        rails: String,
+    },
     /// A switch is below two others.
     #[error(
         "switch {switch} is below {first} (line {line}) and below {second}: keep one of them, \

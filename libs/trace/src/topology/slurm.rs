@@ -3,11 +3,13 @@
 //! Source: topology.conf(5), scontrol(1). Both have lines of `Key=Value`. Above the leaves,
 //! `scontrol` lists all nodes below a switch too; these are ignored. The first block size is that of
 //! a block, and each further one, a power of two larger, joins as many blocks in their order.
+//! Lines that begin with another name (`RingName=`) are of a kind that Lacuna does not know.
 
 use std::collections::HashMap;
 
 use lacuna_model::Topology;
 
+use super::Noted;
 use super::error::{Contradiction, TopologyError};
 use super::tree::{Tree, expand};
 use crate::FieldError;
@@ -22,20 +24,45 @@ pub(super) fn knows_answer(line: &str) -> bool {
 
 /// Whether a first line is of `topology.conf`.
 pub(super) fn knows_file(line: &str) -> bool {
-    let key = line.split('=').next().unwrap_or_default().trim();
-    ["switchname", "blockname", "blocksizes"]
-        .iter()
-        .any(|known| key.eq_ignore_ascii_case(known))
+    let key = line.split_once('=').map(|(key, _)| key.trim());
+    key.is_some_and(|key| {
+        ["switchname", "blockname", "blocksizes"]
+            .iter()
+            .any(|known| key.eq_ignore_ascii_case(known))
+            || kind(key).is_some()
+    })
+}
+
+/// The kind of a topology whose lines begin with such a key, as `ring` of `RingName`.
+fn kind(key: &str) -> Option<String> {
+    let key = key.to_ascii_lowercase();
+    let kind = key.strip_suffix("name")?;
+    let is_word = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_word.then(|| kind.to_owned())
+}
+
+/// The unknown kind of a line.
+fn unknown_kind(line: &str) -> Option<String> {
+    let (key, ..) = pair(line.trim())?;
+    kind(key).filter(|kind| !["switch", "block"].contains(&kind.as_str()))
 }
 
 /// Reads the lines of either.
-pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
+pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
     let mut file = File::default();
+    let mut unknown = None;
     for (line, text) in joined(text) {
+        if let Some(kind) = unknown_kind(&text) {
+            unknown = Some(kind);
+            continue;
+        }
         let record = Record::read(&text, line)?;
         file.take(&record, line)?;
     }
-    file.finish()
+    match unknown.filter(|_| !file.has_switches && file.blocks.is_empty()) {
+        Some(kind) => Ok(Noted::unknown("the topology", &kind)),
+        None => file.finish().map(Noted::from),
+    }
 }
 
 /// Lines without comments, with their numbers. A line that ends in a backslash goes on in the next.

@@ -82,7 +82,16 @@ impl Tree {
         result
     }
 
-    fn put_one(&mut self, leaf: SwitchId, name: &str, line: u64) -> Result<(), TopologyError> {
+    /// Puts one node on a leaf.
+    ///
+    /// # Errors
+    /// If the node is on another leaf.
+    pub(super) fn put_one(
+        &mut self,
+        leaf: SwitchId,
+        name: &str,
+        line: u64,
+    ) -> Result<(), TopologyError> {
         let node = node_id(name, line)?;
         if let Some(&(first, at)) = self.nodes.get(&node) {
             if first == leaf {

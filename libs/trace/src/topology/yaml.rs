@@ -1,13 +1,18 @@
 //! Slurm: `topology.yaml`.
 //!
 //! Source: topology.yaml(5). The file is a list of topologies. The one with `cluster_default` counts,
-//! else the first. A `flat` topology knows nothing about distance.
+//! else the first; the others are not looked into. A `flat` topology knows nothing about distance, nor
+//! does one of an unknown kind.
+
+use std::collections::BTreeMap;
+use std::fmt;
 
 use lacuna_model::Topology;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeSeed, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
+use super::Noted;
 use super::error::{Fault, TopologyError};
 use super::slurm::join;
 use super::tree::Tree;
@@ -18,12 +23,24 @@ pub(super) fn knows(line: &str) -> bool {
     line == "---" || item.is_some_and(|item| item.starts_with("topology"))
 }
 
+/// The part of a topology that says whether it counts.
+#[derive(Debug, Deserialize)]
+struct Head {
+    topology: Spanned<String>,
+    #[serde(default)]
+    cluster_default: bool,
+}
+
+/// Keys of a topology besides its kind, and the kinds that are read.
+const KEYS: [&str; 2] = ["topology", "cluster_default"];
+const KINDS: [&str; 3] = ["tree", "block", "flat"];
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
     topology: Spanned<String>,
-    #[serde(default)]
-    cluster_default: bool,
+    #[serde(default, rename = "cluster_default")]
+    _cluster_default: IgnoredAny,
     tree: Option<Switches>,
     block: Option<Blocks>,
     flat: Option<IgnoredAny>,
@@ -57,16 +74,61 @@ struct Block {
     nodes: Option<Spanned<String>>,
 }
 
+/// Reads one topology of the list, and skips the others.
+struct Chosen(usize);
+
+impl<'de> DeserializeSeed<'de> for Chosen {
+    type Value = Option<Named>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Chosen {
+    type Value = Option<Named>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of topologies")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        for _ in 0..self.0 {
+            list.next_element::<IgnoredAny>()?;
+        }
+        let chosen = list.next_element::<Named>()?;
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(chosen)
+    }
+}
+
+fn refused(error: &serde_saphyr::Error) -> TopologyError {
+    let line = error.location().map_or(1, |location| location.line());
+    let error = error.without_snippet();
+    TopologyError::new(line, Fault::Syntax(error.to_string()))
+}
+
 /// Reads the cluster's default topology.
-pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
-    let read: Result<Vec<Named>, _> = serde_saphyr::from_str(text);
-    let all = read.map_err(|error| {
-        let line = error.location().map_or(1, |location| location.line());
-        let error = error.without_snippet();
-        TopologyError::new(line, Fault::Syntax(error.to_string()))
-    })?;
-    let default = all.iter().position(|one| one.cluster_default);
-    let Some(chosen) = all.into_iter().nth(default.unwrap_or(0)) else {
+pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
+    let heads: Vec<Head> = serde_saphyr::from_str(text).map_err(|error| refused(&error))?;
+    let default = heads
+        .iter()
+        .position(|one| one.cluster_default)
+        .unwrap_or(0);
+    let keys: Vec<BTreeMap<String, IgnoredAny>> =
+        serde_saphyr::from_str(text).map_err(|error| refused(&error))?;
+    let (Some(head), Some(keys)) = (heads.get(default), keys.get(default)) else {
+        return Err(TopologyError::new(1, Fault::NoNodes));
+    };
+    let unknown = |key: &&String| !KEYS.contains(&key.as_str());
+    let is_known = KINDS.iter().any(|kind| keys.contains_key(*kind));
+    if let Some(kind) = keys.keys().find(unknown).filter(|_| !is_known) {
+        let name = format!("topology {}", head.topology.value);
+        return Ok(Noted::unknown(&name, kind));
+    }
+    let read =
+        serde_saphyr::with_deserializer_from_str(text, |from| Chosen(default).deserialize(from));
+    let Some(chosen) = read.map_err(|error| refused(&error))? else {
         return Err(TopologyError::new(1, Fault::NoNodes));
     };
     let mut tree = Tree::default();
@@ -75,7 +137,7 @@ pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
         Named {
             block: Some(of), ..
         } => blocks(of, &mut tree)?,
-        Named { flat: Some(_), .. } => return Ok(Topology::default()),
+        Named { flat: Some(_), .. } => return Ok(Topology::default().into()),
         Named { topology, .. } => {
             let text = format!(
                 "topology {} has no content: expected tree, block or flat",
@@ -84,7 +146,7 @@ pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
             return Err(TopologyError::new(line(&topology), Fault::Syntax(text)));
         }
     }
-    tree.finish()
+    tree.finish().map(Noted::from)
 }
 
 fn switches(of: Switches, tree: &mut Tree) -> Result<(), TopologyError> {

@@ -14,15 +14,30 @@ mod samples;
 use std::io::Write as _;
 
 use lacuna_model::{NodeId, Topology};
-use lacuna_trace::topology::{Contradiction, Fault, TopologyError, TopologyFormat, load, read};
+use lacuna_trace::topology::{
+    Contradiction, Fault, TopologyError, TopologyFormat, TopologyOptions, TopologyRead, load, read,
+};
 use samples::*;
 
-fn keys() -> Vec<String> {
-    ["switch", "cabinet"].map(str::to_owned).into()
+fn of_keys(keys: &[&str]) -> TopologyOptions {
+    TopologyOptions {
+        keys: keys.iter().map(ToString::to_string).collect(),
+        ..TopologyOptions::default()
+    }
+}
+
+fn keys() -> TopologyOptions {
+    of_keys(&["switch", "cabinet"])
+}
+
+fn none() -> TopologyOptions {
+    TopologyOptions::default()
 }
 
 fn topology(text: &str) -> (TopologyFormat, Topology) {
-    read(text, &keys()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    let read = read(text, &keys()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(read.note, None, "{text}");
+    (read.format, read.topology)
 }
 
 fn error(text: &str) -> TopologyError {
@@ -68,7 +83,11 @@ fn every_sample_is_known_by_its_first_line() {
         assert_eq!(figures, (format, nodes, levels), "{text}");
         // Line ends of other systems change nothing.
         let windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
-        assert_eq!(read(&windows, &keys()).unwrap().1, topology, "{text}");
+        assert_eq!(
+            read(&windows, &keys()).unwrap().topology,
+            topology,
+            "{text}"
+        );
     }
 }
 
@@ -81,7 +100,7 @@ fn trees_of_slurm_have_their_leaf_first() {
     assert_eq!(path(YAML, "node03"), "s2 sw_root");
     // Of several topologies the first counts if none is the default.
     let first = YAML.replace("cluster_default: true", "cluster_default: false");
-    assert!(read(&first, &[]).unwrap().1.is_empty(), "flat");
+    assert!(read(&first, &none()).unwrap().topology.is_empty(), "flat");
 }
 
 #[test]
@@ -96,13 +115,13 @@ fn blocks_are_joined_by_their_sizes() {
     );
     // `scontrol` names the same aggregates.
     let file = BLOCKS.replace("block", "b");
-    let (_, file) = read(&file, &[]).unwrap();
-    let (_, answer) = read(SCONTROL_BLOCKS, &[]).unwrap();
+    let file = read(&file, &none()).unwrap().topology;
+    let answer = read(SCONTROL_BLOCKS, &none()).unwrap().topology;
     assert_eq!(file, answer);
     let yaml = "- topology: t\n  block:\n    block_sizes: [18, 36, 72]\n    blocks:\n      \
                 - block: b1\n        nodes: node[01-18]\n      - block: b2\n        nodes: \
                 node[19-36]\n      - block: b3\n        nodes: node[37-54]\n";
-    assert_eq!(read(yaml, &[]).unwrap().1, file);
+    assert_eq!(read(yaml, &none()).unwrap().topology, file);
     let alone = "BlockName=a Nodes=n1\nBlockName=b Nodes=n2\n";
     assert_eq!(paths(alone), ["n1 a", "n2 b"]);
     for (sizes, line) in [
@@ -244,8 +263,8 @@ fn a_file_that_contradicts_itself_is_refused_with_its_line() {
             "switch b2 is below 2:b1-b2 (line 3)",
         ),
         (
-            "Switch\t2 \"S-1\"\t# \"a\"\n[1]\t\"H-1\"[1](1)\t# \"n1 HCA-1\" lid 1\nSwitch\t2 \"S-2\"\t# \"b\"\n[1]\t\"H-2\"[1](2)\t# \"n1 HCA-2\" lid 1\n",
-            4,
+            "Switch\t2 \"S-1\"\t# \"a\"\n[1]\t\"H-1\"[1](1)\t# \"n1 HCA-1\" lid 1\n[2]\t\"H-3\"[1](3)\t# \"n2 HCA-1\" lid 1\nSwitch\t2 \"S-2\"\t# \"b\"\n[1]\t\"H-2\"[1](2)\t# \"n1 HCA-1\" lid 1\n",
+            5,
             "node n1 is on leaf S-1 (line 2) and on leaf S-2",
         ),
     ] {
@@ -290,8 +309,8 @@ fn a_damaged_line_is_named_with_the_remedy() {
         ("node,leaf\nn1,\n", 2, "none empty"),
         ("node,leaf\nn1,a,b\n", 2, "2 columns"),
         (
-            "- topology: t\n  ring:\n    rings: []\n",
-            2,
+            "- topology: t\n  tree:\n    switches: []\n    rings: []\n",
+            4,
             "unknown field",
         ),
         ("- topology: t\n", 1, "expected tree, block or flat"),
@@ -328,11 +347,11 @@ fn a_damaged_line_is_named_with_the_remedy() {
 
 #[test]
 fn placement_sets_need_the_resources_that_name_them() {
-    let error = read(PBS, &[]).unwrap_err().to_string();
+    let error = read(PBS, &none()).unwrap_err().to_string();
     assert!(error.contains("node_group_key"), "{error}");
     assert!(error.contains("the nodes have cabinet, switch"), "{error}");
-    let leaf = ["cabinet".to_owned()];
-    assert_eq!(read(PBS, &leaf).unwrap().1.levels(), 1);
+    let leaf = of_keys(&["cabinet"]);
+    assert_eq!(read(PBS, &leaf).unwrap().topology.levels(), 1);
     let several = PBS.replace("\"sw2\"", "\"sw2,sw3\"");
     let error = read(&several, &keys()).unwrap_err().to_string();
     assert!(error.contains("\"sw2,sw3\" of node n2"), "{error}");
@@ -379,14 +398,14 @@ fn files_are_read_plain_and_packed() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(TREE.as_bytes()).unwrap();
     std::fs::write(&file, packed.finish().unwrap()).unwrap();
-    assert_eq!(load(&file, &[]).unwrap(), topology(TREE));
+    assert_eq!(load(&file, &none()).unwrap().topology, topology(TREE).1);
     std::fs::write(&file, "SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n").unwrap();
-    let error = load(&file, &[]).unwrap_err().to_string();
+    let error = load(&file, &none()).unwrap_err().to_string();
     assert!(
         error.contains("topology.gz: cannot be read as topology.conf: line 2: a is already"),
         "{error}"
     );
-    assert!(load(&dir.path().join("no"), &[]).is_err());
+    assert!(load(&dir.path().join("no"), &none()).is_err());
 }
 
 /// A damaged file is read or refused with a line of it.
@@ -418,7 +437,7 @@ fn damaged_files_stop_no_reader() {
             let text = lines.join(&b'\n');
             let text = String::from_utf8_lossy(&text);
             match read(&text, &keys()) {
-                Ok((_, topology)) => {
+                Ok(TopologyRead { topology, .. }) => {
                     known += 1;
                     let levels = topology.levels();
                     assert!(topology.nodes().all(|(_, path)| path.len() == levels));
@@ -434,4 +453,129 @@ fn damaged_files_stop_no_reader() {
         println!("{name}: {made} damaged lines, {known} files read, {refused} refused");
         assert!(known > 0 && refused > 0, "{name}: both happen");
     }
+}
+
+/// The names of the nodes of each leaf.
+fn leaves(topology: &Topology) -> Vec<(String, String)> {
+    let names = |nodes: Vec<&NodeId>| {
+        let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+        names.join(" ")
+    };
+    let leaves = topology.leaves().into_iter();
+    leaves
+        .map(|(leaf, nodes)| (leaf.to_owned(), names(nodes)))
+        .collect()
+}
+
+fn case(name: &str) -> Result<String, lacuna_skip::Missing> {
+    let path = lacuna_skip::data(&format!("cases/{name}"))?;
+    Ok(std::fs::read_to_string(path).unwrap())
+}
+
+/// A fabric of switches with ports: a switch, and the descriptions behind its ports.
+fn fabric(switches: &[(&str, &[&str])]) -> String {
+    let mut text = String::from("vendid=0x2c9\n");
+    for (switch, ports) in switches {
+        text += &format!("Switch\t65 \"S-{switch}\"\t\t# \"MF0;{switch}:MQM9701/U1\" lid 1\n");
+        for (port, description) in (1..).zip(*ports) {
+            text += &format!("[{port}]\t\"H-{port}\"[1](1) \t# \"{description}\" lid 2 4xNDR\n");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn rails(rails: &[&str]) -> TopologyOptions {
+    TopologyOptions {
+        rails: rails.iter().map(ToString::to_string).collect(),
+        ..TopologyOptions::default()
+    }
+}
+
+#[test]
+fn rails_that_agree_are_one_and_others_are_named() {
+    let text = lacuna_skip::or_skip!(case("ibnetdiscover-rails/input.out"));
+    let expected = [("leaf1-rail1", "g01 g02"), ("leaf2-rail1", "g03 g04")]
+        .map(|(leaf, nodes)| (leaf.to_owned(), nodes.to_owned()));
+    assert_eq!(leaves(&topology(&text).1), expected);
+    // A node that lacks an adapter is where its others are.
+    let lost: String = text
+        .lines()
+        .filter(|line| !line.contains("g02 mlx5_0"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(leaves(&topology(&lost).1), expected);
+    let second = read(&text, &rails(&["mlx5_1"])).unwrap().topology;
+    assert_eq!(leaves(&second)[0].0, "leaf1-rail2");
+
+    // A rail of storage joins all nodes.
+    let storage = ["a mlx5_10", "b mlx5_10", "c mlx5_10", "oss mlx5_0"];
+    let text = fabric(&[
+        ("l1", &["a mlx5_2", "b mlx5_2", "a mlx5_3"]),
+        ("l2", &["c mlx5_2"]),
+        ("s", &storage),
+    ]);
+    let error = error(&text).to_string();
+    assert!(
+        error.contains("\"mlx5_10\" has nodes together on s"),
+        "{error}"
+    );
+    assert!(error.contains("--rail"), "{error}");
+    assert!(
+        error.contains("(mlx5_0, mlx5_2, mlx5_3, mlx5_10)"),
+        "{error}"
+    );
+    for options in [
+        rails(&["mlx5_2"]),
+        rails(&["none", "*_2"]),
+        rails(&["* mlx5_2"]),
+    ] {
+        let read = read(&text, &options).unwrap().topology;
+        let expected = [("l1", "a b"), ("l2", "c")];
+        let expected = expected.map(|(leaf, nodes)| (leaf.to_owned(), nodes.to_owned()));
+        assert_eq!(leaves(&read), expected, "{options:?}");
+    }
+    let error = read(&text, &rails(&["ib0"])).unwrap_err().to_string();
+    assert!(error.contains("one of mlx5_0, mlx5_10, mlx5_2"), "{error}");
+}
+
+#[test]
+fn a_topology_that_is_not_used_is_not_looked_into() {
+    for name in ["input.yaml", "input-torus.yaml"] {
+        let text = lacuna_skip::or_skip!(case(&format!("topology-yaml-ring/{name}")));
+        let (_, found) = topology(&text);
+        let expected = [("l1", "a01 a02"), ("l2", "a03 a04")];
+        let expected = expected.map(|(leaf, nodes)| (leaf.to_owned(), nodes.to_owned()));
+        assert_eq!(leaves(&found), expected, "{name}");
+        // The other one is the default now.
+        let other = text
+            .replace("default: true", "default: no")
+            .replace("false", "true");
+        let read = read(&other, &none()).unwrap();
+        let note = read.note.unwrap();
+        let kind = if name == "input.yaml" {
+            "ring"
+        } else {
+            "torus3d"
+        };
+        assert!(
+            note.contains(kind) && note.contains("nothing is known"),
+            "{note}"
+        );
+        assert!(read.topology.is_empty());
+    }
+    // A part that is not used may be of a later release.
+    let later = "- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      \
+                 - switch: a\n        nodes: n[1-2]\n- topology: u\n  speed: 9\n  tree:\n    \
+                 colour: red\n    switches: 7\n";
+    assert_eq!(topology(later).1.leaves().len(), 1);
+    for text in [
+        "RingName=r0 Nodes=n[1-4]\n",
+        "# made by hand\nTorusName=t Dims=2,2,1 Nodes=n[1-4] \\\n  More=x\n",
+    ] {
+        let read = read(text, &none()).unwrap();
+        assert!(read.topology.is_empty() && read.note.is_some(), "{text}");
+    }
+    let both = "RingName=r0 Nodes=n[1-4]\nSwitchName=s Nodes=n[1-4]\n";
+    assert_eq!(topology(both).1.leaves().len(), 1);
 }

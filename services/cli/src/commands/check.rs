@@ -14,7 +14,7 @@ use lacuna_runtime::config::TopologySource;
 use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
 use lacuna_scheduler::submit::CommandLine;
 use lacuna_scheduler::topology as live;
-use lacuna_trace::topology::TopologyFormat;
+use lacuna_trace::topology::{TopologyFormat, TopologyOptions};
 
 use crate::commands::{config, topology};
 use crate::error::{CliError, Exit, Result, file_error};
@@ -156,8 +156,9 @@ fn configured(args: &SlurmArgs, config: &Config) -> Result<Option<Topology>> {
         (None, Some(TopologySource::File(file))) => file,
         (None, _) => return Ok(None),
     };
-    let (_, topology) = topology::load(file, &config.ingest.topology_keys)?;
-    Ok(Some(topology))
+    Ok(Some(
+        topology::load(file, &config.ingest.topology_options())?.topology,
+    ))
 }
 
 fn read(files: &[PathBuf]) -> Result<Site> {
@@ -169,7 +170,7 @@ fn read(files: &[PathBuf]) -> Result<Site> {
             TopologyFormat::detect(&text),
             Some(TopologyFormat::Scontrol | TopologyFormat::Conf | TopologyFormat::Yaml)
         ) {
-            site.topology = Some(topology::load(file, &[])?.1);
+            site.topology = Some(topology::load(file, &TopologyOptions::default())?.topology);
             continue;
         }
         if site.facts.read(&text) == 0 {
@@ -191,6 +192,7 @@ async fn ask_topology(pilots: &Pilots) -> Result<Topology> {
             .remedy("run it where Slurm's commands work, or give its output: --config FILE")
     })?;
     live::read_slurm(&text)
+        .map(|(topology, _)| topology)
         .map_err(|error| CliError::new("L0045", Exit::Failed, format!("scontrol: {error}")))
 }
 
@@ -308,7 +310,9 @@ mod tests {
         let conf = file("slurm.conf", "PreemptType=preempt/none\n");
         let site = read(&[conf, slurm]).unwrap();
         let table = file("table.csv", "node,leaf\nn1,a\nn2,b\n");
-        let (_, configured) = topology::load(&table, &[]).unwrap();
+        let configured = topology::load(&table, &TopologyOptions::default())
+            .unwrap()
+            .topology;
         let found = check::compare(&configured, &site.topology.unwrap());
         assert_eq!(found.seen, "1 on another leaf: n2");
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use lacuna_model::{Distance, Topology, TrainerSpec};
 use lacuna_sim::{Place, PoolTrace, leaves_by_name};
+use lacuna_trace::topology::TopologyOptions;
 
 use crate::error::{CliError, Result};
 
@@ -20,6 +21,9 @@ pub(crate) struct LocatedArgs {
     /// PBS: the resources that name the switches above a node, the leaf first
     #[arg(long, help_heading = NETWORK, value_name = "NAME", value_delimiter = ',', requires = "topology")]
     keys: Vec<String>,
+    /// ibnetdiscover: the adapters that count, where a node has several, such as mlx5_0
+    #[arg(long, help_heading = NETWORK, value_name = "PATTERN", value_delimiter = ',', requires = "topology")]
+    rail: Vec<String>,
     /// Assume leaf switches of N nodes with neighbouring names
     #[arg(long, help_heading = NETWORK, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     leaves: Option<u32>,
@@ -66,9 +70,17 @@ impl LocatedArgs {
     pub(super) fn topology(&self, trace: &dyn PoolTrace) -> Result<Option<Topology>> {
         match (&self.topology, self.leaves) {
             (Some(path), _) => {
-                let read = lacuna_trace::topology::load(path, &self.keys);
-                let (_, topology) = read.map_err(|e| CliError::failed(e.to_string()))?;
-                Ok(Some(topology))
+                let options = TopologyOptions {
+                    keys: self.keys.clone(),
+                    rails: self.rail.clone(),
+                };
+                let read = lacuna_trace::topology::load(path, &options)
+                    .map_err(|e| CliError::failed(e.to_string()))?;
+                match read.note {
+                    Some(note) => Err(CliError::failed(format!("{}: {note}", path.display()))
+                        .remedy("leave --topology out")),
+                    None => Ok(Some(read.topology)),
+                }
             }
             (None, Some(size)) => leaves_by_name(trace, size, self.shuffle_leaves)
                 .map(Some)

@@ -121,12 +121,12 @@ impl Poller {
         self.asking = all;
     }
 
-    async fn ask_topology(&self, asking: &Asking) -> Result<News, Failure> {
+    async fn ask_topology(&self, asking: &mut Asking) -> Result<News, Failure> {
         let (program, arguments) = (&self.settings.scontrol, topology::arguments());
-        let read = |answer: &str| topology::read_slurm(answer).map(|read| asking.topology(read));
         let mut took = Span::ZERO;
-        self.request("scontrol", program, &arguments, &mut took, read)
-            .await
+        let read = topology::read_slurm;
+        let answer = self.request("scontrol", program, &arguments, &mut took, read);
+        Ok(asking.noted(answer.await?))
     }
 
     async fn ask_kinds(&self, asking: &Asking) -> Result<News, Failure> {
