@@ -18,6 +18,7 @@
 //! runs, and without `hosts` (Slurm's notation, [`crate::hosts`]) a simulated batch scheduler places
 //! it. [`crate::fields`] and [`crate::times`] read values and make the error that names a damaged one.
 
+mod clusters;
 mod front;
 mod holes;
 mod jobcomp;
@@ -64,6 +65,25 @@ pub(crate) trait JobParser: Send {
         0
     }
 
+    /// Number of lines behind a refused one that belong to its record, since texts of users may
+    /// hold line ends; `None` if the line is damaged. `ahead` begins with the refused line and ends
+    /// with a whole one. The caller passes the joined lines to [`JobParser::line`] again.
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        let _ = ahead;
+        None
+    }
+
+    /// Number of records that can be read in several ways, with different results.
+    fn doubtful(&self) -> u64 {
+        0
+    }
+
+    /// Why the log cannot be read after all: asked behind a refused line, and at the end.
+    fn refusal(&self, is_end: bool) -> Option<String> {
+        let _ = is_end;
+        None
+    }
+
     /// Header of the log, as far as it has been read.
     fn header(&self) -> LogHeader {
         LogHeader::default()
@@ -81,6 +101,12 @@ pub(crate) trait HoleParser: Send {
     /// After the last line: appends the open holes as censored.
     fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
         let _ = ready;
+    }
+
+    /// As [`JobParser::refusal`].
+    fn refusal(&self, is_end: bool) -> Option<String> {
+        let _ = is_end;
+        None
     }
 
     /// First and last observation of nodes so far, idle or not; `None` if the format does not
@@ -166,8 +192,12 @@ impl Format {
 
 /// Reason why a log with these first bytes cannot be read in this format at all, if there is one.
 pub(crate) fn refusal(format: Format, head: &[u8], reading: &Reading) -> Option<String> {
-    match format {
-        Format::Sacct => sacct::refusal(head, reading),
-        _ => None,
+    match (format, &reading.cluster) {
+        (Format::Sacct, _) => sacct::refusal(head, reading),
+        (Format::Sinfo, _) | (_, None) => None,
+        (_, Some(cluster)) => Some(format!(
+            "logs of this format name no clusters, so that --cluster {cluster} selects nothing: \
+             leave the option out"
+        )),
     }
 }

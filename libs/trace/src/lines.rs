@@ -13,6 +13,9 @@ const BLOCK: usize = 256 * 1024;
 /// below.
 const LONGEST: usize = 16 * 1024 * 1024;
 
+/// Bytes that are looked through for the end of a record.
+const AHEAD: usize = 64 * 1024;
+
 /// Byte order mark of UTF-8, which some editors write before the first line.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -24,6 +27,8 @@ pub(crate) struct Lines {
     /// Part of the buffer that has not been returned.
     from: usize,
     until: usize,
+    /// Beginning of the newest returned line.
+    newest: usize,
     line: u64,
     bytes: u64,
     ended: bool,
@@ -38,6 +43,7 @@ impl Lines {
             buffer: vec![0; BLOCK],
             from: 0,
             until: 0,
+            newest: 0,
             line: 0,
             bytes: 0,
             ended: false,
@@ -84,6 +90,7 @@ impl Lines {
             looked = self.from + seen;
         };
         let start = self.from;
+        self.newest = start;
         self.from = next;
         self.line += 1;
         self.bytes += (next - start) as u64;
@@ -93,6 +100,44 @@ impl Lines {
             _ => text,
         };
         Ok(Some(text.strip_suffix(b"\r").unwrap_or(text)))
+    }
+
+    /// The newest returned line and whole lines behind it, at most about [`AHEAD`] bytes, without
+    /// consuming them.
+    pub(crate) fn ahead(&mut self) -> Result<&[u8], ReadError> {
+        let length = self.from - self.newest;
+        self.from = self.newest;
+        let filled = loop {
+            if self.until - self.from >= AHEAD {
+                break Ok(());
+            }
+            match self.fill() {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.newest = self.from;
+        self.from += length;
+        filled?;
+        let all = self.buffer.get(self.newest..self.until).unwrap_or(&[]);
+        let whole = match self.ended {
+            true => all.len(),
+            false => memchr::memrchr(b'\n', all).map_or(0, |at| at + 1),
+        };
+        Ok(all.get(..whole.max(length)).unwrap_or(all))
+    }
+
+    /// The newest returned line and the `more` behind it, which [`Lines::ahead`] has shown, as one.
+    pub(crate) fn join(&mut self, more: usize) -> Result<&[u8], ReadError> {
+        let start = self.newest;
+        for _ in 0..more {
+            self.next()?;
+        }
+        self.newest = start;
+        let joined = self.buffer.get(start..self.from).unwrap_or(&[]);
+        let joined = joined.strip_suffix(b"\n").unwrap_or(joined);
+        Ok(joined.strip_suffix(b"\r").unwrap_or(joined))
     }
 
     /// Appends more bytes to the buffer. Returns whether there were any.

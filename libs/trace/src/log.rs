@@ -52,6 +52,16 @@ impl Log {
                     reason: "it is in UTF-16: convert it with iconv -f UTF-16 -t UTF-8".to_owned(),
                 });
             }
+            None if head.trim_ascii_start().starts_with(b"{") => {
+                return Err(ReadError::Unreadable {
+                    path: path.to_owned(),
+                    format: "a log",
+                    reason: "it is JSON, as of sacct --json: print a table with sacct --allusers \
+                             --duplicates --parsable2 --format=JobID,Submit,Start,End,State,NNodes,\
+                             NodeList,Timelimit,JobName"
+                        .to_owned(),
+                });
+            }
             // Given names of columns mean a table of `sacct`.
             None => Format::detect(head)
                 .or_else(|| reading.columns.as_ref().map(|_| Format::Sacct))
@@ -123,6 +133,16 @@ impl Read {
         self.damage.add(line, at);
         Ok(())
     }
+
+    /// The error of a log that cannot be read after all, for this reason.
+    fn unreadable(&mut self, reason: String) -> ReadError {
+        self.finishing = true;
+        ReadError::Unreadable {
+            path: self.lines.path().to_owned(),
+            format: self.format.name(),
+            reason,
+        }
+    }
 }
 
 /// A stream of the batch jobs of a log, in the order in which its lines complete them.
@@ -139,21 +159,58 @@ impl JobLog {
     /// [`ReadError`]. The log is then at its end. Damaged lines are errors only in a strict
     /// reading.
     pub fn read(&mut self, record: &mut JobRecord) -> Result<bool, ReadError> {
-        let Self { read, parser } = self;
+        let (mut read, mut parser) = (&mut self.read, &mut self.parser);
         while !read.finishing {
             record.clear();
             let Some(line) = read.lines.next().inspect_err(|_| read.finishing = true)? else {
                 read.finishing = true;
+                if let Some(reason) = parser.refusal(true) {
+                    return Err(read.unreadable(reason));
+                }
                 break;
             };
             match parser.line(line, record) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
-                Err(at) => read.refuse(at)?,
+                Err(at) => {
+                    if let Some(reason) = parser.refusal(false) {
+                        return Err(read.unreadable(reason));
+                    }
+                    if self.join(record, at)? {
+                        return Ok(true);
+                    }
+                }
             }
+            (read, parser) = (&mut self.read, &mut self.parser);
         }
         record.clear();
         Ok(parser.finish(record))
+    }
+
+    /// Reads a refused line together with those behind it, if they are one record; otherwise refuses
+    /// it. Returns whether there is a record.
+    #[cold]
+    fn join(&mut self, record: &mut JobRecord, at: FieldError) -> Result<bool, ReadError> {
+        let Self { read, parser } = self;
+        let ahead = read.lines.ahead().inspect_err(|_| read.finishing = true)?;
+        let Some(more) = parser.joins(ahead) else {
+            return read.refuse(at).map(|()| false);
+        };
+        record.clear();
+        match parser.line(read.lines.join(more)?, record) {
+            Ok(is_record) => Ok(is_record),
+            Err(at) => match parser.refusal(false) {
+                Some(reason) => Err(read.unreadable(reason)),
+                None => read.refuse(at).map(|()| false),
+            },
+        }
+    }
+
+    /// Number of records that can be read in several ways, with different results. The likeliest was
+    /// taken.
+    #[must_use]
+    pub fn doubtful(&self) -> u64 {
+        self.parser.doubtful()
     }
 
     /// Format of the log.
@@ -241,10 +298,16 @@ impl HoleLog {
             match read.lines.next().inspect_err(|_| read.finishing = true)? {
                 None => {
                     read.finishing = true;
+                    if let Some(reason) = parser.refusal(true) {
+                        return Err(read.unreadable(reason));
+                    }
                     parser.finish(ready);
                 }
                 Some(line) => {
                     if let Err(at) = parser.line(line, ready) {
+                        if let Some(reason) = parser.refusal(false) {
+                            return Err(read.unreadable(reason));
+                        }
                         read.refuse(at)?;
                     }
                 }

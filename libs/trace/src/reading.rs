@@ -14,6 +14,9 @@ pub struct Reading {
     /// Names of the columns of a `sacct` table without a header line, separated by `|` or
     /// commas, as given to `sacct --format`.
     pub columns: Option<String>,
+    /// The cluster that is read, of a log that may have several (`sacct -L`, `sinfo -M`). Without
+    /// it, a second cluster in the log is an error.
+    pub cluster: Option<String>,
     /// Time zone of times without one (times of Slurm and PBS are local); UTC if absent.
     pub time_zone: Option<TimeZone>,
     /// Processors of a node, for a log that counts only processors (SWF). If absent: by the header

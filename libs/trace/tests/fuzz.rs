@@ -105,6 +105,8 @@ fn sacct() {
     if !good.is_empty() {
         let named = Reading {
             columns: Some(RECORDING.to_owned()),
+            // A damaged name of a cluster would be a second one.
+            cluster: Some("pozidriv".to_owned()),
             ..reading.clone()
         };
         // The first line gives the delimiter, so it must be a good one.
@@ -121,7 +123,12 @@ fn sacct() {
     for name in ["sacct_parsable2_D_X.txt", "sacct_parsable2_all.txt"] {
         let good = real(&format!("samples/slurm-22.05/{name}"), 2000);
         if let [head, good @ ..] = good.as_slice() {
-            mutate::jobs(name, &reading, &[head], good, b"|-:", Lines::Alone);
+            let has_cluster = head.windows(8).any(|part| part == b"|Cluster");
+            let named = Reading {
+                cluster: has_cluster.then(|| "demo".to_owned()),
+                ..reading.clone()
+            };
+            mutate::jobs(name, &named, &[head], good, b"|-:", Lines::Alone);
         }
     }
 }

@@ -206,3 +206,37 @@ fn the_sample_agrees_with_a_plain_count() {
     assert_eq!(found, seconds);
     println!("{ran} lives, {never} jobs that never started, {seconds} node-seconds");
 }
+
+#[test]
+fn a_name_and_a_folder_may_hold_line_ends() {
+    let one = |id: u32, name: &str, folder: &str| {
+        format!(
+            "JobId={id} UserId=ann(1500) GroupId=users(1500) Name={name} JobState=COMPLETED \
+             Partition=batch TimeLimit=90 StartTime=2022-03-17T12:01:00 \
+             EndTime=2022-03-17T12:11:30 NodeList=n[1-3,7] NodeCnt=4 ProcCnt=32 WorkDir={folder} \
+             Tres=cpu=32,node=4 SubmitTime=2022-03-17T12:00:00 ExitCode=0:0 \n"
+        )
+    };
+    let text = [
+        one(1, "a", "/home/ann"),
+        one(2, "a\nb JobState=x\n\nc", "/home/ann"),
+        one(3, "a", "/home/a\nb\r\nc"),
+        one(4, "a", "/home/ann"),
+    ]
+    .concat();
+    let stream = std::io::Cursor::new(text.into_bytes());
+    let path = std::path::Path::new("log");
+    let reading = lacuna_trace::Reading::default();
+    let log = lacuna_trace::Log::from_stream(path, Box::new(stream), &reading).unwrap();
+    let lacuna_trace::Log::Jobs(mut log) = log else {
+        panic!("jobs");
+    };
+    let mut record = lacuna_trace::JobRecord::default();
+    let mut ids = Vec::new();
+    while log.read(&mut record).unwrap() {
+        assert!(record.submit.is_some() && record.nodes == 4, "{record:?}");
+        ids.push(record.id.clone());
+    }
+    assert_eq!(ids, ["1", "2", "3", "4"]);
+    assert_eq!(log.damage().lines, 0, "{:?}", log.damage());
+}

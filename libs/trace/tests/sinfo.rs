@@ -300,3 +300,72 @@ fn the_holes_of_the_sample_agree_with_a_second_computation() {
     );
     assert!(found.len() > 1000 && mean > 1.0);
 }
+
+#[test]
+fn a_partition_without_nodes_says_nothing_of_any_node() {
+    let path = lacuna_skip::or_skip!(lacuna_skip::data("cases/sinfo-empty-partition/input.txt"));
+    let whole = std::fs::read_to_string(path).unwrap();
+    let without: String = whole
+        .lines()
+        .filter(|line| !line.starts_with("future"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let read = |text: &str| {
+        let stream = std::io::Cursor::new(text.as_bytes().to_vec());
+        let reading = lacuna_trace::Reading::default();
+        let path = std::path::Path::new("log");
+        let log = lacuna_trace::Log::from_stream(path, Box::new(stream), &reading).unwrap();
+        let lacuna_trace::Log::Holes(mut log) = log else {
+            panic!("holes");
+        };
+        let holes: Vec<_> = (&mut log).map(Result::unwrap).collect();
+        (holes, log.damage().lines)
+    };
+    let expected = read(&without);
+    assert_eq!((expected.0.len(), expected.1), (2, 0));
+    for line in [
+        "future up infinite 0 n/a ",
+        "future up infinite 0 n/a",
+        "future up infinite 0 n/a n/a",
+        "future inact 1:00:00 0 n/a (null)",
+        "future* up infinite 0 n/a\t",
+    ] {
+        let text = whole.replace("future up infinite 0 n/a ", line);
+        assert_eq!(read(&text), expected, "{line}");
+    }
+}
+
+#[test]
+fn lines_of_a_second_cluster_are_refused_or_left_out() {
+    let block = |at: u32, west: &str| {
+        format!(
+            "{at}\nCLUSTER: east\nbatch* up 1:00:00 1 idle n1\nCLUSTER: west\n\
+             batch* up 1:00:00 1 {west} n1\n----\n"
+        )
+    };
+    let text = format!(
+        "{}{}{}",
+        block(10, "idle"),
+        block(20, "alloc"),
+        block(30, "alloc")
+    );
+    let read = |cluster: Option<&str>| {
+        let stream = std::io::Cursor::new(text.as_bytes().to_vec());
+        let reading = lacuna_trace::Reading {
+            cluster: cluster.map(str::to_owned),
+            ..lacuna_trace::Reading::default()
+        };
+        let path = std::path::Path::new("log");
+        let log = lacuna_trace::Log::from_stream(path, Box::new(stream), &reading).unwrap();
+        let lacuna_trace::Log::Holes(log) = log else {
+            panic!("holes");
+        };
+        log.map(|hole| hole.map(|hole| hole.until.unix_seconds() as u32))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    assert_eq!(read(Some("east")).unwrap(), [30]);
+    assert_eq!(read(Some("west")).unwrap(), [20]);
+    let error = read(None).unwrap_err().to_string();
+    assert!(error.contains("clusters east, west"), "{error}");
+    assert!(read(Some("north")).is_err());
+}

@@ -4,8 +4,8 @@
 //! Source: Slurm's `src/plugins/jobcomp/filetxt/jobcomp_filetxt.c`: `JobId UserId GroupId Name
 //! JobState Partition TimeLimit StartTime EndTime NodeList NodeCnt ProcCnt WorkDir ... SubmitTime
 //! EligibleTime ...`. Values are not quoted, so a name or a folder may contain any text, even a
-//! key. So keys are searched only at their places, and keys behind the folder from the end of the
-//! line. Old versions end with the folder and lack the time of submission. A job without nodes
+//! key or a line end. So keys are searched only at their places, and keys behind the folder from the
+//! end of the record. Old versions end with the folder and lack the time of submission. A job without nodes
 //! never started, even with a start time (that of its end, or an estimate). Tasks of arrays have
 //! their own numbers. A job that changes its size has a line for each size (`RESIZING`, with
 //! unknown outcome).
@@ -21,23 +21,31 @@ use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 /// Whether one of these first lines is a record.
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
     let keys = [&b" JobState="[..], b" EndTime="];
-    lines.iter().any(|line| {
-        let rest = line.strip_prefix(b"JobId=").unwrap_or(&[]);
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // `scontrol show job` has the same keys in another order.
-        let is_next = |rest: &[u8]| digits > 0 && rest.starts_with(b" UserId=");
-        rest.get(digits..).is_some_and(is_next) && keys.iter().all(|key| find(line, key).is_some())
-    })
+    lines
+        .iter()
+        .any(|line| begins(line) && keys.iter().all(|key| find(line, key).is_some()))
+}
+
+/// Whether a line begins a record.
+fn begins(line: &[u8]) -> bool {
+    let rest = line.strip_prefix(b"JobId=").unwrap_or(&[]);
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    // `scontrol show job` has the same keys in another order.
+    let is_next = |rest: &[u8]| digits > 0 && rest.starts_with(b" UserId=");
+    rest.get(digits..).is_some_and(is_next)
 }
 
 pub(super) struct Jobcomp {
     times: LocalTimes,
+    /// Whether records have the keys behind the folder, as in the record before.
+    is_long: bool,
 }
 
 impl Jobcomp {
     pub(super) fn new(reading: &Reading) -> Self {
         Self {
             times: LocalTimes::new(reading.zone()),
+            is_long: false,
         }
     }
 
@@ -147,9 +155,13 @@ impl JobParser for Jobcomp {
             place: "NodeList".to_owned(),
             ..error
         })?;
-        if let Some(submit) = keys.last(" SubmitTime=") {
-            record.submit = self.time("SubmitTime", submit, None)?;
+        match keys.last(" SubmitTime=") {
+            Some(submit) => record.submit = self.time("SubmitTime", submit, None)?,
+            // A line end in the name of the folder.
+            None if self.is_long => return Err(unexpected("SubmitTime", "this key", keys.rest)),
+            None => {}
         }
+        self.is_long = record.submit.is_some();
         if listed == 0 && nodes == 0 {
             // The job never started. The resources contain its request.
             record.nodes = keys.last(" Tres=").and_then(asked).unwrap_or(0);
@@ -172,6 +184,21 @@ impl JobParser for Jobcomp {
         }
         (record.start, record.end) = (Some(start), Some(end));
         Ok(true)
+    }
+
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
+        let mut length = lines.next().filter(|line| begins(line))?.len();
+        let mut record = JobRecord::default();
+        for (number, line) in (1..).zip(lines.take_while(|line| !begins(line))) {
+            length += line.len();
+            let joined = ahead.get(..length).unwrap_or(ahead);
+            record.clear();
+            if self.line(joined.trim_ascii_end(), &mut record).is_ok() {
+                return Some(number);
+            }
+        }
+        std::mem::take(&mut self.is_long).then_some(0)
     }
 }
 

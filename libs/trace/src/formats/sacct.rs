@@ -3,6 +3,8 @@
 //!
 //! Source: the manual page of `sacct`, and tables of versions 16.05 to 22.05.
 //!
+//! - Texts of users are printed as they are, with delimiters and line ends. So a row may be several
+//!   lines, and is cut in the way in which each column between the texts fits its form.
 //! - Steps (`123.batch`, `123.0`) are skipped; the line of their job represents them.
 //! - Each line of a job is one life. A requeued job (`sacct --duplicates`) has a line for each
 //!   start, a resized job one for each size.
@@ -10,10 +12,13 @@
 
 mod columns;
 
+use std::cmp::Reverse;
+
 use lacuna_model::{Span, Timestamp};
 
 use crate::fields::{self, Length, unexpected};
 use crate::formats::JobParser;
+use crate::formats::clusters::{Clusters, Of};
 use crate::times::LocalTimes;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
@@ -103,7 +108,23 @@ pub(super) struct Sacct {
     names: Option<String>,
     columns: Option<Columns>,
     times: LocalTimes,
-    steps: u64,
+    clusters: Clusters,
+    /// Steps, and jobs of other clusters.
+    skipped: u64,
+    /// Rows that can be cut in several ways, with different results.
+    doubtful: u64,
+    /// Whether the line before belongs to a row, which may go on if its last column is a text.
+    is_in_row: bool,
+    /// Number of the next lines that are no row for certain.
+    barren: usize,
+}
+
+/// Result of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Job,
+    /// A step, or a job of another cluster.
+    Other,
 }
 
 impl Sacct {
@@ -112,7 +133,11 @@ impl Sacct {
             names: reading.columns.clone(),
             columns: None,
             times: LocalTimes::new(reading.zone()),
-            steps: 0,
+            clusters: Clusters::new(reading.cluster.as_ref()),
+            skipped: 0,
+            doubtful: 0,
+            is_in_row: false,
+            barren: 0,
         }
     }
 
@@ -153,15 +178,23 @@ impl JobParser for Sacct {
         if line.is_empty() || line.trim_ascii().is_empty() {
             return Ok(false);
         }
-        match row(columns, line, &mut self.times, record) {
-            Ok(is_job) => {
-                self.steps += u64::from(!is_job);
-                Ok(is_job)
+        self.barren = self.barren.saturating_sub(1);
+        let read = row(columns, line, &mut self.times, &mut self.clusters, record);
+        let was_in_row = std::mem::replace(&mut self.is_in_row, read.is_ok());
+        match read {
+            Ok((found, is_doubtful)) => {
+                self.skipped += u64::from(found == Found::Other);
+                self.doubtful += u64::from(is_doubtful);
+                Ok(found == Found::Job)
             }
             // The line may be the header of a table with another first column.
             Err(at) => match Columns::from_header(line) {
                 Some(Ok(columns)) => {
                     self.columns = Some(columns);
+                    Ok(false)
+                }
+                _ if was_in_row && goes_on(columns, line) => {
+                    self.is_in_row = true;
                     Ok(false)
                 }
                 _ => {
@@ -175,24 +208,104 @@ impl JobParser for Sacct {
         }
     }
 
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        let Some(columns) = self.columns.as_ref().filter(|_| self.barren == 0) else {
+            return None;
+        };
+        let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
+        let first = lines.next().unwrap_or(&[]);
+        if !columns.is_beginning(without_end(first)) {
+            return None;
+        }
+        let mut record = JobRecord::default();
+        let (mut length, mut tried) = (first.len(), 0);
+        let times = &mut self.times;
+        for (number, line) in (1..).zip(lines) {
+            length += line.len();
+            let line = without_end(line);
+            record.clear();
+            let mut none = Clusters::default();
+            let alone = row(columns, line, times, &mut none, &mut record);
+            // A whole row is never a part of another row's text.
+            if alone.is_ok() || matches!(Columns::from_header(line), Some(Ok(_))) {
+                return None;
+            }
+            if !columns.is_ending(line) {
+                continue;
+            }
+            record.clear();
+            let joined = without_end(ahead.get(..length).unwrap_or(ahead));
+            let mut none = Clusters::default();
+            if row(columns, joined, times, &mut none, &mut record).is_ok() {
+                return Some(number);
+            }
+            tried += 1;
+            if tried >= MOST_JOINED {
+                break;
+            }
+        }
+        // In a log without any row, only some lines are looked behind.
+        if tried >= MOST_JOINED || length > MOST_BARREN {
+            self.barren = ahead.split(|&byte| byte == b'\n').count();
+        }
+        None
+    }
+
     fn skipped(&self) -> u64 {
-        self.steps
+        self.skipped
+    }
+
+    fn doubtful(&self) -> u64 {
+        self.doubtful
+    }
+
+    fn refusal(&self, is_end: bool) -> Option<String> {
+        self.clusters.refusal(is_end, "sacct")
     }
 }
 
-/// Reads a line. Returns whether it is a job, not a step.
+/// Bytes without a row from which on lines are not looked behind.
+const MOST_BARREN: usize = 32 * 1024;
+
+/// Most tries to join a line with those behind it.
+const MOST_JOINED: u32 = 16;
+
+/// A line without its end.
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether a refused line behind a row belongs to the text in the row's last column: it has fewer
+/// cells than a row, and nothing of one.
+fn goes_on(columns: &Columns, line: &[u8]) -> bool {
+    let cells = || line.split(|&byte| byte == columns.delimiter);
+    let begins = |line: &[u8]| line.first().is_some_and(u8::is_ascii_digit);
+    columns.ends_in_text()
+        && cells().count() < columns.count()
+        && !cells().any(columns::is_date)
+        && !(begins(line) && cells().count() > 1)
+}
+
+/// Reads a row. Returns whether it is a job, and whether it can be cut in several ways.
 #[inline]
 fn row(
     columns: &Columns,
     line: &[u8],
     times: &mut LocalTimes,
+    clusters: &mut Clusters,
     record: &mut JobRecord,
-) -> Result<bool, FieldError> {
+) -> Result<(Found, bool), FieldError> {
     let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
     match columns.cut(line, &mut cells) {
-        Cut::Whole => Row { columns, cells }.read(times, record),
-        Cut::TooMany if !columns.free().is_empty() => around(columns, line, times, record),
-        Cut::TooFew | Cut::TooMany => {
+        Cut::Whole if memchr::memchr(b'\n', line).is_none() => {
+            let found = Row { columns, cells }.read(times, clusters, record)?;
+            Ok((found, false))
+        }
+        Cut::Whole | Cut::TooMany if !columns.free().is_empty() => {
+            among(columns, line, times, clusters, record)
+        }
+        _ => {
             let expected = format!("{} columns", columns.count());
             let found = format!("{}", columns.cells(line));
             Err(FieldError::new("line", expected, found))
@@ -200,27 +313,60 @@ fn row(
     }
 }
 
-/// Reads a line with more cells than columns. One of the texts contains the delimiter: the first
-/// with which all other columns are valid.
+/// Reads a row in which texts hold delimiters or line ends. Of all ways to cut it, the one counts
+/// whose list has as many nodes as the row says, then the one with the fewest such texts.
 #[cold]
-fn around(
+fn among(
     columns: &Columns,
     line: &[u8],
     times: &mut LocalTimes,
+    clusters: &mut Clusters,
     record: &mut JobRecord,
-) -> Result<bool, FieldError> {
-    let mut first = None;
-    for &free in columns.free() {
+) -> Result<(Found, bool), FieldError> {
+    let mut refused = None;
+    let mut best: Option<((bool, Reverse<usize>), Found, JobRecord, Vec<u8>)> = None;
+    let mut is_doubtful = false;
+    for way in columns.ways(line) {
         let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
-        columns.cut_around(free, line, &mut cells);
-        record.clear();
-        match (Row { columns, cells }).read(times, record) {
-            Ok(is_job) => return Ok(is_job),
-            Err(at) => first = first.or(Some(at)),
+        columns.cut_by(&way, line, &mut cells);
+        let row = Row { columns, cells };
+        let mut read = JobRecord::default();
+        match row.read(times, &mut Clusters::default(), &mut read) {
+            Ok(found) => {
+                let listed = hosts::count(&read.hosts).is_ok_and(|listed| listed == read.nodes);
+                let rank = (listed, Reverse(way.texts()));
+                match &best {
+                    Some((known, ..)) if *known > rank => {}
+                    Some((known, _, before, _)) if *known == rank => {
+                        is_doubtful |= *before != read;
+                    }
+                    _ => {
+                        is_doubtful = false;
+                        best = Some((rank, found, read, row.cell(Role::Cluster).to_vec()));
+                    }
+                }
+            }
+            Err(at) => refused = refused.or(Some(at)),
         }
     }
-    let none = || FieldError::new("line", "as many cells as columns", "more");
-    Err(first.unwrap_or_else(none))
+    let Some((_, found, read, cluster)) = best else {
+        let none = || FieldError::new("line", "as many cells as columns", "more");
+        return Err(refused.unwrap_or_else(none));
+    };
+    *record = read;
+    match of_cluster(clusters, &cluster)? {
+        true => Ok((found, is_doubtful)),
+        false => Ok((Found::Other, false)),
+    }
+}
+
+/// Whether a row is of the cluster that is read.
+fn of_cluster(clusters: &mut Clusters, name: &[u8]) -> Result<bool, FieldError> {
+    match clusters.take(name) {
+        Of::Ours => Ok(true),
+        Of::Another => Ok(false),
+        Of::Second => Err(unexpected("Cluster", "one cluster", name)),
+    }
 }
 
 /// A line, cut into cells.
@@ -244,14 +390,25 @@ impl<'a> Row<'a> {
         unexpected(self.columns.place(role), expected, self.cell(role))
     }
 
-    /// Reads the line into a record. Returns whether it is a job, not a step.
+    /// Reads the line into a record.
     #[inline]
-    fn read(&self, times: &mut LocalTimes, record: &mut JobRecord) -> Result<bool, FieldError> {
+    fn read(
+        &self,
+        times: &mut LocalTimes,
+        clusters: &mut Clusters,
+        record: &mut JobRecord,
+    ) -> Result<Found, FieldError> {
         let (is_step, id) = self.id()?;
         if !is_step {
             self.job(id, times, record)?;
         }
-        Ok(!is_step)
+        // Only a sound row tells of a second cluster.
+        let is_ours =
+            !self.columns.has(Role::Cluster) || of_cluster(clusters, self.cell(Role::Cluster))?;
+        Ok(match is_step || !is_ours {
+            true => Found::Other,
+            false => Found::Job,
+        })
     }
 
     /// Job id, and whether the line is a step.

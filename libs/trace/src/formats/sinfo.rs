@@ -8,6 +8,9 @@
 //! job, `idle$` is reserved for maintenance, and so on (manual page of `sinfo`, "NODE STATE
 //! CODES").
 //!
+//! A partition without nodes has a line with 0 nodes and no list. With `-M` a line `CLUSTER: name` is
+//! in front of the lines of each cluster.
+//!
 //! A hole lasts from the first block in which its node is available to the first block in which it
 //! is not. A damaged block, or a last block without its end mark, is skipped whole and ends no
 //! hole. Between two blocks further apart than [`GAP`] the states are unknown: holes end with the
@@ -22,6 +25,7 @@ use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
 
 use crate::fields::{unexpected, unix, unsigned};
 use crate::formats::HoleParser;
+use crate::formats::clusters::{Clusters, Of};
 use crate::{FieldError, Reading, hosts};
 
 /// Longest distance of two blocks between which states are known. The trace of HPC-Whisk has a
@@ -39,6 +43,9 @@ const PILOTS: &[u8] = b"invokers:";
 
 /// First column of the header of `sinfo` without `-h`.
 const HEADING: &[u8] = b"PARTITION";
+
+/// Beginning of the line in front of a cluster's lines.
+const CLUSTER: &[u8] = b"CLUSTER:";
 
 /// Whether these first lines are a block: a time alone on the first, and an end mark.
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
@@ -65,6 +72,8 @@ struct Block {
     damaged: bool,
     /// Indices of nodes, perhaps repeated.
     available: Vec<usize>,
+    /// Whether the next lines are of a cluster that is not read.
+    is_another: bool,
 }
 
 pub(super) struct Sinfo {
@@ -73,6 +82,7 @@ pub(super) struct Sinfo {
     /// Indices of the nodes with open holes, in the order in which the holes opened.
     open: Vec<usize>,
     block: Block,
+    clusters: Clusters,
     /// A block whose time leaps ahead, until the next block confirms it.
     leap: Option<(Timestamp, Vec<usize>)>,
     first: Option<Timestamp>,
@@ -81,12 +91,13 @@ pub(super) struct Sinfo {
 }
 
 impl Sinfo {
-    pub(super) fn new(_reading: &Reading) -> Self {
+    pub(super) fn new(reading: &Reading) -> Self {
         Self {
             nodes: Vec::new(),
             places: HashMap::new(),
             open: Vec::new(),
             block: Block::default(),
+            clusters: Clusters::new(reading.cluster.as_ref()),
             leap: None,
             first: None,
             last: None,
@@ -151,7 +162,9 @@ impl Sinfo {
             found += 1;
         }
         let [partition, avail, _limit, nodes, state, list] = columns;
-        if partition == HEADING {
+        // A partition without nodes has an empty list, or a word for one.
+        let is_empty = matches!(found, 5 | 6) && unsigned(nodes) == Some(0);
+        if partition == HEADING || is_empty {
             return Ok(());
         }
         if found != columns.len() {
@@ -171,6 +184,7 @@ impl Sinfo {
     fn time(&mut self, line: &[u8]) -> Result<(), FieldError> {
         self.block.available.clear();
         self.block.damaged = false;
+        self.block.is_another = false;
         self.block.at = unix(line);
         match self.block.at {
             None => {
@@ -298,8 +312,17 @@ impl HoleParser for Sinfo {
         }
         let found = if self.block.at.is_none() {
             Err(unexpected("time", "a time in Unix seconds", line))
+        } else if let Some(name) = line.strip_prefix(CLUSTER) {
+            let of = self.clusters.take(name);
+            self.block.is_another = of == Of::Another;
+            match of {
+                Of::Second => Err(unexpected("CLUSTER", "one cluster", name)),
+                Of::Ours | Of::Another => Ok(()),
+            }
         } else if let Some(list) = line.strip_prefix(PILOTS) {
             self.list("invokers", list, None)
+        } else if self.block.is_another {
+            Ok(())
         } else {
             self.state(line)
         };
@@ -307,6 +330,10 @@ impl HoleParser for Sinfo {
             self.block.damaged = true;
         }
         found
+    }
+
+    fn refusal(&self, is_end: bool) -> Option<String> {
+        self.clusters.refusal(is_end, "sinfo")
     }
 
     fn span(&self) -> Option<(Timestamp, Timestamp)> {

@@ -440,3 +440,128 @@ fn the_tables_of_a_live_cluster_are_read_whole() {
         assert_eq!(log.skipped(), (ids.len() - jobs.len()) as u64, "{name}");
     }
 }
+
+/// The jobs of a table, each as `id start end nodes hosts` with times in minutes of its day, and the
+/// number of damaged lines.
+fn shape(log: Log) -> (Vec<String>, u64) {
+    let (records, damage) = jobs(log).unwrap();
+    let minute = |time: Option<lacuna_model::Timestamp>| {
+        time.map_or(-1, |time| (time.unix_seconds() as i64 % 86_400) / 60)
+    };
+    let one = |job: &JobRecord| {
+        let (start, end) = (minute(job.start), minute(job.end));
+        format!("{} {start} {end} {} {}", job.id, job.nodes, job.hosts)
+    };
+    (records.iter().map(one).collect(), damage.lines)
+}
+
+/// The jobs of the public cases, and of each table below.
+const FOUR: [&str; 4] = [
+    "100 480 600 2 n[1-2]",
+    "101 510 570 2 n[3-4]",
+    "102 600 720 4 n[1-4]",
+    "103 750 840 4 n[1-4]",
+];
+
+#[test]
+fn texts_of_users_with_line_ends_and_delimiters_cost_no_job() {
+    for case in ["sacct-newline-text", "sacct-two-bars"] {
+        let path = or_skip!(data(&format!("cases/{case}/input.txt")));
+        let log = Log::open(&path, &Reading::default()).unwrap();
+        assert_eq!(shape(log), (FOUR.map(str::to_owned).into(), 0), "{case}");
+    }
+}
+
+#[test]
+fn a_row_is_told_by_its_cells_wherever_texts_are_cut() {
+    let day = "2025-11-28T";
+    let (a, b, c) = (
+        format!("{day}08:00:00|{day}10:00:00|COMPLETED|2|n[1-2]"),
+        format!("{day}08:30:00|{day}09:30:00|COMPLETED|2|n[3-4]"),
+        format!("{day}10:00:00|{day}12:00:00|COMPLETED|4|n[1-4]"),
+    );
+    let d = format!("{day}12:30:00|{day}14:00:00|COMPLETED|4|n[1-4]");
+    // One text in front of the typed columns, and one behind them.
+    for (name, comment) in [
+        ("b\nc", ""),
+        ("b|c\nd|e", "x\ny"),
+        ("\n\n", "x|y\n\nz"),
+        ("one\n2 && 3\n100", "x\ny\nz"),
+        ("a|b|c|d|e|f|g|h\ni", "k=1|l=2"),
+        ("cat <<E\r\n12|x\r\nE", "x\r\ny"),
+        ("7|2025\n8", "COMPLETED|2|n1"),
+    ] {
+        for open in ["", "|"] {
+            let table = format!(
+                "JobID|JobName|Start|End|State|NNodes|NodeList|Comment{open}\n\
+                 100|a|{a}|{open}\n\
+                 101|{name}|{b}|{comment}{open}\n\
+                 102|{name}|{c}|{comment}{open}\n\
+                 103|d|{d}|{open}\n"
+            );
+            let log = text(&table, &Reading::default()).unwrap();
+            let expected = (FOUR.map(str::to_owned).to_vec(), 0);
+            assert_eq!(shape(log), expected, "{table}");
+        }
+    }
+}
+
+#[test]
+fn a_torn_row_takes_no_row_behind_it() {
+    let row = |id: u32| {
+        format!("{id}|sbatch a.sh|2025-11-28T08:00:00|2025-11-28T10:00:00|COMPLETED|2|n[1-2]\n")
+    };
+    let header = "JobID|SubmitLine|Start|End|State|NNodes|NodeList\n";
+    for torn in ["100|sba", "100|sbatch a.sh|2025-11", "1"] {
+        let table = format!("{header}{torn}\n{}{torn}\n{}{torn}", row(101), row(102));
+        let (found, damaged) = shape(text(&table, &Reading::default()).unwrap());
+        assert_eq!((found.len(), damaged), (2, 3), "{table}");
+    }
+}
+
+#[test]
+fn a_row_with_two_meanings_is_counted() {
+    // Each of the two lists of hosts may be the column, or a part of the comment.
+    let table = "JobID|Comment|NodeList|JobName|Start|End\n\
+                 7|x|a1|b1|c|2025-11-28T08:00:00|2025-11-28T10:00:00\n";
+    let Log::Jobs(mut log) = text(table, &Reading::default()).unwrap() else {
+        panic!("jobs");
+    };
+    let mut record = JobRecord::default();
+    assert!(log.read(&mut record).unwrap());
+    assert_eq!((record.id.as_str(), log.doubtful()), ("7", 1));
+    assert_eq!(log.damage().lines, 0);
+}
+
+#[test]
+fn one_cluster_of_several_is_read_and_none_is_hidden() {
+    let path = or_skip!(data("cases/sacct-two-clusters/input.txt"));
+    let error = jobs(Log::open(&path, &Reading::default()).unwrap()).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("clusters east, west"), "{error}");
+    assert!(error.contains("--cluster east"), "{error}");
+    let of = |cluster: &str| {
+        let reading = Reading {
+            cluster: Some(cluster.to_owned()),
+            ..Reading::default()
+        };
+        jobs(Log::open(&path, &reading).unwrap())
+    };
+    let ids = |cluster| -> Vec<String> {
+        let (records, damage) = of(cluster).unwrap();
+        assert_eq!(damage.lines, 0);
+        records.into_iter().map(|job| job.id).collect()
+    };
+    assert_eq!(ids("west"), ["100", "101", "102", "103"]);
+    assert_eq!(ids("east"), ["200"]);
+    let error = of("north").unwrap_err().to_string();
+    assert!(error.contains("of east, west"), "{error}");
+}
+
+#[test]
+fn a_document_of_json_is_answered_by_the_table_to_print() {
+    let Err(error) = text("{\n  \"jobs\": []\n}\n", &Reading::default()) else {
+        panic!("read");
+    };
+    assert!(error.to_string().contains("sacct --allusers"), "{error}");
+}

@@ -45,6 +45,9 @@ pub(super) struct TextArgs {
     /// The columns of a sacct table without a header line, separated by | or commas
     #[arg(long, value_name = "NAMES")]
     columns: Option<String>,
+    /// The cluster to read, of a log that has several, as by sacct -L or sinfo -M
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
     /// The zone of times without one, such as Europe/Warsaw [default: UTC; PBS logs name their own]
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     time_zone: Option<TimeZone>,
@@ -174,6 +177,7 @@ impl LogArgs {
         Reading {
             format: text.format.as_deref().and_then(Format::from_name),
             columns: text.columns.clone(),
+            cluster: text.cluster.clone(),
             time_zone: text.time_zone.clone(),
             procs_per_node: self.machine.procs_per_node,
             strict: text.strict,

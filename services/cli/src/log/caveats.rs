@@ -28,7 +28,8 @@ pub(super) fn caveat(occupied: &Occupied) -> Option<Caveat> {
             let part = hole.until.min(until).since(hole.from.max(from));
             part.as_ms().max(0) as f64
         });
-        within.sum::<f64>() / until.since(from).as_ms().max(1) as f64
+        // An empty sum of floats is -0.
+        (within.sum::<f64>() + 0.0) / until.since(from).as_ms().max(1) as f64
     };
     let quarter = Span::from_ms(found.until.since(found.from).as_ms() / 4);
     Some(Caveat {

@@ -36,9 +36,13 @@ impl HoleSource {
 const NAMED: usize = 3;
 
 /// The counts of jobs, by name in JSON, and in words.
-const COUNTS: [(&str, &str); 21] = [
+const COUNTS: [(&str, &str); 22] = [
     ("records", "records"),
     ("passed_over", "other lines (steps, jobs of other clusters)"),
+    (
+        "doubtful",
+        "with delimiters in texts that can be cut in several ways, of which the likeliest was taken",
+    ),
     ("jobs", "jobs that ran"),
     ("with_nodes", "jobs on named nodes"),
     ("without_nodes", "on nodes without names"),

@@ -2,7 +2,7 @@
 
 use memchr::memchr_iter;
 
-use crate::fields;
+use crate::{fields, hosts};
 
 /// Role of a column. The names are those of `sacct --helpformat`, in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +21,11 @@ pub(super) enum Role {
     TimelimitRaw,
     User,
     Partition,
+    Cluster,
 }
 
 /// Number of roles.
-pub(super) const ROLES: usize = 14;
+pub(super) const ROLES: usize = 15;
 
 impl Role {
     const ALL: [(&'static str, Self); ROLES] = [
@@ -42,6 +43,7 @@ impl Role {
         ("timelimitraw", Self::TimelimitRaw),
         ("user", Self::User),
         ("partition", Self::Partition),
+        ("cluster", Self::Cluster),
     ];
 
     fn of(name: &str) -> Option<Self> {
@@ -52,19 +54,187 @@ impl Role {
     }
 }
 
-/// Columns of free text, which may contain the delimiter. The extra cells of a line with more cells
-/// than columns belong to one of them.
-const FREE: [&str; 6] = [
+/// Columns of free text, which may contain the delimiter and line ends. The likeliest come first.
+const FREE: [&str; 16] = [
     "jobname",
     "comment",
     "submitline",
     "workdir",
     "admincomment",
     "systemcomment",
+    "wckey",
+    "constraints",
+    "extra",
+    "licenses",
+    "container",
+    "stdin",
+    "stdout",
+    "stderr",
+    "reservation",
+    "mcslabel",
 ];
+
+/// What the cells of a column look like. It tells columns from pieces of a text between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Any text of a user.
+    Free,
+    /// The id of a job or step.
+    Id,
+    /// A time, or a word for none.
+    Time,
+    /// A state in capitals.
+    State,
+    /// A number, perhaps with decimals and a unit.
+    Number,
+    /// A length of time, or a word for none.
+    Length,
+    /// A list of hosts, or words for none.
+    Hosts,
+    /// Two numbers with a colon between.
+    ExitCode,
+    /// A word without blanks.
+    Word,
+    /// Anything in one line.
+    Line,
+}
+
+/// Forms of columns without a role, by name.
+const FORMS: [(&str, Form); 22] = [
+    ("eligible", Form::Time),
+    ("elapsed", Form::Length),
+    ("cputime", Form::Length),
+    ("totalcpu", Form::Length),
+    ("usercpu", Form::Length),
+    ("systemcpu", Form::Length),
+    ("planned", Form::Length),
+    ("reserved", Form::Length),
+    ("suspended", Form::Length),
+    ("elapsedraw", Form::Number),
+    ("cputimeraw", Form::Number),
+    ("plannedcpuraw", Form::Number),
+    ("alloccpus", Form::Number),
+    ("reqcpus", Form::Number),
+    ("ncpus", Form::Number),
+    ("ntasks", Form::Number),
+    ("uid", Form::Number),
+    ("gid", Form::Number),
+    ("priority", Form::Number),
+    ("restarts", Form::Number),
+    ("exitcode", Form::ExitCode),
+    ("derivedexitcode", Form::ExitCode),
+];
+
+impl Form {
+    fn of(name: &str, role: Option<Role>) -> Self {
+        match role {
+            Some(Role::JobId | Role::JobIdRaw) => Self::Id,
+            Some(Role::Submit | Role::Start | Role::End) => Self::Time,
+            Some(Role::State) => Self::State,
+            Some(Role::NNodes | Role::AllocNodes | Role::ReqNodes) => Self::Number,
+            Some(Role::NodeList) => Self::Hosts,
+            Some(Role::Timelimit | Role::TimelimitRaw) => Self::Length,
+            Some(Role::User | Role::Partition | Role::Cluster) => Self::Word,
+            None => {
+                let same = |known: &&str| known.eq_ignore_ascii_case(name);
+                let typed = FORMS.iter().find(|(known, _)| same(known));
+                match typed {
+                    _ if FREE.iter().any(|known| same(known)) => Self::Free,
+                    Some((_, form)) => *form,
+                    None => Self::Line,
+                }
+            }
+        }
+    }
+
+    /// Whether a cell may be of this form. Only a text may hold line ends.
+    fn fits(self, cell: &[u8]) -> bool {
+        if self == Self::Free {
+            return true;
+        }
+        if memchr::memchr(b'\n', cell).is_some() {
+            return false;
+        }
+        let cell = cell.trim_ascii();
+        let of = |more: &'static [u8]| {
+            move |byte: &u8| byte.is_ascii_alphanumeric() || more.contains(byte)
+        };
+        let is_numeric = |more: &[u8]| {
+            let plain = |byte: &u8| byte.is_ascii_digit() || more.contains(byte);
+            cell.first().is_some_and(u8::is_ascii_digit) && cell.iter().all(plain)
+        };
+        cell.is_empty()
+            || match self {
+                Self::Free | Self::Line => true,
+                Self::Id => {
+                    let digits = cell.first().is_some_and(u8::is_ascii_digit);
+                    digits && !cell.iter().any(u8::is_ascii_whitespace)
+                }
+                Self::Time => {
+                    is_numeric(b"-T:.Z+ ") || is_one_of(cell, &[&b"Unknown"[..], b"None", b"N/A"])
+                }
+                Self::State => {
+                    let word = cell.split(|&byte| byte == b' ').next().unwrap_or(cell);
+                    let capital = |byte: &u8| byte.is_ascii_uppercase() || b"_+".contains(byte);
+                    word.iter().all(capital)
+                }
+                Self::Number => {
+                    let unit = |byte: &u8| b"KMGTPkm".contains(byte);
+                    let number = cell.split_last().filter(|(last, _)| unit(last));
+                    let number = number.map_or(cell, |(_, number)| number);
+                    let plain = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+                    number.iter().all(plain)
+                }
+                Self::Length => is_numeric(b"-:.") || is_one_of(cell, &LIMITS),
+                Self::Hosts => {
+                    let known = cell == b"None assigned" || cell == b"(null)";
+                    let list = std::str::from_utf8(cell);
+                    known
+                        || cell.iter().all(of(b"_-.,[]"))
+                            && list.is_ok_and(|list| hosts::count(list).is_ok())
+                }
+                Self::ExitCode => is_numeric(b":"),
+                Self::Word => !cell.iter().any(u8::is_ascii_whitespace),
+            }
+    }
+}
+
+/// Words of a length of time that is none.
+const LIMITS: [&[u8]; 7] = [
+    b"UNLIMITED",
+    b"INFINITE",
+    b"Partition_Limit",
+    b"INVALID",
+    b"NOT_SET",
+    b"None",
+    b"Unknown",
+];
+
+fn is_one_of(cell: &[u8], words: &[&[u8]]) -> bool {
+    words.iter().any(|word| cell.eq_ignore_ascii_case(word))
+}
 
 /// Possible delimiters, the usual one first.
 pub(super) const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
+
+/// Most ways to cut a row that are compared.
+const MOST_WAYS: usize = 64;
+
+/// Most extra cells of a row.
+const MOST_EXTRA: usize = 4096;
+
+/// A way to cut a row: the columns of texts that take extra cells, and how many.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Way {
+    texts: Vec<(usize, usize)>,
+}
+
+impl Way {
+    /// Number of texts that take extra cells.
+    pub(super) fn texts(&self) -> usize {
+        self.texts.len()
+    }
+}
 
 /// How the cells of a line fit the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +251,12 @@ pub(super) struct Columns {
     pub(super) delimiter: u8,
     /// Name and role of each column.
     columns: Vec<(String, Option<Role>)>,
-    /// Columns of free text, which may take extra cells.
+    /// Form of each column.
+    forms: Vec<Form>,
+    /// Columns of free text, which may take extra cells, the likeliest first.
     free: Vec<usize>,
+    /// Whether the header ends with a delimiter, as `sacct --parsable` prints it.
+    ends_open: bool,
     /// Number of the column for each role, from 1; 0 without such a column.
     numbers: [usize; ROLES],
 }
@@ -138,7 +312,8 @@ impl Columns {
             columns.push((name.to_owned(), role));
         }
         // `sacct --parsable` prints a delimiter behind the last column.
-        if columns.last().is_some_and(|(name, _)| name.is_empty()) {
+        let ends_open = columns.last().is_some_and(|(name, _)| name.is_empty());
+        if ends_open {
             columns.pop();
         }
         let place = |free: &&str| {
@@ -146,10 +321,14 @@ impl Columns {
             columns.iter().position(same)
         };
         let free = FREE.iter().filter_map(place).collect();
+        let forms = columns.iter().map(|(name, role)| Form::of(name, *role));
+        let forms = forms.collect();
         Self {
             delimiter,
             columns,
+            forms,
             free,
+            ends_open,
             numbers,
         }
     }
@@ -237,26 +416,135 @@ impl Columns {
         }
     }
 
-    /// Columns that may take the extra cells of a line.
+    /// Columns of free text.
     pub(super) fn free(&self) -> &[usize] {
         &self.free
     }
 
-    /// Cuts a line with extra cells, which the column at `free` takes.
-    pub(super) fn cut_around<'a>(
-        &self,
-        free: usize,
-        line: &'a [u8],
-        cells: &mut [&'a [u8]; ROLES],
-    ) {
-        let extra = self.cells(line).saturating_sub(self.columns.len());
-        let mut parts = line.split(|&byte| byte == self.delimiter);
+    /// Whether the last column is a text, so that a row may go on behind its last delimiter.
+    pub(super) fn ends_in_text(&self) -> bool {
+        self.forms.last() == Some(&Form::Free)
+    }
+
+    /// Whether a line is the beginning of a row that a line end in a text has cut: all columns
+    /// before the first text fit.
+    pub(super) fn is_beginning(&self, line: &[u8]) -> bool {
+        let first = self.forms.iter().take_while(|form| **form != Form::Free);
+        let first: Vec<Form> = first.copied().collect();
+        let mut cells = line.split(|&byte| byte == self.delimiter);
+        first.len() < self.forms.len()
+            && first
+                .iter()
+                .all(|form| cells.next().is_some_and(|cell| form.fits(cell)))
+            && cells.next().is_some()
+    }
+
+    /// A line without the delimiter behind the last column, if rows have one.
+    pub(super) fn without_end<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        match self.ends_open {
+            true => line.strip_suffix(&[self.delimiter]).unwrap_or(line),
+            false => line,
+        }
+    }
+
+    /// Whether a line may end a row: all columns behind the last text fit.
+    pub(super) fn is_ending(&self, line: &[u8]) -> bool {
+        let line = self.without_end(line);
+        let mut cells = line.rsplit(|&byte| byte == self.delimiter);
+        let last = self.forms.iter().rev();
+        last.take_while(|form| **form != Form::Free)
+            .all(|form| cells.next().is_some_and(|cell| form.fits(cell)))
+            && cells.next().is_some()
+    }
+
+    /// The ways to cut a row with extra cells or line ends, in which texts take all of these and
+    /// each other cell fits its column. The ways with the fewest such texts come first, then those
+    /// of the likeliest texts; at most [`MOST_WAYS`].
+    pub(super) fn ways(&self, row: &[u8]) -> Vec<Way> {
+        let all: Vec<&[u8]> = row.split(|&byte| byte == self.delimiter).collect();
+        let all = all.as_slice();
+        // An empty last cell is one, or the end of a row of `sacct --parsable`.
+        let shorter = all.split_last().filter(|(last, _)| last.is_empty());
+        let shorter = shorter.map(|(_, before)| before);
+        let order = match self.ends_open {
+            true => [shorter, Some(all)],
+            false => [Some(all), shorter],
+        };
+        let ways = order.into_iter().flatten().map(|cells| self.ways_of(cells));
+        ways.into_iter()
+            .find(|ways| !ways.is_empty())
+            .unwrap_or_default()
+    }
+
+    fn ways_of(&self, cells: &[&[u8]]) -> Vec<Way> {
+        let Some(extra) = cells.len().checked_sub(self.forms.len()) else {
+            return Vec::new();
+        };
+        if extra > MOST_EXTRA {
+            return Vec::new();
+        }
+        // Whether columns from this one on can take the cells from that many extra ones on.
+        let width = extra + 1;
+        let mut can = vec![false; (self.forms.len() + 1) * width];
+        if let Some(end) = can.last_mut() {
+            *end = true;
+        }
+        let at = |column: usize, taken: usize| column * width + taken;
+        let is = |can: &[bool], place: usize| can.get(place).copied().unwrap_or(false);
+        for (column, form) in self.forms.iter().enumerate().rev() {
+            let mut later = false;
+            for taken in (0..width).rev() {
+                later |= is(&can, at(column + 1, taken));
+                let one = match form {
+                    Form::Free => later,
+                    form => {
+                        is(&can, at(column + 1, taken))
+                            && cells
+                                .get(column + taken)
+                                .is_some_and(|cell| form.fits(cell))
+                    }
+                };
+                if let Some(place) = can.get_mut(at(column, taken)) {
+                    *place = one;
+                }
+            }
+        }
+        let mut ways: Vec<Way> = Vec::new();
+        let mut work = vec![(0, 0, Way::default())];
+        while let Some((column, taken, way)) = work.pop() {
+            if !is(&can, at(column, taken)) || ways.len() >= MOST_WAYS {
+                continue;
+            }
+            match self.forms.get(column) {
+                None => ways.push(way),
+                Some(Form::Free) => {
+                    for more in 0..width - taken {
+                        let mut next = way.clone();
+                        if more > 0 {
+                            next.texts.push((column, more));
+                        }
+                        work.push((column + 1, taken + more, next));
+                    }
+                }
+                Some(_) => work.push((column + 1, taken, way)),
+            }
+        }
+        let likely = |(column, _): &(usize, usize)| self.free.iter().position(|at| at == column);
+        ways.sort_by_key(|way| {
+            let texts: Vec<_> = way.texts.iter().map(likely).collect();
+            (texts.len(), texts)
+        });
+        ways
+    }
+
+    /// Cuts a row this way.
+    pub(super) fn cut_by<'a>(&self, way: &Way, row: &'a [u8], cells: &mut [&'a [u8]; ROLES]) {
+        let mut parts = row.split(|&byte| byte == self.delimiter);
         for (at, (_, role)) in self.columns.iter().enumerate() {
             let cell = parts.next().unwrap_or(&[]);
-            if at == free {
-                for _ in 0..extra {
-                    parts.next();
-                }
+            let more = way.texts.iter().find(|(column, _)| *column == at);
+            for _ in 0..more.map_or(0, |(_, more)| *more) {
+                parts.next();
             }
             if let Some(place) = role.and_then(|role| cells.get_mut(role as usize)) {
                 *place = cell;
@@ -273,10 +561,6 @@ impl Columns {
 
 /// Whether a line looks like a job of a table without a header: a job's number, and two dates.
 pub(super) fn is_data(line: &[u8]) -> bool {
-    let is_date = |cell: &[u8]| {
-        matches!(cell, [y, _, _, _, b'-', _, _, b'-', _, _, b'T', rest @ ..]
-            if y.is_ascii_digit() && rest.len() == 8)
-    };
     DELIMITERS.into_iter().any(|delimiter| {
         let mut cells = line.split(|&byte| byte == delimiter);
         let first = cells.next().unwrap_or(&[]);
@@ -287,4 +571,10 @@ pub(super) fn is_data(line: &[u8]) -> bool {
         let id = first.get(..digits).and_then(fields::unsigned);
         id.is_some() && cells.filter(|cell| is_date(cell)).count() > 1
     })
+}
+
+/// Whether a cell is a date, as in `2022-01-01T00:00:10`.
+pub(super) fn is_date(cell: &[u8]) -> bool {
+    matches!(cell, [y, _, _, _, b'-', _, _, b'-', _, _, b'T', rest @ ..]
+        if y.is_ascii_digit() && rest.len() == 8)
 }
