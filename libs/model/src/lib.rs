@@ -32,6 +32,8 @@ mod time;
 mod token;
 mod topology;
 mod trainer;
+mod tries;
+mod trouble;
 mod verdict;
 
 pub use attained::{Attained, HALF_LIFE};
@@ -72,4 +74,6 @@ pub use time::{Span, SpanError, Timestamp};
 pub use token::Token;
 pub use topology::{Tier, Topology, TopologyError};
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};
+pub use tries::{FailedOn, Rest, Tries};
+pub use trouble::{Blame, Trouble, TroubleKind};
 pub use verdict::{HoleVerdict, OwnerShare, TrainerVerdict, Verdict};

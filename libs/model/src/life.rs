@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attained, Ending, Goodput, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp,
-    TrainerSpec,
+    TrainerSpec, Tries,
 };
 
 /// The phase of a trainer's life.
@@ -250,6 +250,9 @@ pub struct TrainerRecord {
     /// incarnation on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+    /// Where its programs failed, and when they are tried again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tries: Tries,
     /// Newest loss reported.
     #[serde(default)]
     pub loss: Option<f64>,
@@ -328,6 +331,7 @@ impl TrainerRecord {
             reason: String::new(),
             failures: 0,
             ending: None,
+            tries: Tries::default(),
             loss: None,
             checkpoint: None,
             measured: None,

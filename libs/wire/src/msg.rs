@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
     Efficiency, Epoch, KindName, KindUse, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId, Stalls,
-    Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, is_default,
+    Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble, is_default,
 };
 
 pub use lacuna_model::{
@@ -361,6 +361,9 @@ pub struct NodeView {
     pub activity: Option<Activity>,
     /// Wall-clock seconds since the agent's last status.
     pub silent_s: Option<f64>,
+    /// What keeps it from being used as the others are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
 }
 
 /// Totals of the cluster.

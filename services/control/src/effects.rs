@@ -532,7 +532,23 @@ fn log(note: &Note, correlation: &str) {
             owner,
             length,
         } => {
-            tracing::warn!(%node, owner, %length, correlation, "node closed to an owner, whose programs fail or wait there");
+            tracing::warn!(%node, owner, %length, correlation, "node is slow, or programs fail there that are sound elsewhere: this owner's trainers get it last or not at all");
+        }
+        Note::Suspect {
+            node,
+            trainer,
+            reason,
+            sound_on,
+        } => {
+            tracing::warn!(%node, %trainer, reason, %sound_on, correlation, "a program failed on this node and is sound on another: perhaps the node is broken");
+        }
+        Note::Reopened { node } => {
+            tracing::info!(%node, correlation, "nothing speaks against the node any more, by an operator");
+        }
+        Note::NoAgent { node, perhaps } => {
+            let perhaps: Vec<&str> = perhaps.iter().map(NodeId::as_str).collect();
+            let perhaps = perhaps.join(", ");
+            tracing::warn!(%node, perhaps, correlation, "no agent has ever spoken on this node, which a trainer has; these agents speak, which no scheduler has named: is one of them the same node?");
         }
         Note::Slow { node, trainers } => {
             let trainers: Vec<&str> = trainers.iter().map(TrainerId::as_str).collect();

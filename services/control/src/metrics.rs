@@ -442,6 +442,9 @@ impl Metrics {
             Note::BadReport { .. } => self.bad.inc(),
             Note::Resent { .. } => self.resent.inc(),
             Note::Admitted { .. }
+            | Note::Reopened { .. }
+            | Note::Suspect { .. }
+            | Note::NoAgent { .. }
             | Note::Closed { .. }
             | Note::Usable { .. }
             | Note::Trial { .. }

@@ -87,6 +87,7 @@ pub(crate) fn query(
                     epoch: view.epoch,
                     activity: view.activity,
                     silent_s: view.silent_s,
+                    trouble: view.trouble,
                 })
                 .collect(),
         },

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use lacuna_model::{
     AgentStatus, Member, NodeEvent, NodeId, NodeKinds, Progress, Span, Timestamp, TrainerId,
 };
-use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_runtime::{
     Bus, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
 };
@@ -113,7 +113,7 @@ struct Control {
     /// Trainers whose owners may have no pilots, as the executor finds.
     no_pilots: Option<mpsc::UnboundedReceiver<NoPilots>>,
     /// Real time since the start.
-    watch: Stopwatch,
+    clock: RealTime,
     /// The newest correlation id seen, for the timer's inputs.
     newest: String,
     totals: Option<Totals>,
@@ -134,8 +134,8 @@ impl Control {
         if let Some(clock) = ctx.bus.last(&address::clock(&ctx.cluster)).await? {
             ctx.clock.update(&clock.message);
         }
-        let watch = Stopwatch::start();
-        let now = moment(&ctx, &watch);
+        let clock = RealTime::start();
+        let now = moment(&ctx, &clock);
         let start::Recovered {
             controller,
             first,
@@ -167,7 +167,7 @@ impl Control {
             controls_requests: None,
             grants: None,
             no_pilots: None,
-            watch,
+            clock,
             newest: String::new(),
             totals: None,
             observes: false,
@@ -178,7 +178,7 @@ impl Control {
     }
 
     fn now(&self) -> Now {
-        moment(&self.ctx, &self.watch)
+        moment(&self.ctx, &self.clock)
     }
 
     /// Feeds one input, then applies its effects until there are none left.
@@ -661,12 +661,28 @@ fn shards(leases: Vec<Member>) -> BTreeMap<u32, Vec<Member>> {
     shards
 }
 
+/// Real time that never goes back: the wall clock's at the start, and what has passed since. Records
+/// keep such times over starts.
+#[derive(Debug)]
+struct RealTime {
+    began: Timestamp,
+    watch: Stopwatch,
+}
+
+impl RealTime {
+    fn start() -> Self {
+        Self {
+            began: wall(),
+            watch: Stopwatch::start(),
+        }
+    }
+}
+
 /// The moment on both clocks.
-fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
+fn moment(ctx: &Context, clock: &RealTime) -> Now {
     Now {
         cluster: ctx.clock.now(),
-        // Any origin will do, but zero is taken for "never".
-        wall: Timestamp::from_unix(1) + watch.span(),
+        wall: clock.began + clock.watch.span(),
     }
 }
 

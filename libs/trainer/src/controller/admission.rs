@@ -252,7 +252,8 @@ impl Controller {
     pub(super) fn fits(&self, trainer: &Trainer) -> bool {
         let pool = self.seq.map_or(u32::MAX, |_| self.nodes.in_pool());
         let nodes = u32::try_from(trainer.nodes().len()).unwrap_or(u32::MAX);
-        let waits = nodes == 0 && (trainer.lacks_pilots() || trainer.loads());
+        let rests = trainer.lacks_pilots() || trainer.tries().rests();
+        let waits = nodes == 0 && (rests || trainer.loads());
         !waits && has_place(nodes, trainer.record().spec.min_nodes, pool)
     }
 }

@@ -85,10 +85,7 @@ impl Controller {
             // It gave up its part by itself, and is there; or the program that it was commanded to
             // start is gone, with an agent that started again.
             Activity::Free if is_expected => {
-                let wait = self.restarted(owner, id, stopped_by_itself(status), out);
-                if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(owner)) {
-                    trainer.hold_newcomers(wait, now);
-                }
+                self.restarted(owner, stopped_by_itself(status), now, out);
                 self.go_on_without(owner, id, now, out);
             }
             _ => {}
@@ -133,28 +130,23 @@ impl Controller {
                 }
             }
             // It gave up its part by itself, and is there: the incarnation starts again.
-            Activity::Free => self.restart_all(owner, id, stopped_by_itself(status), now, out),
+            Activity::Free => self.restart_all(owner, stopped_by_itself(status), now, out),
         }
     }
 
     /// The whole incarnation starts again, unless a restart waits already.
-    fn restart_all(
-        &mut self,
-        id: &TrainerId,
-        node: &NodeId,
-        reason: String,
-        now: Now,
-        out: &mut Out,
-    ) {
+    fn restart_all(&mut self, id: &TrainerId, reason: String, now: Now, out: &mut Out) {
         let trainer = self.trainers.get(id);
         if trainer.is_none_or(|trainer| trainer.health().is_restarting()) {
             return;
         }
-        let wait = self.restarted(id, node, reason, out);
+        let counts = self.restarted(id, reason, now, out);
+        let wait = self.config.control.broken_wait;
         if let Some(trainer) = self.trainers.get_mut(id) {
-            match wait {
-                Some(wait) => trainer.restart_after_failure(wait, true, now),
-                None => trainer.restart_at_once(now),
+            if counts {
+                trainer.restart_after_failure(wait, false, now);
+            } else {
+                trainer.restart_at_once(now);
             }
         }
     }

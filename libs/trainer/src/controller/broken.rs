@@ -37,7 +37,11 @@ impl Controller {
         let wait = self.config.control.broken_wait;
         let admitted = self.trainers.admitted();
         admitted
-            .filter_map(|trainer| trainer.health().judged_at(wait))
+            .flat_map(|trainer| {
+                let health = trainer.health();
+                [health.judged_at(wait), health.gives_back_at()]
+            })
+            .flatten()
             .min()
     }
 
@@ -125,9 +129,8 @@ impl Controller {
             record.nodes.len(),
             record.run.0
         );
-        let wait = self.count_failure(id, None, reason, out);
+        let wait = self.count_failure(id, None, reason, now, out);
         if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
-            trainer.hold_newcomers(wait, now);
             trainer.restart_after_failure(wait, true, now);
         }
         true
@@ -145,17 +148,16 @@ impl Controller {
     }
 
     fn drop_silent(&mut self, id: &TrainerId, silent: Vec<NodeId>, now: Now, out: &mut Out) {
+        let reason = "its group broke, and it does not answer";
         for node in &silent {
             self.nodes.silence(node);
-            self.failed_on(node, id);
+            self.avoid(node, id, reason, now);
             out.note(Note::Unusable {
                 node: node.clone(),
                 cause: "silent",
             });
         }
         self.publication.change();
-        let reason = "its group broke, and it does not answer";
-        self.take(silent.clone(), reason, now.cluster, now, out);
-        self.quarantine(id, &silent, now, out);
+        self.take(silent, reason, now.cluster, now, out);
     }
 }

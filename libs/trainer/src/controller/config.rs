@@ -25,9 +25,6 @@ pub struct ControllerConfig {
     /// Failures are forgotten after progress of this length since the last one, over all
     /// incarnations.
     pub healthy_after: Span,
-    /// Failures in a row of one owner's programs on one node that close the node to that owner
-    /// (`nodes/failures.rs`).
-    pub node_failures: u32,
     /// After the end of an incarnation, the last report of a real program counts for this long,
     /// in cluster time.
     pub report_grace: Span,
@@ -78,7 +75,6 @@ impl Default for ControllerConfig {
             transfer_wait: Span::from_secs(10),
             backoff_max: Span::from_secs(60),
             healthy_after: Span::from_secs(60),
-            node_failures: 3,
             report_grace: Span::from_secs(60),
             one_account: false,
             policy: Policy::Auto,

@@ -136,7 +136,23 @@ pub enum Note {
         /// Why: `quarantine`, `silent` or `release overdue`.
         cause: &'static str,
     },
-    /// A node is closed to an owner, whose programs keep failing there.
+    /// Nothing speaks against a node any more, by the word of an operator.
+    Reopened {
+        /// Which.
+        node: NodeId,
+    },
+    /// A program failed on a node and is sound on another.
+    Suspect {
+        /// Which.
+        node: NodeId,
+        /// The trainer.
+        trainer: TrainerId,
+        /// How it ended there.
+        reason: String,
+        /// Where it is sound.
+        sound_on: NodeId,
+    },
+    /// A node is closed to an owner: it is slow, or programs failed there and were sound elsewhere.
     Closed {
         /// Which.
         node: NodeId,
@@ -144,6 +160,13 @@ pub enum Note {
         owner: String,
         /// For this long.
         length: Span,
+    },
+    /// A trainer has the node, and no agent has ever spoken there.
+    NoAgent {
+        /// Which.
+        node: NodeId,
+        /// Agents that speak under names that no scheduler has given.
+        perhaps: Vec<NodeId>,
     },
     /// A node keeps several trainers waiting in each step.
     Slow {

@@ -140,7 +140,7 @@ impl Controller {
     pub(super) fn failed_after_done(
         &mut self,
         id: &TrainerId,
-        node: &NodeId,
+        (node, code): (&NodeId, i32),
         reason: &str,
         now: Now,
         out: &mut Out,
@@ -150,7 +150,7 @@ impl Controller {
         };
         if trainer.regroups() && !trainer.may_have_rank_0(node) {
             if trainer.record().reason != reason {
-                let _ = self.count_failure(id, Some(node), reason.to_owned(), out);
+                self.count_failure(id, Some((node, code)), reason.to_owned(), now, out);
             }
             self.look_at_end(id, now, out);
             return true;
@@ -224,20 +224,23 @@ impl Controller {
         self.look_at_end(id, now, out);
     }
 
-    /// A trainer goes on without a member, or restarts, for a reason that is no failure. Returns the
-    /// wait before the next start if that counts as one all the same.
+    /// A trainer goes on without a member, or restarts, for a reason that is no failure. Returns
+    /// whether that counts as one all the same.
     pub(super) fn restarted(
         &mut self,
         id: &TrainerId,
-        node: &NodeId,
         reason: String,
+        now: Now,
         out: &mut Out,
-    ) -> Option<Span> {
-        let trainer = self.trainers.get_mut(id)?;
-        if trainer.count_restart(&reason) <= self.config.control.max_failures {
-            return None;
+    ) -> bool {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return false;
+        };
+        let counts = trainer.count_restart(&reason) > self.config.control.max_failures;
+        if counts {
+            self.count_failure(id, None, reason, now, out);
         }
-        self.count_failure(id, Some(node), reason, out)
+        counts
     }
 
     /// Members of a trainer that regroups whose programs have exited with code 0 before any word.

@@ -105,25 +105,27 @@ impl Controller {
             return;
         }
         let kept = self.kept_by(skipped);
-        let mut planned: BTreeMap<&TrainerId, &[NodeId]> = plan
+        let followed = all.iter().filter(|id| !skipped.contains(*id));
+        let planned: BTreeMap<&TrainerId, &[NodeId]> = plan
             .allocations
             .iter()
             .map(|a| (&a.trainer, a.nodes.as_slice()))
             .collect();
-        let mut spare = self.spare(plan, &kept);
+        let given = |id: &TrainerId| planned.get(id).copied().unwrap_or_default();
+        let mut wants: BTreeMap<TrainerId, BTreeSet<NodeId>> = followed
+            .clone()
+            .map(|id| {
+                let free = given(id).iter().filter(|node| !kept.contains(*node));
+                (id.clone(), free.cloned().collect())
+            })
+            .collect();
+        self.go_elsewhere(&mut wants, plan, &kept, now);
         let mut changed = 0;
         let mut grow = Vec::new();
-        for id in all.iter().filter(|id| !skipped.contains(*id)) {
-            let given = planned.remove(id).unwrap_or_default();
-            let mut want = given
-                .iter()
-                .filter(|n| !kept.contains(*n))
-                .cloned()
-                .collect();
-            self.replace_closed(id, &mut want, &mut spare);
+        for id in followed {
             let step = Step {
-                planned: given.len(),
-                want,
+                planned: given(id).len(),
+                want: wants.remove(id).unwrap_or_default(),
                 is_replaced: plan.repooled.contains(id),
             };
             if self.follow_for(id, step, now, out, &mut grow) {
@@ -276,7 +278,7 @@ impl Controller {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        if !self.connected || !trainer.health().may_start(now) || trainer.lacks_pilots() {
+        if !self.connected || trainer.tries().rests() || trainer.lacks_pilots() {
             return;
         }
         let Some(mut target) = trainer.take_target() else {
@@ -293,7 +295,8 @@ impl Controller {
             if trainer.is_member(id) {
                 return true;
             }
-            let is_closed = node.failures().is_closed_to(trainer.owner());
+            let is_closed = node.failures().is_closed_to(trainer.owner())
+                || trainer.tries().refuses(id, now.wall);
             if !node.is_idle() || !node.is_usable() || is_closed {
                 return false;
             }
@@ -339,6 +342,9 @@ impl Controller {
         } else {
             Change::Grown
         };
+        if let Some(trainer) = self.trainers.get_mut(id) {
+            trainer.tries_mut().end_rest();
+        }
         self.begin_incarnation(id, target.into_nodes(), change, now, out);
         self.release_unneeded(id, late, out);
         self.settle_trainer(id, out);

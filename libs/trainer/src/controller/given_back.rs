@@ -52,6 +52,7 @@ impl Controller {
             return;
         }
         self.nodes.forget_agent(id);
+        self.forgive_on(id, now);
         if let Some(on_demand) = &on_demand {
             self.nodes.rest(id, on_demand, now);
         }

@@ -7,7 +7,7 @@
 //!   while they cannot be kept, and both are then published again. Simulated trainers need no
 //!   names.
 
-use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Span, Timestamp, TrainerId};
+use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Timestamp, TrainerId};
 
 use crate::Now;
 use crate::account::{Change, Counted};
@@ -134,6 +134,9 @@ impl Controller {
         let Some(before) = self.trainers.end(id, phase, reason, now) else {
             return;
         };
+        if phase == Phase::Done {
+            self.sound(id, now, out);
+        }
         if let Some(trainer) = self.trainers.get(id) {
             self.admission.ended(trainer, before);
         }
@@ -172,7 +175,7 @@ impl Controller {
                     out.record(id);
                 }
                 if more > 0.0 && is_present {
-                    self.progressed(id, now);
+                    self.progressed(id, now, out);
                 }
                 if is_done {
                     self.end(id, Phase::Done, "all samples done", now, out);
@@ -194,37 +197,18 @@ impl Controller {
     }
 
     /// A trainer has made progress.
-    fn progressed(&mut self, id: &TrainerId, now: Now) {
+    fn progressed(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
         let enough = self.config.healthy_after;
         let more = trainer.progress(enough, now);
-        let (nodes, owner) = (trainer.nodes(), trainer.owner());
-        self.nodes.count_progress(nodes, owner, more, enough);
-    }
-
-    /// Counts a failure of a trainer's programs: on a node, or of its whole group. Returns the wait
-    /// before the next start.
-    pub(super) fn count_failure(
-        &mut self,
-        id: &TrainerId,
-        node: Option<&NodeId>,
-        reason: String,
-        out: &mut Out,
-    ) -> Option<Span> {
-        let trainer = self.trainers.get_mut(id)?;
-        let failures = trainer.count_failure(reason.clone());
-        let again_in = self.config.wait_after(failures);
-        out.record(id);
-        out.note(Note::Failure {
-            trainer: id.clone(),
-            node: node.cloned(),
-            failures,
-            reason,
-            again_in,
-        });
-        Some(again_in)
+        let is_sound = trainer.is_sound(enough);
+        let cleared = self.nodes.count_progress(trainer.nodes(), more, enough);
+        self.publication.change_if(cleared);
+        if is_sound {
+            self.sound(id, now, out);
+        }
     }
 
     /// The program of an incarnation's member ended by itself.
@@ -245,45 +229,45 @@ impl Controller {
             return;
         }
         let reason = exit_reason(node, exit);
-        if (code == 0 && !is_first) || self.failed_after_done(id, node, &reason, now, out) {
+        if (code == 0 && !is_first) || self.failed_after_done(id, (node, code), &reason, now, out) {
             return;
         }
         let enough = self.config.healthy_after;
         if let Some(trainer) = self.trainers.get_mut(id) {
             trainer.forgive_loader(enough, now);
         }
-        let wait = self.count_failure(id, Some(node), reason, out);
-        if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
-            // Exit code 0 is no failure of the node: perhaps the work is done.
-            trainer.restart_after_failure(wait, code == 0, now);
-        }
-        if code != 0 {
-            self.failed_on(node, id);
+        self.count_failure(id, Some((node, code)), reason, now, out);
+        let wait = self.config.control.broken_wait;
+        if let Some(trainer) = self.trainers.get_mut(id) {
+            trainer.restart_after_failure(wait, false, now);
         }
     }
 
-    /// Starts failed trainers again after their wait, gives up trainers that failed too often, and
-    /// closes nodes on which an owner's programs keep failing. This is done by the timer, since a
-    /// program that dies just before its node is taken has not failed.
+    /// Restarts incarnations whose restart is due. One whose program has failed gives its nodes
+    /// back (`elsewhere.rs`).
     pub(super) fn restart_due(&mut self, now: Now, out: &mut Out) {
         let waiting = self.trainers.admitted_where(|t| t.health().is_restarting());
         for id in waiting {
             let Some(trainer) = self.trainers.get_mut(&id) else {
                 continue;
             };
-            let Some(speaks_against_nodes) = trainer.take_due_restart(now) else {
+            let Some(keeps_nodes) = trainer.take_due_restart(now) else {
                 continue;
             };
-            if let Some(reason) = trainer.given_up(self.config.control.max_failures) {
+            if let Some(reason) = trainer.given_up(self.config.control.max_failures)
+                && keeps_nodes
+            {
                 self.end(&id, Phase::Failed, &reason, now, out);
                 continue;
             }
             let nodes = trainer.nodes().to_vec();
-            if speaks_against_nodes && self.quarantine(&id, &nodes, now, out) {
+            if nodes.is_empty() {
                 continue;
             }
-            if !nodes.is_empty() {
-                self.begin_incarnation(&id, nodes, Change::Restarted, now, out);
+            let next = if keeps_nodes { nodes } else { Vec::new() };
+            self.begin_incarnation(&id, next, Change::Restarted, now, out);
+            if !keeps_nodes {
+                self.release_unneeded(&id, "its program has failed", out);
             }
         }
     }

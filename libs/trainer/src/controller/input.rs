@@ -71,6 +71,8 @@ pub enum Input {
     },
     /// The operator's controls, as they are now.
     Controls(Wanted),
+    /// An operator opens nodes: nothing speaks against them any more.
+    Reopen(Vec<NodeId>),
     /// A trainer is to end.
     Cancel(TrainerId),
     /// Holes closed, then opened, all at one moment. Leases on closed holes are released at once.

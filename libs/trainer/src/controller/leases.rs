@@ -103,6 +103,7 @@ impl Controller {
         } else if self.seq.is_none() {
             self.nodes.returned_early(id);
         }
+        self.review_rests(now, out);
         self.pursue_all(now, out);
     }
 

@@ -36,6 +36,7 @@ mod archive;
 mod broken;
 mod config;
 mod effect;
+mod elsewhere;
 mod ending;
 mod entries;
 mod follow;

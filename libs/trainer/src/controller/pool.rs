@@ -36,6 +36,7 @@ impl Controller {
             if closed.is_free {
                 out.push(Effect::AnswerReleased { node: node.clone() });
             }
+            self.forgive_on(&node, now);
             if closed.was_held {
                 held.push(node);
             }
@@ -45,6 +46,7 @@ impl Controller {
             self.publication.change_if(self.plans.takes(&hole.node));
             self.nodes.open(hole, &self.config);
         }
+        self.review_rests(now, out);
         self.pursue_all(now, out);
     }
 

@@ -1,13 +1,21 @@
-//! Nodes on which programs keep failing, or that keep trainers waiting (`nodes/failures.rs`), and
-//! their substitutes.
+//! What speaks against nodes, by their evidence (`nodes/failures.rs`).
 //!
-//! The published view names nodes in quarantine, but not nodes closed to single owners. If a plan
-//! gives a trainer a node that is closed to its owner, control takes one that the plan leaves
-//! unallocated, or leaves it out.
+//! 1. The end of a program with another exit code than 0 is a failure of the program, and says
+//!    nothing against the node yet (`elsewhere.rs`).
+//! 2. It speaks against the node once the same program is sound on another: a minute of progress, or
+//!    the end of its work. It must have failed at once; a program that was sound there first has not.
+//!    A node of which one program says so is named, and used as before.
+//! 3. Where two programs of one owner say so, trainers of that owner get the node last, for
+//!    `control.quarantine`, twice as long each time. With one owner no node is ever closed by exit
+//!    codes.
+//! 4. Where programs of two owners say so, the node is in quarantine for that time: no trainer gets
+//!    it, and the published view calls it unusable.
+//! 5. A program of any owner that is sound on the node ends all that, and so does an operator
+//!    (`lacuna undrain`). An hour later a failure counts no longer.
+//! 6. A node that keeps two trainers waiting is slow, and closed to their owners for that time. If
+//!    these are all owners who have trainers, it is in quarantine.
 
-use std::collections::BTreeSet;
-
-use lacuna_model::{NodeId, Plan, Progress, TrainerId};
+use lacuna_model::{Blame, NodeId, Progress, Span, TrainerId};
 
 use crate::Now;
 use crate::controller::nodes::SlowNode;
@@ -16,46 +24,73 @@ use crate::controller::trainers::Trainer;
 use crate::controller::{Controller, Note};
 
 impl Controller {
-    /// A program of this trainer has failed on a node.
-    pub(super) fn failed_on(&mut self, node: &NodeId, id: &TrainerId) {
-        if let Some(trainer) = self.trainers.get(id) {
-            self.nodes.count_failure(node, trainer.owner());
+    /// A trainer's programs are sound where they are: what failed elsewhere is held against the nodes
+    /// there.
+    pub(super) fn sound(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let (nodes, owner) = (trainer.nodes().to_vec(), trainer.owner().to_owned());
+        let Some(sound_on) = nodes.first() else {
+            return;
+        };
+        let cleared = self.nodes.count_sound(&nodes);
+        self.publication.change_if(cleared);
+        if trainer.tries().failed().next().is_none() {
+            return;
         }
+        for (node, reason) in trainer.tries_mut().sound_on(&nodes) {
+            let blame = Blame {
+                trainer: id.clone(),
+                reason: reason.clone(),
+                sound_on: sound_on.clone(),
+            };
+            let first = self.config.control.quarantine;
+            let closed = self.nodes.blame(&node, &owner, blame, first, now);
+            self.publication.change_if(!closed.is_empty());
+            out.note(Note::Suspect {
+                node: node.clone(),
+                trainer: id.clone(),
+                reason,
+                sound_on: sound_on.clone(),
+            });
+            note_closed(&node, closed, out);
+        }
+        self.review_closed(now, out);
     }
 
-    /// Closes those of a trainer's nodes on which its owner's programs have failed too often in a
-    /// row, and takes them from it. Returns whether there were any.
-    pub(super) fn quarantine(
-        &mut self,
-        id: &TrainerId,
-        nodes: &[NodeId],
-        now: Now,
-        out: &mut Out,
-    ) -> bool {
-        let Some(owner) = self
-            .trainers
-            .get(id)
-            .map(|trainer| trainer.owner().to_owned())
-        else {
-            return false;
-        };
-        let closed = self.nodes.close_failing(nodes, &owner, &self.config, now);
-        if closed.is_empty() {
-            return false;
+    /// Whether anything speaks against one of these nodes that [`crate::controller::Input::Reopen`]
+    /// lifts.
+    #[must_use]
+    pub fn speaks_against_any(&self, nodes: &[NodeId], now: Now) -> bool {
+        nodes.iter().any(|id| {
+            let found = self
+                .nodes
+                .get(id)
+                .and_then(|node| node.failures().trouble());
+            let mut trainers = self.trainers.admitted();
+            found.is_some() || trainers.any(|trainer| trainer.tries().avoids(id, now.wall))
+        })
+    }
+
+    /// An operator opens nodes: nothing speaks against them any more.
+    pub(super) fn reopen(&mut self, nodes: &[NodeId], now: Now, out: &mut Out) {
+        let mut opened = self.nodes.reopen(nodes);
+        for id in self.trainers.admitted_where(|_| true) {
+            let Some(trainer) = self.trainers.get_mut(&id) else {
+                continue;
+            };
+            for node in nodes {
+                if trainer.tries().avoids(node, now.wall) && trainer.tries_mut().forget(node) {
+                    opened.insert(node.clone());
+                }
+            }
         }
-        for (node, length) in &closed {
-            out.note(Note::Closed {
-                node: node.clone(),
-                owner: owner.clone(),
-                length: *length,
-            });
+        self.publication.change_if(!opened.is_empty());
+        for node in opened {
+            out.note(Note::Reopened { node });
         }
-        self.publication.change();
         self.review_closed(now, out);
-        let nodes = closed.into_iter().map(|(node, _)| node).collect();
-        let reason = "programs of its owner keep failing there";
-        self.take(nodes, reason, now.cluster, now, out);
-        true
     }
 
     /// Judges nodes by a report on the steps of its trainer, if it names the member that the others
@@ -87,14 +122,7 @@ impl Controller {
         else {
             return;
         };
-        for (owner, length) in closed {
-            let node = node.clone();
-            out.note(Note::Closed {
-                node,
-                owner,
-                length,
-            });
-        }
+        note_closed(&node, closed, out);
         out.note(Note::Slow {
             node: node.clone(),
             trainers,
@@ -127,45 +155,15 @@ impl Controller {
             });
         }
     }
+}
 
-    /// Usable nodes that a plan leaves unallocated, to take the place of closed ones.
-    pub(super) fn spare(&self, plan: &Plan, kept: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
-        if !self.nodes.any_closed() {
-            return BTreeSet::new();
-        }
-        let given = plan.allocations.iter().flat_map(|a| &a.nodes);
-        let given: BTreeSet<&NodeId> = given.chain(kept).collect();
-        let nodes = self.nodes.iter();
-        nodes
-            .filter(|(id, node)| node.is_idle() && node.is_usable() && !given.contains(id))
-            .map(|(id, _)| id.clone())
-            .collect()
-    }
-
-    /// Puts spare nodes, its own first, in the place of those that are closed to a trainer's owner.
-    pub(super) fn replace_closed(
-        &self,
-        id: &TrainerId,
-        want: &mut BTreeSet<NodeId>,
-        spare: &mut BTreeSet<NodeId>,
-    ) {
-        let Some(trainer) = self.trainers.get(id).filter(|_| self.nodes.any_closed()) else {
-            return;
-        };
-        let open = |node: &NodeId| {
-            let node = self.nodes.get(node);
-            node.is_none_or(|node| !node.failures().is_closed_to(trainer.owner()))
-        };
-        let planned = want.len();
-        want.retain(open);
-        while want.len() < planned {
-            let fitting = spare.iter().filter(|node| open(node));
-            let best = fitting.min_by_key(|node| !trainer.is_member(node));
-            let Some(node) = best.cloned() else {
-                return;
-            };
-            spare.remove(&node);
-            want.insert(node);
-        }
+fn note_closed(node: &NodeId, closed: Vec<(String, Span)>, out: &mut Out) {
+    for (owner, length) in closed {
+        let node = node.clone();
+        out.note(Note::Closed {
+            node,
+            owner,
+            length,
+        });
     }
 }

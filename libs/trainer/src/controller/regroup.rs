@@ -90,22 +90,16 @@ impl Controller {
         // All end together when the work is done, which the last report of samples may say later
         // than they: only one of them is counted if it was not.
         let has_failed = code != LEFT && (code != 0 || is_first || !in_samples);
-        if has_failed && self.failed_after_done(id, node, &reason, now, out) {
+        if has_failed && self.failed_after_done(id, (node, code), &reason, now, out) {
             return;
         }
-        let wait = if has_failed {
+        if has_failed {
+            self.count_failure(id, Some((node, code)), reason, now, out);
             if let Some(trainer) = self.trainers.get_mut(id) {
                 trainer.forget_progress();
             }
-            self.count_failure(id, Some(node), reason, out)
         } else {
-            self.restarted(id, node, reason, out)
-        };
-        if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
-            trainer.hold_newcomers(wait, now);
-        }
-        if has_failed && code != 0 {
-            self.failed_on(node, id);
+            self.restarted(id, reason, now, out);
         }
         if has_failed && was_done {
             // The others have no work to go on with.
@@ -113,13 +107,6 @@ impl Controller {
             self.release_unneeded(id, "its program begins again", out);
         } else {
             self.go_on_without(id, node, now, out);
-        }
-        self.quarantine(id, std::slice::from_ref(node), now, out);
-        let trainer = self.trainers.get(id);
-        let trainer = trainer.filter(|trainer| trainer.nodes().is_empty());
-        let max_failures = self.config.control.max_failures;
-        if let Some(reason) = trainer.and_then(|trainer| trainer.given_up(max_failures)) {
-            self.end(id, Phase::Failed, &reason, now, out);
         }
     }
 

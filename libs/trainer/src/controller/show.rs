@@ -34,17 +34,21 @@ impl Controller {
             };
             shown.spec.max_nodes = self.most_in_quota(trainer);
             self.as_worth(&mut shown.spec);
+            if let Some(most) = self.most_elsewhere(trainer, now) {
+                shown.spec.max_nodes = shown.spec.max_nodes.min(most).max(shown.spec.min_nodes);
+            }
             if trainer.ends() {
                 let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX).max(1);
                 (shown.spec.min_nodes, shown.spec.max_nodes) = (held, held);
             }
-            if trainer.lacks_pilots() {
+            if trainer.lacks_pilots() || trainer.tries().rests() {
                 let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX);
                 shown.spec.max_nodes = held.clamp(shown.spec.min_nodes, shown.spec.max_nodes);
             }
             shown
         };
-        let may_have_nodes = |t: &&Trainer| !t.nodes().is_empty() || !t.lacks_pilots();
+        let rests = |t: &Trainer| t.lacks_pilots() || t.tries().rests();
+        let may_have_nodes = |t: &&Trainer| !t.nodes().is_empty() || !rests(t);
         let unusable = self.nodes.iter().filter(|(_, node)| !node.is_usable());
         TrainersView {
             version: self.version(),
@@ -134,6 +138,7 @@ impl Controller {
                 epoch: node.lease().epoch(),
                 activity: status.map(|status| status.activity.clone()),
                 silent_s: heard.map(|heard| now.since(heard).as_secs_f64()),
+                trouble: self.nodes.trouble(id, now),
             }
         };
         self.nodes.iter().map(view).collect()

@@ -48,6 +48,7 @@ impl Controller {
             } => self.no_pilots(&trainer, reason, again_in, now, out),
             Input::Renew { trainer, ticket } => self.renew(&trainer, ticket, now, out),
             Input::Controls(wanted) => self.withholding.want(wanted, &mut self.nodes),
+            Input::Reopen(nodes) => self.reopen(&nodes, now, out),
             Input::Cancel(trainer) => self.cancel(&trainer, now, out),
             Input::Pool {
                 seq,

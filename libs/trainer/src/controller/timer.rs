@@ -11,6 +11,7 @@ impl Controller {
             self.look_for_overdue(now, out);
             self.resend(now, out);
             self.restart_due(now, out);
+            self.review_rests(now, out);
             self.look_for_pilots_again(now);
             self.look_at_groups(now, out);
             self.pursue_all(now, out);
@@ -38,6 +39,10 @@ impl Controller {
         }
         for (node, cause) in found.unusable {
             out.note(Note::Unusable { node, cause });
+        }
+        for node in found.missing {
+            let perhaps = self.nodes.agents_like(&node);
+            out.note(Note::NoAgent { node, perhaps });
         }
         for node in found.unheard {
             let is_wanted = self.nodes.stop_waiting(&node);

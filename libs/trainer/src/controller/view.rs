@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{
     Activity, Efficiency, Epoch, KindName, KindUse, NodeId, Stalls, Timestamp, TrainerId,
-    TrainerRecord,
+    TrainerRecord, Trouble,
 };
 
 /// The view of trainers that the planner needs.
@@ -39,6 +39,8 @@ pub struct NodeView {
     pub activity: Option<Activity>,
     /// Seconds since the agent's last status.
     pub silent_s: Option<f64>,
+    /// What keeps it from being used as the others are.
+    pub trouble: Option<Trouble>,
 }
 
 /// How far apart the nodes of trainers are.

@@ -34,16 +34,16 @@ pub struct Control {
     /// trainer gets it. At least twice `agent.report_every` and 5 s.
     #[serde(with = "SpanText")]
     pub silent_after: Span,
-    /// A trainer is given up after this many failures of its program in a row. Preemptions never
-    /// count.
+    /// A trainer is given up after this many failures of its program in a row, unless all were on one
+    /// node and the pool has others. Preemptions never count.
     pub max_failures: u32,
     /// A failed trainer is started again after this time, which doubles with each failure up to a
-    /// minute.
+    /// minute; after failures on one node alone, as soon as other nodes are free.
     #[serde(with = "SpanText")]
     pub retry_after: Span,
-    /// A node on which an owner's programs fail three times in a row is closed to that owner for
-    /// this time, which doubles each time. A node closed to two owners, or to all owners of
-    /// trainers, is closed to all.
+    /// A trainer avoids a node on which its program failed for this time, which doubles each time. A
+    /// node on which two programs failed that were sound elsewhere is the last choice of their owner
+    /// for as long; of two owners, no trainer gets it.
     #[serde(with = "SpanText")]
     pub quarantine: Span,
     /// A trainer that regroups waits this long for new members whose programs are starting. Its

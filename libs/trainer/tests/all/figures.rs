@@ -313,6 +313,7 @@ fn a_group_that_keeps_its_state_redoes_no_samples() {
     w.renew();
     w.statuses();
     w.deliver(usize::MAX);
+    w.input(Input::Timer);
     apply(&mut w, &[("a", &[2])]);
     w.all_ready();
     w.deliver(usize::MAX);

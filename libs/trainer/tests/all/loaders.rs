@@ -235,17 +235,17 @@ fn loaders_live_with_their_trainer_and_through_a_start_of_control() {
     w.snapshot();
     w.deliver(usize::MAX);
     assert_eq!(w.nodes_of("a.loader-1"), 1);
-    // Its program is killed, and starts again.
+    // Its program is killed, and starts again elsewhere.
     w.exit(&node(0), 137);
     w.deliver(usize::MAX);
     w.pass(Span::from_secs(5));
     w.input(Input::Timer);
     w.deliver(usize::MAX);
-    assert_eq!(w.nodes_of("a.loader-1"), 1);
-    assert_eq!(
-        w.controller.record(&trainer("a.loader-1")).unwrap().run.0,
-        2
-    );
+    assert_eq!(w.nodes_of("a.loader-1"), 0);
+    apply(&mut w, &[("a", &[4]), ("a.loader-1", &[0])]);
+    let loader = w.controller.record(&trainer("a.loader-1")).unwrap();
+    assert_eq!((loader.nodes.len(), loader.run.0), (1, 3));
+    assert_ne!(loader.nodes, [node(0)]);
     // The trainer loses its node: nothing is loaded for it.
     w.close(4);
     w.deliver(usize::MAX);

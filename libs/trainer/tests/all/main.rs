@@ -25,6 +25,7 @@ mod controller;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;
+mod elsewhere;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod ending;
 mod entries;
@@ -67,3 +68,4 @@ mod replayed;
 mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;
+mod unheard;

@@ -333,8 +333,13 @@ fn a_size_at_which_the_program_fails_is_not_probed_again() {
     let mut w = world(1.0, ProfileOrder::SmallToLarge, Elastic::Restart);
     let tried = until_tried(&mut w);
     w.exit(&tried.nodes[0], 1);
+    train(&mut w, "a", 10);
+    assert_eq!(record(&w).nodes.len(), 0);
+    give(&mut w, &[0, 1, 2, 3, 4, 5, 6, 7]);
     train(&mut w, "a", 40);
+    // Another node is in the place of the one on which it failed.
     assert_eq!(record(&w).nodes.len(), 8, "{:?}", sizes(&w));
+    assert!(!record(&w).nodes.contains(&tried.nodes[0]));
 }
 
 #[test]

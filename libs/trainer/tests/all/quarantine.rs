@@ -1,6 +1,6 @@
 //! Nodes on which programs fail, and the owners to which they are closed.
 
-use lacuna_model::{NodeId, Span, StepCosts, TrainerSpec, Work};
+use lacuna_model::{NodeId, Phase, Span, StepCosts, TrainerSpec, TroubleKind, Work};
 use lacuna_trainer::controller::{Input, Note};
 
 use crate::common::{World, node, spec, step_costs, trainer};
@@ -21,16 +21,6 @@ fn owned(trainers: &[(&str, &str)]) -> World {
     w
 }
 
-fn submit(w: &mut World, trainer: TrainerSpec) {
-    w.input(Input::Submit {
-        trainers: vec![trainer],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
-    w.deliver(usize::MAX);
-}
-
 fn seconds(w: &mut World, count: u32) {
     for _ in 0..count {
         w.pass(Span::from_secs(1));
@@ -40,15 +30,6 @@ fn seconds(w: &mut World, count: u32) {
         w.deliver(usize::MAX);
         w.input(Input::Timer);
         w.deliver(usize::MAX);
-    }
-}
-
-/// The programs on a node fail three times in a row: the waits between are 1, 2 and 4 s.
-fn fail(w: &mut World, n: usize) {
-    for _ in 0..3 {
-        w.exit(&node(n), 1);
-        w.deliver(usize::MAX);
-        seconds(w, 6);
     }
 }
 
@@ -68,82 +49,101 @@ fn closed(w: &World) -> Vec<(NodeId, &str)> {
     closed.collect()
 }
 
-#[test]
-fn an_owners_failing_programs_close_a_node_to_that_owner_alone() {
-    let mut w = owned(&[("eve", "bad"), ("ann", "good"), ("eve", "next")]);
-    apply(&mut w, &[("bad", &[0]), ("good", &[1])]);
-    fail(&mut w, 0);
-    assert_eq!(closed(&w), [(node(0), "eve")]);
-    assert_eq!((unusable(&w), nodes(&w, "bad")), (vec![], vec![]));
-    // Her trainers get other free nodes instead; trainers keep the nodes that they hold.
-    apply(&mut w, &[("bad", &[0]), ("good", &[1])]);
-    assert_eq!(nodes(&w, "bad"), [node(2)]);
-    apply(&mut w, &[("bad", &[2]), ("good", &[1, 3]), ("next", &[0])]);
-    assert_eq!((w.nodes_of("next"), w.nodes_of("good")), (0, 2));
-    // The others may have it.
-    apply(&mut w, &[("bad", &[2]), ("good", &[0, 1, 3])]);
-    assert_eq!(nodes(&w, "good"), [node(0), node(1), node(3)]);
-    // After its time she is admitted there again.
-    apply(&mut w, &[("bad", &[2]), ("good", &[1])]);
-    seconds(&mut w, 300);
-    apply(&mut w, &[("bad", &[2]), ("good", &[1]), ("next", &[0])]);
-    assert_eq!(nodes(&w, "next"), [node(0)]);
+/// The program of a trainer fails on node 0 and is sound on node 1.
+fn fail_and_be_sound(w: &mut World, name: &str) {
+    apply(w, &[(name, &[0])]);
+    w.exit(&node(0), 1);
+    w.deliver(usize::MAX);
+    seconds(w, 2);
+    apply(w, &[(name, &[1])]);
+    assert_eq!(nodes(w, name), [node(1)]);
+    w.exit(&node(1), 0);
+    w.deliver(usize::MAX);
+    assert_eq!(
+        w.controller.record(&trainer(name)).unwrap().phase,
+        Phase::Done
+    );
+    seconds(w, 1);
+}
+
+fn suspects(w: &World) -> Vec<(NodeId, &str)> {
+    let found = w.notes.iter().filter_map(|note| match note {
+        Note::Suspect { node, trainer, .. } => Some((node.clone(), trainer.as_str())),
+        _ => None,
+    });
+    found.collect()
+}
+
+fn troubles(w: &World) -> Vec<(NodeId, TroubleKind)> {
+    let views = w.controller.node_views(w.now).into_iter();
+    // Agents speak on more nodes than the holes.
+    let named = views.filter(|view| view.node < node(4));
+    let found = named.filter_map(|view| Some((view.node, view.trouble?.kind)));
+    found.collect()
 }
 
 #[test]
-fn two_owners_failing_programs_put_a_node_into_quarantine() {
+fn a_program_that_fails_wherever_it_is_tried_says_nothing_against_nodes() {
+    let mut w = owned(&[("eve", "a"), ("eve", "b"), ("ann", "c"), ("ann", "good")]);
+    for name in ["a", "b", "c"] {
+        for n in [0, 1, 0, 2, 1] {
+            apply(&mut w, &[(name, &[n])]);
+            let at = nodes(&w, name).first().cloned();
+            w.exit(&at.unwrap(), 1);
+            w.deliver(usize::MAX);
+            seconds(&mut w, 20);
+        }
+        assert_eq!(
+            w.controller.record(&trainer(name)).unwrap().phase,
+            Phase::Failed
+        );
+    }
+    assert_eq!(
+        (closed(&w), suspects(&w), unusable(&w)),
+        (vec![], vec![], vec![])
+    );
+    assert_eq!(troubles(&w), []);
+    apply(&mut w, &[("good", &[0, 1, 2])]);
+    assert_eq!(w.nodes_of("good"), 3);
+}
+
+#[test]
+fn a_node_is_named_after_one_program_and_the_last_after_two_of_its_only_owner() {
+    let mut w = owned(&[("eve", "a"), ("eve", "b"), ("eve", "c")]);
+    fail_and_be_sound(&mut w, "a");
+    assert_eq!((suspects(&w), closed(&w)), (vec![(node(0), "a")], vec![]));
+    assert_eq!(troubles(&w), [(node(0), TroubleKind::Suspect)]);
+    fail_and_be_sound(&mut w, "b");
+    assert_eq!(closed(&w), [(node(0), "eve")]);
+    assert_eq!(troubles(&w), [(node(0), TroubleKind::Last)]);
+    assert_eq!(unusable(&w), [], "no node is closed to the only owner");
+    // The next one gets another node where there is one, and this one if there is no other.
+    apply(&mut w, &[("c", &[0])]);
+    assert_ne!(nodes(&w, "c"), [node(0)]);
+    (1..4).for_each(|n| w.close(n));
+    w.deliver(usize::MAX);
+    apply(&mut w, &[("c", &[0])]);
+    assert_eq!(nodes(&w, "c"), [node(0)]);
+    // Sound there, it clears the node.
+    seconds(&mut w, 70);
+    assert_eq!(troubles(&w), []);
+}
+
+#[test]
+fn programs_of_two_owners_put_a_node_into_quarantine_until_an_operator_opens_it() {
     let mut w = owned(&[("eve", "a"), ("ann", "b"), ("bob", "c")]);
-    apply(&mut w, &[("a", &[0]), ("c", &[1])]);
-    fail(&mut w, 0);
-    apply(&mut w, &[("b", &[0]), ("c", &[1])]);
-    assert_eq!((unusable(&w), nodes(&w, "b")), (vec![], vec![node(0)]));
-    fail(&mut w, 0);
-    assert_eq!(closed(&w), [(node(0), "eve"), (node(0), "ann")]);
-    assert_eq!((unusable(&w), nodes(&w, "b")), (vec![node(0)], vec![]));
+    fail_and_be_sound(&mut w, "a");
+    fail_and_be_sound(&mut w, "b");
+    assert_eq!(unusable(&w), [node(0)]);
+    assert_eq!(troubles(&w), [(node(0), TroubleKind::Quarantined)]);
     apply(&mut w, &[("c", &[0, 1])]);
     assert_eq!(nodes(&w, "c"), [node(1)]);
-    // The first of them may try it again after 300 s, and then so may all but the second.
-    seconds(&mut w, 285);
-    assert_eq!(unusable(&w), []);
-    apply(&mut w, &[("b", &[0]), ("c", &[1, 2, 3])]);
-    assert_eq!((nodes(&w, "b"), w.nodes_of("c")), (vec![], 3));
-}
-
-#[test]
-fn a_sound_run_of_another_owner_between_failures_clears_the_node() {
-    let mut w = owned(&[("eve", "a"), ("bob", "c"), ("ann", "b")]);
-    apply(&mut w, &[("a", &[0])]);
-    fail(&mut w, 0);
-    apply(&mut w, &[("c", &[0])]);
-    // Longer than the minute after which failures are forgotten.
-    seconds(&mut w, 70);
-    apply(&mut w, &[("b", &[0])]);
-    fail(&mut w, 0);
-    assert_eq!(closed(&w), [(node(0), "eve"), (node(0), "ann")]);
-    assert_eq!(unusable(&w), []);
-}
-
-#[test]
-fn an_owner_alone_has_a_quarantine_that_ends_when_another_comes() {
-    let mut w = owned(&[("eve", "bad")]);
-    apply(&mut w, &[("bad", &[0])]);
-    fail(&mut w, 0);
-    assert_eq!((unusable(&w), nodes(&w, "bad")), (vec![node(0)], vec![]));
-    // Another trainer of hers changes nothing.
-    submit(&mut w, of("eve", "next"));
-    assert_eq!(unusable(&w), [node(0)]);
-    submit(&mut w, of("ann", "good"));
-    assert_eq!(unusable(&w), []);
-    assert_eq!(w.view.as_ref().unwrap().unusable, []);
-    apply(&mut w, &[("good", &[0])]);
-    assert_eq!(nodes(&w, "good"), [node(0)]);
-    // Gone again, she leaves the other alone with it.
-    w.input(Input::Cancel(trainer("good")));
-    w.deliver(usize::MAX);
-    w.input(Input::Timer);
-    assert_eq!(unusable(&w), [node(0)]);
-    seconds(&mut w, 300);
-    assert_eq!(unusable(&w), []);
+    w.input(Input::Reopen(vec![node(0), node(1)]));
+    let reopened = |note: &&Note| matches!(note, Note::Reopened { node: n } if *n == node(0));
+    assert_eq!(w.notes.iter().filter(reopened).count(), 1);
+    assert_eq!((unusable(&w), troubles(&w)), (vec![], vec![]));
+    apply(&mut w, &[("c", &[0, 1])]);
+    assert_eq!(w.nodes_of("c"), 2);
 }
 
 /// A trainer reports which of its members the others wait for.

@@ -189,6 +189,7 @@ fn samples_absorbed_by_the_model_replace_the_count() {
     w.renew();
     w.statuses();
     w.deliver(usize::MAX);
+    w.input(Input::Timer);
     apply(&mut w, &[("a", &[2])]);
     w.all_ready();
     w.deliver(usize::MAX);

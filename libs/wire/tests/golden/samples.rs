@@ -84,6 +84,7 @@ pub(crate) fn record() -> TrainerRecord {
         ended: None,
         reason: "lost a.1".to_owned(),
         failures: 0,
+        tries: lacuna_model::Tries::default(),
         loss: Some(0.75),
         checkpoint: None,
         measured: None,

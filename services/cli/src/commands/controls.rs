@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use clap::{Args, Subcommand};
 
 use lacuna_model::{
-    Controls, ControlsChange, NodeId, Span, Timestamp, UseLimit, UseState, UseWindow, WithheldBy,
+    Controls, ControlsChange, NodeId, Span, Timestamp, TroubleKind, UseLimit, UseState, UseWindow,
+    WithheldBy,
 };
 use lacuna_runtime::clock::wall;
 use lacuna_trainer::controls::Pattern;
 use lacuna_wire::address;
-use lacuna_wire::msg::{Reply, Request};
+use lacuna_wire::msg::{NodeView, Reply, Request};
 
 use super::node_selector::{NodeSelector, all_among, first_few, split};
 use crate::client::{Client, ConnectArgs, unexpected};
@@ -89,7 +90,9 @@ pub(crate) struct DrainArgs {
 #[command(after_help = "\
 Examples:
   lacuna undrain 'a[01-16]n01'
-  lacuna undrain '*'                 all drained nodes")]
+  lacuna undrain '*'                 all drained nodes
+
+It also forgets what speaks against nodes (TROUBLE of `lacuna nodes`): quarantined, slow, last, suspect.")]
 pub(crate) struct UndrainArgs {
     /// Nodes: names, ranges as in a[01-16], or patterns as in a*
     #[arg(required = true, value_name = "NODE", value_parser = NodeSelector::parse)]
@@ -356,7 +359,14 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
         Reply::Controls(controls) => controls,
         other => return Err(unexpected(other)),
     };
-    let drained: BTreeSet<NodeId> = controls.drained.into_keys().collect();
+    let mut drained: BTreeSet<NodeId> = controls.drained.into_keys().collect();
+    let views = match client.ask(Request::Nodes).await? {
+        Reply::Nodes { nodes, .. } => nodes,
+        other => return Err(unexpected(other)),
+    };
+    let troubled = views.iter().filter(|view| is_lifted(view));
+    let troubled: BTreeSet<NodeId> = troubled.map(|view| view.node.clone()).collect();
+    drained.extend(troubled.iter().cloned());
     let (mut nodes, mut others) = (BTreeSet::new(), Vec::new());
     for selector in &args.nodes {
         let found = selector.among(&drained);
@@ -368,6 +378,9 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
         eprintln!("lacuna: not drained before: {}", first_few(&others));
     }
     nodes.extend(others);
+    for node in nodes.intersection(&troubled) {
+        eprintln!("lacuna: nothing speaks against {node} any more");
+    }
     let nodes = nodes.into_iter().collect();
     ask(
         &args.common,
@@ -375,6 +388,17 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
         vec![ControlsChange::Undrain { nodes }],
     )
     .await
+}
+
+/// Whether something speaks against a node that an operator can lift.
+fn is_lifted(view: &NodeView) -> bool {
+    let kind = view.trouble.as_ref().map(|trouble| trouble.kind);
+    kind.is_some_and(|kind| {
+        matches!(
+            kind,
+            TroubleKind::Quarantined | TroubleKind::Slow | TroubleKind::Last | TroubleKind::Suspect
+        )
+    })
 }
 
 /// Warns of patterns that match no known node. They are kept, since more nodes may come.

@@ -16,12 +16,12 @@ use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::Style;
 use crate::commands::controls::why_withheld;
 use crate::commands::node_selector::{NodeSelector, all_among};
-use crate::commands::trainers::{nodes_of_failing, one};
+use crate::commands::trainers::{nodes_of, one};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short};
 use crate::view::{
-    LoadersView, TrainerRow, explain_json, loaders_text, node_rows, node_table, remedy,
-    trainer_details, trainer_rows,
+    LoadersView, TrainerRow, explain_json, hindrances, loaders_text, next_try, node_rows,
+    node_table, node_troubles, remedy, trainer_details, trainer_rows,
 };
 
 /// Arguments of `explain`.
@@ -103,9 +103,8 @@ fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
             "the program of {id} failed {times}: {}",
             record.reason
         ));
-        lines.push(format!(
-            "its output: `lacuna logs {id}`; it is started again by itself"
-        ));
+        let next = next_try(record).unwrap_or_else(|| "it is started again by itself".to_owned());
+        lines.push(format!("its output: `lacuna logs {id}`; {next}"));
     } else if record.phase == Phase::Active && record.reason.starts_with(NO_PILOT) {
         lines.push(format!(
             "{id} gets no further nodes for now: {}",
@@ -206,13 +205,15 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         .and_then(|p| explain_json(&p.plan, &args.name));
     if let Some((now, record, kept)) = trainer(&client, &args.name).await? {
         let records = std::slice::from_ref(&record);
-        let nodes = nodes_of_failing(&client, records).await?;
+        let nodes = nodes_of(&client, records).await?;
         let row = trainer_rows(records, now, &nodes).pop();
+        let hindered = hindrances(&record, &nodes);
         let loaders = loaders(&client, &record, plan.as_ref()).await?;
         if args.json.json {
             return output::print_json(&json!({
                 "trainer": row,
                 "plan": said,
+                "hindrances": hindered,
                 "remedy": remedy(&record.reason),
                 "step": record.step_costs,
                 "no_replay": record.no_replay,
@@ -234,7 +235,14 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             ),
         };
         let mut lines = trouble(&record, row.as_ref());
-        lines.push(why.trim_end().to_owned());
+        if record.failures > 0 && !hindered.is_empty() {
+            // The first says when it is tried again, as the lines above.
+            lines.extend(hindered.into_iter().skip(1));
+        } else if hindered.is_empty() {
+            lines.push(why.trim_end().to_owned());
+        } else {
+            lines.extend(hindered);
+        }
         lines.extend(ticket(&record, wall()));
         lines.extend(row.map(|row| trainer_details(&record, row, now)));
         lines.extend(
@@ -305,12 +313,17 @@ async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>)
         .map(
             |view| match why_withheld(controls.as_ref(), &used, &view.node) {
                 Some(why) => why,
+                None if view.trouble.is_some() && view.trainer.is_none() => String::new(),
                 None => why_of(view, plan).trim_end().to_owned(),
             },
         )
+        .filter(|why| !why.is_empty())
         .collect();
     let table = node_table(&rows, Style::Table);
-    output::print(&format!("{}\n\n{table}", why.join("\n")))
+    let troubles = node_troubles(&rows);
+    let mut text = format!("{troubles}{}", why.join("\n"));
+    text.truncate(text.trim_end().len());
+    output::print(&format!("{text}\n\n{table}"))
 }
 
 /// The reason why a usable node trains its trainer, or none.

@@ -12,7 +12,7 @@ use crate::commands::ListArgs;
 use crate::commands::node_selector::{NodeSelector, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output;
-use crate::view::{in_force, node_rows, node_table, nodes_summary};
+use crate::view::{in_force, node_rows, node_table, node_troubles, nodes_summary};
 
 /// Arguments of `nodes`.
 #[derive(Debug, Args)]
@@ -28,7 +28,9 @@ being given up) or busy (with batch jobs). WITHHELD is the reason why an idle no
 used: drained, list, paused, window or cap (see lacuna limits). EPOCH numbers the leases of the
 cluster: a later lease of a node has a higher one. LEAF is the switch of the node, where the
 topology is known (ingest.topology); --json has the switches above it too. KIND is the kind of the
-node, where nodes have kinds (ingest.kinds, ingest.kinds_file).")]
+node, where nodes have kinds (ingest.kinds, ingest.kinds_file). TROUBLE is what keeps a node from being
+used as the others are, or speaks against it: quarantined, slow, last, suspect, silent, left, unheard,
+overdue or unnamed; sentences below the table say why, to whom, until when and what to do.")]
 pub(crate) struct NodesArgs {
     /// Only these nodes, busy ones too: names, ranges as in a[01-16], or patterns as in a*
     #[arg(value_name = "NODE", value_parser = NodeSelector::parse)]
@@ -63,6 +65,7 @@ pub(crate) async fn run(args: NodesArgs) -> Result<()> {
     let places = client.places().await?;
     let mut rows = node_rows(&nodes, now, &used, &places);
     let mut summary = nodes_summary(&rows);
+    let troubles = node_troubles(&rows);
     if let Some(limits) = in_force(&used) {
         summary = format!("{summary}\nlimits: {limits}");
     }
@@ -75,6 +78,6 @@ pub(crate) async fn run(args: NodesArgs) -> Result<()> {
     let table = node_table(&rows, args.list.style());
     match args.list.style() {
         crate::commands::Style::Parsable => output::print(&table),
-        crate::commands::Style::Table => output::print(&format!("{table}{summary}\n")),
+        crate::commands::Style::Table => output::print(&format!("{table}{summary}\n{troubles}")),
     }
 }

@@ -12,7 +12,7 @@ use crate::commands::ListArgs;
 use crate::error::Result;
 use crate::live::{Screen, Surface};
 use crate::output::{self, JsonArg};
-use crate::view::{may_retry, trainer_rows, trainer_table};
+use crate::view::{depends_on_nodes, trainer_rows, trainer_table};
 
 /// Arguments of `trainers`.
 #[derive(Debug, Args)]
@@ -23,10 +23,12 @@ Examples:
   lacuna trainers --watch
 
 END is the time at which the trainer ended, or with ~ an estimate at its present rate; RATE with ~
-is assumed, not measured. STATE is queued (not admitted), waiting (admitted, no nodes), paying
-(stalled by a rescale), training, retrying (its program failed and will be started again), ending (its work is done, its
-programs still end), done, cancelled or failed. REASON is the reason for the end of its last process,
-or that its present one has reported no samples for a minute. OWNER pays by quota; `ada (by root)` was submitted by root for ada.")]
+is assumed, not measured. STATE is queued (not admitted), waiting (admitted, no nodes), starting
+(no agent has begun its program yet), paying (stalled by a rescale), training, retrying (its program
+failed and will be started again), ending (its work is done, its programs still end), done, cancelled
+or failed. REASON is the reason for the end of its last process, or what keeps it from nodes
+(`lacuna explain TRAINER` has the remedy), or that its program has reported no samples for a minute.
+OWNER pays by quota; `ada (by root)` was submitted by root for ada.")]
 pub(crate) struct TrainersArgs {
     /// Only these trainers
     #[arg(value_name = "TRAINER")]
@@ -59,15 +61,12 @@ pub(crate) struct CancelArgs {
     connect: ConnectArgs,
 }
 
-/// The node views, if one of these trainers has failed recently; else none.
+/// The node views, if they say more of one of these trainers than its record; else none.
 ///
 /// # Errors
 /// NATS or control does not answer.
-pub(crate) async fn nodes_of_failing(
-    client: &Client,
-    trainers: &[TrainerRecord],
-) -> Result<Vec<NodeView>> {
-    if !trainers.iter().any(may_retry) {
+pub(crate) async fn nodes_of(client: &Client, trainers: &[TrainerRecord]) -> Result<Vec<NodeView>> {
+    if !trainers.iter().any(depends_on_nodes) {
         return Ok(Vec::new());
     }
     match client.ask(Request::Nodes).await? {
@@ -152,7 +151,7 @@ pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
     let stop = crate::up::stop_token();
     loop {
         let (now, trainers) = asked(&client, &args).await?;
-        let nodes = nodes_of_failing(&client, &trainers).await?;
+        let nodes = nodes_of(&client, &trainers).await?;
         let rows = trainer_rows(&trainers, now, &nodes);
         if args.list.json() {
             return output::print_json(&serde_json::json!({

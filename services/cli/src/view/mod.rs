@@ -8,16 +8,18 @@ mod profile;
 mod progress;
 mod remedy;
 mod trainers;
+mod trouble;
 
 pub(crate) use limits::{in_force, limits_json, limits_text};
 pub(crate) use loaders::{LoadersView, loaders_text};
-pub(crate) use nodes::{node_rows, node_table, nodes_summary};
+pub(crate) use nodes::{node_rows, node_table, node_troubles, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;
 pub(crate) use remedy::remedy;
 pub(crate) use trainers::{
-    TrainerRow, may_retry, trainer_details, trainer_row, trainer_rows, trainer_table,
+    TrainerRow, depends_on_nodes, trainer_details, trainer_row, trainer_rows, trainer_table,
 };
+pub(crate) use trouble::{hindrances, next_try};
 
 #[cfg(test)]
 pub(crate) mod tests {

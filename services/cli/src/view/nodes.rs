@@ -10,6 +10,7 @@ use lacuna_wire::msg::{Activity, NodeView, TopologyState};
 use crate::commands::Style;
 use crate::output::iso;
 use crate::table::{Side, parsable, render};
+use crate::view::trouble::TroubleRow;
 
 /// One node, as `lacuna nodes --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +35,9 @@ pub(crate) struct NodeRow {
     /// The control that withholds it: `drained`, `list`, `paused`, `window`, `cap`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) withheld: Option<&'static str>,
+    /// What keeps it from being used as the others are, or speaks against it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trouble: Option<TroubleRow>,
     /// The switches above it, the leaf first; none if the topology does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) above: Option<Vec<String>>,
@@ -79,6 +83,7 @@ pub(crate) fn node_rows(
             }),
             silent_s: n.silent_s,
             withheld: withheld.get(&n.node).map(|by| by.name()),
+            trouble: (n.trouble.as_ref()).map(|trouble| TroubleRow::of(&n.node, trouble)),
             above: places.topology.path(&n.node).map(<[String]>::to_vec),
             kind: places.kinds.of(&n.node).map(ToString::to_string),
         })
@@ -122,10 +127,15 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
     let withheld = |row: &NodeRow| row.withheld.map(str::to_owned);
     let of = |value: &dyn Fn(&NodeRow) -> Option<String>| rows.iter().map(value).collect();
     let kind = |row: &NodeRow| row.kind.clone();
-    let more: [(&str, Vec<Option<String>>); 3] = [
+    let trouble = |row: &NodeRow| {
+        let shown = row.trouble.as_ref().filter(|trouble| trouble.is_shown());
+        shown.map(|trouble| trouble.kind.to_owned())
+    };
+    let more: [(&str, Vec<Option<String>>); 4] = [
         ("WITHHELD", of(&withheld)),
         ("LEAF", of(&leaf)),
         ("KIND", of(&kind)),
+        ("TROUBLE", of(&trouble)),
     ];
     let mut columns = COLUMNS.to_vec();
     let mut cells = cells;
@@ -143,6 +153,27 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
         Style::Table => render(&columns, &cells),
         Style::Parsable => parsable(&columns, &cells),
     }
+}
+
+/// Sentences that are printed, at most.
+const TOLD: usize = 10;
+
+/// What keeps these nodes from being used, with remedies, as lines.
+#[must_use]
+pub(crate) fn node_troubles(rows: &[NodeRow]) -> String {
+    let shown = rows.iter().filter_map(|row| row.trouble.as_ref());
+    let shown: Vec<&TroubleRow> = shown.filter(|trouble| trouble.is_shown()).collect();
+    let mut text = String::new();
+    for trouble in shown.iter().take(TOLD) {
+        text.push_str(&format!("{}\n  remedy: {}\n", trouble.why, trouble.remedy));
+    }
+    if shown.len() > TOLD {
+        text.push_str(&format!(
+            "and {} more: `lacuna explain NODE`\n",
+            shown.len() - TOLD
+        ));
+    }
+    text
 }
 
 /// The counts by state in one line.
@@ -176,6 +207,7 @@ mod tests {
                 run: RunId(3),
             }),
             silent_s: trainer.map(|_| 1.25),
+            trouble: None,
         };
         let rows = node_rows(
             &[

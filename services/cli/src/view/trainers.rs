@@ -9,6 +9,7 @@ use lacuna_wire::msg::{Activity, NodeView};
 use crate::output::{iso, iso_short, short};
 use crate::table::{Side, key_values, parsable, render};
 use crate::view::profile::{ProfileRow, distance_details, profile_details};
+use crate::view::trouble::hindrances;
 
 /// One trainer, as `lacuna trainers --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,9 +24,10 @@ pub(crate) struct TrainerRow {
     pub(crate) priority: i32,
     /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
     pub(crate) phase: Phase,
-    /// State: `queued`, `waiting` (admitted, without nodes), `paying` (stalled by a rescale),
-    /// `training`, `retrying` (its program failed and will be restarted), `ending` (its work is done,
-    /// its programs still end), `done`, `cancelled`, `failed`.
+    /// State: `queued`, `waiting` (admitted, without nodes), `starting` (no agent has begun its
+    /// program yet), `paying` (stalled by a rescale), `training`, `retrying` (its program failed and
+    /// will be started again), `ending` (its work is done, its programs still end), `done`,
+    /// `cancelled`, `failed`.
     pub(crate) state: &'static str,
     /// Its present nodes.
     pub(crate) nodes: Vec<String>,
@@ -92,6 +94,7 @@ fn silent_s(record: &TrainerRecord, now: Timestamp) -> Option<f64> {
 fn state(record: &TrainerRecord) -> &'static str {
     match record.phase {
         Phase::Queued => "queued",
+        Phase::Active if record.nodes.is_empty() && record.failures > 0 => "retrying",
         Phase::Active if record.nodes.is_empty() => "waiting",
         Phase::Active if record.ending.is_some() => "ending",
         Phase::Active if record.owed > 0.0 => "paying",
@@ -163,10 +166,10 @@ impl TrainerRow {
         Some(format!("no samples reported for {length}"))
     }
 
-    /// The same trainer while it waits for the restart of its program: its rate is 0.
-    fn retrying(self) -> Self {
+    /// The same trainer in a state in which its rate is 0.
+    fn idle_as(self, state: &'static str) -> Self {
         Self {
-            state: "retrying",
+            state,
             rate: 0.0,
             remaining_s: None,
             estimated_end: None,
@@ -175,30 +178,31 @@ impl TrainerRow {
     }
 }
 
-/// Whether a trainer may wait for the restart of its program; the states of its nodes decide.
+/// Whether the states of nodes say more of a trainer than its record: it has none, or has reported no
+/// samples on those that it has.
 #[must_use]
-pub(crate) fn may_retry(record: &TrainerRecord) -> bool {
-    record.phase == Phase::Active && record.failures > 0 && !record.nodes.is_empty()
+pub(crate) fn depends_on_nodes(record: &TrainerRecord) -> bool {
+    let is_program = record.spec.launch != Launch::Simulated;
+    let is_new = is_program && record.samples_run == 0.0;
+    record.phase == Phase::Active && (record.nodes.is_empty() || is_new)
 }
 
-/// Whether a trainer waits for the restart of its program: it has failed before, and the agent of
-/// its rank 0 reports that the program of the present incarnation has exited. Other ranks may exit
-/// well before rank 0.
-fn retries(record: &TrainerRecord, nodes: &[NodeView]) -> bool {
-    may_retry(record)
-        && nodes.iter().any(|view| match &view.activity {
-            Some(Activity::Exited {
-                trainer, run, code, ..
-            }) => {
-                *trainer == record.spec.id
-                    && *run == record.run
-                    && (*code != 0 || record.nodes.first() == Some(&view.node))
-            }
-            _ => false,
-        })
+/// Whether no agent has begun the present incarnation of a trainer.
+fn starts(record: &TrainerRecord, nodes: &[NodeView]) -> bool {
+    let mut own = nodes
+        .iter()
+        .filter(|view| record.nodes.contains(&view.node));
+    let begun = |view: &NodeView| match &view.activity {
+        Some(Activity::Running { trainer, run } | Activity::Exited { trainer, run, .. }) => {
+            *trainer == record.spec.id && *run == record.run
+        }
+        Some(Activity::Prepared { .. } | Activity::Free) | None => false,
+    };
+    let known = own.clone().next().is_some();
+    known && depends_on_nodes(record) && !own.any(begun)
 }
 
-/// Records as rows, in their order. `nodes` is used only for trainers that [`may_retry`].
+/// Records as rows, in their order. `nodes` is used only for trainers that [`depends_on_nodes`].
 #[must_use]
 pub(crate) fn trainer_rows(
     records: &[TrainerRecord],
@@ -206,12 +210,18 @@ pub(crate) fn trainer_rows(
     nodes: &[NodeView],
 ) -> Vec<TrainerRow> {
     let row = |record| {
-        let row = trainer_row(record, now);
-        if retries(record, nodes) {
-            row.retrying()
-        } else {
-            row
+        let mut row = trainer_row(record, now);
+        if starts(record, nodes) {
+            row = row.idle_as("starting");
         }
+        let hindered = hindrances(record, nodes);
+        // The first line says of whom it speaks, the next one has the cause.
+        if let Some(cause) = hindered.get(1)
+            && record.failures == 0
+        {
+            row.reason.clone_from(cause);
+        }
+        row
     };
     records.iter().map(row).collect()
 }
@@ -487,41 +497,44 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_program_that_waits_for_its_restart_does_not_look_healthy() {
+    fn a_trainer_that_does_nothing_does_not_look_healthy() {
         let mut r = record("a", Phase::Active, 2);
-        let exited = |node: usize, run, code| NodeView {
+        r.spec.launch = Launch::Command {
+            program: "train.sh".into(),
+            args: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic: Elastic::Restart,
+        };
+        let running = |node: usize, run| NodeView {
             node: r.nodes[node].clone(),
             idle_since: None,
             trainer: Some(r.spec.id.clone()),
             epoch: lacuna_model::Epoch(1),
-            activity: Some(Activity::Exited {
+            activity: Some(Activity::Running {
                 trainer: r.spec.id.clone(),
                 run: lacuna_model::RunId(run),
-                code,
-                reason: String::new(),
-                killed: false,
             }),
             silent_s: None,
+            trouble: None,
         };
-        let (ended, other) = (exited(1, 1, 3), exited(1, 1, 0));
-        let (old, first) = (exited(1, 0, 3), exited(0, 1, 0));
-        assert!(
-            !retries(&r, std::slice::from_ref(&ended)),
-            "it has never failed"
-        );
-        r.failures = 1;
-        assert!(retries(&r, &[other.clone(), ended]));
-        assert!(
-            retries(&r, &[first]),
-            "rank 0 ended before its work was done"
-        );
-        assert!(!retries(&r, &[other]), "another rank may end first");
-        assert!(!retries(&r, &[old]), "that incarnation has ended");
-        let row = trainer_row(&r, Timestamp::from_unix(0)).retrying();
+        let state = |r: &TrainerRecord, nodes: &[NodeView]| {
+            let rows = trainer_rows(std::slice::from_ref(r), Timestamp::default(), nodes);
+            (rows[0].state, rows[0].rate > 0.0)
+        };
+        assert_eq!(state(&r, &[running(0, 1)]), ("training", true));
         assert_eq!(
-            (row.state, row.rate, row.estimated_end),
-            ("retrying", 0.0, None)
+            state(&r, &[running(0, 0)]),
+            ("starting", false),
+            "an earlier one"
         );
+        let mut retries = r.clone();
+        retries.nodes.clear();
+        assert_eq!(state(&retries, &[]), ("waiting", false));
+        retries.failures = 1;
+        assert_eq!(state(&retries, &[]), ("retrying", false));
     }
 
     #[test]

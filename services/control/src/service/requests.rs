@@ -1,6 +1,6 @@
 //! Requests of users and operators: checked, done, noted, answered.
 
-use lacuna_model::TrainerId;
+use lacuna_model::{NodeId, TrainerId};
 use lacuna_runtime::{Received, ServiceError};
 use lacuna_trainer::controller::Input;
 use lacuna_wire::msg::{ControlsChange, Kept, Reply, Request};
@@ -248,11 +248,26 @@ impl Control {
         request: Received<Request>,
     ) -> Result<(), ServiceError> {
         let done = match self.access.operator(user) {
-            Ok(()) => self.controls.change(changes, user).await,
+            Ok(()) => {
+                let stored = self.stored_changes(changes);
+                if stored.is_empty() && !changes.is_empty() {
+                    Ok(self.controls.current().clone())
+                } else {
+                    self.controls.change(&stored, user).await
+                }
+            }
             Err(denied) => Err(denied),
         };
         let reply = match done {
             Ok(controls) => {
+                let undrained = changes.iter().filter_map(|change| match change {
+                    ControlsChange::Undrain { nodes } => Some(nodes),
+                    _ => None,
+                });
+                let opened: Vec<NodeId> = undrained.flatten().cloned().collect();
+                if !opened.is_empty() {
+                    self.input(Input::Reopen(opened), "").await?;
+                }
                 self.apply_controls().await?;
                 self.publish_use().await;
                 Reply::Controls(controls)
@@ -269,6 +284,20 @@ impl Control {
             replies::send(&bus, &request, &reply).await;
         });
         Ok(())
+    }
+
+    /// The changes of the controls. A node that is not drained may have something against it all the
+    /// same, which is lifted without a change of the controls.
+    fn stored_changes(&self, changes: &[ControlsChange]) -> Vec<ControlsChange> {
+        let drained = &self.controls.current().drained;
+        let is_stored = |change: &&ControlsChange| match change {
+            ControlsChange::Undrain { nodes } => {
+                nodes.iter().any(|node| drained.contains_key(node))
+                    || !self.controller.speaks_against_any(nodes, self.now())
+            }
+            _ => true,
+        };
+        changes.iter().filter(is_stored).cloned().collect()
     }
 
     /// Stores the controls that an operator set at the executor of pilots.

@@ -16,6 +16,8 @@ use crate::Now;
 const SLACK: Span = Span::from_secs(5);
 /// The longest time that an agent may claim to take. A longer claim is false.
 const LONGEST: Span = Span::from_secs(86_400);
+/// An agent speaks within this time after a command, where there is one.
+const SPEAKS: Span = Span::from_secs(5);
 /// Waits before a command is sent again are doubled this many times at most.
 const DOUBLINGS: u32 = 4;
 
@@ -48,6 +50,10 @@ pub(crate) struct AgentView {
     /// When it last spoke, or when control began to listen (real time).
     heard: Option<Timestamp>,
     silent: bool,
+    /// Whether an agent has ever spoken there.
+    has_spoken: bool,
+    /// Whether it was noted that none has.
+    is_missed: bool,
     left: Option<Left>,
     sent: Option<Sent>,
     /// While it is silent: when the node may be used all the same, if agents come on demand (real
@@ -81,6 +87,22 @@ impl AgentView {
     /// Whether it has reported that it leaves, and no agent has reported since.
     pub(crate) const fn has_left(&self) -> bool {
         self.left.is_some()
+    }
+
+    /// Whether an agent has ever spoken there, as far as control knows.
+    pub(crate) const fn has_spoken(&self) -> bool {
+        self.has_spoken
+    }
+
+    /// Whether none has spoken there although control has listened for [`SPEAKS`].
+    pub(crate) fn is_missing(&self, now: Now) -> bool {
+        !self.has_spoken && self.is_unheard(now, SPEAKS)
+    }
+
+    /// Whether that is so since now.
+    pub(super) fn becomes_missing(&mut self, now: Now) -> bool {
+        let missing = self.is_missing(now);
+        missing && !std::mem::replace(&mut self.is_missed, true)
     }
 
     /// The newest command to it.
@@ -128,6 +150,7 @@ impl AgentView {
     /// before.
     pub(super) fn hear(&mut self, status: &AgentStatus, now: Now) -> (bool, Option<AgentTerms>) {
         self.heard = Some(now.wall);
+        self.has_spoken = true;
         self.left = None;
         self.usable_at = None;
         self.missed = 0;

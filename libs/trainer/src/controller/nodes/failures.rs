@@ -1,9 +1,5 @@
-//! How programs fail on one node, by owner, and which trainers it keeps waiting.
-//!
-//! A program fails as its owner likes, so failures in a row are counted for each owner by itself.
-//! Three in a row close the node to that owner for `control.quarantine`, twice as long each time.
-//! The node is in quarantine, unusable for all, while it is closed to two owners, with no sound
-//! incarnation of another owner between, or to all owners who have trainers.
+//! What speaks against one node: programs that failed there and were sound elsewhere, by their
+//! trainers and owners, and trainers that it keeps waiting. `quarantine.rs` has the rules.
 //!
 //! A member that keeps its trainer waiting may have more work than the others. Where the same node
 //! keeps two trainers waiting, and not as rank 0 of both, the node is slow: it is closed to their
@@ -11,38 +7,45 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{Span, Timestamp, TrainerId};
+use lacuna_model::{Blame, Span, Timestamp, TrainerId, Trouble, TroubleKind};
 
 use crate::Now;
 
 /// Times that the length of a closure is doubled, at most.
 const DOUBLINGS: u32 = 6;
-/// For how long it counts that a trainer waited for the node.
-const WAITED: Span = Span::from_secs(3600);
+/// For how long it counts that a trainer waited for the node, or failed there.
+const COUNTS: Span = Span::from_secs(3600);
 
-/// How the programs of one owner fail on the node.
+/// Why a node is closed to an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Programs of the owner failed there: its trainers get the node last.
+    Failed,
+    /// It kept trainers of the owner waiting: they do not get it.
+    Slow,
+}
+
+/// Closures of the node to one owner.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Record {
-    /// Failures in a row.
-    failures: u32,
-    /// How often the node was closed to the owner for it.
+    /// How often the node was closed to the owner.
     times: u32,
-    /// Until when it is closed to the owner, if it is (real time).
-    until: Option<Timestamp>,
-    /// Whether another owner's programs have been sound there since: then the failures say nothing
-    /// against the node.
-    refuted: bool,
+    /// The present closure: why, and until when (real time).
+    closed: Option<(Cause, Timestamp)>,
 }
 
 impl Record {
     /// Closes the node to the owner, twice as long as the last time. Returns for how long.
-    fn close(&mut self, first: Span, now: Now) -> Span {
+    fn close(&mut self, cause: Cause, first: Span, now: Now) -> Span {
         let doublings = self.times.min(DOUBLINGS);
         let length = Span::from_ms(first.as_ms().saturating_mul(1 << doublings));
         self.times += 1;
-        self.until = Some(now.wall + length);
-        self.refuted = false;
+        self.closed = Some((cause, now.wall + length));
         length
+    }
+
+    fn is_closed_for(&self, cause: Cause) -> bool {
+        self.closed.is_some_and(|(why, _)| why == cause)
     }
 }
 
@@ -57,14 +60,24 @@ struct Wait {
     is_rank_0: bool,
 }
 
-/// The trainers that waited for a node, and for how long it is closed to each of their owners.
-pub(super) type Waited = (Vec<TrainerId>, Vec<(String, Span)>);
+/// A program that failed there and was sound elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+struct Failed {
+    owner: String,
+    at: Timestamp,
+    blame: Blame,
+}
 
-/// Failures on one node. An owner without an entry has had none since its last sound time.
+/// The owners to whom a node is closed from now on, and for how long.
+pub(super) type Closed = Vec<(String, Span)>;
+
+/// What speaks against one node.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Failures {
     by_owner: BTreeMap<String, Record>,
-    /// How long programs have made progress there since the last failure of any owner.
+    /// Programs that failed there and were sound elsewhere, since programs were last sound there.
+    failed: BTreeMap<TrainerId, Failed>,
+    /// How long programs have made progress there since the last failure of any.
     sound_for: Span,
     quarantined: bool,
     /// Trainers that wait for this node, each with its owner and when it last said so (real time).
@@ -72,33 +85,64 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// A program of this owner has failed there.
-    pub(super) fn count(&mut self, owner: String) {
-        self.by_owner.entry(owner).or_default().failures += 1;
+    /// A program has failed there.
+    pub(super) const fn count(&mut self) {
         self.sound_for = Span::ZERO;
     }
 
-    /// A program of this owner has made progress there for `more`. With `enough` of it since the
-    /// last failure, the owner's failures are forgotten and the others' refuted.
-    pub(super) fn progress(&mut self, owner: &str, more: Span, enough: Span) {
+    /// A program has made progress there for `more`. With `enough` of it since the last failure
+    /// nothing speaks against the node. Returns whether something did.
+    pub(super) fn progress(&mut self, more: Span, enough: Span) -> bool {
         self.sound_for += more;
-        if self.sound_for < enough || self.by_owner.is_empty() {
-            return;
-        }
-        self.by_owner.remove(owner);
-        for other in self.by_owner.values_mut() {
-            other.refuted = true;
-        }
+        self.sound_for >= enough && self.clear()
     }
 
-    /// Closes the node to the owner if its programs have failed there `limit` times in a row.
-    /// Returns for how long; `first` is the length of the first closure.
-    pub(super) fn close(&mut self, owner: &str, limit: u32, first: Span, now: Now) -> Option<Span> {
-        let record = self.by_owner.get_mut(owner)?;
-        if record.failures < limit {
-            return None;
+    /// A program was sound there: failures say nothing against the node. Returns whether there were
+    /// any.
+    pub(super) fn clear(&mut self) -> bool {
+        let failed = |record: &Record| record.is_closed_for(Cause::Failed);
+        let any = !self.failed.is_empty() || self.by_owner.values().any(failed);
+        self.failed.clear();
+        self.by_owner.retain(|_, record| !failed(record));
+        any
+    }
+
+    /// An operator opens the node. Returns whether anything spoke against it.
+    pub(super) fn reopen(&mut self) -> bool {
+        let any = self.is_closed() || !self.failed.is_empty();
+        self.failed.clear();
+        self.waiting.clear();
+        self.by_owner.clear();
+        any
+    }
+
+    /// A program of this owner failed there and is sound elsewhere. Returns to which owners the node
+    /// is closed for it; `first` is the length of the first closure.
+    pub(super) fn blame(&mut self, owner: &str, blame: Blame, first: Span, now: Now) -> Closed {
+        self.failed
+            .retain(|_, failed| now.wall < failed.at + COUNTS);
+        let failed = Failed {
+            owner: owner.to_owned(),
+            at: now.wall,
+            blame,
+        };
+        self.failed.insert(failed.blame.trainer.clone(), failed);
+        if self.failed.len() < 2 {
+            return Closed::new();
         }
-        Some(record.close(first, now))
+        let mut programs: BTreeMap<&str, u32> = BTreeMap::new();
+        for failed in self.failed.values() {
+            *programs.entry(&failed.owner).or_default() += 1;
+        }
+        let several = programs.len() > 1;
+        let mut closed = Closed::new();
+        for (owner, programs) in programs {
+            let record = self.by_owner.entry(owner.to_owned()).or_default();
+            if record.closed.is_none() && (several || programs > 1) {
+                closed.push((owner.to_owned(), record.close(Cause::Failed, first, now)));
+            }
+        }
+        closed
     }
 
     /// A trainer of this owner waits for the node in each step, with whether it is that of rank 0;
@@ -126,17 +170,17 @@ impl Failures {
     /// for another rank than 0. Returns the
     /// trainers, and for how long it is closed to each owner; `first` is the length of the first
     /// closure.
-    pub(super) fn close_slow(&mut self, first: Span, now: Now) -> Option<Waited> {
-        self.waiting.retain(|_, wait| now.wall < wait.at + WAITED);
+    pub(super) fn close_slow(&mut self, first: Span, now: Now) -> Option<(Vec<TrainerId>, Closed)> {
+        self.waiting.retain(|_, wait| now.wall < wait.at + COUNTS);
         if self.waiting.len() < 2 || self.waiting.values().all(|wait| wait.is_rank_0) {
             return None;
         }
         let waiting = std::mem::take(&mut self.waiting);
         let owners: BTreeSet<&String> = waiting.values().map(|wait| &wait.owner).collect();
-        let mut closed = Vec::new();
+        let mut closed = Closed::new();
         for owner in owners {
             let record = self.by_owner.entry(owner.clone()).or_default();
-            closed.push((owner.clone(), record.close(first, now)));
+            closed.push((owner.clone(), record.close(Cause::Slow, first, now)));
         }
         Some((waiting.into_keys().collect(), closed))
     }
@@ -144,10 +188,10 @@ impl Failures {
     /// Opens the node to owners whose closure is over. Returns whether there were any.
     pub(super) fn open_due(&mut self, now: Now) -> bool {
         let mut any = false;
-        for record in self.by_owner.values_mut() {
-            if record.until.is_some_and(|until| until <= now.wall) {
-                record.until = None;
-                record.failures = 0;
+        for (owner, record) in &mut self.by_owner {
+            let over = record.closed.take_if(|(_, until)| *until <= now.wall);
+            if over.is_some() {
+                self.failed.retain(|_, failed| failed.owner != *owner);
                 any = true;
             }
         }
@@ -157,26 +201,71 @@ impl Failures {
     /// Puts the node into quarantine or takes it out, if these owners have trainers. Returns
     /// whether it is in quarantine, if that has changed.
     pub(super) fn judge(&mut self, owners: &BTreeSet<&str>) -> Option<bool> {
-        let closed = || self.by_owner.values().filter(|r| r.until.is_some());
-        let bad = closed().filter(|record| !record.refuted).count() > 1
-            || (self.is_closed() && owners.iter().all(|owner| self.is_closed_to(owner)));
+        let closed = self.by_owner.values().filter(|r| r.closed.is_some());
+        let any_slow = self.by_owner.values().any(|r| r.is_closed_for(Cause::Slow));
+        let bad =
+            closed.count() > 1 || (any_slow && owners.iter().all(|owner| self.is_closed_to(owner)));
         (std::mem::replace(&mut self.quarantined, bad) != bad).then_some(bad)
     }
 
     /// Whether the node is closed to an owner at least.
     pub(super) fn is_closed(&self) -> bool {
-        self.by_owner.values().any(|record| record.until.is_some())
+        self.by_owner.values().any(|r| r.closed.is_some())
     }
 
-    /// Whether this owner's programs have failed there too often, not long ago.
+    /// Whether trainers of this owner do not get the node.
     pub(crate) fn is_closed_to(&self, owner: &str) -> bool {
         let record = self.by_owner.get(owner);
-        record.is_some_and(|record| record.until.is_some())
+        record.is_some_and(|record| record.is_closed_for(Cause::Slow))
+    }
+
+    /// Whether trainers of this owner get the node only if others do not suffice.
+    pub(crate) fn is_last_for(&self, owner: &str) -> bool {
+        let record = self.by_owner.get(owner);
+        record.is_some_and(|record| record.is_closed_for(Cause::Failed))
     }
 
     /// Whether the node is unusable for all owners.
     pub(crate) const fn is_quarantined(&self) -> bool {
         self.quarantined
+    }
+
+    /// What speaks against the node, if anything does.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let failed = self.failed.values().map(|failed| failed.blame.clone());
+        let failed: Vec<Blame> = failed.collect();
+        let closed_for = |cause| {
+            let records = self.by_owner.iter();
+            let closed = records.filter(move |(_, record)| record.is_closed_for(cause));
+            closed.filter_map(|(owner, record)| Some((owner.clone(), record.closed?.1)))
+        };
+        let slow: Vec<(String, Timestamp)> = closed_for(Cause::Slow).collect();
+        let last: Vec<(String, Timestamp)> = closed_for(Cause::Failed).collect();
+        let (kind, closed) = if self.quarantined {
+            (TroubleKind::Quarantined, Vec::new())
+        } else if !slow.is_empty() {
+            (TroubleKind::Slow, slow.clone())
+        } else if !last.is_empty() {
+            (TroubleKind::Last, last.clone())
+        } else if failed.is_empty() {
+            return None;
+        } else {
+            (TroubleKind::Suspect, Vec::new())
+        };
+        let mut ends: Vec<Timestamp> = slow.iter().chain(&last).map(|(_, end)| *end).collect();
+        ends.sort();
+        // It is in quarantine until one closure at most is left.
+        let until = match kind {
+            TroubleKind::Quarantined => ends.get(ends.len().saturating_sub(2)),
+            _ => ends.last(),
+        };
+        Some(Trouble {
+            kind,
+            owners: closed.into_iter().map(|(owner, _)| owner).collect(),
+            until: until.copied(),
+            failed,
+            perhaps: Vec::new(),
+        })
     }
 }
 
@@ -193,35 +282,70 @@ mod tests {
         }
     }
 
-    fn fail(failures: &mut Failures, owner: &str, times: u32) -> Option<Span> {
-        for _ in 0..times {
-            failures.count(owner.to_owned());
-        }
-        failures.close(owner, 3, FIRST, at(0))
+    fn blame(failures: &mut Failures, owner: &str, trainer: &str, second: i64) -> Closed {
+        let blame = Blame {
+            trainer: TrainerId::new(trainer).unwrap(),
+            reason: "no space left".to_owned(),
+            sound_on: lacuna_model::NodeId::new("good").unwrap(),
+        };
+        failures.blame(owner, blame, FIRST, at(second))
+    }
+
+    fn kind(failures: &Failures) -> Option<TroubleKind> {
+        failures.trouble().map(|trouble| trouble.kind)
     }
 
     #[test]
-    fn three_failures_in_a_row_close_a_node_to_their_owner_longer_each_time() {
+    fn two_programs_of_an_owner_make_a_node_the_last_for_that_owner() {
         let mut failures = Failures::default();
-        assert_eq!(fail(&mut failures, "eve", 2), None);
-        assert_eq!(fail(&mut failures, "eve", 1), Some(FIRST));
-        assert!(failures.is_closed_to("eve") && !failures.is_closed_to("ann"));
-        assert!(!failures.open_due(at(59)) && failures.open_due(at(60)));
-        assert!(!failures.is_closed());
-        assert_eq!(fail(&mut failures, "eve", 3), Some(Span::from_secs(120)));
+        let all = BTreeSet::from(["eve"]);
+        assert_eq!(blame(&mut failures, "eve", "a", 0), []);
+        assert_eq!(blame(&mut failures, "eve", "a", 1), [], "the same program");
+        assert_eq!(kind(&failures), Some(TroubleKind::Suspect));
+        assert_eq!(
+            blame(&mut failures, "eve", "b", 2),
+            [("eve".to_owned(), FIRST)]
+        );
+        assert!(failures.is_last_for("eve") && !failures.is_last_for("ann"));
+        assert!(!failures.is_closed_to("eve"));
+        assert_eq!(
+            failures.judge(&all),
+            None,
+            "not closed, even to the only owner"
+        );
+        assert!(!failures.open_due(at(61)) && failures.open_due(at(62)));
+        assert_eq!(kind(&failures), None);
+        blame(&mut failures, "eve", "a", 70);
+        let twice = Span::from_secs(120);
+        assert_eq!(
+            blame(&mut failures, "eve", "b", 71),
+            [("eve".to_owned(), twice)]
+        );
     }
 
     #[test]
-    fn a_node_is_in_quarantine_for_two_owners_or_for_all_who_have_trainers() {
+    fn programs_of_two_owners_put_a_node_into_quarantine_until_one_is_sound_there() {
         let mut failures = Failures::default();
-        let all = BTreeSet::from(["ann", "eve"]);
-        fail(&mut failures, "eve", 3);
-        assert_eq!(failures.judge(&all), None);
-        assert_eq!(failures.judge(&BTreeSet::from(["eve"])), Some(true));
-        assert_eq!(failures.judge(&all), Some(false));
-        fail(&mut failures, "bob", 3);
+        let all = BTreeSet::from(["ann", "bob", "eve"]);
+        blame(&mut failures, "eve", "a", 0);
+        blame(&mut failures, "ann", "b", 3599);
         assert_eq!(failures.judge(&all), Some(true));
-        assert!(failures.is_quarantined());
+        let trouble = failures.trouble().unwrap();
+        assert_eq!(trouble.kind, TroubleKind::Quarantined);
+        assert_eq!(
+            (trouble.until, trouble.failed.len()),
+            (Some(at(3659).wall), 2)
+        );
+        assert!(!failures.progress(Span::from_secs(59), FIRST));
+        failures.count();
+        assert!(
+            !failures.progress(Span::from_secs(59), FIRST),
+            "failed since"
+        );
+        assert!(failures.progress(Span::from_secs(1), FIRST));
+        assert_eq!((failures.judge(&all), kind(&failures)), (Some(false), None));
+        blame(&mut failures, "eve", "a", 4000);
+        assert_eq!(blame(&mut failures, "ann", "b", 7600), [], "an hour apart");
     }
 
     #[test]
@@ -265,19 +389,6 @@ mod tests {
         assert_eq!(failures.close_slow(FIRST, at(3900)), None);
         failures.waits(&b, "bob", Some(false), at(3901));
         assert!(failures.close_slow(FIRST, at(3901)).is_some());
-    }
-
-    #[test]
-    fn sound_programs_of_one_owner_refute_the_failures_of_others() {
-        let mut failures = Failures::default();
-        let all = BTreeSet::from(["ann", "bob", "eve"]);
-        fail(&mut failures, "eve", 3);
-        failures.progress("ann", FIRST, FIRST);
-        fail(&mut failures, "bob", 3);
-        assert_eq!(failures.judge(&all), None, "eve's failures were refuted");
-        // A failure begins the sound time again.
-        failures.progress("ann", Span::from_secs(59), FIRST);
-        assert_eq!(fail(&mut failures, "eve", 1), Some(Span::from_secs(120)));
-        assert_eq!(failures.judge(&all), Some(true));
+        assert!(failures.reopen() && !failures.is_closed() && !failures.reopen());
     }
 }

@@ -13,13 +13,14 @@ mod lease;
 mod on_demand;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, AgentTerms, Command, Epoch, Hole, KindName, NodeId, NodeKinds,
-    Span, Timestamp, TrainerId, WithheldBy,
+    Action, Activity, AgentStatus, AgentTerms, Blame, Command, Epoch, Hole, KindName, NodeId,
+    NodeKinds, Span, Timestamp, TrainerId, WithheldBy,
 };
 
 use crate::Now;
@@ -37,6 +38,8 @@ use on_demand::Silence;
 pub(crate) struct Node {
     /// Since when it is a hole.
     idle_since: Option<Timestamp>,
+    /// Whether a scheduler has named it, or it has had a lease, since control's start.
+    is_named: bool,
     lease: Lease,
     agent: AgentView,
     failures: Failures,
@@ -158,6 +161,8 @@ pub(crate) struct Overdue {
     pub(crate) unheard: Vec<NodeId>,
     /// Nodes under a lease whose agents have become silent.
     pub(crate) lost: Vec<NodeId>,
+    /// Nodes under a lease on which no agent has spoken so far.
+    pub(crate) missing: Vec<NodeId>,
 }
 
 /// Nodes in the pool, and those of them under a lease.
@@ -309,6 +314,7 @@ impl Nodes {
         } else if config.control.require_agents && !node.agent.is_known() {
             node.agent.silence();
         }
+        node.is_named = true;
         node.demand.none();
         if node.idle_since.replace(hole.since).is_none() {
             let held = i32::from(node.lease.owner().is_some());
@@ -319,6 +325,7 @@ impl Nodes {
     /// A hole has closed. Nothing is returned of a node that was never known.
     pub(crate) fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> Option<Closed> {
         let node = self.by_id.get_mut(id)?;
+        node.is_named = true;
         let was_held = node.lease.owner().is_some();
         let was_idle = node.idle_since.take().is_some();
         let mut is_free = false;
@@ -382,6 +389,7 @@ impl Nodes {
         let is_free = owner.is_none();
         self.count_lease(id, is_free);
         let node = self.node(id);
+        node.is_named = true;
         node.lease.restore(owner, epoch);
         node.lease.used();
         node.agent.listen(now);
@@ -647,6 +655,9 @@ impl Nodes {
                 continue;
             }
             let is_held = node.lease.owner().is_some();
+            if is_held && node.agent.becomes_missing(now) {
+                found.missing.push(id.clone());
+            }
             let matters = node.is_idle() || is_held;
             if matters
                 && !node.agent.is_silent()
@@ -665,43 +676,62 @@ impl Nodes {
 
 /// Failures of programs.
 impl Nodes {
-    /// A program of this owner has failed on a node.
-    pub(crate) fn count_failure(&mut self, id: &NodeId, owner: &str) {
-        self.node(id).failures.count(owner.to_owned());
+    /// A program has failed on a node.
+    pub(crate) fn count_failure(&mut self, id: &NodeId) {
+        self.node(id).failures.count();
     }
 
-    /// A program of this owner has made progress on these nodes.
-    pub(crate) fn count_progress(
-        &mut self,
-        nodes: &[NodeId],
-        owner: &str,
-        more: Span,
-        enough: Span,
-    ) {
+    /// A program has made progress on these nodes. Returns whether anything spoke against one until
+    /// then.
+    pub(crate) fn count_progress(&mut self, nodes: &[NodeId], more: Span, enough: Span) -> bool {
+        let mut any = false;
         for id in nodes {
             if let Some(node) = self.by_id.get_mut(id) {
-                node.failures.progress(owner, more, enough);
+                any |= node.failures.progress(more, enough);
             }
         }
+        any
     }
 
-    /// Closes those of the nodes on which this owner's programs have failed too often in a row.
-    /// Returns them, with how long they are closed.
-    pub(crate) fn close_failing(
-        &mut self,
-        nodes: &[NodeId],
-        owner: &str,
-        config: &ControllerConfig,
-        now: Now,
-    ) -> Vec<(NodeId, Span)> {
-        let (limit, first) = (config.node_failures, config.control.quarantine);
-        let mut closed = Vec::new();
+    /// A program has done its work on these nodes. Returns whether anything spoke against one until
+    /// then.
+    pub(crate) fn count_sound(&mut self, nodes: &[NodeId]) -> bool {
+        let mut any = false;
         for id in nodes {
-            let length = self.node(id).failures.close(owner, limit, first, now);
-            closed.extend(length.map(|length| (id.clone(), length)));
+            if let Some(node) = self.by_id.get_mut(id) {
+                any |= node.failures.clear();
+            }
         }
-        self.closed.extend(closed.iter().map(|(id, _)| id.clone()));
+        any
+    }
+
+    /// A program of this owner failed on a node and is sound elsewhere. Returns to which owners the
+    /// node is closed for it, and for how long.
+    pub(crate) fn blame(
+        &mut self,
+        id: &NodeId,
+        owner: &str,
+        blame: Blame,
+        first: Span,
+        now: Now,
+    ) -> Vec<(String, Span)> {
+        let closed = self.node(id).failures.blame(owner, blame, first, now);
+        if !closed.is_empty() {
+            self.closed.insert(id.clone());
+        }
         closed
+    }
+
+    /// An operator opens nodes. Returns those against which anything spoke.
+    pub(crate) fn reopen(&mut self, nodes: &[NodeId]) -> BTreeSet<NodeId> {
+        let mut open = BTreeSet::new();
+        for id in nodes {
+            let node = self.by_id.get_mut(id);
+            if node.is_some_and(|node| node.failures.reopen()) {
+                open.insert(id.clone());
+            }
+        }
+        open
     }
 
     /// A trainer of this owner waits for one of its nodes in each step, or for none; with the node,

@@ -1,7 +1,7 @@
 //! How a trainer's programs fare: failures that wait for their restart, broken groups, progress.
 //!
-//! A failure counts only when its restart is due. Until then it may be explained by something else:
-//! a program that dies just before its node is taken has not failed.
+//! A failure waits for a moment. Until then it may be explained by something else: a program that
+//! dies just before its node is taken has not failed.
 
 use lacuna_model::{Span, Timestamp};
 
@@ -20,8 +20,8 @@ struct Restart {
     failed: bool,
     /// How long the trainer had made progress before it.
     healthy: Span,
-    /// Whether it is no failure of the nodes.
-    is_clean: bool,
+    /// Whether its programs live on, on their nodes. Else the nodes are given back.
+    keeps_nodes: bool,
 }
 
 /// How a trainer's programs fare. All times are real ones.
@@ -30,8 +30,6 @@ pub(crate) struct Health {
     restart: Option<Restart>,
     /// When a member of the present incarnation first reported that its group is broken.
     broken: Option<Timestamp>,
-    /// After a failure, no newcomer is started before this moment.
-    not_before: Timestamp,
     /// When the present incarnation began.
     begun: Timestamp,
     /// The present incarnation's newest progress, or its beginning.
@@ -51,7 +49,6 @@ impl Health {
         Self {
             restart: None,
             broken: None,
-            not_before: Timestamp::default(),
             begun: now.wall,
             progressed: now.wall,
             healthy: Span::ZERO,
@@ -75,11 +72,6 @@ impl Health {
         self.restart.is_some()
     }
 
-    /// Whether newcomers may be started.
-    pub(crate) fn may_start(&self, now: Now) -> bool {
-        now.wall >= self.not_before
-    }
-
     /// The incarnation has made progress. Returns for how long, since it last did.
     pub(super) fn progress(&mut self, now: Now) -> Span {
         let more = now.since(self.progressed);
@@ -93,14 +85,14 @@ impl Health {
         self.healthy
     }
 
-    /// A failure was counted: the whole incarnation is to restart after `wait`. A clean failure
-    /// says nothing against the nodes.
-    pub(super) fn restart_after_failure(&mut self, wait: Span, is_clean: bool, now: Now) {
+    /// A failure was counted: after `wait` the whole incarnation is to restart, on its nodes if it
+    /// keeps them.
+    pub(super) fn restart_after_failure(&mut self, wait: Span, keeps_nodes: bool, now: Now) {
         self.restart = Some(Restart {
             at: now.wall + wait,
             failed: true,
             healthy: std::mem::take(&mut self.healthy),
-            is_clean,
+            keeps_nodes,
         });
     }
 
@@ -110,7 +102,7 @@ impl Health {
             at: now.wall,
             failed: false,
             healthy: Span::ZERO,
-            is_clean: false,
+            keeps_nodes: true,
         });
     }
 
@@ -129,11 +121,6 @@ impl Health {
         now.since(*self.exited_early.get_or_insert(now.wall)) < limit
     }
 
-    /// A failure was counted of one member: the others go on, and newcomers wait.
-    pub(super) fn hold_newcomers(&mut self, wait: Span, now: Now) {
-        self.not_before = now.wall + wait;
-    }
-
     /// Progress before a failure counts no longer.
     pub(super) const fn forget_progress(&mut self) {
         self.healthy = Span::ZERO;
@@ -148,11 +135,16 @@ impl Health {
         true
     }
 
-    /// Takes the restart that is due, if there is one. Returns whether it speaks against the
-    /// nodes.
+    /// Takes the restart that is due, if there is one. Returns whether its nodes are kept.
     pub(super) fn take_due(&mut self, now: Now) -> Option<bool> {
         let restart = self.restart.take_if(|restart| restart.at <= now.wall)?;
-        Some(restart.failed && !restart.is_clean)
+        Some(restart.keeps_nodes)
+    }
+
+    /// When the nodes of a failed incarnation are given back.
+    pub(crate) fn gives_back_at(&self) -> Option<Timestamp> {
+        let restart = self.restart.as_ref().filter(|restart| !restart.keeps_nodes);
+        restart.map(|restart| restart.at)
     }
 
     /// Whether a member has reported that the group is broken.
@@ -204,10 +196,12 @@ mod tests {
         health.restart_after_failure(Span::from_secs(10), false, at(30));
         assert_eq!(health.healthy(), Span::ZERO);
         assert_eq!(health.take_due(at(39)), None);
+        assert_eq!(health.gives_back_at(), Some(at(40).wall));
         assert!(health.forgive(), "something else explains it");
         assert_eq!(health.healthy(), Span::from_secs(30));
         health.restart_after_failure(Span::from_secs(10), true, at(40));
-        assert_eq!(health.take_due(at(50)), Some(false), "a clean one");
+        assert_eq!(health.gives_back_at(), None);
+        assert_eq!(health.take_due(at(50)), Some(true));
         health.restart_at_once(at(60));
         assert!(
             !health.forgive() && !health.is_restarting(),

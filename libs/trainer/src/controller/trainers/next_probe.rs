@@ -106,8 +106,7 @@ pub(crate) fn next_probe(
     let present = place(&record.nodes);
     let full = present.0 + parked(record).len() as u32;
     let probes = present.0 < full;
-    let troubled =
-        record.failures > 0 || record.hit_at.is_some() || !trainer.health().may_start(now);
+    let troubled = record.failures > 0 || record.hit_at.is_some() || record.tries.rest().is_some();
     if troubled {
         return probes.then_some(Next::Full);
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lacuna_model::{
     Assignment, Ending, Launch, NodeId, Phase, Progress, ScalingCurve, Span, Tier, Timestamp,
-    TrainerId, TrainerRecord,
+    TrainerId, TrainerRecord, Tries,
 };
 
 use crate::Now;
@@ -497,10 +497,21 @@ impl Trainer {
     /// forgotten. Returns for how long it has, since it last did.
     pub(crate) fn progress(&mut self, enough: Span, now: Now) -> Span {
         let more = self.health.progress(now);
-        if self.health.healthy() >= enough {
-            self.record.failures = 0;
+        if self.is_sound(enough) {
+            self.end_row();
         }
         more
+    }
+
+    /// Whether it has made progress for `enough` since its last failure.
+    pub(crate) fn is_sound(&self, enough: Span) -> bool {
+        self.health.healthy() >= enough
+    }
+
+    /// The row of its failures is over.
+    fn end_row(&mut self) {
+        self.record.failures = 0;
+        self.record.tries.end_row();
     }
 
     /// Counts a failure. Returns how many in a row there are.
@@ -510,16 +521,37 @@ impl Trainer {
         self.record.failures
     }
 
+    /// Where its programs failed, and when they are tried again.
+    pub(crate) const fn tries(&self) -> &Tries {
+        &self.record.tries
+    }
+
+    pub(crate) const fn tries_mut(&mut self) -> &mut Tries {
+        self.dirty = true;
+        &mut self.record.tries
+    }
+
+    /// A failure on this node was none: the main scheduler has taken the node since. Returns whether
+    /// there was one.
+    pub(crate) fn forgive_on(&mut self, node: &NodeId, within: Span, now: Now) -> bool {
+        let is_explained = self.tries_mut().forgive(node, within, now.wall);
+        if is_explained && !self.health.is_restarting() {
+            self.record.failures = self.record.failures.saturating_sub(1);
+        }
+        is_explained
+    }
+
     /// A loader reports no progress: if its run has lasted for `enough`, failures are forgotten.
     pub(crate) fn forgive_loader(&mut self, enough: Span, now: Now) {
         if self.loads() && now.cluster.since(self.record.run_since) >= enough {
-            self.record.failures = 0;
+            self.end_row();
         }
     }
 
-    /// The whole incarnation restarts after `wait`, for the failure just counted.
-    pub(crate) fn restart_after_failure(&mut self, wait: Span, is_clean: bool, now: Now) {
-        self.health.restart_after_failure(wait, is_clean, now);
+    /// The whole incarnation restarts after `wait`, for the failure just counted: on its nodes, if it
+    /// keeps them.
+    pub(crate) fn restart_after_failure(&mut self, wait: Span, keeps_nodes: bool, now: Now) {
+        self.health.restart_after_failure(wait, keeps_nodes, now);
     }
 
     /// The whole incarnation restarts at once, for a reason that is no failure.
@@ -541,11 +573,6 @@ impl Trainer {
         self.health.waits_for_word(limit, now)
     }
 
-    /// One member has failed: the others go on, and newcomers wait.
-    pub(crate) fn hold_newcomers(&mut self, wait: Span, now: Now) {
-        self.health.hold_newcomers(wait, now);
-    }
-
     /// Progress before a failure counts no longer.
     pub(crate) const fn forget_progress(&mut self) {
         self.health.forget_progress();
@@ -558,8 +585,7 @@ impl Trainer {
         }
     }
 
-    /// Takes the restart that is due, if there is one. Returns whether it speaks against the
-    /// nodes.
+    /// Takes the restart that is due, if there is one. Returns whether its nodes are kept.
     pub(crate) fn take_due_restart(&mut self, now: Now) -> Option<bool> {
         self.health.take_due(now)
     }

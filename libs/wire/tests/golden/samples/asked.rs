@@ -194,6 +194,7 @@ pub(crate) fn replies() -> Vec<Reply> {
                 epoch: Epoch(8),
                 activity: Some(Activity::Free),
                 silent_s: Some(1.5),
+                trouble: None,
             }],
         },
         Reply::Logs {
