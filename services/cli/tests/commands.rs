@@ -677,3 +677,94 @@ rescale = {{ up = "0s", down = "0s" }}
     assert_eq!(lines, all, "each line comes once: {text}");
     assert!(up.ask(&["wait", "counts"]).status.success());
 }
+
+/// The state, the failures and the reason of a trainer.
+fn of_trainer(up: &Up, name: &str) -> Value {
+    let list = json(&up.ask(&["trainers", "--all", "--json"]));
+    let mut rows = list["trainers"].as_array().unwrap().iter();
+    rows.find(|row| row["trainer"] == name)
+        .cloned()
+        .unwrap_or(Value::Null)
+}
+
+/// Submits a trainer of one node that runs this shell script.
+fn script(up: &Up, name: &str, text: &str) {
+    let dir = up.dir.path();
+    let program = dir.join(format!("{name}.sh"));
+    std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let file = dir.join(format!("{name}.toml"));
+    let spec = format!(
+        "[[trainer]]\nname = \"{name}\"\nlauncher = \"command\"\nprogram = \"{}\"\nuntil = \"exit\"\n\
+         min_nodes = 1\nmax_nodes = 1\n",
+        program.display()
+    );
+    std::fs::write(&file, spec).unwrap();
+    let output = up.ask(&["submit", file.to_str().unwrap()]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+}
+
+#[test]
+fn a_broken_node_is_named_and_its_trainer_goes_elsewhere() {
+    or_skip!(all_built());
+    let up = Up::start();
+    up.ask(&["events", "publish", "node.idle", "bad1"]);
+    script(
+        &up,
+        "t1",
+        "case $LACUNA_NODE in bad*) echo no space >&2; exit 1;; esac; sleep 1",
+    );
+    wait_until("it has failed", || {
+        of_trainer(&up, "t1")["state"] == "retrying"
+    });
+    up.ask(&["events", "publish", "node.idle", "ok1", "ok2"]);
+    wait_until("it is done", || of_trainer(&up, "t1")["state"] == "done");
+    let nodes = json(&up.ask(&["nodes", "bad1", "--json"]));
+    let trouble = &nodes["nodes"][0]["trouble"];
+    assert_eq!(trouble["kind"], "suspect", "{nodes}");
+    let why = trouble["why"].as_str().unwrap();
+    assert!(
+        why.contains("t1 failed there (exit code 1") && why.contains("no space"),
+        "{why}"
+    );
+    // It failed once, on that node, and was sound at its next try.
+    let log = std::fs::read_to_string(up.dir.path().join("logs/control.log")).unwrap();
+    assert_eq!(log.matches("program failed trainer=t1").count(), 1, "{log}");
+    let opened = up.ask(&["undrain", "bad1"]);
+    let said = String::from_utf8_lossy(&opened.stderr).into_owned();
+    assert!(
+        opened.status.success() && said.contains("nothing speaks against bad1"),
+        "{said}"
+    );
+    let nodes = json(&up.ask(&["nodes", "bad1", "--json"]));
+    assert_eq!(nodes["nodes"][0]["trouble"], Value::Null, "{nodes}");
+}
+
+#[test]
+fn scripts_with_a_bug_keep_no_node_from_a_good_one() {
+    or_skip!(all_built());
+    let up = Up::start();
+    up.ask(&["events", "publish", "node.idle", "a1", "a2"]);
+    for (name, error) in [("wrong1", "NameError"), ("wrong2", "ImportError")] {
+        script(&up, name, &format!("echo {error} >&2; exit 1"));
+        wait_until("it has failed on both nodes", || {
+            let why = json(&up.ask(&["explain", name, "--json"]));
+            why["hindrances"][0]
+                .as_str()
+                .is_some_and(|why| why.contains("its program is the cause"))
+        });
+    }
+    script(&up, "good", "sleep 1");
+    wait_until("it is done", || of_trainer(&up, "good")["state"] == "done");
+    for name in ["wrong1", "wrong2"] {
+        assert_eq!(
+            of_trainer(&up, name)["state"],
+            "retrying",
+            "the good one did not wait"
+        );
+    }
+    let nodes = json(&up.ask(&["nodes", "--json"]));
+    assert_eq!(nodes["nodes"][0]["trouble"], Value::Null, "{nodes}");
+    assert_eq!(nodes["nodes"][1]["trouble"], Value::Null, "{nodes}");
+}

@@ -7,7 +7,7 @@
 //! - Agents that come on demand (`on_demand.rs`) are the other way round: a node gets its agent once
 //!   a trainer has its lease.
 
-use lacuna_model::{Activity, AgentStatus, NodeId, TrainerId};
+use lacuna_model::{Activity, AgentStatus, TrainerId};
 
 use crate::Now;
 use crate::agent::Exit;

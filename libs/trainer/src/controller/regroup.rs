@@ -13,7 +13,7 @@
 //! - A group with a silent member is the concern of `broken.rs`, the end of the work that of
 //!   `ending.rs`.
 
-use lacuna_model::{Action, NodeId, Phase, Span, TrainerId, Work};
+use lacuna_model::{Action, NodeId, Span, TrainerId, Work};
 
 use crate::Now;
 use crate::account::Change;
