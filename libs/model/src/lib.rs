@@ -56,7 +56,7 @@ pub use life::{
     Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord, is_default,
 };
 pub use loaders::{Loaders, Loading};
-pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
+pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate, MeasuredStart};
 pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};
 pub use observed::ObservedHour;
 pub use past::{Past, PastKind};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attained, Ending, Goodput, Learning, Measured, NodeId, Progress, RunId, StepCosts, Timestamp,
-    TrainerSpec, Tries,
+    Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Progress, RescaleCost, RunId,
+    StepCosts, Timestamp, TrainerSpec, Tries,
 };
 
 /// The phase of a trainer's life.
@@ -292,6 +292,62 @@ impl TrainerRecord {
             return &self.nodes;
         }
         self.nodes.get(..1).unwrap_or_default()
+    }
+
+    /// Stall of a start from no nodes, seconds at the rate after it: as measured, unless the owner
+    /// states both a curve and the cost of a start.
+    #[must_use]
+    pub fn start_s(&self) -> f64 {
+        let learns = self.spec.is_profiled() || self.spec.rescale.start_s.is_none();
+        let measured = self.measured.as_deref().and_then(|m| m.start.as_ref());
+        measured
+            .filter(|_| learns)
+            .map_or_else(|| self.spec.start_s(), |start| start.pause.mean_s)
+    }
+
+    /// Costs of growing and shrinking. A program that every change starts again pays a start, where
+    /// its curve and costs are measured and its changes have not shown another cost yet.
+    #[must_use]
+    pub fn rescale(&self) -> RescaleCost {
+        let mut cost = self.spec.rescale;
+        let restarts = self.spec.is_profiled() && !self.spec.launch.regroups();
+        let Some(measured) = self.measured.as_deref().filter(|_| restarts) else {
+            return cost;
+        };
+        let Some(start) = &measured.start else {
+            return cost;
+        };
+        if measured.up.is_none() {
+            cost.up_s = start.pause.mean_s;
+        }
+        if measured.down.is_none() {
+            cost.down_s = start.pause.mean_s;
+        }
+        cost
+    }
+
+    /// Seconds of training at `now` that only its members hold, so that a stop by choice throws them
+    /// away. A program that regroups saves its state when it is asked to leave, if it has a
+    /// `checkpoint_dir`; any other one goes on from its newest checkpoint.
+    #[must_use]
+    pub fn unsaved_s(&self, now: Timestamp) -> f64 {
+        let Launch::Command { checkpoint_dir, .. } = &self.spec.launch else {
+            return 0.0;
+        };
+        let unsaved = match (checkpoint_dir.is_some(), self.spec.launch.regroups()) {
+            (true, true) => 0.0,
+            (false, true) => self.samples(),
+            (true, false) => (self.samples_run - self.saved_run).max(0.0),
+            (false, false) => self.samples_run,
+        };
+        if self.nodes.is_empty() || unsaved <= 0.0 {
+            return 0.0;
+        }
+        if self.samples_run > 0.0 {
+            now.since(self.run_since).as_secs_f64().max(0.0) * unsaved / self.samples_run
+        } else {
+            self.held.seconds
+        }
     }
 
     /// Whether a report is about the present incarnation and from a node that may report.

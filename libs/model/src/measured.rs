@@ -23,6 +23,9 @@ pub struct Measured {
     /// Cost of shrinking and of losing nodes, once there are enough measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<MeasuredPause>,
+    /// Cost of a start from no nodes, once there is a measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<MeasuredStart>,
     /// Cost of probes so far, in node-seconds: stalled time, and node-time below the size that the
     /// plan gave.
     #[serde(default)]
@@ -61,6 +64,16 @@ pub struct MeasuredPause {
     pub count: u32,
     /// The newest of them, in the cluster's time.
     pub at: Timestamp,
+}
+
+/// The measured cost of a start from no nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredStart {
+    /// From the command to start the program until it trains.
+    pub pause: MeasuredPause,
+    /// The other trainer on which it was measured, if both start the same program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<TrainerId>,
 }
 
 /// What the rate of a trainer at a node count rests on.

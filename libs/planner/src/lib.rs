@@ -28,7 +28,7 @@ pub use decision::{Decision, Share};
 pub use placement::choose;
 pub use plan::{Input, Planner, check, explain, translate};
 pub use problem::{
-    Candidate, Far, Item, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES,
+    Candidate, Far, Item, Lost, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES,
     PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
 };
 pub use problem::{file, instance, kind, objective};

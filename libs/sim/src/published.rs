@@ -33,6 +33,7 @@ mod tests {
             pilot_s: 0.0,
             far: Far::default(),
             down_s: 0.0,
+            lost: lacuna_planner::Lost::default(),
         };
         let problem = Problem {
             nodes: 4,

@@ -143,7 +143,7 @@ impl Planner {
         let candidates = self.roster.candidates(&case, trainers, pool, input.pilot_s);
         let mixes = kinds
             .as_ref()
-            .map(|kinds| self.roster.mixes(&case, trainers, kinds));
+            .map(|kinds| self.roster.mixes(&case, trainers, kinds, pool.as_of));
         let users = match self.roster.objective() {
             Objective::Fair => Some(users(&case, trainers)),
             _ => None,

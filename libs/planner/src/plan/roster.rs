@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use lacuna_model::{Goodput, KindName, Launch, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{
+    Goodput, KindName, Launch, Pool, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+};
 
 use super::by_kind::PlannedKinds;
 use super::translate::Translated;
 use crate::kind::{Costs, Kind, Values};
 use crate::objective::{Objective, ObjectiveError, State};
-use crate::problem::{Candidate, Mix, MixItem, Mixes, NO_NODES, Users, mixes_of};
+use crate::problem::{Candidate, Lost, Mix, MixItem, Mixes, NO_NODES, Users, mixes_of};
 
 /// The known trainers with their kinds and values.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +25,7 @@ pub(crate) struct Roster {
 struct Known {
     spec: TrainerSpec,
     goodput: Option<Box<Goodput>>,
-    pilot_s: f64,
+    costs: Costs,
     kind: Kind,
     own: Option<Values>,
     /// The kinds of nodes and the most of each that `kind` has rates for.
@@ -102,6 +104,7 @@ impl Roster {
         case: &Translated,
         trainers: &[TrainerRecord],
         kinds: &PlannedKinds<'_>,
+        now: Timestamp,
     ) -> Mixes {
         let place = |node| kinds.place(node).unwrap_or_default();
         let of: Vec<u8> = case.nodes.iter().map(place).collect();
@@ -124,7 +127,9 @@ impl Roster {
         let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
         let items = records.zip(held).filter_map(|(record, held)| {
             let known = self.known.get_mut(&record.spec.id)?;
-            known.mix_item(kinds.names(), most, held)
+            let item = known.mix_item(kinds.names(), most, held)?;
+            let lost = lost(record, now);
+            Some(MixItem { lost, ..item })
         });
         Mixes {
             items: items.collect(),
@@ -156,7 +161,9 @@ impl Roster {
             known.refused = Some(error);
         }
         self.refused.extend(known.refused.clone());
-        Some(known.kind.candidate(held, tier, hit, known.own.as_ref()))
+        let mut found = known.kind.candidate(held, tier, hit, known.own.as_ref());
+        found.item.lost = lost(record, state.now);
+        Some(found)
     }
 }
 
@@ -172,8 +179,8 @@ impl Known {
     }
 
     fn is_of(&self, record: &TrainerRecord, pilot_s: f64) -> bool {
-        let of = (&self.spec, &self.goodput, self.pilot_s);
-        of == (&record.spec, &record.goodput, pilot_s)
+        let of = (&self.spec, &self.goodput, self.costs);
+        of == (&record.spec, &record.goodput, costs(record, pilot_s))
     }
 
     /// Nothing if the trainer's own objective fails too, which is impossible.
@@ -184,7 +191,7 @@ impl Known {
         horizon_s: f64,
     ) -> Option<Self> {
         let spec = &record.spec;
-        let costs = Costs::of(spec).with_pilots(pilot_s);
+        let costs = costs(record, pilot_s);
         let kind = |objective| Kind::new(spec, costs, objective, horizon_s);
         let (kind, refused) = match kind(objective) {
             Ok(kind) => (kind, None),
@@ -198,12 +205,42 @@ impl Known {
         Some(Self {
             spec: spec.clone(),
             goodput: record.goodput.clone(),
-            pilot_s,
+            costs,
             kind,
             own: None,
             mixed: None,
             refused,
         })
+    }
+}
+
+/// The costs of changes of a trainer, as far as they are measured.
+fn costs(record: &TrainerRecord, pilot_s: f64) -> Costs {
+    let costs = Costs {
+        rescale: record.rescale(),
+        start_s: record.start_s(),
+        pilot_s: 0.0,
+    };
+    costs.with_pilots(pilot_s)
+}
+
+/// What a change by choice throws away of the work of a program. One that regroups loses it with its
+/// last member; any other one starts again at every change.
+fn lost(record: &TrainerRecord, now: Timestamp) -> Lost {
+    if record.spec.launch == Launch::Simulated {
+        return Lost::default();
+    }
+    let (unsaved_s, start_s) = (record.unsaved_s(now), record.start_s());
+    if record.spec.launch.regroups() {
+        Lost {
+            change_s: 0.0,
+            stop_s: unsaved_s + start_s,
+        }
+    } else {
+        Lost {
+            change_s: unsaved_s,
+            stop_s: start_s,
+        }
     }
 }
 

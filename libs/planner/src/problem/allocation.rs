@@ -41,9 +41,38 @@ pub struct Item {
     pub pilot_s: f64,
     /// Cost of shrinking, seconds at `rate_now`.
     pub down_s: f64,
+    /// Work that a change throws away.
+    #[serde(default, skip_serializing_if = "Lost::is_nothing")]
+    pub lost: Lost,
     /// What is left of `value` where the nodes are apart.
     #[serde(default, skip_serializing_if = "Far::is_free")]
     pub far: Far,
+}
+
+/// Work that a change of nodes throws away, and what a stop costs later. A departure throws the same
+/// work away, so this counts for changes by choice alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lost {
+    /// By any change, seconds at `rate_now`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub change_s: f64,
+    /// Beside it by a stop, seconds at `rate_now`: work that lives in the members, and the next
+    /// start.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stop_s: f64,
+}
+
+impl Lost {
+    /// Whether a change throws nothing away.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Seconds at the present rate that a change to `n` nodes costs.
+    pub(crate) fn seconds(&self, n: u32) -> f64 {
+        self.change_s + if n == 0 { self.stop_s } else { 0.0 }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -150,8 +179,8 @@ impl Item {
     }
 
     /// Gain of `n` nodes over the horizon, less the cost of changing to them:
-    /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C]) - W(n)`, in objective units, with
-    /// W of [`pilot_wait`](Self::pilot_wait).
+    /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C] + L(n) * [n != C]) - W(n)`, in
+    /// objective units, with W of [`pilot_wait`](Self::pilot_wait) and L of [`Lost`].
     /// Beyond `max`, minus infinity.
     #[must_use]
     pub fn gain(&self, horizon_s: f64, n: u32) -> f64 {
@@ -162,12 +191,20 @@ impl Item {
     #[must_use]
     pub fn change_cost(&self, n: u32) -> f64 {
         match n.cmp(&self.current) {
-            std::cmp::Ordering::Greater => {
-                self.rate_now * self.up_s + self.pilot_wait(self.value_at(n))
-            }
-            std::cmp::Ordering::Less => self.rate_now * self.down_s,
+            std::cmp::Ordering::Greater => self.grow_cost() + self.pilot_wait(self.value_at(n)),
+            std::cmp::Ordering::Less => self.shrink_cost(n),
             std::cmp::Ordering::Equal => 0.0,
         }
+    }
+
+    /// Cost of growing without the wait for pilots, objective units.
+    pub(crate) fn grow_cost(&self) -> f64 {
+        self.rate_now * (self.up_s + self.lost.change_s)
+    }
+
+    /// Cost of shrinking to `n` nodes, objective units.
+    pub(crate) fn shrink_cost(&self, n: u32) -> f64 {
+        self.rate_now * (self.down_s + self.lost.seconds(n))
     }
 
     /// What further nodes do not add while they wait for their pilots, objective units: `rate` is

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::allocation::is_zero;
-use crate::{Far, Item, Problem, Sizes};
+use crate::{Far, Item, Lost, Problem, Sizes};
 
 /// The kind that a file must name.
 pub const KIND: &str = "allocation-problem";
@@ -142,6 +142,8 @@ struct RawItem {
     #[serde(default, skip_serializing_if = "is_zero")]
     pilot_s: f64,
     down_s: f64,
+    #[serde(default, skip_serializing_if = "Lost::is_nothing")]
+    lost: Lost,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -176,6 +178,7 @@ pub fn write(saved: &Saved) -> Result<String, FileError> {
             up_s: item.up_s,
             pilot_s: item.pilot_s,
             down_s: item.down_s,
+            lost: item.lost,
         });
     }
     let mut text = format!("{{\n  \"lacuna\": \"{KIND}\",\n  \"version\": {VERSION},\n");
@@ -255,6 +258,7 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
             pilot_s: item.pilot_s,
             far: Far::default(),
             down_s: item.down_s,
+            lost: item.lost,
         });
     }
     let saved = Saved {
@@ -342,6 +346,8 @@ fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
         ("up_s", item.up_s),
         ("pilot_s", item.pilot_s),
         ("down_s", item.down_s),
+        ("lost.change_s", item.lost.change_s),
+        ("lost.stop_s", item.lost.stop_s),
     ] {
         if !sound(value) {
             return bad(field, "a number from 0 to 1e15", value.to_string());

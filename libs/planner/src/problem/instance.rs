@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 
 use lacuna_model::ScalingCurve;
 
-use crate::{Far, Item, Problem};
+use crate::{Far, Item, Lost, Problem};
 
 /// A network that trainers train.
 #[derive(Debug, Clone, PartialEq)]
@@ -176,6 +176,7 @@ pub fn scarce(size: Size, networks: &[Network], seed: u64) -> Problem {
                 pilot_s: 0.0,
                 far: Far::default(),
                 down_s: network.down_s,
+                lost: Lost::default(),
             };
             item.at_its_rate(0)
         })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec};
 
-use super::allocation::{Far, Item, among};
+use super::allocation::{Far, Item, Lost, among};
 use super::mixes::{Mix, MixItem, MixTable, NO_NODES, count};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;
@@ -227,6 +227,7 @@ impl Kind {
             value,
             up_s: self.costs.rescale.up_s,
             down_s: self.costs.rescale.down_s,
+            lost: Lost::default(),
             pilot_s: if runs { self.costs.pilot_s } else { 0.0 },
         })
     }
@@ -331,6 +332,7 @@ impl Kind {
             pilot_s: self.costs.pilot_s,
             far: self.far.clone(),
             down_s: self.costs.rescale.down_s,
+            lost: Lost::default(),
         };
         Candidate {
             item: item.at_its_rate(tier),

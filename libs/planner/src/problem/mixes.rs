@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use lacuna_model::MOST_KINDS;
 
+use super::allocation::Lost;
+
 /// Node counts of each kind. A kind that there is not has none.
 pub type Mix = [u32; MOST_KINDS];
 
@@ -97,6 +99,8 @@ pub struct MixItem {
     /// Seconds until its owner's pilots run on further nodes; until then it works as before. 0 where
     /// agents serve any trainer, and of a trainer without nodes, whose start has the wait.
     pub pilot_s: f64,
+    /// Work that a change throws away.
+    pub lost: Lost,
 }
 
 /// An answer to a [`MixProblem`].
@@ -258,8 +262,14 @@ impl MixItem {
     pub fn gain(&self, horizon_s: f64, mix: Mix) -> f64 {
         let pairs = || mix.iter().zip(&self.current);
         let (grows, shrinks) = (pairs().any(|(n, c)| n > c), pairs().any(|(n, c)| n < c));
-        let seconds =
-            f64::from(u8::from(grows)) * self.up_s + f64::from(u8::from(shrinks)) * self.down_s;
+        let lost_s = if grows || shrinks {
+            self.lost.seconds(mix.iter().sum())
+        } else {
+            0.0
+        };
+        let seconds = f64::from(u8::from(grows)) * self.up_s
+            + f64::from(u8::from(shrinks)) * self.down_s
+            + lost_s;
         let value = self.value.at(mix);
         let waits = if grows && self.pilot_s > 0.0 {
             self.pilot_s * (value - self.rate_now).max(0.0)

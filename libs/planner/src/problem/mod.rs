@@ -10,7 +10,7 @@ pub(crate) mod ordinal;
 mod situation;
 mod switches;
 
-pub use allocation::{Far, Item, Problem, Sizes};
+pub use allocation::{Far, Item, Lost, Problem, Sizes};
 pub use mixes::{Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES, mixes_of, pair};
 pub(crate) use mixes::{count, with_count};
 pub use situation::{Candidate, PoolForecast, Situation, Slot, Users};

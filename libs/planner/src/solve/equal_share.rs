@@ -55,6 +55,7 @@ mod tests {
                 pilot_s: 0.0,
                 far: crate::Far::default(),
                 down_s: 0.0,
+                lost: crate::Lost::default(),
             })
             .collect();
         Problem {

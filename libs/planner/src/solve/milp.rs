@@ -472,6 +472,7 @@ mod tests {
             pilot_s: 0.0,
             far: crate::Far::default(),
             down_s: 0.0,
+            lost: crate::Lost::default(),
         };
         let problem = Problem {
             nodes: 9,

@@ -105,13 +105,18 @@ fn columns(model: &mut milp::Model, problem: &Problem) -> Vec<Trainer> {
                 } else {
                     0.0
                 };
-                problem.horizon_s * value - waits
+                let stops = if n == 0 && item.current > 0 {
+                    item.rate_now * item.lost.stop_s
+                } else {
+                    0.0
+                };
+                problem.horizon_s * value - waits - stops
             };
             Trainer {
                 on: (0..problem.nodes).map(|_| model.binary(0.0)).collect(),
                 size: sizes.map(|n| (n, model.binary(worth(n)))).collect(),
-                grows: model.binary(-item.rate_now * item.up_s),
-                shrinks: model.binary(-item.rate_now * item.down_s),
+                grows: model.binary(-item.grow_cost()),
+                shrinks: model.binary(-item.shrink_cost(1)),
                 contains: model.column(Kind::Integer, 0.0, 1.0, 0.0),
                 held,
             }

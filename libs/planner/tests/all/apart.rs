@@ -19,6 +19,7 @@ pub(crate) fn candidate(max: u32, current: u32, tier: usize, far: Far) -> Candid
         up_s: 5.0,
         pilot_s: 0.0,
         down_s: 5.0,
+        lost: lacuna_planner::Lost::default(),
         far,
     };
     Candidate {

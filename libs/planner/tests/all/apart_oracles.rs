@@ -48,6 +48,7 @@ impl Small {
                 up_s: rng.random_range(0.0..10.0),
                 pilot_s: 0.0,
                 down_s: rng.random_range(0.0..10.0),
+                lost: lacuna_planner::Lost::default(),
                 far: far(&mut rng, max),
             };
             Candidate {

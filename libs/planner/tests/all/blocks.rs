@@ -201,6 +201,7 @@ fn item(rng: &mut ChaCha8Rng, most: u32) -> Item {
         pilot_s: waits(up_s),
         far: Far::default(),
         down_s: rng.random_range(0.0..150.0),
+        lost: lacuna_planner::Lost::default(),
     }
 }
 

@@ -137,6 +137,7 @@ fn small(seed: u64) -> Instance {
             pilot_s: if seed.is_multiple_of(2) { 15.0 } else { 0.0 },
             far: Far::default(),
             down_s: rng.random_range(0.0..30.0),
+            lost: lacuna_planner::Lost::default(),
         });
     }
     Instance {

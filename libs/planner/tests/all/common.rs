@@ -44,6 +44,7 @@ pub(crate) fn item(most: u32) -> impl Strategy<Value = Item> {
                         pilot_s: (up_s - 10.0).max(0.0),
                         far: Far::default(),
                         down_s: down_s * scale,
+                        lost: lacuna_planner::Lost::default(),
                     }
                 },
             )
@@ -118,6 +119,7 @@ pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
         pilot_s: 0.0,
         far: Far::default(),
         down_s: 12.0,
+        lost: lacuna_planner::Lost::default(),
     }
 }
 

@@ -23,6 +23,7 @@ fn item(current: u32, min: u32, max: u32, worth: f64) -> Item {
         pilot_s: 0.0,
         far: Far::default(),
         down_s: 0.0,
+        lost: lacuna_planner::Lost::default(),
     }
 }
 

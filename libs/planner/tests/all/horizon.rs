@@ -16,6 +16,7 @@ fn waiting(up_s: f64) -> Item {
         pilot_s: 0.0,
         far: Far::default(),
         down_s: 100.0,
+        lost: lacuna_planner::Lost::default(),
     }
 }
 

@@ -4,11 +4,12 @@
 //! Every case is planned by the mixed-integer program and by dynamic programming, each with
 //! both ways of choosing nodes; every plan must pass the checker.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use lacuna_model::{
-    Distance, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy, Pool,
-    PooledHole, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord,
+    Distance, Elastic, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy,
+    Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord,
     TrainerSpec, Work,
 };
 use lacuna_planner::check::{self, Context};
@@ -132,6 +133,26 @@ impl Case {
     /// The last trainer holds these nodes (some may have left the pool).
     pub(crate) fn holds(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
         self.last().nodes = nodes.into_iter().map(node).collect();
+        self
+    }
+
+    /// The last trainer is a program that has trained for `age`, with 100 samples of which `saved` are
+    /// in a checkpoint; nothing where it writes none.
+    pub(crate) fn program(mut self, elastic: Elastic, age: &str, saved: Option<f64>) -> Self {
+        let age: Span = age.parse().unwrap();
+        let record = self.last();
+        record.spec.launch = Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: saved.map(|_| "/scratch".to_owned()),
+            profile: false,
+            family: None,
+            elastic,
+        };
+        record.run_since = Timestamp::from_unix_ms(NOW.unix_ms() - age.as_ms());
+        record.samples_run = if record.nodes.is_empty() { 0.0 } else { 100.0 };
+        record.saved_run = saved.unwrap_or_default();
         self
     }
 

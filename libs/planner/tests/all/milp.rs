@@ -168,6 +168,7 @@ fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
                     pilot_s: 0.0,
                     far: Far::default(),
                     down_s: 10.0,
+                    lost: lacuna_planner::Lost::default(),
                 }
             })
             .collect();

@@ -28,6 +28,7 @@ fn item(most: u32) -> impl Strategy<Value = MixItem> {
             rate_now: costs.0,
             up_s: costs.1,
             down_s: costs.2,
+            lost: lacuna_planner::Lost::default(),
             pilot_s: 0.0,
             value,
         }
@@ -64,6 +65,7 @@ fn item_of_three(most: u32) -> impl Strategy<Value = MixItem> {
             rate_now: costs.0,
             up_s: costs.1,
             down_s: costs.2,
+            lost: lacuna_planner::Lost::default(),
             pilot_s: costs.3,
             value,
         }
@@ -113,6 +115,7 @@ fn a_table_has_each_mix_of_two_kinds_once_and_none_of_three() {
         rate_now: 0.0,
         up_s: 0.0,
         down_s: 0.0,
+        lost: lacuna_planner::Lost::default(),
         pilot_s: 0.0,
     };
     assert_eq!(reference::mixes(&item, [9, 9, 9, 9]).count(), cells);
@@ -127,6 +130,7 @@ fn what_waits_for_pilots_counts_against_growth_over_kinds_too() {
         rate_now: 1.0,
         up_s: 2.0,
         down_s: 4.0,
+        lost: lacuna_planner::Lost::default(),
         pilot_s: 10.0,
     };
     // One more node of each kind: 5 samples/s, of which 4 wait for 10 s.

@@ -75,6 +75,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
                         pilot_s: 0.0,
                         far: Far::default(),
                         down_s: row.rescale_down_s,
+                        lost: lacuna_planner::Lost::default(),
                     }
                 })
                 .collect();

@@ -1,6 +1,8 @@
 //! Cases with expected sizes worked out by hand.
 
-use crate::language::case;
+use lacuna_model::{Elastic, Forecast, ForecastPoint, NodeChoice, Policy, TrainerId};
+
+use crate::language::{case, count};
 
 #[test]
 fn a_trainer_takes_what_is_free() {
@@ -147,4 +149,91 @@ fn a_small_trainer_shrinks_for_one_that_gains_more() {
         .curve(&[(1, 100.0), (6, 600.0)])
         .expect(6)
         .check();
+}
+
+#[test]
+fn a_stop_counts_the_work_that_it_throws_away() {
+    // The other one does 5 samples/s more, or 600 in the horizon. A stop costs 5 s for shrinking and
+    // 10 s for the next start, at 20 samples/s, and the work that no checkpoint has.
+    let displaced = |age: &str, saved, elastic| {
+        let case = case()
+            .hole(2, "20m")
+            .trainer("old")
+            .nodes(2..=2)
+            .costs(10.0, 5.0)
+            .holds(0..2)
+            .program(elastic, age, saved)
+            .trainer("new")
+            .nodes(2..=2)
+            .curve(&[(2, 25.0)]);
+        case.plan(Policy::Dp, NodeChoice::Together)
+            .allocations
+            .iter()
+            .all(|given| given.trainer.as_str() == "new")
+    };
+    for elastic in [Elastic::REGROUP, Elastic::Restart] {
+        assert!(
+            displaced("10s", None, elastic),
+            "{elastic:?}: 600 - 300 - 200"
+        );
+        assert!(
+            !displaced("20s", None, elastic),
+            "{elastic:?}: 600 - 300 - 400"
+        );
+    }
+    // What regroups saves when it leaves; any other program goes on from its newest checkpoint.
+    assert!(displaced("20m", Some(0.0), Elastic::REGROUP));
+    assert!(!displaced("20m", Some(0.0), Elastic::Restart));
+    assert!(displaced("20m", Some(100.0), Elastic::Restart));
+}
+
+#[test]
+fn growth_of_a_program_that_starts_again_counts_the_steps_since_its_checkpoint() {
+    // One more node brings 10 x 120 = 1,200; growing costs 10 s at 10 samples/s.
+    for (elastic, saved, nodes) in [
+        (Elastic::Restart, Some(100.0), 2),
+        (Elastic::Restart, Some(0.0), 1),
+        (
+            Elastic::Torchrun {
+                workers_per_node: 1,
+            },
+            None,
+            1,
+        ),
+        (Elastic::REGROUP, None, 2),
+    ] {
+        case()
+            .hole(2, "20m")
+            .trainer("a")
+            .nodes(1..=2)
+            .holds(0..1)
+            .program(elastic, "2m", saved)
+            .expect(nodes)
+            .check();
+    }
+}
+
+#[test]
+fn of_equal_trainers_the_first_one_runs() {
+    let mut equal = case().hole(2, "20m");
+    for name in ["c", "a", "b"] {
+        equal = equal.trainer(name).nodes(2..=2);
+    }
+    // Forecasts decide over holes that are likely to last.
+    equal.pool.forecasts = vec![Forecast {
+        points: [(600.0, 1.0), (601.0, 0.0)]
+            .map(|(after_s, open)| ForecastPoint { after_s, open })
+            .to_vec(),
+    }];
+    for policy in Policy::ALL {
+        let plan = equal.plan(policy, NodeChoice::Together);
+        let first = TrainerId::new("c").unwrap();
+        assert_eq!(count(&plan, &first), 2, "{policy:?}: {plan:#?}");
+        // It stays, however often it is asked.
+        let again = equal
+            .clone()
+            .after(&plan)
+            .plan(policy, NodeChoice::Together);
+        assert_eq!(count(&again, &first), 2, "{policy:?}: {again:#?}");
+    }
 }

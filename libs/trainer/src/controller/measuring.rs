@@ -45,7 +45,7 @@ impl Controller {
         if !is_profiled {
             return;
         }
-        if changed.curve {
+        if changed.curve || changed.start {
             for relative in self.trainers.admitted_where(|other| other.id() != id) {
                 self.take_over(&relative, out);
             }

@@ -60,6 +60,11 @@ impl Controller {
         });
         let seq = trainer.record().run.0;
         let part = trainer.assignment(&self.config.control);
+        if to_start.len() == target.nodes().len()
+            && let Some(trainer) = self.trainers.get_mut(id)
+        {
+            trainer.prepare(now);
+        }
         for node in to_start {
             let action = Action::Prepare(Box::new(part.clone()));
             self.send(&node, seq, action, now, out);

@@ -12,14 +12,16 @@ use lacuna_trainer::settings::ProfileOrder;
 
 use crate::common::{World, config, node, plan, spec, trainer};
 
+/// A program without a curve. One that every change starts again has a checkpoint after each report.
 pub(crate) fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
+    let saves = elastic == Elastic::Restart;
     TrainerSpec {
         throughput: ScalingCurve::linear(1.0, 8).unwrap(),
         launch: Launch::Command {
             program: "train".to_owned(),
             args: Vec::new(),
             env: BTreeMap::new(),
-            checkpoint_dir: None,
+            checkpoint_dir: saves.then(|| "/scratch".to_owned()),
             profile: true,
             family: None,
             elastic,
@@ -90,10 +92,19 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
         w.deliver(usize::MAX);
         let record = w.controller.record(&trainer(name)).unwrap();
         let (run, nodes) = (record.run, record.nodes.len());
+        let launch = &record.spec.launch;
+        let saves = matches!(
+            launch,
+            Launch::Command {
+                checkpoint_dir: Some(_),
+                ..
+            }
+        );
         if let Some(first) = record.nodes.first().cloned() {
             let samples = record.samples_run + 5.0 * rate(&record.nodes);
             w.input(Input::Progress(Progress {
                 world_size: nodes as u32,
+                saved: saves.then_some(samples),
                 ..Progress::new(first, trainer(name), run, w.now.cluster, samples)
             }));
         }
@@ -255,7 +266,21 @@ fn no_size_is_probed_without_a_budget_or_with_a_submitted_curve() {
     }
     let mut w = world_of(known, 1.0, ProfileOrder::LargeToSmall);
     train(&mut w, "a", 3600);
-    assert_eq!((sizes(&w), record(&w).measured), (vec![8], None));
+    assert_eq!(sizes(&w), [8]);
+    assert!(record(&w).measured.unwrap().is_without_rate());
+}
+
+#[test]
+fn a_size_is_not_probed_at_the_price_of_work_that_no_checkpoint_has() {
+    let mut unsaved = unknown("a", Elastic::Restart);
+    if let Launch::Command { checkpoint_dir, .. } = &mut unsaved.launch {
+        *checkpoint_dir = None;
+    }
+    for order in [ProfileOrder::LargeToSmall, ProfileOrder::SmallToLarge] {
+        let mut w = world_of(unsaved.clone(), 1.0, order);
+        train(&mut w, "a", 3600);
+        assert_eq!(sizes(&w), [8], "{order:?}");
+    }
 }
 
 #[test]
@@ -434,4 +459,40 @@ fn programs_that_regroup_wait_on_parked_nodes_until_they_join() {
     train(&mut w, "a", 600);
     assert_eq!(record(&w).nodes.len(), 8);
     assert_eq!(w.started[&node(0)], begun, "rank 0 was started again");
+}
+
+#[test]
+fn a_start_is_measured_from_its_command_on_and_holds_for_the_same_script() {
+    for elastic in [Elastic::Restart, Elastic::REGROUP] {
+        let script = |name: &str, seed: &str| {
+            let mut spec = unknown(name, elastic);
+            if let Launch::Command { args, .. } = &mut spec.launch {
+                *args = vec!["train.py".to_owned(), seed.to_owned()];
+            }
+            spec
+        };
+        let mut w = world_of(script("a", "1"), 0.0, ProfileOrder::LargeToSmall);
+        let submitted = record(&w).spec.rescale;
+        // 30 s until it trains.
+        w.pass(Span::from_secs(30));
+        w.renew();
+        train(&mut w, "a", 20);
+        let known = record(&w);
+        assert_eq!(known.start_s(), 30.0, "{elastic:?}: {:?}", known.measured);
+        assert_eq!(known.spec.rescale, submitted, "what was submitted stays");
+        let restart_s = if elastic == Elastic::Restart {
+            30.0
+        } else {
+            18.0
+        };
+        assert_eq!(known.rescale().up_s, restart_s, "{elastic:?}");
+        w.input(Input::Submit {
+            trainers: vec![script("b", "2"), unknown("c", elastic)],
+            user: String::new(),
+            tickets: BTreeMap::new(),
+            test_only: false,
+        });
+        let start_s = |name: &str| w.controller.record(&trainer(name)).unwrap().start_s();
+        assert_eq!((start_s("b"), start_s("c")), (30.0, 18.0), "{elastic:?}");
+    }
 }

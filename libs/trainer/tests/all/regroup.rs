@@ -44,6 +44,25 @@ pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64
 }
 
 #[test]
+fn the_cost_of_a_start_has_the_time_before_the_first_incarnation() {
+    let mut w = world(vec![regrouper("a", 1, 8)]);
+    (0..6).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.pass(Span::from_secs(7));
+    w.renew();
+    w.all_ready();
+    w.deliver(usize::MAX);
+    let run = run_of(&w);
+    for samples in [100.0, 200.0] {
+        w.pass(Span::from_secs(10));
+        w.renew();
+        report_progress(&mut w, run, 0.0, samples);
+    }
+    let record = w.controller.record(&trainer("a")).unwrap();
+    assert_eq!(record.start_s(), 7.0, "{:?}", record.measured);
+}
+
+#[test]
 fn beside_nodes_of_tables_another_node_than_the_first_reports() {
     let told = |env: &[&str]| {
         let mut tables = regrouper("a", 1, 8);

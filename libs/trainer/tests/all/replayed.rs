@@ -151,6 +151,22 @@ fn sizes_never_tried_have_what_the_replay_says_and_a_plan_follows() {
 }
 
 #[test]
+fn a_measured_trainer_is_worth_as_much_at_its_least_size_as_one_that_is_not() {
+    let mut rigid = unknown("a", Elastic::REGROUP);
+    rigid.min_nodes = 8;
+    rigid.objective = Some(rigid.throughput.speedup());
+    let mut w = world_of(rigid.clone(), 1.0, ProfileOrder::LargeToSmall);
+    let at = rate(0.04, 8, 1.0);
+    train(&mut w, "a", 60, |_| (at, Some(costs(0.04, 8, 1.0))));
+    let measured = record(&w, "a");
+    assert!((measured.spec.throughput.at(8) / at - 1.0).abs() < 1e-6);
+    let replay = measured.measured.unwrap().replay.unwrap();
+    assert!(replay.judged.rates.iter().any(|point| point.nodes == 1));
+    assert_eq!(measured.spec.objective.unwrap().at(8), 8.0);
+    assert_eq!(rigid.objective.unwrap().at(8), 8.0);
+}
+
+#[test]
 fn a_measured_rate_wins_and_one_that_is_far_off_refutes_the_replay() {
     for (far, is_model) in [(0.95, true), (0.7, false)] {
         let mut w = on_four();

@@ -165,6 +165,7 @@ fn instance(args: &KindsBenchArgs, seed: u64) -> MixProblem {
             value,
             up_s: rng.random_range(17.0..19.0),
             down_s: rng.random_range(11.0..12.6),
+            lost: lacuna_planner::Lost::default(),
             pilot_s: 0.0,
         });
     }
@@ -209,6 +210,7 @@ fn of_one_kind(problem: &MixProblem) -> Problem {
             pilot_s: 0.0,
             far: Far::default(),
             down_s: item.down_s,
+            lost: lacuna_planner::Lost::default(),
         };
         one.at_its_rate(0)
     });

@@ -5,7 +5,7 @@ use crate::placement::{
     nearest, net_value, net_value_among, places, uncross,
 };
 use crate::problem::Switches;
-use crate::{Item, Problem, dp};
+use crate::{Item, Lost, Problem, dp};
 
 use super::growth::grow;
 use super::partition::Partition;
@@ -134,6 +134,7 @@ impl BlockPlacer {
             let mut item = member.item.clone();
             if member.is_flexible() {
                 (item.up_s, item.pilot_s, item.down_s) = (0.0, 0.0, 0.0);
+                item.lost = Lost::default();
             }
             item
         });

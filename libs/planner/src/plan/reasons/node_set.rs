@@ -69,7 +69,7 @@ pub(super) fn cost(member: &Member<'_>, node_set: &NodeSet) -> f64 {
 mod tests {
     use super::*;
     use crate::placement::set_value;
-    use crate::{Far, Item};
+    use crate::{Far, Item, Lost};
 
     #[test]
     fn the_value_is_that_of_the_decision() {
@@ -84,6 +84,7 @@ mod tests {
             pilot_s: 0.0,
             far: Far::default(),
             down_s: 5.0,
+            lost: Lost::default(),
         };
         let member = Member {
             item: &item,

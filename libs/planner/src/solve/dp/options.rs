@@ -27,6 +27,7 @@ pub(super) fn same(a: &Item, b: &Item) -> bool {
         && a.up_s == b.up_s
         && a.pilot_s == b.pilot_s
         && a.down_s == b.down_s
+        && a.lost == b.lost
         && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
 }
 
@@ -60,7 +61,7 @@ impl Options {
             .iter()
             .map(|item| {
                 let best = item.value_at(item.max.min(problem.nodes));
-                (horizon_s * best).max(item.rate_now * item.up_s.max(item.down_s))
+                (horizon_s * best).max(item.grow_cost().max(item.shrink_cost(0)))
             })
             .fold(f64::MIN_POSITIVE, f64::max);
         // A power of two: other trainers change it, and with it all tables, only seldom.

@@ -53,7 +53,7 @@ struct Key {
     min: u32,
     top: u32,
     limit: Option<u32>,
-    numbers: [u64; 6],
+    numbers: [u64; 8],
 }
 
 impl Key {
@@ -63,6 +63,8 @@ impl Key {
             item.up_s,
             item.pilot_s,
             item.down_s,
+            item.lost.change_s,
+            item.lost.stop_s,
             frame.horizon_s,
             frame.bonus,
         ];
@@ -128,11 +130,12 @@ fn choices(item: &Item, frame: ProblemKey) -> Vec<Choice> {
     } = frame;
     let top = item.max.min(frame.nodes);
     let mut list = Vec::with_capacity(top as usize + 1);
-    // But for pilots, the cost of a change is one number on each side of the present size.
-    let (down, up) = (item.rate_now * item.down_s, item.rate_now * item.up_s);
+    // But for pilots and a stop, the cost of a change is one number on each side of the present size.
+    let (stop, down, up) = (item.shrink_cost(0), item.shrink_cost(1), item.grow_cost());
     let mut best = f64::NEG_INFINITY;
     let mut consider = |n: u32, value: f64| {
         let gain = match n.cmp(&item.current) {
+            std::cmp::Ordering::Less if n == 0 => horizon_s * value - stop,
             std::cmp::Ordering::Less => horizon_s * value - down,
             std::cmp::Ordering::Equal => horizon_s * value + frame.bonus,
             std::cmp::Ordering::Greater => horizon_s * value - up - item.pilot_wait(value),

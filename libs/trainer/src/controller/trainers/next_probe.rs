@@ -134,7 +134,8 @@ pub(crate) fn next_probe(
     };
     let interval = trained.unwrap_or(INTERVAL_S);
     let pays = |nodes: &Vec<NodeId>| {
-        let cost = expected_cost(record, (present.0, size(nodes), full), interval);
+        let lost_s = lost_s(record, now);
+        let cost = expected_cost(record, (present.0, size(nodes), full), interval, lost_s);
         sums.allow(cost, settings.share, left_node_s(record, full))
     };
     match nodes.filter(pays) {
@@ -144,13 +145,15 @@ pub(crate) fn next_probe(
 }
 
 /// What a probe will probably cost, node-seconds: from `present` nodes to `size`, to be measured
-/// there with reports every `interval` seconds, and back to `full`.
+/// there with reports every `interval` seconds, and back to `full`. The first change throws `lost_s`
+/// seconds of work away.
 fn expected_cost(
     record: &TrainerRecord,
     (present, size, full): (u32, u32, u32),
     interval: f64,
+    lost_s: f64,
 ) -> f64 {
-    let rescale = record.spec.rescale;
+    let rescale = record.rescale();
     let there = if size < present {
         rescale.down_s
     } else {
@@ -159,7 +162,17 @@ fn expected_cost(
     // One report to begin with, then the pairs.
     let measuring = f64::from(ENOUGH + 1) * interval;
     let idle = f64::from(full - size) * (there + measuring);
-    idle + f64::from(size) * there + f64::from(full) * rescale.up_s
+    idle + f64::from(size) * there + f64::from(full) * (rescale.up_s + lost_s)
+}
+
+/// Seconds of work that a probe throws away. Without a checkpoint that is all that it has done, which
+/// is more than any probe may cost. Members that regroup keep their work.
+fn lost_s(record: &TrainerRecord, now: Now) -> f64 {
+    if record.spec.launch.regroups() {
+        0.0
+    } else {
+        record.unsaved_s(now.cluster)
+    }
 }
 
 /// Node-seconds that its work will still take on this number of nodes.

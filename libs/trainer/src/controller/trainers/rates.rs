@@ -27,8 +27,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    CurvePoint, Distance, Launch, Measured, MeasuredPause, MeasuredRate, Progress, Replay, RunId,
-    ScalingCurve, StepCosts, Tier, Timestamp, TrainerId, TrainerRecord,
+    CurvePoint, Distance, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Progress,
+    Replay, RunId, ScalingCurve, StepCosts, Tier, Timestamp, TrainerId, TrainerRecord,
 };
 
 use crate::controller::trainers::links::{links, over_links};
@@ -219,6 +219,15 @@ impl Rates {
             let rates = &replay.judged.rates;
             points.extend(rates.iter().map(|point| (point.nodes, point.rate)));
         }
+        // Below its least size the curve is the line from nothing, as one is assumed without any
+        // measurement. Else a measured speed-up over one node that it never has would be compared
+        // with an assumed one, and each trainer that is measured would make room for one that is not.
+        let can_have = points.split_off(&spec.min_nodes);
+        let points = if can_have.is_empty() {
+            points
+        } else {
+            can_have
+        };
         let is_limited = replay
             .as_ref()
             .is_some_and(|one| one.judged.limit.is_some());
@@ -322,6 +331,22 @@ fn same_family(one: &Launch, other: &Launch) -> bool {
     one.is_some() && one == declared(other)
 }
 
+/// Whether starts of one take as long as those of the other: both run the same program, or the same
+/// script under an interpreter, under the same launcher. Further arguments seldom matter to that.
+fn same_program(one: &Launch, other: &Launch) -> bool {
+    let started = |launch: &Launch| match launch {
+        Launch::Simulated => None,
+        Launch::Command {
+            program,
+            args,
+            elastic,
+            ..
+        } => Some((program.clone(), args.first().cloned(), *elastic)),
+    };
+    let one = started(one);
+    one.is_some() && one == started(other)
+}
+
 /// The rate at `nodes`, more than any measured count, along the last piece of the curve.
 fn beyond(points: &BTreeMap<u32, f64>, nodes: u32) -> Option<f64> {
     let mut from_last = points.iter().rev().map(|(n, rate)| (f64::from(*n), *rate));
@@ -348,6 +373,8 @@ pub(crate) struct OfRelatives {
     rates: BTreeMap<Place, MeasuredRate>,
     up: Option<MeasuredPause>,
     down: Option<MeasuredPause>,
+    /// The newest start of the same program, in any family.
+    start: Option<MeasuredStart>,
     /// By tier from 1 on: the newest link that a trainer of its owner shows.
     links: Vec<Option<(Timestamp, f64)>>,
 }
@@ -366,6 +393,9 @@ impl OfRelatives {
                 continue;
             };
             found.add_links(measured);
+            if same_program(&record.spec.launch, &other.spec.launch) {
+                found.add_start(&other.spec.id, measured);
+            }
             if same_family(&record.spec.launch, &other.spec.launch) {
                 found.add(&other.spec.id, measured);
             }
@@ -384,6 +414,17 @@ impl OfRelatives {
             if link.map(|(at, _)| at) > known.map(|(at, _)| at) {
                 *known = link;
             }
+        }
+    }
+
+    fn add_start(&mut self, id: &TrainerId, measured: &Measured) {
+        let own = measured.start.as_ref().filter(|start| start.from.is_none());
+        let known = self.start.as_ref().map(|start| start.pause.at);
+        if let Some(start) = own.filter(|start| known.is_none_or(|at| at < start.pause.at)) {
+            self.start = Some(MeasuredStart {
+                pause: start.pause,
+                from: Some(id.clone()),
+            });
         }
     }
 
@@ -431,11 +472,25 @@ impl Rates {
                 taken = true;
             }
         }
+        let mut cost_changed = false;
+        // The newest start counts for all trainers of the program, those that have their own included:
+        // else the scatter of measurements would decide which of two equals comes first.
+        if let Some(start) = of.start {
+            let before = record.start_s();
+            let known = &mut record.measured.get_or_insert_default().start;
+            if known
+                .as_ref()
+                .is_none_or(|known| known.pause.at < start.pause.at)
+            {
+                *known = Some(start);
+                cost_changed = is_off(record.start_s(), before);
+                taken = true;
+            }
+        }
         // A cost without a measurement stays the owner's.
         let own = record.measured.as_deref();
         let (own_up, own_down) = (own.and_then(|m| m.up), own.and_then(|m| m.down));
         let cost = &mut record.spec.rescale;
-        let mut cost_changed = false;
         for (own, cost, theirs) in [
             (own_up, &mut cost.up_s, of.up),
             (own_down, &mut cost.down_s, of.down),

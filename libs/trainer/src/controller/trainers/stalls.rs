@@ -3,13 +3,20 @@
 //! The cost of a change of nodes is measured: how much later the new incarnation would have had to
 //! begin, at its present rate, to have come as far as it has. That is the stall of the published
 //! accounting (seconds of lost training), for stopping, starting, reading a checkpoint or
-//! regrouping alike. The start from no nodes is no rescale and is not counted. Each is counted as a
-//! stall ([`crate::measure`]). Of a profiled trainer, the mean of the last changes of a kind
-//! replaces the submitted cost once there are two of them, and is kept in the record.
+//! regrouping alike. Each is counted as a stall ([`crate::measure`]). Of a profiled trainer, the
+//! mean of the last changes of a kind replaces the submitted cost once there are two of them, and is
+//! kept in the record.
+//!
+//! A start from no nodes is no rescale and is not counted. Its cost is measured in the same way from
+//! the command to start the program on, and stands in the record (`Measured.start`) beside the
+//! submitted one; [`TrainerRecord::start_s`] says which counts. A program that every change starts
+//! again shows it at every change.
 
 use std::collections::VecDeque;
 
-use lacuna_model::{LossCause, MeasuredPause, Progress, RunId, Timestamp, TrainerRecord};
+use lacuna_model::{
+    LossCause, Measured, MeasuredPause, MeasuredStart, Progress, RunId, Timestamp, TrainerRecord,
+};
 
 use crate::account::Change;
 use crate::controller::trainers::stats::{restored, spread};
@@ -29,7 +36,10 @@ const OFF_S: f64 = 0.1;
 struct Open {
     run: RunId,
     since: Timestamp,
-    cause: LossCause,
+    /// Nothing for a start from no nodes.
+    cause: Option<LossCause>,
+    /// Since when the program starts, if it does.
+    starts: Option<Timestamp>,
     /// Whether the trainer grew; nothing if it has as many nodes as before.
     grown: Option<bool>,
     /// The incarnation's first report of progress: when, and how far.
@@ -43,6 +53,8 @@ pub(crate) struct Stall {
     pub(crate) seconds: f64,
     /// Whether a rescale cost of the trainer was replaced for it.
     pub(crate) cost_changed: bool,
+    /// Whether it shows the cost of a start.
+    pub(crate) is_start: bool,
 }
 
 /// The newest stalls of one trainer, seconds.
@@ -50,6 +62,9 @@ pub(crate) struct Stall {
 pub(crate) struct StallTimes {
     up: VecDeque<f64>,
     down: VecDeque<f64>,
+    start: VecDeque<f64>,
+    /// Since when programs start before their first incarnation (cluster time).
+    prepared: Option<Timestamp>,
     open: Option<Open>,
 }
 
@@ -67,28 +82,37 @@ impl StallTimes {
         Self {
             up: of(measured.and_then(|m| m.up)),
             down: of(measured.and_then(|m| m.down)),
+            start: of(measured.and_then(own_start)),
+            prepared: None,
             open: None,
         }
     }
 
-    /// An incarnation has begun, on `after` nodes.
+    /// The programs of a trainer without nodes are being started, before its incarnation begins.
+    pub(crate) const fn prepare(&mut self, since: Timestamp) {
+        self.prepared = Some(since);
+    }
+
+    /// An incarnation has begun, on `after` nodes. `regroups` says whether programs live on over it.
     pub(crate) fn begin(
         &mut self,
         (run, since): (RunId, Timestamp),
         change: Change,
-        before: u32,
-        after: u32,
+        (before, after): (u32, u32),
+        regroups: bool,
     ) {
         let grown = match change {
             Change::Grown => Some(true),
             Change::Shrunk | Change::Lost { .. } | Change::Restarted => Some(false),
             Change::Repooled | Change::Ended => None,
         };
-        let cause = change.cause().filter(|_| before > 0 && after > 0);
-        self.open = cause.map(|cause| Open {
+        let prepared = self.prepared.take().filter(|_| before == 0);
+        let starts = before == 0 || !regroups;
+        self.open = (after > 0).then(|| Open {
             run,
             since,
-            cause,
+            cause: change.cause().filter(|_| before > 0),
+            starts: starts.then(|| prepared.unwrap_or(since)),
             grown,
             first: None,
         });
@@ -109,56 +133,98 @@ impl StallTimes {
         if more <= 0.0 || seconds <= 0.0 {
             return None;
         }
-        let pause = at.since(open.since).as_secs_f64() - samples * seconds / more;
-        let (cause, grown) = (open.cause, open.grown);
+        // What it has done it would have done in this time.
+        let trained_s = samples * seconds / more;
+        let Open {
+            since,
+            cause,
+            starts,
+            grown,
+            ..
+        } = *open;
         self.open = None;
-        if !pause.is_finite() {
+        if !trained_s.is_finite() {
             return None;
         }
-        let (lasted, seconds) = (seconds, pause.max(0.0));
-        measure::stalled(record, cause, seconds, seconds * more / lasted);
-        let grown = grown.filter(|_| record.spec.is_profiled())?;
-        let measured = record.measured.get_or_insert_default();
-        let (pauses, kept, cost) = if grown {
-            (
-                &mut self.up,
-                &mut measured.up,
-                &mut record.spec.rescale.up_s,
-            )
-        } else {
-            (
-                &mut self.down,
-                &mut measured.down,
-                &mut record.spec.rescale.down_s,
-            )
-        };
-        if pauses.len() == REMEMBERED {
-            pauses.pop_front();
-        }
-        pauses.push_back(seconds);
-        if pauses.len() < CHANGES {
-            let cost_changed = false;
-            return Some(Stall {
-                seconds,
-                cost_changed,
-            });
-        }
-        let mean = pauses.iter().sum::<f64>() / pauses.len() as f64;
-        *kept = Some(MeasuredPause {
-            mean_s: mean,
-            spread_s: spread(pauses.iter().copied()),
-            count: pauses.len() as u32,
-            at: report.at,
-        });
-        let cost_changed = is_off(mean, *cost);
-        if cost_changed {
-            *cost = mean;
+        let lost_s = |since| (at.since(since).as_secs_f64() - trained_s).max(0.0);
+        let (lasted, seconds) = (seconds, lost_s(since));
+        let mut cost_changed =
+            starts.is_some_and(|since| self.add_start(record, lost_s(since), report.at));
+        if let Some(cause) = cause {
+            measure::stalled(record, cause, seconds, seconds * more / lasted);
+            let grown = grown.filter(|_| record.spec.is_profiled());
+            cost_changed |=
+                grown.is_some_and(|grown| self.add_change(record, grown, seconds, report.at));
         }
         Some(Stall {
             seconds,
             cost_changed,
+            is_start: starts.is_some(),
         })
     }
+
+    /// Adds the cost of a start. Returns whether plans depend on it.
+    fn add_start(&mut self, record: &mut TrainerRecord, seconds: f64, at: Timestamp) -> bool {
+        add(&mut self.start, seconds);
+        let known = record.start_s();
+        let measured = record.measured.get_or_insert_default();
+        measured.start = Some(MeasuredStart {
+            pause: summed_up(&self.start, at),
+            from: None,
+        });
+        is_off(record.start_s(), known)
+    }
+
+    /// Adds the cost of growing or shrinking. Returns whether it replaces the submitted one.
+    fn add_change(
+        &mut self,
+        record: &mut TrainerRecord,
+        grown: bool,
+        seconds: f64,
+        at: Timestamp,
+    ) -> bool {
+        let measured = record.measured.get_or_insert_default();
+        let cost = &mut record.spec.rescale;
+        let (pauses, kept, cost) = if grown {
+            (&mut self.up, &mut measured.up, &mut cost.up_s)
+        } else {
+            (&mut self.down, &mut measured.down, &mut cost.down_s)
+        };
+        add(pauses, seconds);
+        if pauses.len() < CHANGES {
+            return false;
+        }
+        let pause = summed_up(pauses, at);
+        *kept = Some(pause);
+        let replaces = is_off(pause.mean_s, *cost);
+        if replaces {
+            *cost = pause.mean_s;
+        }
+        replaces
+    }
+}
+
+fn add(pauses: &mut VecDeque<f64>, seconds: f64) {
+    if pauses.len() == REMEMBERED {
+        pauses.pop_front();
+    }
+    pauses.push_back(seconds);
+}
+
+/// The mean and the spread of the newest pauses, the last of them at `at`.
+fn summed_up(pauses: &VecDeque<f64>, at: Timestamp) -> MeasuredPause {
+    MeasuredPause {
+        mean_s: pauses.iter().sum::<f64>() / pauses.len().max(1) as f64,
+        spread_s: spread(pauses.iter().copied()),
+        count: pauses.len() as u32,
+        at,
+    }
+}
+
+/// The start that was measured of the trainer itself.
+fn own_start(measured: &Measured) -> Option<MeasuredPause> {
+    let start = measured.start.as_ref().filter(|start| start.from.is_none());
+    start.map(|start| start.pause)
 }
 
 /// Whether a measured cost is so far from the known one, seconds, that it replaces it.

@@ -75,6 +75,8 @@ pub(crate) struct Measurement {
     pub(crate) curve: bool,
     /// Whether a rescale cost is another one now.
     pub(crate) cost: bool,
+    /// Whether the cost of a start was measured.
+    pub(crate) start: bool,
     /// Whether learning by node count is another one now.
     pub(crate) goodput: bool,
 }
@@ -421,7 +423,8 @@ impl Trainer {
             record.ending = None;
         }
         let begun = (record.run, record.run_since);
-        self.stalls.begin(begun, change, before, after);
+        let regroups = self.regroups();
+        self.stalls.begin(begun, change, (before, after), regroups);
         self.health.begin(now);
         Begun {
             before,
@@ -615,8 +618,12 @@ impl Trainer {
         let learning = report.learning.as_ref();
         let goodput = learning
             .is_some_and(|learning| self.learnt.observe(&mut self.record, learning, report.at));
+        let cost = stall.is_some_and(|stall| stall.cost_changed);
+        let start = stall.is_some_and(|stall| stall.is_start);
         if !self.is_profiled() {
             return Measurement {
+                cost,
+                start,
                 goodput,
                 ..Measurement::default()
             };
@@ -630,11 +637,18 @@ impl Trainer {
         if let Some(stall) = &stall {
             self.probes.stalled(&mut self.record, stall.seconds);
         }
-        let cost = stall.is_some_and(|stall| stall.cost_changed);
         Measurement {
             curve,
             cost,
+            start,
             goodput,
+        }
+    }
+
+    /// The programs of its first incarnation from no nodes are being started.
+    pub(crate) const fn prepare(&mut self, now: Now) {
+        if self.record.nodes.is_empty() {
+            self.stalls.prepare(now.cluster);
         }
     }
 

@@ -100,6 +100,7 @@ fn items(trainers: &[TrainerSpec]) -> Vec<Item> {
                 pilot_s: 0.0,
                 far: Far::default(),
                 down_s: spec.rescale.down_s,
+                lost: lacuna_planner::Lost::default(),
             }
         })
         .collect()
