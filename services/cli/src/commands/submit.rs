@@ -185,10 +185,7 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
     }
     let client = Client::connect(&args.connect).await?;
     let mut warnings = check_programs(&client, &trainers)?;
-    warnings.extend(trainers.iter().filter_map(|spec| {
-        let why = programs::forgets(&spec.launch)?;
-        Some(format!("trainer {}: {why}", spec.id))
-    }));
+    warnings.extend(programs::forgetful(&trainers));
     for spec in &mut trainers {
         let user = || client.bus().user().to_owned();
         spec.owner.get_or_insert_with(user);

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use lacuna_model::{
-    Basis, Launch, Measured, MeasuredPause, MeasuredRate, Replay, Tier, Timestamp, TrainerRecord,
+    Basis, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Replay, Tier, Timestamp,
+    TrainerRecord,
 };
 use lacuna_planner::explain;
 
@@ -20,6 +21,8 @@ pub(crate) struct ProfileRow {
     /// What the replay of a step says of other sizes, if it can be trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<ReplayRow>,
+    /// The measured cost of a start from no nodes, if there is one.
+    pub(crate) start: Option<CostRow>,
     /// The measured cost of growing, if there is one.
     pub(crate) up: Option<CostRow>,
     /// The measured cost of shrinking, if there is one.
@@ -135,6 +138,7 @@ impl ProfileRow {
             rate,
             rates: measured.at_all_tiers().map(row).collect(),
             replay: measured.replay.as_deref().map(ReplayRow::of),
+            start: measured.start.as_ref().map(|start| pause(&start.pause)),
             up: measured.up.as_ref().map(pause),
             down: measured.down.as_ref().map(pause),
             spent_node_s: measured.spent_node_s,
@@ -178,17 +182,23 @@ pub(crate) fn profile_details(
             .as_deref()
             .map(|replay| ("replayed", replayed(replay))),
     );
-    let rescale = record.spec.rescale;
-    for (name, pause, assumed_s) in [
-        ("growing", &measured.up, rescale.up_s),
-        ("shrinking", &measured.down, rescale.down_s),
+    let rescale = record.rescale();
+    let start = measured.start.as_ref();
+    // A program that every change starts again pays a start for each, until changes show their own.
+    let restart = start.filter(|_| !record.spec.launch.regroups());
+    for (name, pause, as_start, assumed_s) in [
+        ("starting", None, start, record.start_s()),
+        ("growing", measured.up.as_ref(), restart, rescale.up_s),
+        ("shrinking", measured.down.as_ref(), restart, rescale.down_s),
     ] {
-        let said = match pause {
-            Some(p) => format!(
-                "costs {:.1} +- {:.1} s of training (measured {} times)",
-                p.mean_s, p.spread_s, p.count
+        let said = match (pause.or(as_start.map(|start| &start.pause)), as_start) {
+            (Some(p), start) => format!(
+                "costs {:.1} +- {:.1} s of training ({})",
+                p.mean_s,
+                p.spread_s,
+                times_measured(p, start.filter(|_| pause.is_none()))
             ),
-            None => format!("costs {assumed_s:.1} s of training (not measured)"),
+            (None, _) => format!("costs {assumed_s:.1} s of training (not measured)"),
         };
         rows.push((name, said));
     }
@@ -205,6 +215,16 @@ pub(crate) fn profile_details(
         ));
     }
     rows
+}
+
+/// How often a pause was measured, and of which trainer if it is a start of another one.
+fn times_measured(pause: &MeasuredPause, start: Option<&MeasuredStart>) -> String {
+    let from = start.and_then(|start| start.from.as_ref());
+    let from = from.map_or_else(String::new, |from| format!(", of {from}, same program"));
+    match pause.count {
+        1 => format!("measured once{from}"),
+        count => format!("measured {count} times{from}"),
+    }
 }
 
 /// What the replay of a step says of sizes that were not measured.
@@ -295,6 +315,15 @@ mod tests {
                 spread_s: 0.05,
                 count: 3,
                 at: Timestamp::from_unix(9_000),
+            }),
+            start: Some(MeasuredStart {
+                pause: MeasuredPause {
+                    mean_s: 6.5,
+                    spread_s: 0.0,
+                    count: 1,
+                    at: Timestamp::from_unix(9_000),
+                },
+                from: Some(TrainerId::new("old").unwrap()),
             }),
             spent_node_s: 120.0,
             aside: vec![r.nodes.pop().unwrap()],

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use lacuna_model::{Elastic, Launch};
+use lacuna_model::{Elastic, Launch, TrainerSpec, Work};
 
 /// Why a program could not be started on this machine; nothing if it could, or if that is not
 /// known. `path` are the folders in which programs without a path are looked for.
@@ -33,17 +33,33 @@ pub(super) fn fault(launch: &Launch, path: Option<&OsStr>) -> Option<String> {
     at_fault.or_else(|| script(program, args).and_then(missing))
 }
 
-/// Why a program forgets its work, if it says nothing of checkpoints and needs them.
-pub(super) fn forgets(launch: &Launch) -> Option<&'static str> {
-    let torchrun = matches!(
-        launch,
+/// The trainers that lose work where nodes come and go, as one warning. Under `torchrun` every change
+/// of nodes starts the program again, under `command` too. There the work is safe if its amount is
+/// given: control counts it, and the program finds `LACUNA_SAMPLES_DONE`. Members that regroup keep it
+/// as long as `min_nodes` of them are left, which of one node is seldom in doubt.
+pub(super) fn forgetful(trainers: &[TrainerSpec]) -> Option<String> {
+    let forgets = |spec: &&TrainerSpec| match &spec.launch {
         Launch::Command {
-            elastic: Elastic::Torchrun { .. },
             checkpoint_dir: None,
+            elastic,
             ..
-        }
-    );
-    torchrun.then_some("without checkpoint_dir it starts from nothing at each change of its nodes")
+        } => match elastic {
+            Elastic::Torchrun { .. } => true,
+            Elastic::Restart => spec.work == Work::UntilExit,
+            Elastic::Regroup { .. } => spec.min_nodes > 1,
+        },
+        _ => false,
+    };
+    let mut found = trainers.iter().filter(forgets);
+    let first = &found.next()?.id;
+    let who = match found.count() {
+        0 => format!("trainer {first}"),
+        more => format!("trainer {first} and {more} more"),
+    };
+    Some(format!(
+        "{who}: no checkpoint_dir: work is lost when the program is stopped, as at a change of its nodes \
+         (write checkpoint_dir, and save there)"
+    ))
 }
 
 /// The script that a Python is given.
@@ -97,17 +113,38 @@ mod tests {
     }
 
     #[test]
-    fn a_program_under_torchrun_needs_checkpoints() {
+    fn trainers_that_a_stop_makes_forget_their_work_are_named_in_one_warning() {
         let torchrun = Elastic::Torchrun {
             workers_per_node: 1,
         };
-        let mut under_torchrun = launch("/t.py", &[], torchrun);
-        assert!(forgets(&under_torchrun).is_some());
-        assert_eq!(forgets(&launch("/t.py", &[], Elastic::Restart)), None);
-        if let Launch::Command { checkpoint_dir, .. } = &mut under_torchrun {
-            *checkpoint_dir = Some("/ckpt".to_owned());
+        let trainer = |name: &str, elastic, min_nodes, work| TrainerSpec {
+            id: lacuna_model::TrainerId::new(name).unwrap(),
+            min_nodes,
+            work,
+            launch: launch("/t.py", &[], elastic),
+            ..lacuna_testkit::spec("any", 4)
+        };
+        let (restart, exit) = (Elastic::Restart, Work::UntilExit);
+        let safe = trainer("safe", restart, 1, Work::Samples(1e3));
+        let alone = trainer("alone", Elastic::REGROUP, 1, exit);
+        let none = [safe, alone, lacuna_testkit::spec("simulated", 4)];
+        assert_eq!(forgetful(&none), None);
+        let mut some = vec![
+            trainer("a", torchrun, 1, Work::Samples(1e3)),
+            trainer("b", restart, 1, exit),
+            trainer("c", Elastic::REGROUP, 2, exit),
+        ];
+        let said = forgetful(&some).unwrap();
+        assert!(
+            said.starts_with("trainer a and 2 more: no checkpoint_dir: "),
+            "{said}"
+        );
+        for spec in &mut some {
+            if let Launch::Command { checkpoint_dir, .. } = &mut spec.launch {
+                *checkpoint_dir = Some("/ckpt".to_owned());
+            }
         }
-        assert_eq!(forgets(&under_torchrun), None);
+        assert_eq!(forgetful(&some), None);
     }
 
     #[test]
