@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lacuna_model::{
-    Basis, Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve, Span,
-    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Basis, Directory, Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve,
+    Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
@@ -78,6 +78,8 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
                 ("OMP_NUM_THREADS".to_owned(), "1".to_owned()),
             ]),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: Some(name.to_owned()),
             elastic: Elastic::REGROUP,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_model::{
-    Distance, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+    Directory, Distance, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
 };
 use lacuna_model::{TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
@@ -71,6 +71,8 @@ fn trainer(dir: &Path) -> TrainerSpec {
             args: vec![script.display().to_string()],
             env: BTreeMap::from([("GOAL".to_owned(), GOAL.to_string())]),
             checkpoint_dir: Some(dir.display().to_string()),
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: lacuna_model::Elastic::Restart,
@@ -138,6 +140,8 @@ async fn output(cluster: &Cluster) -> String {
         trainer: id(),
         lines: 100,
         after: None,
+        since: None,
+        is_raw: false,
     };
     match cluster.ask(&ask).await {
         Reply::Logs { lines, .. } => lines.join("\n"),

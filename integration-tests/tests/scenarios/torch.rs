@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lacuna_model::{Distance, Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
+use lacuna_model::{
+    Directory, Distance, Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp,
+};
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
@@ -225,6 +227,8 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
                 ("PROGRAM_SEED".to_owned(), "7".to_owned()),
             ]),
             checkpoint_dir: Some(folder),
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic,

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::process::{Child, Command, Stdio};
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, Command as Order, Elastic, Epoch, Launch, Members,
-    NodeId, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Action, Activity, AgentStatus, Assignment, Command as Order, Directory, Elastic, Epoch, Launch,
+    Members, NodeId, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::Identity;
 use lacuna_wire::address;
@@ -297,6 +297,8 @@ async fn only_control_names_the_members_of_a_program() {
         args: vec!["-c".to_owned(), script],
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: None,
+        directory: Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: Elastic::Restart,

@@ -63,6 +63,13 @@ pub enum Launch {
         /// The folder of checkpoints, if the program writes any.
         #[serde(default)]
         checkpoint_dir: Option<String>,
+        /// The folder in which it runs.
+        #[serde(default, skip_serializing_if = "Directory::is_of_node")]
+        directory: Directory,
+        /// Files of the nodes with further environment variables, a `NAME=value` on each line. Each
+        /// node reads them as the program's account, so no message or record has what they hold.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        environment_from: Vec<String>,
         /// Whether the scaling curve is measured while it trains. The submitted curve is then only
         /// an assumption.
         #[serde(default, skip_serializing_if = "is_false")]
@@ -76,6 +83,35 @@ pub enum Launch {
         #[serde(default, skip_serializing_if = "Elastic::is_restart")]
         elastic: Elastic,
     },
+}
+
+/// The folder in which a program runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Directory {
+    /// The trainer's folder on the node; under an owner's account their home.
+    #[default]
+    OfNode,
+    /// This one on nodes that have it and where the program's account may enter it; elsewhere as
+    /// [`Directory::OfNode`].
+    Preferred(String),
+    /// This one. A node on which it cannot be entered does not start the program.
+    Required(String),
+}
+
+impl Directory {
+    /// The named folder, if there is one.
+    #[must_use]
+    pub fn named(&self) -> Option<&str> {
+        match self {
+            Self::OfNode => None,
+            Self::Preferred(folder) | Self::Required(folder) => Some(folder),
+        }
+    }
+
+    fn is_of_node(&self) -> bool {
+        *self == Self::OfNode
+    }
 }
 
 /// How a program handles a change of its nodes.
@@ -133,6 +169,8 @@ impl Launch {
             args,
             env,
             checkpoint_dir,
+            directory,
+            environment_from,
             family,
             profile: _,
             elastic: _,
@@ -144,8 +182,12 @@ impl Launch {
         let env = env
             .iter()
             .map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>());
+        let files = environment_from
+            .iter()
+            .map(|file| file.len() + size_of::<String>());
         let rest = [checkpoint_dir, family].into_iter().flatten();
-        program.len() + args.chain(env).sum::<usize>() + rest.map(String::len).sum::<usize>()
+        let rest = rest.map(String::len).sum::<usize>() + directory.named().map_or(0, str::len);
+        program.len() + args.chain(env).chain(files).sum::<usize>() + rest
     }
 
     /// Whether a checkpoint of this name is the program's own: below its folder of checkpoints, or
@@ -558,6 +600,8 @@ mod tests {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: folder.map(str::to_owned),
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Restart,
@@ -584,6 +628,8 @@ mod tests {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Restart,
@@ -663,6 +709,8 @@ mod tests {
                 args: Vec::new(),
                 env: BTreeMap::new(),
                 checkpoint_dir: None,
+                directory: Directory::default(),
+                environment_from: Vec::new(),
                 profile: false,
                 family: None,
                 elastic,
@@ -702,6 +750,8 @@ mod tests {
                 args,
                 env: BTreeMap::new(),
                 checkpoint_dir: None,
+                directory: Directory::default(),
+                environment_from: Vec::new(),
                 profile: false,
                 family: None,
                 elastic: Elastic::Restart,

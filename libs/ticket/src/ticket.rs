@@ -203,6 +203,8 @@ mod tests {
             args: vec!["--epochs".to_owned(), "9".to_owned()],
             env: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
             checkpoint_dir: Some("/scratch/ann".to_owned()),
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::REGROUP,

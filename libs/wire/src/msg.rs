@@ -315,6 +315,12 @@ pub enum Request {
         /// Bytes that the output does not have stand for the last lines.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<LogPlace>,
+        /// Only what was written since then, by the nodes' clocks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+        /// The bytes as the program has written them, instead of lines as a terminal shows them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_raw: bool,
     },
     /// Totals since control first started.
     Totals,

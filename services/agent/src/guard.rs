@@ -4,7 +4,8 @@
 //! The agent starts `lacuna-agent <GUARD> <grace ms> <workers> <file> <program> <args>...` as the
 //! leader of a new process group, with an environment of its own, and holds its standard input open.
 //! The first line of the input is a JSON object: the program's environment in addition to the
-//! guard's, and the account under which it runs, if that is not the agent's (`become_owner`). The
+//! guard's, where it runs (`surroundings`), and the account under which it runs, if that is not the
+//! agent's (`become_owner`). The
 //! program starts only then, as this number of workers (`workers`).
 //!
 //! The input ends when the agent stops the program, or has ended itself. Then the guard writes the
@@ -18,6 +19,7 @@
 //! The end of a program is reported only when none of its processes is left.
 
 mod become_owner;
+mod surroundings;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -40,6 +42,7 @@ use lacuna_account::Account;
 use workers::Workers;
 
 pub use become_owner::{OWNER, become_owner};
+pub(crate) use surroundings::Surroundings;
 
 /// The first argument of the agent's program when it runs as a guard.
 pub const GUARD: &str = "guard-process-group";
@@ -61,6 +64,8 @@ pub(crate) struct Task {
     pub(crate) environment: BTreeMap<String, String>,
     /// The account under which the program runs; the guard's own if absent.
     pub(crate) account: Option<Account>,
+    /// Where it runs.
+    pub(crate) surroundings: Surroundings,
 }
 
 /// A program to watch.

@@ -17,7 +17,7 @@ use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::launcher::{Command, LauncherEvent, Names, Settings, StandIn};
+use crate::launcher::{Command, LauncherEvent, Names, Settings, StandIn, Wanted};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::order::Order;
@@ -372,18 +372,31 @@ fn answer(shell: &Shell, request: TextRequest, answers: &Arc<Semaphore>) {
     };
     // Another process may serve the node. Without an answer of this one the requester gets that
     // one's.
-    let text = node.and_then(|node| match fields.next() {
-        None => shell.output(&node, trainer, lines),
-        Some(after) => {
-            let after = after.parse().ok();
-            let (text, upto) = shell.output_after(&node, trainer, lines, after)?;
-            Some(format!("at {upto}\n{text}"))
-        }
-    });
-    let Some(text) = text else {
+    let Some(node) = node else {
         return;
     };
+    // Without a third field the requester is of an older release, and wants no place.
+    let after = fields.next();
+    let mut time = || fields.next().and_then(|field| field.parse().ok());
+    let wanted = Wanted {
+        lines,
+        after: after.and_then(|field| field.parse().ok()),
+        since: time().map(Timestamp::from_unix_ms),
+        is_raw: fields.next() == Some("raw"),
+    };
+    let Some(read) = shell.output_of(&node, trainer, wanted) else {
+        return;
+    };
+    let is_placed = after.is_some();
     lacuna_runtime::task::spawn(async move {
+        // The loop does not wait for the file system of a program.
+        let Ok((text, upto)) = lacuna_runtime::task::blocking(read).await else {
+            return;
+        };
+        let text = match is_placed {
+            true => format!("at {upto}\n{text}"),
+            false => text,
+        };
         if let Err(error) = request.respond(text).await {
             tracing::warn!(%error, "request for output not answered");
         }

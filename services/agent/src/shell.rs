@@ -9,7 +9,7 @@ use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::msg::AgentStatus;
 
-use crate::launcher::{Command, Launcher, LauncherEvent, Simulated, output, text_after};
+use crate::launcher::{Command, Launcher, LauncherEvent, Simulated, Wanted, output, text_of};
 use crate::metrics::Metrics;
 use crate::outbox::{Message, Outbox};
 use crate::safety::Safety;
@@ -396,35 +396,27 @@ impl Shell {
         }
     }
 
-    /// The last lines of a trainer's output on a node, if this process serves the node.
-    pub(crate) fn output(&self, node: &NodeId, trainer: &str, lines: usize) -> Option<String> {
-        self.agents.get(node)?;
-        let mut found = self.programs.output(node, trainer, lines);
-        if found.is_empty() {
-            found = self.simulated.output(node, trainer, lines);
-        }
-        Some(found.join("\n"))
-    }
-
-    /// The output of a trainer's program on a node after a place, or without a place its last
-    /// lines; and where it ends.
-    pub(crate) fn output_after(
+    /// The output of a trainer's program on a node, and where it ends.
+    pub(crate) fn output_of(
         &self,
         node: &NodeId,
         trainer: &str,
-        lines: usize,
-        after: Option<u64>,
-    ) -> Option<(String, u64)> {
+        wanted: Wanted,
+    ) -> Option<impl FnOnce() -> (String, u64) + Send + use<>> {
         self.agents.get(node)?;
         let path = output(&self.ctx.config.agent.work_dir, trainer, node);
-        let (text, upto) = text_after(&path, lines, after);
-        if text.is_empty() && after.is_none() {
-            let simulated = self.simulated.output(node, trainer, lines);
-            return Some((simulated.join("\n"), upto));
-        }
-        Some((text, upto))
+        let simulated = self.simulated.output(node, trainer, wanted.lines);
+        let node = node.clone();
+        Some(move || {
+            let (text, upto) = text_of(&path, &node, wanted);
+            match text.is_empty() && wanted.after.is_none() {
+                true => (simulated.join("\n"), upto),
+                false => (text, upto),
+            }
+        })
     }
 }
+
 /// The place of the node that Slurm tells its jobs. A longer text is none of Slurm's.
 fn place() -> Option<String> {
     let place = std::env::var("SLURM_TOPOLOGY_ADDR").ok()?;

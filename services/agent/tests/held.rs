@@ -11,8 +11,9 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId, Work,
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Directory, Elastic, Epoch,
+    Launch, Member, Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token,
+    TrainerId, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
 use lacuna_testkit::{Need, TestNats, or_skip};
@@ -189,6 +190,8 @@ impl Harness {
             args: vec!["-c".to_owned(), argument],
             env: BTreeMap::from(env),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic,

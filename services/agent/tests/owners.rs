@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, ClusterId, Elastic, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve,
-    Span, Timestamp, TrainerId, Work,
+    Assignment, ClusterId, Directory, Elastic, Launch, Members, NodeId, RescaleCost, RunId,
+    ScalingCurve, Span, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_testkit::{Need, or_skip};
@@ -96,6 +97,8 @@ fn of(owner: Option<&str>, name: &str, script: &str) -> Assignment {
             args: vec!["-c".to_owned(), script.to_owned()],
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Restart,
@@ -298,6 +301,59 @@ async fn a_folder_that_an_owner_cannot_enter_ends_the_program_with_the_remedy() 
     let (code, reason) = bench.end().await;
     assert_eq!(code, 127);
     assert!(reason.contains("chmod o+x"), "{reason}");
+}
+
+#[tokio::test]
+async fn the_folder_and_the_variables_of_an_owner_are_looked_at_under_their_account() {
+    or_skip!(Need::Root.given(
+        geteuid().is_root(),
+        "only root may switch to another account"
+    ));
+    let mut bench = bench(RunAs::Owner);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.env");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    fs::write(&file, "KEY=hush\n").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let text = |path: &Path| path.display().to_string();
+    let around = |name: &str, directory, file: Option<&Path>| {
+        let mut part = of(Some(ANN), name, "pwd; echo $KEY");
+        if let Launch::Command {
+            directory: wanted,
+            environment_from,
+            ..
+        } = Arc::make_mut(&mut part.launch)
+        {
+            *wanted = directory;
+            environment_from.extend(file.map(text));
+        }
+        part
+    };
+    // Root could enter the folder and read the file; its owner cannot.
+    bench.start(around("a", Directory::Required(text(folder.path())), None));
+    let (code, reason) = bench.end().await;
+    assert!(
+        code == 127 && reason.contains("Permission denied"),
+        "{reason}"
+    );
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    bench.start(around("b", Directory::OfNode, Some(&file)));
+    let (code, reason) = bench.end().await;
+    assert!(
+        code == 127 && reason.contains("Permission denied"),
+        "{reason}"
+    );
+    assert!(!reason.contains("hush"), "{reason}");
+    let uid = nix::unistd::User::from_name(ANN)
+        .unwrap()
+        .unwrap()
+        .uid
+        .as_raw();
+    std::os::unix::fs::chown(&file, Some(uid), None).unwrap();
+    let here = Directory::Preferred(text(folder.path()));
+    bench.start(around("c", here, Some(&file)));
+    assert_eq!(bench.end().await.0, 0);
+    assert_eq!(bench.output("c"), [text(folder.path()), "hush".to_owned()]);
 }
 
 #[tokio::test]

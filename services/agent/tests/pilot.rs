@@ -13,8 +13,9 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId, Work,
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Directory, Elastic, Epoch,
+    Launch, Member, Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token,
+    TrainerId, Work,
 };
 use lacuna_runtime::bus::Bus;
 use lacuna_runtime::metrics::Registry;
@@ -202,6 +203,8 @@ fn assignment(run: u64, nodes: usize, args: Vec<String>) -> Assignment {
             args,
             env: std::collections::BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::REGROUP,

@@ -16,8 +16,8 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, Ending, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
-    TrainerId, Work,
+    Assignment, Directory, Ending, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span,
+    Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_trainer::agent::Exit;
@@ -107,6 +107,8 @@ fn shell(script: &str) -> Assignment {
             args: vec!["-c".to_owned(), script.to_owned()],
             env: [("GREETING".to_owned(), "hello".to_owned())].into(),
             checkpoint_dir: Some("/ckpt".to_owned()),
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: lacuna_model::Elastic::Restart,
@@ -399,6 +401,65 @@ async fn a_killed_guard_leaves_no_orphan_behind() {
     };
     assert_eq!(code, 128 + Signal::SIGUSR1 as i32);
     gone(guard).await;
+}
+
+#[tokio::test]
+async fn a_program_runs_in_its_directory_with_the_variables_of_its_owners_file() {
+    let secrets = tempfile::tempdir().unwrap();
+    let (folder, file) = (secrets.path().join("here"), secrets.path().join("s.env"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(&file, "KEY=hush\nGREETING=no\n").unwrap();
+    let mode = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode));
+    let text = |path: &Path| path.display().to_string();
+    let (whole, gone) = (text(&folder), text(&secrets.path().join("gone")));
+    for (directory, permissions, code, said) in [
+        (
+            Directory::Required(whole.clone()),
+            0o600,
+            0,
+            vec![whole.as_str(), "hush hello"],
+        ),
+        (
+            Directory::Required(gone.clone()),
+            0o600,
+            127,
+            vec!["cannot enter its directory"],
+        ),
+        (
+            Directory::Preferred(gone.clone()),
+            0o600,
+            0,
+            vec!["the folder of the submit file", "/work/", "hush"],
+        ),
+        (
+            Directory::OfNode,
+            0o644,
+            127,
+            vec!["environment_from: ", "chmod 600"],
+        ),
+    ] {
+        mode(permissions).unwrap();
+        let mut bench = bench(1000);
+        let mut run = shell("pwd; echo $KEY $GREETING");
+        if let Launch::Command {
+            directory: wanted,
+            environment_from,
+            ..
+        } = Arc::make_mut(&mut run.launch)
+        {
+            *wanted = directory;
+            environment_from.push(text(&file));
+        }
+        bench.launcher.start(&node(), run, Timestamp::from_unix(0));
+        let LauncherEvent::Exited { code: ended, .. } = bench.next().await else {
+            panic!("no exit");
+        };
+        let output = bench.launcher.output(&node(), "..", 5).join("\n");
+        assert_eq!(ended, code, "{output}");
+        for part in said {
+            assert!(output.contains(part), "{part}: {output}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,20 +1,23 @@
 //! Submit files: trainers in TOML, as their owners write them.
 //!
 //! A file has one `[[trainer]]` table for each trainer; `deploy/examples/` has complete ones.
-//! Unknown keys are errors. Environment values may not refer to the submitter's own environment: a
+//! Unknown keys are errors. Relative paths begin at the folder of the file. Environment values may not refer to the submitter's own environment: a
 //! trainer must not depend on the user who submits it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lacuna_model::{
-    Distance, Elastic, KindName, KindRates, Launch, Loaders, Loading, MixedPoint, RescaleCost,
-    ScalingCurve, Span, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
+    Directory, Distance, Elastic, KindName, KindRates, Launch, Loaders, Loading, MixedPoint,
+    RescaleCost, ScalingCurve, Span, SpecError, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_planner::objective::{Expression, Objective, ValueTable};
 use lacuna_trace::Layers;
 use serde::Deserialize;
 use toml::Spanned;
+
+pub(crate) use fields::is_secret;
+use fields::{Files, Word};
 
 /// The share by which the value of a size may be off, where a value for each size is too long.
 const VALUE_ERROR: f64 = 1e-6;
@@ -75,9 +78,13 @@ struct Raw {
     launcher: Spanned<String>,
     program: Option<Spanned<String>>,
     #[serde(default)]
-    arguments: Vec<String>,
+    arguments: Vec<Spanned<Word>>,
     #[serde(default)]
-    environment: BTreeMap<String, String>,
+    environment: BTreeMap<String, Spanned<Word>>,
+    /// A file of the nodes, or several, with further variables.
+    environment_from: Option<Spanned<Files>>,
+    /// The folder in which it runs; by default that of this file, where a node has it.
+    directory: Option<Spanned<String>>,
     checkpoint_dir: Option<Spanned<String>>,
     /// Processes that train on each node, under torchrun and regroup.
     workers_per_node: Option<Spanned<u32>>,
@@ -176,14 +183,8 @@ fn parse(file: &str, text: &str) -> Result<Vec<TrainerSpec>, SubmitError> {
     let parsed: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().replace('\n', " ");
-        let remedy = if message.contains("expected a sequence") {
-            "a trainer begins with [[trainer]], in two brackets"
-        } else if message.contains("unknown field `env`") {
-            "write environment = { NAME = \"value\" }"
-        } else {
-            "see deploy/examples/"
-        };
-        context.error(at, "syntax or keys", message, remedy)
+        let remedy = fields::remedy(&message);
+        context.error(at, "syntax or keys", fields::shortened(message), &remedy)
     })?;
     if parsed.trainer.is_empty() {
         return Err(SubmitError::Empty {
@@ -567,17 +568,74 @@ impl Context<'_> {
         }
     }
 
-    /// Refuses a path that depends on the folder in which an agent runs.
-    fn whole_path(&self, field: &str, path: &Spanned<String>) -> Result<(), SubmitError> {
-        if Path::new(path.get_ref()).is_absolute() {
-            return Ok(());
+    /// The folder of this file, if the current folder is known.
+    fn folder(&self) -> Option<PathBuf> {
+        let file = std::path::absolute(self.file).ok()?;
+        Some(file.parent()?.to_owned())
+    }
+
+    /// A path as nodes need it: one that is relative begins at the folder of this file. `at` is the
+    /// place of the field.
+    fn whole(&self, field: &str, path: &str, at: usize) -> Result<String, SubmitError> {
+        let refuse = |problem: &str| {
+            let problem = format!("{path:?} {problem}");
+            self.error(at, field, problem, "write it from / on")
+        };
+        if path.is_empty() {
+            return Err(refuse("is no path"));
         }
-        Err(self.error(
-            path.span().start,
-            field,
-            format!("{:?} is no whole path", path.get_ref()),
-            "write it from / on, since a program runs in its agent's folder",
-        ))
+        if path.starts_with('~') {
+            return Err(refuse("begins with ~, which only a shell knows"));
+        }
+        let whole = self.folder().unwrap_or_default().join(path);
+        let whole: PathBuf = whole.components().collect();
+        if !whole.is_absolute() {
+            return Err(refuse("is relative to a folder that is not known"));
+        }
+        let text = whole.to_str().map(str::to_owned);
+        text.ok_or_else(|| refuse("is below a folder whose name is no text"))
+    }
+
+    fn whole_path(&self, field: &str, path: &Spanned<String>) -> Result<String, SubmitError> {
+        self.whole(field, path.get_ref(), path.span().start)
+    }
+
+    /// The folder in which its program runs.
+    fn directory(&self, given: Option<&Spanned<String>>) -> Result<Directory, SubmitError> {
+        if let Some(folder) = given {
+            return self
+                .whole_path("directory", folder)
+                .map(Directory::Required);
+        }
+        let folder = self.folder();
+        let folder = folder.and_then(|folder| folder.to_str().map(str::to_owned));
+        Ok(folder.map_or(Directory::OfNode, Directory::Preferred))
+    }
+
+    /// The files of nodes with further variables.
+    fn environment_from(&self, given: &Spanned<Files>) -> Result<Vec<String>, SubmitError> {
+        let at = given.span().start;
+        let is_here = |file: &str| self.folder().is_some_and(|at| at.join(file).exists());
+        let whole = |file: &String| {
+            if !fields::is_variable(file) || is_here(file) {
+                return self.whole("environment_from", file, at);
+            }
+            let remedy = "write NAME=value lines into a file that only you can read (chmod 600) and \
+                          all nodes have, and name the file: a value that travels with a trainer is \
+                          readable by all who may watch the cluster";
+            let problem = format!("{file:?} is no file");
+            Err(self.error(at, "environment_from", problem, remedy))
+        };
+        given.get_ref().0.iter().map(whole).collect()
+    }
+
+    /// A word of a command line or an environment; numbers and booleans as they are written.
+    fn word(&self, word: Spanned<Word>) -> String {
+        let span = word.span();
+        match word.into_inner() {
+            Word::Text(text) => text,
+            Word::Written(value) => self.text.get(span).map_or(value, str::to_owned),
+        }
     }
 
     fn launch(&self, raw: Raw, start: usize) -> Result<Launch, SubmitError> {
@@ -604,7 +662,7 @@ impl Context<'_> {
             "command" | "torchrun" | "regroup" => {
                 let elastic = self.elastic(&raw)?;
                 let profile = raw.is_measured();
-                let Some(program) = raw.program else {
+                let Some(program) = &raw.program else {
                     return Err(self.error(
                         start,
                         "program",
@@ -615,17 +673,26 @@ impl Context<'_> {
                 // torchrun starts a script by its path, and any other program as a shell does.
                 let by_path = matches!(elastic, Elastic::Torchrun { .. })
                     && program.get_ref().ends_with(".py");
-                if by_path || program.get_ref().contains('/') {
-                    self.whole_path("program", &program)?;
-                }
-                if let Some(folder) = &raw.checkpoint_dir {
-                    self.whole_path("checkpoint_dir", folder)?;
-                }
+                let program = match by_path || program.get_ref().contains('/') {
+                    true => self.whole_path("program", program)?,
+                    false => program.get_ref().clone(),
+                };
+                let folder = raw.checkpoint_dir.as_ref();
+                let folder = folder.map(|folder| self.whole_path("checkpoint_dir", folder));
+                let env = raw.environment.into_iter();
+                let from = raw.environment_from.as_ref();
+                let from = from.map(|files| self.environment_from(files));
                 Ok(Launch::Command {
-                    program: program.into_inner(),
-                    args: raw.arguments,
-                    env: raw.environment,
-                    checkpoint_dir: raw.checkpoint_dir.map(Spanned::into_inner),
+                    program,
+                    args: raw
+                        .arguments
+                        .into_iter()
+                        .map(|word| self.word(word))
+                        .collect(),
+                    env: env.map(|(name, word)| (name, self.word(word))).collect(),
+                    checkpoint_dir: folder.transpose()?,
+                    directory: self.directory(raw.directory.as_ref())?,
+                    environment_from: from.transpose()?.unwrap_or_default(),
                     profile,
                     family: raw.family.map(Spanned::into_inner),
                     elastic,
@@ -641,5 +708,6 @@ impl Context<'_> {
     }
 }
 
+mod fields;
 #[cfg(test)]
 mod tests;

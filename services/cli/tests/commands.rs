@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Need, or_skip};
+use lacuna_testkit::{Need, data, or_skip};
 
 use common::all_built;
 
@@ -573,19 +573,19 @@ fn a_submission_that_cannot_run_is_refused_with_the_remedy() {
         ),
         (
             "max_nodes = 2\nlauncher = \"regroup\"\nprogram = \"python3\"\narguments = [\"a.py\"]",
-            "whole path",
+            "there is no file",
         ),
         (
             "max_nodes = 2\nlauncher = \"torchrun\"\nprogram = \"a.py\"",
-            "whole path",
+            "there is no file",
         ),
         (
-            "max_nodes = 1\nlauncher = \"command\"\nprogram = \"sh\"\ncheckpoint_dir = \"c\"",
-            "whole path",
+            "max_nodes = 1\nlauncher = \"command\"\nprogram = \"sh\"\ndirectory = \"c\"",
+            "there is no folder",
         ),
         (
             "max_nodes = 1\nlauncher = \"command\"\nprogram = \"sh\"\nnodes = 3",
-            "nodes",
+            "write min_nodes = 1 and max_nodes",
         ),
     ] {
         let output = submit(lines, &[]);
@@ -604,6 +604,67 @@ fn a_submission_that_cannot_run_is_refused_with_the_remedy() {
     let meets = "max_nodes = 2\nlauncher = \"regroup\"\nprogram = \"sh\"";
     let output = submit(meets, &["--test-only"]);
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn logs_show_the_newest_state_of_a_bar_of_a_program_in_the_folder_of_its_file() {
+    or_skip!(all_built());
+    let case = or_skip!(data("cases/logs-progress-bar"));
+    let up = Up::start();
+    let (script, file) = (
+        up.dir.path().join("input.py"),
+        up.dir.path().join("bar.toml"),
+    );
+    let program = std::fs::read_to_string(case.join("input.py")).unwrap();
+    std::fs::write(&script, format!("{program}import os; print(os.getcwd())\n")).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = std::fs::read_to_string(case.join("input.toml")).unwrap();
+    // A relative path begins at the folder of the file.
+    std::fs::write(&file, text.replace("@HERE@", ".")).unwrap();
+    for arguments in [
+        &["submit", file.to_str().unwrap()][..],
+        &["events", "publish", "node.idle", "a1"],
+    ] {
+        let output = up.ask(arguments);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let logs = |more: &[&str]| {
+        let output = up.ask(&[&["logs", "bar"], more].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    wait_until("the bar", || logs(&[]).contains("loss"));
+    let text = logs(&["--node", "a*"]);
+    let lines: Vec<&str> = text.lines().collect();
+    let [begin, bar] = lines.as_slice() else {
+        panic!("{text}");
+    };
+    assert!(
+        *begin == "begin" && bar.starts_with("step ") && !bar.contains('\u{fffd}'),
+        "{text}"
+    );
+    assert!(
+        bar.matches("step").count() == 1 && bar.matches("loss").count() == 1,
+        "{text}"
+    );
+    assert!(up.ask(&["wait", "bar"]).status.success());
+    let text = logs(&[]);
+    let lines: Vec<&str> = text.lines().collect();
+    let folder = up.dir.path().canonicalize().unwrap();
+    assert_eq!(lines[0], "begin");
+    assert!(
+        lines[1].starts_with("step 399/400") && lines[1].ends_with("end"),
+        "{text}"
+    );
+    assert_eq!(lines[2..], [folder.to_str().unwrap()]);
+    assert!(logs(&["--raw"]).matches('\r').count() == 400);
+    assert_eq!(logs(&["--since", "1h"]), text);
+    assert_eq!(logs(&["--since", "2100-01-01T00:00:00Z"]), "");
+    let explained = up.ask(&["explain", "bar"]);
+    let said = String::from_utf8(explained.stdout).unwrap();
+    assert!(
+        said.contains("launcher ") && said.contains("where a node has it"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::{NodeId, Phase, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
 use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Refusal, RefusalKind};
@@ -166,35 +166,61 @@ fn likeliest(mut nodes: Vec<NodeId>, reason: &str) -> Vec<NodeId> {
     nodes
 }
 
-/// The agents' outputs as one text, with a heading for each node if there are several.
+/// The agents' outputs as one text. Of several nodes each line names its own.
 fn joined(found: Vec<(NodeId, String)>) -> Vec<String> {
     let several = found.len() > 1;
-    let mut lines = Vec::new();
-    for (node, text) in found {
-        if several {
-            lines.push(format!("==> {node} <=="));
-        }
-        lines.extend(text.lines().map(ToOwned::to_owned));
-    }
-    lines
+    let of_node = |(node, text): (NodeId, String)| -> Vec<String> {
+        let line = |line: &str| match several {
+            true => format!("{node} | {line}"),
+            false => line.to_owned(),
+        };
+        text.lines().map(line).collect()
+    };
+    found.into_iter().flat_map(of_node).collect()
 }
 
-/// The answer of an agent that tells where the output ends.
-fn placed(node: NodeId, answer: &str, is_followed: bool) -> Reply {
+/// The text of an agent's answer, and where it ends, which an agent of an older release may not tell.
+fn told(answer: &str) -> (Option<u64>, &str) {
     let told = answer.strip_prefix("at ").and_then(|rest| {
         let (byte, text) = rest.split_once('\n')?;
         Some((byte.parse::<u64>().ok()?, text))
     });
-    // An agent of an older release does not.
-    let (upto, text) = match told {
-        Some((byte, text)) => (Some(LogPlace { node, byte }), text),
-        None => (None, answer),
-    };
+    told.map_or((None, answer), |(byte, text)| (Some(byte), text))
+}
+
+/// The answer of an agent that tells where the output ends.
+fn placed(node: NodeId, answer: &str, is_followed: bool) -> Reply {
+    let (byte, text) = told(answer);
+    let upto = byte.map(|byte| LogPlace { node, byte });
     let lines = match is_followed {
         true => text.split('\n').map(ToOwned::to_owned).collect(),
         false => text.lines().map(ToOwned::to_owned).collect(),
     };
     Reply::Logs { lines, upto }
+}
+
+/// What is asked for of an output.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// Number of lines.
+    pub(crate) lines: u32,
+    /// The text after this place instead.
+    pub(crate) after: Option<LogPlace>,
+    /// Only what was written since then.
+    pub(crate) since: Option<Timestamp>,
+    /// The bytes as the program has written them.
+    pub(crate) is_raw: bool,
+}
+
+impl Wanted {
+    /// The question to an agent.
+    fn question(&self, trainer: &TrainerId) -> String {
+        let number = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
+        let after = number(self.after.as_ref().map(|place| place.byte.to_string()));
+        let since = number(self.since.map(|since| since.unix_ms().to_string()));
+        let form = if self.is_raw { "raw" } else { "lines" };
+        format!("{trainer} {} {after} {since} {form}", self.lines)
+    }
 }
 
 /// Fetches a trainer's output from the agent of its rank 0, or, when it holds no node, from
@@ -204,14 +230,15 @@ pub(crate) fn logs(
     ctx: &Context,
     controller: &Controller,
     request: Received<Request>,
-    (trainer, lines, after): (TrainerId, u32, Option<LogPlace>),
+    trainer: TrainerId,
+    wanted: Wanted,
 ) {
-    let source = log_source(controller, &trainer, after.as_ref());
+    let source = log_source(controller, &trainer, wanted.after.as_ref());
     let is_past = matches!(source, Ok(LogSource::Past(_)));
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
     let work_dir = ctx.config.agent.work_dir.clone();
     lacuna_runtime::task::spawn(async move {
-        let question = format!("{trainer} {lines}");
+        let question = wanted.question(&trainer);
         let ask = async |node: NodeId| {
             let subject = address::logs(&cluster, &node);
             let answer = bus.request_text(&subject, &question, LOGS_LIMIT).await;
@@ -220,11 +247,9 @@ pub(crate) fn logs(
         let reply = match source {
             Err(denied) => denied.into(),
             Ok(LogSource::One(node)) => {
-                let from = after.map(|place| place.byte.to_string());
-                let question = format!("{question} {}", from.as_deref().unwrap_or("-"));
                 let subject = address::logs(&cluster, &node);
                 match bus.request_text(&subject, &question, LOGS_LIMIT).await {
-                    Ok(answer) => placed(node, &answer, from.is_some()),
+                    Ok(answer) => placed(node, &answer, wanted.after.is_some()),
                     Err(error) => refused(
                         "L0002",
                         format!("the agent of {node} does not answer: {error}"),
@@ -235,7 +260,7 @@ pub(crate) fn logs(
                 let answer = futures::future::join_all(nodes.into_iter().map(ask)).await;
                 let found: Vec<(NodeId, String)> = answer
                     .into_iter()
-                    .filter_map(|(node, answer)| Some((node, answer.ok()?)))
+                    .filter_map(|(node, answer)| Some((node, told(&answer.ok()?).1.to_owned())))
                     .filter(|(_, text)| !text.is_empty())
                     .collect();
                 if found.is_empty() && is_past {
@@ -291,11 +316,11 @@ mod tests {
     }
 
     #[test]
-    fn output_of_several_nodes_has_headings() {
+    fn lines_of_several_nodes_name_their_node() {
         let one = vec![(node("a"), "x\ny".to_owned())];
         assert_eq!(joined(one), ["x", "y"]);
         let two = vec![(node("a"), "x".to_owned()), (node("b"), "y".to_owned())];
-        assert_eq!(joined(two), ["==> a <==", "x", "==> b <==", "y"]);
+        assert_eq!(joined(two), ["a | x", "b | y"]);
     }
 
     #[test]

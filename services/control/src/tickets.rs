@@ -132,6 +132,8 @@ mod tests {
                 args: Vec::new(),
                 env: BTreeMap::new(),
                 checkpoint_dir: None,
+                directory: lacuna_model::Directory::default(),
+                environment_from: Vec::new(),
                 profile: false,
                 family: None,
                 elastic: lacuna_model::Elastic::Restart,

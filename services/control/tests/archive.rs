@@ -161,6 +161,8 @@ async fn ended_trainers_move_to_the_archive_once_wherever_control_dies() {
         trainer: t07.clone(),
         lines: 1,
         after: None,
+        since: None,
+        is_raw: false,
     };
     assert_eq!(code(ask(&bus, &logs).await), "L0016");
     assert_eq!(

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Action, Activity, Allocation, Command, Elastic, EventKind, Hole, Launch, NodeEvent, NodeId,
-    Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Action, Activity, Allocation, Command, Directory, Elastic, EventKind, Hole, Launch, NodeEvent,
+    NodeId, Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 use lacuna_runtime::{
     Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch, Subscription,
@@ -205,6 +205,8 @@ async fn members_are_stored_before_any_command_and_go_with_the_trainer() {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Restart,
@@ -665,6 +667,8 @@ async fn members_meet_by_the_token_of_their_command_which_outlives_control() {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Torchrun {

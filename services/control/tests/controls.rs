@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Allocation, ControlsChange, EventKind, Hole, Launch, NodeEvent, NodeId, Plan, Timestamp,
-    TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
+    Allocation, ControlsChange, Directory, EventKind, Hole, Launch, NodeEvent, NodeId, Plan,
+    Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
 };
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Start};
@@ -265,6 +265,8 @@ async fn only_owners_and_operators_may_and_every_request_is_noted() {
         trainer: trainer("a"),
         lines: 1,
         after: None,
+        since: None,
+        is_raw: false,
     };
     let refused = [
         ("ann", submit(vec![of_bob.clone()]), "L0021"),
@@ -399,6 +401,8 @@ async fn only_users_of_a_trainer_see_its_arguments_and_environment() {
         args: vec!["--token=geheim".to_owned()],
         env: [("WANDB_API_KEY".to_owned(), "geheim".to_owned())].into(),
         checkpoint_dir: None,
+        directory: Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: lacuna_model::Elastic::Restart,

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lacuna_model::{ClusterId, Elastic, Launch, Span, Timestamp, TrainerId};
+use lacuna_model::{ClusterId, Directory, Elastic, Launch, Span, Timestamp, TrainerId};
 use lacuna_skip::{Need, or_skip};
 use lacuna_ticket::{Signed, Ticket, digest};
 use nix::time::{ClockId, clock_gettime};
@@ -62,6 +62,8 @@ fn launch() -> Launch {
         args: Vec::new(),
         env: BTreeMap::new(),
         checkpoint_dir: None,
+        directory: Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: Elastic::Restart,

@@ -1,8 +1,8 @@
 //! Plans by forecasts: translation, order, refused holes, explanations.
 
 use lacuna_model::{
-    Forecast, ForecastPoint, Generation, HoleVerdict, Joint, Launch, More, OrderSource, Outcome,
-    Plan, Policy, Span, TrainerId, Verdict,
+    Directory, Forecast, ForecastPoint, Generation, HoleVerdict, Joint, Launch, More, OrderSource,
+    Outcome, Plan, Policy, Span, TrainerId, Verdict,
 };
 use lacuna_planner::check::check;
 use lacuna_planner::{ForecastSettings, Input, Planner, Settings, explain};
@@ -124,6 +124,8 @@ fn program() -> Launch {
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: None,
+        directory: Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: lacuna_model::Elastic::Restart,

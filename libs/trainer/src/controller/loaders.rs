@@ -75,6 +75,8 @@ fn with_loaders(spec: &mut TrainerSpec, loaders: &Loaders) -> Result<Vec<Trainer
         args,
         env,
         checkpoint_dir,
+        directory,
+        environment_from,
         elastic: Elastic::Regroup { .. },
         ..
     } = &mut spec.launch
@@ -107,6 +109,8 @@ fn with_loaders(spec: &mut TrainerSpec, loaders: &Loaders) -> Result<Vec<Trainer
         args: own.chain(args.iter().cloned()).collect(),
         env: env.clone(),
         checkpoint_dir: None,
+        directory: directory.clone(),
+        environment_from: environment_from.clone(),
         profile: false,
         family: None,
         elastic: Elastic::Restart,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{Elastic, Launch, NodeId, Span, WithheldBy, Work};
+use lacuna_model::{Directory, Elastic, Launch, NodeId, Span, WithheldBy, Work};
 use lacuna_trainer::controller::{ControllerConfig, Input, Note};
 use lacuna_trainer::controls::{Pattern, Wanted};
 use lacuna_trainer::settings::Quota;
@@ -385,6 +385,8 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
         args: vec!["--token=geheim".to_owned()],
         env: [("WANDB_API_KEY".to_owned(), "geheim".to_owned())].into(),
         checkpoint_dir: Some("ckpt".to_owned()),
+        directory: Directory::default(),
+        environment_from: Vec::new(),
         profile: true,
         family: Some("cnn".to_owned()),
         elastic: Elastic::REGROUP,
@@ -404,6 +406,8 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
             checkpoint_dir: Some("ckpt".to_owned()),
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: Some("cnn".to_owned()),
             elastic: Elastic::REGROUP,

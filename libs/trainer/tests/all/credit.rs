@@ -54,6 +54,8 @@ fn saving(name: &str) -> lacuna_model::TrainerSpec {
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: Some("ckpt".to_owned()),
+        directory: lacuna_model::Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: lacuna_model::Elastic::Restart,

@@ -164,6 +164,8 @@ fn program(profile: bool) -> Launch {
         args: Vec::new(),
         env: BTreeMap::new(),
         checkpoint_dir: Some("ckpt".to_owned()),
+        directory: lacuna_model::Directory::default(),
+        environment_from: Vec::new(),
         profile,
         family: None,
         elastic: Elastic::Restart,

@@ -38,6 +38,8 @@ fn world() -> World {
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: None,
+        directory: lacuna_model::Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: lacuna_model::Elastic::Restart,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Action, Activity, Basis, Elastic, Launch, NodeId, Progress, ScalingCurve, Span, Tier, Topology,
-    TrainerRecord, TrainerSpec, Work,
+    Action, Activity, Basis, Directory, Elastic, Launch, NodeId, Progress, ScalingCurve, Span,
+    Tier, Topology, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_trainer::controller::{Input, Note};
 use lacuna_trainer::settings::ProfileOrder;
@@ -22,6 +22,8 @@ pub(crate) fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: saves.then(|| "/scratch".to_owned()),
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: None,
             elastic,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{Launch, Progress, RunId, Span, TrainerSpec, Work};
+use lacuna_model::{Directory, Launch, Progress, RunId, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::Input;
 
 use crate::common::{World, config, plan, spec, trainer};
@@ -15,6 +15,8 @@ fn unknown() -> TrainerSpec {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: None,
             elastic: lacuna_model::Elastic::Restart,

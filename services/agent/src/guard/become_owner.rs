@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use super::workers::LOCAL_RANK;
 use super::{NOT_STARTED, PROGRESS_FILE, Task};
 use crate::descendants::complain;
 use lacuna_account::Account;
@@ -55,11 +56,18 @@ fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Result<Infal
     if let Some(file) = read.environment.get(PROGRESS_FILE) {
         fs::metadata(file).map_err(|error| unreachable_file(&account, file, &error))?;
     }
-    if std::env::set_current_dir(&account.home).is_err() {
-        let _ = std::env::set_current_dir("/");
-    }
+    // Of several workers the first says it.
+    let says = std::env::var_os(LOCAL_RANK).is_none_or(|rank| rank == "0");
+    let refuse = |why: String| format!("cannot start {}: {why}", program.display());
+    let folder = read.surroundings.folder(&account.home, says);
+    let folder = folder.map_err(refuse)?;
+    std::env::set_current_dir(&folder).map_err(|error| refuse(error.to_string()))?;
+    let variables = read.surroundings.variables().map_err(refuse)?;
     let mut command = Command::new(&program);
-    command.args(arguments).envs(&read.environment);
+    command
+        .args(arguments)
+        .envs(variables)
+        .envs(&read.environment);
     let error = command.stdin(Stdio::null()).exec();
     Err(format!("cannot start {}: {error}", program.display()))
 }

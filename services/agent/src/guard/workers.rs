@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use super::{NOT_STARTED, Task, become_owner, code};
 use crate::descendants::{complain, kill_below};
 
 /// The variables that tell a worker its place on its node.
-const LOCAL_RANK: &str = "LACUNA_LOCAL_RANK";
+pub(super) const LOCAL_RANK: &str = "LACUNA_LOCAL_RANK";
 const LOCAL_WORLD_SIZE: &str = "LACUNA_LOCAL_WORLD_SIZE";
 /// The exit code of a worker that has left on request (EX_TEMPFAIL of sysexits.h).
 pub(crate) const LEFT: i32 = 75;
@@ -74,8 +75,14 @@ impl Workers {
             first: None,
             stopping: false,
         };
+        let mut surroundings = None;
+        if task.account.is_none() {
+            let around = &task.surroundings;
+            let folder = around.folder(&around.own, true).map_err(io::Error::other)?;
+            surroundings = Some((folder, around.variables().map_err(io::Error::other)?));
+        }
         for rank in 0..count {
-            let mut command = command(program, task)?;
+            let mut command = command(program, task, surroundings.as_ref())?;
             command.args(arguments);
             if count > 1 {
                 let (from, into) = io::pipe()?;
@@ -175,12 +182,20 @@ impl Workers {
 }
 
 /// The command of a worker, without its arguments.
-fn command(program: &OsStr, task: &Task) -> io::Result<Command> {
-    if task.account.is_some() {
+fn command(
+    program: &OsStr,
+    task: &Task,
+    surroundings: Option<&(PathBuf, Vec<(String, String)>)>,
+) -> io::Result<Command> {
+    let Some((folder, variables)) = surroundings else {
         return become_owner::command(program, task).map(Command::from);
-    }
+    };
     let mut command = Command::new(program);
-    command.envs(&task.environment).stdin(Stdio::null());
+    command
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .envs(&task.environment)
+        .current_dir(folder)
+        .stdin(Stdio::null());
     Ok(command)
 }
 

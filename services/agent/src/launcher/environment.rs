@@ -2,9 +2,9 @@
 //! on its input, and only the program as environment. Of the agent's own environment both get the
 //! variables of a list.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
 
@@ -46,6 +46,9 @@ const PASSED: [&str; 24] = [
     "SLURM_JOB_ID",
     "SLURMD_NODENAME",
 ];
+
+/// Variables of [`PASSED`] that are lists of folders.
+const LISTS: [&str; 3] = ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH"];
 
 /// Variables of [`PASSED`] that are of the agent's own account.
 const PERSONAL: [&str; 6] = [
@@ -90,7 +93,23 @@ pub(super) fn passed(
         })
     };
     own.filter(|(name, _)| name.to_str().is_some_and(fits))
+        .map(|(name, value)| {
+            let value = match name.to_str() {
+                Some(list) if LISTS.contains(&list) => whole(&value),
+                _ => value,
+            };
+            (name, value)
+        })
         .collect()
+}
+
+/// A list of folders whose relative ones begin at the agent's folder, since programs run in others.
+fn whole(list: &OsStr) -> OsString {
+    let folders = std::env::split_paths(list).map(|folder| {
+        // An empty one stands for the folder of the program.
+        std::path::absolute(&folder).unwrap_or(folder)
+    });
+    std::env::join_paths(folders).unwrap_or_else(|_| list.to_owned())
 }
 
 /// The variable by which numerical libraries limit their threads.
@@ -135,6 +154,10 @@ pub(super) fn command_line(
             return Err(no_store("torchrun"));
         };
         line.extend(torchrun.iter().cloned());
+        // A relative path begins at the agent's folder.
+        if let Some(first) = line.first_mut().filter(|first| first.contains('/')) {
+            *first = path(Path::new(first));
+        }
         // The membership is fixed, and so is the rendezvous id ([`RENDEZVOUS`]). torchrun does not restart workers itself, since control decides after their end.
         line.extend([
             format!("--nnodes={}", assignment.nodes),
@@ -146,7 +169,7 @@ pub(super) fn command_line(
             format!("--rdzv_conf=rank={},join_timeout=120", assignment.rank),
             // Workers print to files and to the output. Without the files torch 1.13 under Python
             // 3.11 fails.
-            format!("--log_dir={}", files.workers.display()),
+            format!("--log_dir={}", path(&files.workers)),
             "--redirects=1".to_owned(),
             "--tee=1".to_owned(),
         ]);
@@ -159,6 +182,15 @@ pub(super) fn command_line(
     line.push(program.clone());
     line.extend(args.iter().cloned());
     Ok(line)
+}
+
+/// A path from the root on.
+fn path(path: &Path) -> String {
+    let whole = std::path::absolute(path);
+    whole
+        .unwrap_or_else(|_| path.to_owned())
+        .display()
+        .to_string()
 }
 
 fn is_python(program: &str) -> bool {
@@ -195,12 +227,6 @@ pub(super) fn environment(
     };
     let rendezvous = a.token.iter().filter(|_| a.launch.by_torchrun());
     let rendezvous = rendezvous.map(|token| (RENDEZVOUS, token.reveal().to_owned()));
-    let path = |path: &PathBuf| {
-        std::path::absolute(path)
-            .unwrap_or_else(|_| path.clone())
-            .display()
-            .to_string()
-    };
     let ours = [
         ("LACUNA_TRAINER", a.trainer.to_string()),
         ("LACUNA_RUN", a.run.0.to_string()),
@@ -273,6 +299,8 @@ mod tests {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic,

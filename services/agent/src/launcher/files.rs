@@ -1,19 +1,25 @@
 //! The files of one trainer on one node.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{NodeId, RunId, Token};
+use lacuna_model::{NodeId, OutputLine, RunId, Timestamp, Token};
 use lacuna_wire::token::escape;
 use tempfile::TempDir;
 
+use super::past::Past;
 use crate::untrusted;
 use lacuna_account::Account;
 
-/// Most bytes that are read at the end of a file for its last lines.
+/// Most bytes of an answer, and those that are read first at the end of a file for its last lines.
 const TAIL: u64 = 256 << 10;
+/// Most bytes that are read for the last lines: hours of a progress bar are one line.
+const MOST: u64 = 64 << 20;
+/// Bytes that are read at once.
+const PART: usize = 64 << 10;
 
 /// Longest text that an agent writes there itself, in bytes.
 const OWN: u64 = 64;
@@ -128,21 +134,65 @@ pub(crate) fn output(work_dir: &Path, trainer: &str, node: &NodeId) -> PathBuf {
         .join("output.log")
 }
 
-/// The text of a file, without tokens, after a place, or without a place its last lines, and where it ends. A text
-/// that is too long, or after a place that the file does not have, loses its beginning.
-pub(crate) fn text_after(path: &Path, lines: usize, after: Option<u64>) -> (String, u64) {
-    let nothing = (String::new(), after.unwrap_or_default());
+/// What is asked for of an output.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// Number of lines.
+    pub(crate) lines: usize,
+    /// The place in the output after which the text is wanted, instead of the last lines.
+    pub(crate) after: Option<u64>,
+    /// Only what was written since then, by the node's clock.
+    pub(crate) since: Option<Timestamp>,
+    /// The bytes as the program has written them.
+    pub(crate) is_raw: bool,
+}
+
+/// The text of an output, without tokens, and where it ends: all after a place, or else the last
+/// lines, also where the output does not have that place. A text that is too long loses its
+/// beginning. Between starts of the program stands a rule.
+pub(crate) fn text_of(path: &Path, node: &NodeId, wanted: Wanted) -> (String, u64) {
+    let nothing = (String::new(), wanted.after.unwrap_or_default());
     let Ok(mut file) = untrusted::open(path) else {
         return nothing;
     };
-    let length = file.metadata().map_or(0, |m| m.len());
-    let after = after.filter(|after| *after <= length);
-    let from = after.unwrap_or(0).max(length.saturating_sub(TAIL));
-    let mut bytes = Vec::new();
-    if file.seek(SeekFrom::Start(from)).is_err() || file.take(TAIL).read_to_end(&mut bytes).is_err()
-    {
+    let Ok(found) = file.metadata() else {
         return nothing;
-    }
+    };
+    let length = found.len();
+    let past = Past::of(path);
+    let rules = match wanted.is_raw {
+        true => Vec::new(),
+        false => past.rules(node.as_str()),
+    };
+    let read = match wanted.after.filter(|after| *after <= length) {
+        Some(after) => text_after(&mut file, after, length, &rules),
+        None => {
+            let floor = wanted.since.map_or(0, |since| past.length_at(since));
+            let is_old = |since: Timestamp| since.unix_ms() > (found.mtime() + 1) * 1000;
+            if wanted.since.is_some_and(is_old) {
+                return (String::new(), length);
+            }
+            let span = (floor.min(length), length);
+            let lines = match wanted.is_raw {
+                true => raw_lines(&mut file, span, wanted.lines),
+                false => drawn_lines(&mut file, span, wanted.lines, &rules),
+            };
+            lines.map(|text| (text, length))
+        }
+    };
+    let (text, upto) = read.unwrap_or(nothing);
+    (Token::hide_in(&text), upto)
+}
+
+/// The text after a place, with the rules that begin in it.
+fn text_after(
+    file: &mut File,
+    after: u64,
+    length: u64,
+    rules: &[(u64, String)],
+) -> io::Result<(String, u64)> {
+    let from = after.max(length.saturating_sub(TAIL));
+    let mut bytes = part(file, from)?;
     // The rest of a letter is still being written.
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
@@ -150,17 +200,56 @@ pub(crate) fn text_after(path: &Path, lines: usize, after: Option<u64>) -> (Stri
         bytes.truncate(error.valid_up_to());
     }
     let upto = from + bytes.len() as u64;
-    let text = String::from_utf8_lossy(&bytes);
-    let is_whole = from == 0 || after == Some(from);
+    let (mut text, mut at) = (String::new(), from);
+    let within = rules
+        .iter()
+        .filter(|(place, _)| (from..upto).contains(place));
+    for (place, rule) in within {
+        text.push_str(&String::from_utf8_lossy(cut(
+            &bytes,
+            at - from,
+            place - from,
+        )));
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(rule);
+        text.push('\n');
+        at = *place;
+    }
+    text.push_str(&String::from_utf8_lossy(cut(
+        &bytes,
+        at - from,
+        upto - from,
+    )));
     let text = match text.split_once('\n') {
-        Some((_, rest)) if !is_whole => rest,
+        Some((_, rest)) if from > after => rest.to_owned(),
+        _ => text,
+    };
+    Ok((text, upto))
+}
+
+fn cut(bytes: &[u8], from: u64, to: u64) -> &[u8] {
+    bytes.get(from as usize..to as usize).unwrap_or_default()
+}
+
+fn part(file: &mut File, from: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(from))?;
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The last lines of a part of a file as the program has written them.
+fn raw_lines(file: &mut File, (floor, length): (u64, u64), lines: usize) -> io::Result<String> {
+    let from = floor.max(length.saturating_sub(TAIL));
+    let bytes = part(file, from)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = match text.split_once('\n') {
+        Some((_, rest)) if from > floor => rest,
         _ => &*text,
     };
-    let text = match after {
-        Some(_) => text,
-        None => end_of(text, lines),
-    };
-    (Token::hide_in(text), upto)
+    Ok(end_of(text, lines).to_owned())
 }
 
 /// The last lines of a text, with their line ends.
@@ -172,22 +261,131 @@ fn end_of(text: &str, lines: usize) -> &str {
     from.and_then(|from| text.get(from..)).unwrap_or_default()
 }
 
-/// The last lines of a file, oldest first, without tokens.
+/// The last lines of a part of a file as a terminal would show them. Rules do not count as lines.
+fn drawn_lines(
+    file: &mut File,
+    (floor, length): (u64, u64),
+    lines: usize,
+    rules: &[(u64, String)],
+) -> io::Result<String> {
+    let mut window = TAIL;
+    loop {
+        let from = floor.max(length.saturating_sub(window));
+        let mut drawn = Drawn::new(lines, from > floor);
+        let rules = rules
+            .iter()
+            .filter(|(place, _)| (from..length).contains(place));
+        let mut rules = rules.peekable();
+        let mut at = from;
+        file.seek(SeekFrom::Start(from))?;
+        let mut buffer = vec![0; PART];
+        while at < length {
+            while let Some((_, rule)) = rules.next_if(|(place, _)| *place <= at) {
+                drawn.rule(rule);
+            }
+            let end = rules.peek().map_or(length, |(place, _)| *place);
+            let most = usize::try_from(end - at).unwrap_or(PART).min(PART);
+            let read = file.read(buffer.get_mut(..most).unwrap_or_default())?;
+            if read == 0 {
+                break;
+            }
+            drawn.feed(buffer.get(..read).unwrap_or_default());
+            at += read as u64;
+        }
+        if from == floor || drawn.is_enough() || window >= MOST {
+            return Ok(drawn.text());
+        }
+        window = (window * 16).min(MOST);
+    }
+}
+
+/// The last lines of what is fed.
+struct Drawn {
+    most: usize,
+    line: OutputLine,
+    kept: VecDeque<(String, bool)>,
+    /// Lines among them that are no rules, and bytes of all.
+    lines: usize,
+    bytes: usize,
+    /// Whether the first line has lost its beginning.
+    is_partial: bool,
+    has_dropped: bool,
+}
+
+impl Drawn {
+    fn new(most: usize, is_partial: bool) -> Self {
+        Self {
+            most,
+            line: OutputLine::default(),
+            kept: VecDeque::new(),
+            lines: 0,
+            bytes: 0,
+            is_partial,
+            has_dropped: false,
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        let mut line = std::mem::take(&mut self.line);
+        line.feed(bytes, |text| self.keep(text, false));
+        self.line = line;
+    }
+
+    fn rule(&mut self, rule: &str) {
+        if self.line.state().is_some() {
+            let text = self.line.end();
+            self.keep(text, false);
+        }
+        self.keep(rule.to_owned(), true);
+    }
+
+    fn keep(&mut self, text: String, is_rule: bool) {
+        if std::mem::take(&mut self.is_partial) && !is_rule {
+            return;
+        }
+        self.bytes += text.len() + 1;
+        self.lines += usize::from(!is_rule);
+        self.kept.push_back((text, is_rule));
+        self.shrink();
+    }
+
+    /// Drops what is too much. A rule stays before the line that it stood before.
+    fn shrink(&mut self) {
+        while self.lines > self.most || self.bytes > TAIL as usize {
+            let Some((text, is_rule)) = self.kept.pop_front() else {
+                return;
+            };
+            self.bytes -= text.len() + 1;
+            self.lines -= usize::from(!is_rule);
+            self.has_dropped = true;
+        }
+    }
+
+    /// Whether nothing before could be among the last lines.
+    fn is_enough(&self) -> bool {
+        self.has_dropped || self.lines + usize::from(self.line.state().is_some()) >= self.most
+    }
+
+    fn text(mut self) -> String {
+        let open = self.line.state();
+        if open.is_some() && self.lines == self.most {
+            self.most = self.most.saturating_sub(1);
+            self.shrink();
+        }
+        let lines = self.kept.into_iter().map(|(text, _)| text + "\n");
+        lines.chain(open).collect()
+    }
+}
+
+/// The last lines of a file as a terminal would show them, oldest first, without tokens.
 pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     let Ok(mut file) = untrusted::open(path) else {
         return Vec::new();
     };
     let length = file.metadata().map_or(0, |m| m.len());
-    let from = length.saturating_sub(TAIL);
-    let mut bytes = Vec::new();
-    if file.seek(SeekFrom::Start(from)).is_err() || file.take(TAIL).read_to_end(&mut bytes).is_err()
-    {
-        return Vec::new();
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let all: Vec<&str> = text.lines().skip(usize::from(from > 0)).collect();
-    let skip = all.len().saturating_sub(lines);
-    all.into_iter().skip(skip).map(Token::hide_in).collect()
+    let text = drawn_lines(&mut file, (0, length), lines, &[]);
+    let text = text.unwrap_or_default();
+    text.lines().map(Token::hide_in).collect()
 }
 
 /// The line of an output that says why a program ended: the last with a letter or a digit. torchrun ends
@@ -257,14 +455,24 @@ mod tests {
         assert_eq!(after("no error: none\n"), "exitcode  : 3 (pid: 7)");
     }
 
+    /// The last two lines of a file, or its text after a place.
+    fn follow(path: &Path, after: Option<u64>) -> (String, u64) {
+        let wanted = Wanted {
+            lines: 2,
+            after,
+            ..Wanted::default()
+        };
+        text_of(path, &NodeId::new("n1").unwrap(), wanted)
+    }
+
     #[test]
     fn output_is_followed_from_place_to_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.log");
-        assert_eq!(text_after(&path, 2, None), (String::new(), 0));
-        assert_eq!(text_after(&path, 2, Some(7)), (String::new(), 7));
+        let follow = |after| follow(&path, after);
+        assert_eq!(follow(None), (String::new(), 0));
+        assert_eq!(follow(Some(7)), (String::new(), 7));
         let said = |text: &str| std::fs::write(&path, text).unwrap();
-        let follow = |after| text_after(&path, 2, after);
         said("a\nb\nc\n");
         assert_eq!(follow(None), ("b\nc\n".to_owned(), 6));
         assert_eq!(follow(Some(6)), (String::new(), 6));
@@ -292,5 +500,75 @@ mod tests {
         assert_eq!(upto, 330_000);
         assert!(text.starts_with(line) && text.len() as u64 <= TAIL);
         assert_eq!(follow(None).0, line.repeat(2));
+    }
+
+    #[test]
+    fn a_long_line_and_hours_of_a_progress_bar_hide_no_line_before_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output.log");
+        let lines = |text: &[u8], lines: usize| {
+            std::fs::write(&path, text).unwrap();
+            last_lines(&path, lines)
+        };
+        let bar = "\rstep 17 of 40 |#####     | loss=0.3".repeat(60_000);
+        let text = format!("a\nbegin\n{bar}");
+        assert_eq!(
+            lines(text.as_bytes(), 2),
+            ["begin", "step 17 of 40 |#####     | loss=0.3"]
+        );
+        let text = format!("a\nbegin\n{}\nend\n", "x".repeat(300_000));
+        let found = lines(text.as_bytes(), 3);
+        assert_eq!((found[0].as_str(), found[2].as_str()), ("begin", "end"));
+        assert!(found[1].ends_with("(cut: the line has 300000 bytes)"));
+        assert_eq!(lines(text.as_bytes(), 100)[..2], ["a", "begin"]);
+        assert_eq!(
+            lines(b"a\xff\r\n\x1b[31mred\x1b[0m\n", 9),
+            ["a\u{fffd}", "red"]
+        );
+        assert_eq!(lines(b"", 9), [""; 0]);
+        let many = "0123456789\n".repeat(100_000);
+        assert_eq!(lines(many.as_bytes(), 3), ["0123456789"; 3]);
+        let wanted = Wanted {
+            lines: 3,
+            is_raw: true,
+            ..Wanted::default()
+        };
+        let node = NodeId::new("n1").unwrap();
+        std::fs::write(&path, "begin\n\r1\r2").unwrap();
+        assert_eq!(text_of(&path, &node, wanted).0, "begin\n\r1\r2");
+    }
+
+    #[test]
+    fn starts_of_a_program_are_told_apart_and_output_has_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output.log");
+        let node = NodeId::new("n1").unwrap();
+        std::fs::write(&path, "one\nhalf two\nthree\n").unwrap();
+        let notes = "1000000 0 start 3\n1010000 4 \n1011000 8 end exit code 1\n1021000 8 start 4\n\
+                     nonsense\n1030000 13 \n";
+        std::fs::write(path.with_extension("notes"), notes).unwrap();
+        let of = |lines, after, since: Option<i64>| {
+            let wanted = Wanted {
+                lines,
+                after,
+                since: since.map(Timestamp::from_unix),
+                is_raw: false,
+            };
+            text_of(&path, &node, wanted)
+        };
+        let rule = "--- run 3 ended 1970-01-01T00:16:51Z: exit code 1; run 4 on n1 from \
+                    1970-01-01T00:17:01Z ---\n";
+        let all = format!("one\nhalf\n{rule} two\nthree\n");
+        assert_eq!(of(9, None, None), (all.clone(), 19));
+        assert_eq!(of(9, Some(0), None), (all, 19));
+        assert_eq!(of(1, None, None).0, "three\n");
+        assert_eq!(of(9, Some(13), None).0, "three\n");
+        assert_eq!(of(9, None, Some(1015)).0, format!("{rule} two\nthree\n"));
+        assert_eq!(of(9, None, Some(1030)).0, "three\n");
+        assert_eq!(
+            of(9, None, Some(i64::from(u32::MAX))).0,
+            "",
+            "it was written before"
+        );
     }
 }

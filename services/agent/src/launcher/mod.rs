@@ -9,6 +9,7 @@ mod files;
 mod front;
 mod names;
 mod orphans;
+mod past;
 mod run;
 mod settings;
 mod simulated;
@@ -19,7 +20,7 @@ use lacuna_model::{Assignment, Ending, NodeId, Progress, RunId, Timestamp};
 use lacuna_trainer::agent::Exit;
 
 pub use command::Command;
-pub(crate) use files::{output, text_after};
+pub(crate) use files::{Wanted, output, text_of};
 pub use names::{Answer as MembersAnswer, Names};
 pub use run::Order;
 pub use settings::Settings;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -27,10 +28,11 @@ use super::environment::{command_line, environment, is_personal, of_account, pas
 use super::files::{Files, last_lines, private_folder, telling};
 use super::front;
 use super::names::Names;
+use super::past;
 use super::talk::{FromProgram, Message, Talk};
 use super::{LauncherEvent, Settings};
 use crate::account::of_program;
-use crate::guard::{GUARD, PROGRESS_FILE, Task, code};
+use crate::guard::{GUARD, PROGRESS_FILE, Surroundings, Task, code};
 use crate::metrics::Metrics;
 use crate::safety::Ward;
 use crate::tail::{Line, Tail};
@@ -75,6 +77,9 @@ pub enum Order {
 struct Seen {
     /// Absent during a read.
     tail: Option<Tail>,
+    output: PathBuf,
+    /// When the length of the output was noted.
+    noted: Instant,
     reading: Option<JoinHandle<(Tail, Vec<Line>)>>,
     garbage: u64,
     /// The newest checkpoint of this run, with the samples that it covers.
@@ -83,9 +88,11 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(tail: Tail) -> Self {
+    fn new(files: &Files) -> Self {
         Self {
-            tail: Some(tail),
+            tail: Some(Tail::new(files.progress.clone())),
+            output: files.output.clone(),
+            noted: Instant::now(),
             reading: None,
             garbage: 0,
             saved: None,
@@ -96,7 +103,15 @@ impl Seen {
     /// Starts a read, unless one is running.
     fn read(&mut self) {
         if let Some(mut tail) = self.tail.take() {
+            let is_due = self.noted.elapsed() >= past::EVERY.to_std();
+            if is_due {
+                self.noted = Instant::now();
+            }
+            let output = is_due.then(|| self.output.clone());
             self.reading = Some(spawn_blocking(move || {
+                if let Some(output) = output {
+                    past::note_length(&output);
+                }
                 let lines = tail.read();
                 (tail, lines)
             }));
@@ -234,7 +249,7 @@ impl Run {
         let devices = child
             .id()
             .and_then(|guard| self.devices(guard, owned.as_ref()));
-        let mut seen = Seen::new(Tail::new(self.files.progress.clone()));
+        let mut seen = Seen::new(&self.files);
         let mut pace = ReportPace::default();
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -337,6 +352,7 @@ impl Run {
             Some(held) => format!("{reason} ({held})"),
             None => reason,
         };
+        self.note_end(stopped, code).await;
         self.ended(
             stopped,
             Exit {
@@ -466,6 +482,17 @@ impl Run {
         words.chars().take(LAST_LINE).collect()
     }
 
+    /// Notes beside its output how the program ended.
+    async fn note_end(&self, stopped: bool, code: i32) {
+        let how = match stopped {
+            true => "stopped".to_owned(),
+            false => format!("exit code {code}"),
+        };
+        let output = self.files.output.clone();
+        let note = spawn_blocking(move || past::note(&output, &format!("end {how}")));
+        let _ = tokio::time::timeout(FILES, note).await;
+    }
+
     pub(super) fn ended(&self, stopped: bool, exit: Exit) {
         let (node, run) = (self.node.clone(), self.started);
         let _ = self.events.send(if stopped {
@@ -522,7 +549,14 @@ impl Run {
         owned: Option<&Owned>,
     ) -> Result<Child, String> {
         let line = command_line(&self.assignment, &self.settings.agent.torchrun, &self.files)?;
-        let Launch::Command { env, program, .. } = &*self.assignment.launch else {
+        let Launch::Command {
+            env,
+            program,
+            directory,
+            environment_from,
+            ..
+        } = &*self.assignment.launch
+        else {
             return Err("not a trainer with a program".to_owned());
         };
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
@@ -531,6 +565,7 @@ impl Run {
         let run = self.assignment.run;
         self.files.begin(run).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;
+        past::note(&self.files.output, &past::start(run)).map_err(in_dir)?;
         // The submitter's variables reach the program only, through its guard's input.
         let mut theirs = env.clone();
         let ours = environment(&self.assignment, &self.node, members, &self.files);
@@ -591,6 +626,11 @@ impl Run {
         let task = Task {
             environment: theirs,
             account: account.cloned(),
+            surroundings: Surroundings {
+                directory: directory.clone(),
+                own: std::path::absolute(&self.files.dir).map_err(in_dir)?,
+                environment_from: environment_from.clone(),
+            },
         };
         let handed = tokio::time::timeout(HANDOVER, hand_over(input, &task)).await;
         match handed {

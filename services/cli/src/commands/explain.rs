@@ -21,7 +21,7 @@ use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short};
 use crate::view::{
     LoadersView, TrainerRow, explain_json, hindrances, loaders_text, next_try, node_rows,
-    node_table, node_troubles, remedy, trainer_details, trainer_rows,
+    node_table, node_troubles, program_json, remedy, trainer_details, trainer_rows,
 };
 
 /// Arguments of `explain`.
@@ -212,6 +212,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         if args.json.json {
             return output::print_json(&json!({
                 "trainer": row,
+                "launch": program_json(&record.spec.launch),
                 "plan": said,
                 "hindrances": hindered,
                 "remedy": remedy(&record.reason),

@@ -1,20 +1,26 @@
 //! `lacuna logs`: the output of a trainer's programs, once or as it grows.
 
-use std::collections::BTreeMap;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
 
-use lacuna_model::{NodeId, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, OutputLine, Timestamp, TrainerId, TrainerRecord};
+use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_wire::msg::{LogPlace, Reply, Request};
 
+use super::node_selector::NodeSelector;
 use super::trainers::one;
 use super::wait::unknown;
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
-use crate::output::{self, JsonArg};
+use crate::output::{self, JsonArg, parse_span, parse_time};
 use crate::up::stop_token;
 use crate::view::trainer_row;
+use view::View;
 
 /// Time between two requests for output that has been written since.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,6 +28,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const MOST: usize = 16;
 /// Turns for which a node that was left is asked: its program may write until the grace is over.
 const LINGER: u32 = 30;
+/// Lines that are printed without a number.
+const LINES: u32 = 20;
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
@@ -29,22 +37,35 @@ const LINGER: u32 = 30;
 Examples:
   lacuna logs hpo-12 --lines 50
   lacuna logs -f hpo-12                    go on until the trainer has ended
+  lacuna logs hpo-12 --since 10m           what was written in the last ten minutes
+  lacuna logs hpo-12 --node 'a01n[07-12]'  of these nodes, each line with its node
+  lacuna logs hpo-12 --raw > out.log       the bytes as the program has written them
 
 Prints output of the program of rank 0; under torchrun, which ranks workers itself, of each node.
-For a trainer without nodes, ended ones included, it prints the output that agents still have. Text
-of several nodes has headings. With -f it waits for the first node, and goes on over changes of
-nodes until the trainer has ended.")]
+For a trainer without nodes, ended ones included, it prints the output that agents still have. Lines
+of several nodes begin with the node's name. With -f it waits for the first node, and goes on over
+changes of nodes until the trainer has ended.
+
+Of a progress bar the newest state is printed: with -f on a terminal it moves, elsewhere a line comes
+every few seconds. A line of more than 4096 bytes is cut and says its length. A rule stands between
+two starts of the program on a node, and says how the first ended.")]
 pub(crate) struct LogsArgs {
     /// The trainer
     #[arg(value_name = "TRAINER")]
     trainer: TrainerId,
-    /// Number of lines
-    #[arg(long, short = 'n', default_value_t = 20)]
-    lines: u32,
+    /// Number of lines [default: 20; with --since all]
+    #[arg(long, short = 'n')]
+    lines: Option<u32>,
+    /// Only what was written since: a time, or how long ago, to about ten seconds
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    since: Option<Timestamp>,
+    /// Of these nodes: a name, a range as in a[01-16], a pattern as in a*
+    #[arg(long, value_name = "NODES", value_parser = NodeSelector::parse)]
+    node: Option<NodeSelector>,
     /// Print what is written from now on too, until the trainer has ended
     #[arg(long, short, conflicts_with = "json")]
     follow: bool,
-    /// Keep terminal control characters of the program
+    /// Print what the program has written, unchanged: each state of a bar, colours, long lines
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     #[command(flatten)]
@@ -53,40 +74,135 @@ pub(crate) struct LogsArgs {
     connect: ConnectArgs,
 }
 
+/// A time, or a length of time before now.
+fn parse_since(text: &str) -> std::result::Result<Timestamp, String> {
+    match parse_span(text) {
+        Ok(ago) => Ok(wall() - ago),
+        Err(_) => parse_time(text).map_err(|error| format!("{error}, or a length such as 10m")),
+    }
+}
+
 /// Runs `logs`.
 ///
 /// # Errors
 /// There is no such trainer, its agent is silent, or control does not answer.
 pub(crate) async fn run(args: LogsArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
+    let nodes = match &args.node {
+        Some(selector) => Some(selected(&client, selector).await?),
+        None => None,
+    };
     if args.follow {
-        return follow(&client, &args).await;
+        return follow(&client, &args, nodes).await;
     }
-    once(&client, &args).await
+    once(&client, &args, nodes.as_deref()).await
+}
+
+/// The nodes of a selection.
+async fn selected(client: &Client, selector: &NodeSelector) -> Result<Vec<NodeId>> {
+    let nodes = match client.ask(Request::Nodes).await? {
+        Reply::Nodes { nodes, .. } => nodes,
+        other => return Err(unexpected(other)),
+    };
+    let known: BTreeSet<NodeId> = nodes.into_iter().map(|view| view.node).collect();
+    let refuse = |text: String| CliError::new("L0010", Exit::Failed, text);
+    // A node that has left may still have output.
+    let (found, unknown) = selector.among(&known).map_err(refuse)?;
+    let nodes: Vec<NodeId> = found.into_iter().chain(unknown).collect();
+    if nodes.len() > MOST {
+        let text = format!("{} nodes are selected, {MOST} are the most", nodes.len());
+        return Err(refuse(text));
+    }
+    Ok(nodes)
+}
+
+/// The place of a node's output that no output has: it stands for the last lines.
+fn end_of(node: &NodeId) -> LogPlace {
+    LogPlace {
+        node: node.clone(),
+        byte: u64::MAX,
+    }
+}
+
+/// The lines of a text as a terminal would show them. Agents of older releases leave that to us.
+fn drawn(text: &str) -> Vec<String> {
+    let (mut line, mut lines) = (OutputLine::default(), Vec::new());
+    line.feed(text.as_bytes(), |one| lines.push(one));
+    lines.extend(line.state());
+    lines
+}
+
+/// The last lines, of these nodes or of those that control chooses.
+async fn last_lines(
+    client: &Client,
+    args: &LogsArgs,
+    nodes: Option<&[NodeId]>,
+) -> Result<Vec<String>> {
+    let text = |lines: Vec<String>| match args.raw {
+        true => lines,
+        false => drawn(&lines.join("\n")),
+    };
+    let Some(nodes) = nodes else {
+        return match ask(client, args, None).await? {
+            Reply::Logs { lines, .. } => Ok(text(lines)),
+            other => Err(unexpected(other)),
+        };
+    };
+    let mut all = Vec::new();
+    for node in nodes {
+        let lines = match ask(client, args, Some(end_of(node))).await? {
+            // The text ends with a line end.
+            Reply::Logs { mut lines, .. } => {
+                lines.pop_if(|last| last.is_empty());
+                text(lines)
+            }
+            // Its agent is silent, and others may have lines.
+            Reply::Refused { code, .. } if code == "L0002" && nodes.len() > 1 => continue,
+            other => return Err(unexpected(other)),
+        };
+        let line = |line: String| match nodes.len() {
+            1 => line,
+            _ => format!("{node} | {line}"),
+        };
+        all.extend(lines.into_iter().map(line));
+    }
+    Ok(all)
 }
 
 /// Prints the last lines.
-async fn once(client: &Client, args: &LogsArgs) -> Result<()> {
-    match ask(client, args, None).await? {
-        Reply::Logs { lines, .. } if args.json.json => {
-            output::print_json(&serde_json::json!({ "trainer": args.trainer, "lines": lines }))
-        }
-        Reply::Logs { lines, .. } if lines.is_empty() => {
-            eprintln!("lacuna: {} has written nothing", args.trainer);
-            Ok(())
-        }
-        Reply::Logs { lines, .. } => {
-            let text = lines.join("\n");
-            match args.raw {
-                true => output::print_raw(&text)?,
-                false => output::print(&text)?,
-            }
-            if lines.len() < args.lines as usize {
-                name_the_rest(client, &args.trainer).await?;
-            }
-            Ok(())
-        }
-        other => Err(unexpected(other)),
+async fn once(client: &Client, args: &LogsArgs, nodes: Option<&[NodeId]>) -> Result<()> {
+    let lines = last_lines(client, args, nodes).await?;
+    if args.json.json {
+        return output::print_json(&serde_json::json!({ "trainer": args.trainer, "lines": lines }));
+    }
+    if lines.is_empty() {
+        let when = if args.since.is_some() {
+            " since then"
+        } else {
+            ""
+        };
+        eprintln!("lacuna: {} has written nothing{when}", args.trainer);
+        return Ok(());
+    }
+    let text = lines.join("\n");
+    match args.raw {
+        true => output::print_raw(&text)?,
+        false => output::print(&text)?,
+    }
+    if nodes.is_none() && args.since.is_none() && lines.len() < args.lines() as usize {
+        name_the_rest(client, &args.trainer).await?;
+    }
+    Ok(())
+}
+
+impl LogsArgs {
+    fn lines(&self) -> u32 {
+        let all = if self.since.is_some() {
+            u32::MAX
+        } else {
+            LINES
+        };
+        self.lines.unwrap_or(all)
     }
 }
 
@@ -111,16 +227,18 @@ async fn name_the_rest(client: &Client, trainer: &TrainerId) -> Result<()> {
 async fn ask(client: &Client, args: &LogsArgs, after: Option<LogPlace>) -> Result<Reply> {
     let asked = Request::Logs {
         trainer: args.trainer.clone(),
-        lines: args.lines,
+        lines: args.lines(),
         after,
+        since: args.since,
+        is_raw: args.raw,
     };
     client.ask(asked).await
 }
 
 /// Prints output until the trainer has ended. Services may be away meanwhile.
-async fn follow(client: &Client, args: &LogsArgs) -> Result<()> {
+async fn follow(client: &Client, args: &LogsArgs, nodes: Option<Vec<NodeId>>) -> Result<()> {
     let stop = stop_token();
-    let mut followed = Followed::default();
+    let mut followed = Followed::new(args, nodes);
     let mut has_begun = false;
     loop {
         let turn = tokio::select! {
@@ -130,6 +248,7 @@ async fn follow(client: &Client, args: &LogsArgs) -> Result<()> {
         };
         match turn {
             Ok(Turn::Ended(state)) => {
+                output::print_part(&followed.view.close(), true)?;
                 output::print_error(&format!("lacuna: {} {state}", args.trainer));
                 return Ok(());
             }
@@ -164,21 +283,34 @@ enum Turn {
 }
 
 /// The output that has been printed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Followed {
+    /// The nodes that were asked for, if any were.
+    only: Option<Vec<NodeId>>,
     /// The nodes whose output is followed.
     nodes: Vec<NodeId>,
     /// Nodes that were left, with the turns for which they are still asked.
     left: BTreeMap<NodeId, u32>,
     /// The bytes of each node's output.
     places: BTreeMap<NodeId, u64>,
-    /// The node whose output came last.
-    last: Option<NodeId>,
-    /// Whether the last printed line has no end yet.
-    is_within_line: bool,
+    view: View,
+    watch: Stopwatch,
 }
 
 impl Followed {
+    fn new(args: &LogsArgs, only: Option<Vec<NodeId>>) -> Self {
+        let width = console::Term::stdout().size().1;
+        let is_screen = std::io::stdout().is_terminal() && !args.raw;
+        Self {
+            only,
+            nodes: Vec::new(),
+            left: BTreeMap::new(),
+            places: BTreeMap::new(),
+            view: View::new(args.raw, is_screen.then_some(width.into())),
+            watch: Stopwatch::start(),
+        }
+    }
+
     /// Prints what has been written since the last turn.
     async fn turn(&mut self, client: &Client, args: &LogsArgs) -> Result<Turn> {
         // The record comes first: when it says that the trainer has ended, all is written.
@@ -186,7 +318,13 @@ impl Followed {
             return Err(unknown(client, &args.trainer).await);
         };
         let is_over = record.phase.is_final();
-        for node in self.next_nodes(&record) {
+        let nodes = self.next_nodes(&record);
+        let is_one = self
+            .only
+            .as_ref()
+            .map_or(!record.spec.launch.ranks_itself(), |nodes| nodes.len() == 1);
+        self.view.name_nodes(!is_one);
+        for node in nodes {
             // A place that no output has stands for its last lines.
             let byte = self.places.get(&node).copied().unwrap_or(u64::MAX);
             let after = LogPlace {
@@ -201,15 +339,15 @@ impl Followed {
                 }
                 other => return Err(unexpected(other)),
             };
-            if !output::print_part(&text, args.raw)? {
+            if !output::print_part(&text, true)? {
                 return Ok(Turn::Unread);
             }
         }
         if !is_over {
             return Ok(Turn::Open);
         }
-        if self.last.is_none() {
-            once(client, args).await?;
+        if self.view.is_empty() {
+            once(client, args, self.only.as_deref()).await?;
         }
         Ok(Turn::Ended(trainer_row(&record, now).state))
     }
@@ -218,6 +356,9 @@ impl Followed {
     /// now. Where members rank themselves these are all. A trainer without nodes
     /// has left its output where it was.
     fn next_nodes(&mut self, record: &TrainerRecord) -> Vec<NodeId> {
+        if let Some(only) = &self.only {
+            return only.clone();
+        }
         let most = if record.spec.launch.ranks_itself() {
             MOST
         } else {
@@ -237,23 +378,19 @@ impl Followed {
         left.chain(&self.nodes).cloned().collect()
     }
 
-    /// The text to print for an answer about a node, with a heading if the last text was of
-    /// another one. An answer about another node than was asked for is not used.
+    /// The text to print for an answer about a node. An answer about another node than was asked for
+    /// is not used.
     fn text(&mut self, node: &NodeId, lines: &[String], upto: Option<LogPlace>) -> String {
         let Some(place) = upto.filter(|place| place.node == *node) else {
             return String::new();
         };
-        self.places.insert(place.node, place.byte);
-        let text = lines.join("\n");
-        if text.is_empty() {
-            return text;
+        let before = self.places.insert(place.node, place.byte);
+        // The file is another one, or was cut.
+        if before.is_some_and(|before| place.byte < before) {
+            self.view.begin_again(node);
         }
-        let end = if self.is_within_line { "\n" } else { "" };
-        self.is_within_line = !text.ends_with('\n');
-        match self.last.replace(node.clone()) {
-            Some(last) if last != *node => format!("{end}==> {node} <==\n{text}"),
-            _ => text,
-        }
+        let seconds = self.watch.seconds();
+        self.view.add(node, &lines.join("\n"), seconds)
     }
 }
 
@@ -269,36 +406,15 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_node_has_a_heading_and_text_goes_on_where_it_ended() {
-        let mut followed = Followed::default();
-        let mut text = |lines: &[&str], at: &str, byte: u64| {
-            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            let upto = Some(LogPlace {
-                node: node(at),
-                byte,
-            });
-            followed.text(&node(at), &lines, upto)
-        };
-        assert_eq!(text(&["a", "b", ""], "n1", 4), "a\nb\n");
-        assert_eq!(text(&[""], "n1", 4), "");
-        assert_eq!(text(&["c", "d"], "n1", 7), "c\nd");
-        assert_eq!(text(&["e", ""], "n1", 9), "e\n");
-        assert_eq!(text(&[""], "n2", 0), "", "nothing of it yet");
-        assert_eq!(text(&["x"], "n2", 1), "==> n2 <==\nx");
-        assert_eq!(text(&["f", ""], "n1", 11), "\n==> n1 <==\nf\n");
-        let other = Some(LogPlace {
-            node: node("n9"),
-            byte: 5,
-        });
-        let lines = ["y".to_owned()];
-        assert_eq!(followed.text(&node("n1"), &lines, other), "");
-        assert_eq!(followed.text(&node("n1"), &lines, None), "");
-        assert_eq!(followed.places.get(&node("n1")), Some(&11));
-    }
-
-    #[test]
     fn rank_0_is_followed_and_a_node_that_it_leaves_is_asked_for_a_while() {
-        let mut followed = Followed::default();
+        let mut followed = Followed {
+            only: None,
+            nodes: Vec::new(),
+            left: BTreeMap::new(),
+            places: BTreeMap::new(),
+            view: View::new(false, None),
+            watch: Stopwatch::start(),
+        };
         let of = |nodes: u32| record("a", Phase::Active, nodes);
         assert!(followed.next_nodes(&of(0)).is_empty());
         assert_eq!(followed.next_nodes(&of(3)), [node("node-000")]);

@@ -13,7 +13,7 @@ use lacuna_wire::msg::{Reply, Request};
 
 use crate::client::{Client, ConnectArgs};
 use crate::commands::{ListArgs, signing};
-use crate::error::{CliError, Exit, Result};
+use crate::error::{CliError, Exit, Result, file_error};
 use crate::{output, submit_file};
 
 /// The most trainers of one request. A request must stay below the server's limit on the size of a
@@ -33,7 +33,11 @@ Examples:
 The owner of a trainer is who submits it, if the file names none. With an identity your key signs a
 ticket for each program of yours: where control.pilots.helper is set, pilots run it under your account.
 Under `lacuna up` a program that this machine lacks is refused. Elsewhere it is a warning, since nodes
-may have it.")]
+may have it.
+
+Relative paths of the file begin at its folder. A program runs there too, where a node has that
+folder, else in a folder of its own; `directory` names another. Secrets stand in a file of the nodes
+that you alone can read, a NAME=value on each line: environment_from = \"/home/you/secrets.env\".")]
 pub(crate) struct SubmitArgs {
     /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
     #[arg(required = true)]
@@ -62,6 +66,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
     let lines = [".jsonl", ".jsonl.gz", ".json", ".ndjson"]
         .iter()
         .any(|end| name.ends_with(end));
+    // A file that is not there is no wrong trainer.
+    std::fs::File::open(path).map_err(|error| file_error("read", path, &error))?;
     let wrong = |text: String| CliError::new("L0007", Exit::Config, text);
     if lines {
         lacuna_trace::read_trainers(path).map_err(|e| wrong(e.to_string()))
@@ -185,6 +191,10 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
     }
     let client = Client::connect(&args.connect).await?;
     let mut warnings = check_programs(&client, &trainers)?;
+    warnings.extend(trainers.iter().filter_map(|spec| {
+        let why = programs::exposed(&spec.launch)?;
+        Some(format!("trainer {}: {why}", spec.id))
+    }));
     warnings.extend(programs::forgetful(&trainers));
     for spec in &mut trainers {
         let user = || client.bus().user().to_owned();

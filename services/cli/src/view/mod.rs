@@ -5,6 +5,7 @@ mod loaders;
 mod nodes;
 mod plan;
 mod profile;
+mod program;
 mod progress;
 mod remedy;
 mod trainers;
@@ -14,6 +15,7 @@ pub(crate) use limits::{in_force, limits_json, limits_text};
 pub(crate) use loaders::{LoadersView, loaders_text};
 pub(crate) use nodes::{node_rows, node_table, node_troubles, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
+pub(crate) use program::program_json;
 pub(crate) use progress::bar;
 pub(crate) use remedy::remedy;
 pub(crate) use trainers::{

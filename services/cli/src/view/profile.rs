@@ -291,6 +291,8 @@ mod tests {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: None,
             elastic: Elastic::REGROUP,

@@ -1,7 +1,15 @@
 //! Remedies for the ends of programs that a first try often meets.
 
 /// Parts of the last line of a program, and what to do.
-const REMEDIES: [(&str, &str); 5] = [
+const REMEDIES: [(&str, &str); 7] = [
+    (
+        "cannot enter its directory",
+        "make that folder on all nodes, readable by its owner, or write another as directory",
+    ),
+    (
+        "environment_from: ",
+        "each node needs that file, its owner's alone (chmod 600), a NAME=value on each line",
+    ),
     (
         "No module named 'lacuna'",
         "its Python lacks the package: run `PYTHON -m pip install libs/lacuna-py`, or write \

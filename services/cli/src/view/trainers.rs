@@ -9,6 +9,7 @@ use lacuna_wire::msg::{Activity, NodeView};
 use crate::output::{iso, iso_short, short};
 use crate::table::{Side, key_values, parsable, render};
 use crate::view::profile::{ProfileRow, distance_details, profile_details};
+use crate::view::program::program_details;
 use crate::view::trouble::hindrances;
 
 /// One trainer, as `lacuna trainers --json` prints it.
@@ -292,14 +293,6 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
     }
 }
 
-/// A command as one line that fits beside the names of values into 80 columns.
-fn command_line(program: &str, args: &[String]) -> String {
-    const COLUMNS: usize = 66;
-    let words = std::iter::once(program).chain(args.iter().map(String::as_str));
-    let line: Vec<&str> = words.flat_map(str::split_whitespace).collect();
-    console::truncate_str(&line.join(" "), COLUMNS, "...").into_owned()
-}
-
 /// Whether a change of nodes keeps only the samples in the newest checkpoint that was reported.
 fn keeps_only_checkpoints(launch: &Launch) -> bool {
     let Launch::Command { checkpoint_dir, .. } = launch else {
@@ -336,15 +329,13 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
             short(row.samples)
         ),
     };
-    let launcher = match &record.spec.launch {
-        Launch::Simulated => "simulated".to_owned(),
-        Launch::Command { program, args, .. } => command_line(program, args),
-    };
     let mut rows = vec![
         ("trainer", row.trainer.clone()),
         ("owner", owner_text(&row).unwrap_or_else(dash)),
         ("state", row.state.to_owned()),
-        ("launcher", launcher),
+    ];
+    rows.extend(program_details(&record.spec.launch));
+    rows.extend([
         (
             "nodes",
             format!(
@@ -381,7 +372,7 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
                 lost(row.rescale_cost, &row.stalls.rescale)
             ),
         ),
-    ];
+    ]);
     if row.stalls.restart != Stall::default() {
         rows.push(("restarted", lost(row.restart_cost, &row.stalls.restart)));
     }
@@ -444,6 +435,8 @@ mod tests {
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
             checkpoint_dir: None,
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Torchrun {
@@ -535,17 +528,5 @@ mod tests {
         assert_eq!(state(&retries, &[]), ("waiting", false));
         retries.failures = 1;
         assert_eq!(state(&retries, &[]), ("retrying", false));
-    }
-
-    #[test]
-    fn a_script_as_argument_is_cut_to_one_line() {
-        let args = ["-c".to_owned(), "first line\n  second\n".repeat(20)];
-        let line = command_line("/bin/sh", &args);
-        assert!(
-            line.starts_with("/bin/sh -c first line second first"),
-            "{line}"
-        );
-        assert!(line.ends_with("...") && line.len() <= 66, "{line}");
-        assert_eq!(command_line("true", &[]), "true");
     }
 }

@@ -33,8 +33,16 @@ impl Control {
                 trainer,
                 lines,
                 after,
+                since,
+                is_raw,
             } => {
-                let (trainer, lines, after) = (trainer.clone(), *lines, after.clone());
+                let trainer = trainer.clone();
+                let wanted = replies::Wanted {
+                    lines: *lines,
+                    after: after.clone(),
+                    since: *since,
+                    is_raw: *is_raw,
+                };
                 let audited = AuditedRequest {
                     user: user.clone(),
                     action: "logs",
@@ -48,8 +56,7 @@ impl Control {
                         };
                         // Nothing is changed: the record is kept when it can be.
                         drop(self.trail.note(audited, &accepted));
-                        let wanted = (trainer, lines, after);
-                        replies::logs(&self.ctx, &self.controller, request, wanted);
+                        replies::logs(&self.ctx, &self.controller, request, trainer, wanted);
                     }
                     Err(denied) => {
                         let reply = Reply::from(denied);

@@ -185,7 +185,7 @@ pub(crate) fn admits(store: Option<&str>, trainers: &[TrainerSpec]) -> Result<()
 mod tests {
     use std::collections::BTreeMap;
 
-    use lacuna_model::{Elastic, Launch};
+    use lacuna_model::{Directory, Elastic, Launch};
 
     use super::*;
 
@@ -196,6 +196,8 @@ mod tests {
                 args: Vec::new(),
                 env: BTreeMap::new(),
                 checkpoint_dir: None,
+                directory: Directory::default(),
+                environment_from: Vec::new(),
                 profile: false,
                 family: None,
                 elastic,

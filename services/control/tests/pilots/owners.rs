@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Allocation, Command, Elastic, Hole, Launch, NodeId, Plan, TrainerId, TrainerSpec,
+    Allocation, Command, Directory, Elastic, Hole, Launch, NodeId, Plan, TrainerId, TrainerSpec,
 };
 use lacuna_runtime::{Follow, Start};
 use lacuna_ticket::{Signed, Ticket, digest};
@@ -51,6 +51,8 @@ fn program(id: &str, owner: &str) -> TrainerSpec {
             args: vec![id.to_owned()],
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Restart,

@@ -320,11 +320,18 @@ fn same_family(one: &Launch, other: &Launch) -> bool {
             program,
             args,
             env,
+            directory,
             elastic,
             ..
         } => Some((
             None,
-            Some((program.clone(), args.clone(), env.clone(), *elastic)),
+            Some((
+                program.clone(),
+                args.clone(),
+                env.clone(),
+                directory.clone(),
+                *elastic,
+            )),
         )),
     };
     let one = declared(one);
@@ -565,6 +572,8 @@ mod tests {
             args: vec!["--seed".to_owned(), seed.to_owned()],
             env: BTreeMap::new(),
             checkpoint_dir: Some(format!("/scratch/{seed}")),
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: family.map(str::to_owned),
             elastic: lacuna_model::Elastic::REGROUP,

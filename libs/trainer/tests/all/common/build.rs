@@ -1,8 +1,8 @@
 //! Names, trainers and plans in a line each.
 
 use lacuna_model::{
-    Allocation, Distance, Launch, NodeId, Plan, RescaleCost, ScalingCurve, Timestamp, TrainerId,
-    TrainerSpec, Work,
+    Allocation, Directory, Distance, Launch, NodeId, Plan, RescaleCost, ScalingCurve, Timestamp,
+    TrainerId, TrainerSpec, Work,
 };
 
 pub(crate) fn node(n: usize) -> NodeId {
@@ -76,6 +76,8 @@ pub(crate) fn regrouping() -> lacuna_model::Launch {
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: None,
+        directory: Directory::default(),
+        environment_from: Vec::new(),
         profile: false,
         family: None,
         elastic: lacuna_model::Elastic::REGROUP,

@@ -25,6 +25,8 @@ pub(crate) fn requests() -> Vec<Request> {
             trainer: trainer("t"),
             lines: 20,
             after: None,
+            since: None,
+            is_raw: false,
         },
         Request::Totals,
         Request::Controls,
@@ -63,7 +65,37 @@ pub(crate) fn requests() -> Vec<Request> {
             trainer: trainer("t"),
             ticket: "00".to_owned(),
         },
+        Request::Logs {
+            trainer: trainer("t"),
+            lines: 20,
+            after: None,
+            since: Some(at(9)),
+            is_raw: true,
+        },
+        Request::Submit {
+            trainers: vec![lacuna_model::TrainerSpec {
+                launch: of_a_directory(),
+                ..spec()
+            }],
+            test_only: false,
+            tickets: std::collections::BTreeMap::new(),
+        },
     ]
+}
+
+/// A program with a directory and files of variables.
+fn of_a_directory() -> Launch {
+    Launch::Command {
+        program: "/run/train.py".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: None,
+        directory: lacuna_model::Directory::Preferred("/run".to_owned()),
+        environment_from: vec!["/run/secrets.env".to_owned()],
+        profile: false,
+        family: None,
+        elastic: lacuna_model::Elastic::Restart,
+    }
 }
 
 fn window() -> UseWindow {

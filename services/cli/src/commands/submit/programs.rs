@@ -2,9 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use lacuna_model::{Elastic, Launch, TrainerSpec, Work};
+use lacuna_model::{Directory, Elastic, Launch, TrainerSpec, Work};
+
+use crate::submit_file::is_secret;
 
 /// Why a program could not be started on this machine; nothing if it could, or if that is not
 /// known. `path` are the folders in which programs without a path are looked for.
@@ -13,24 +15,34 @@ pub(super) fn fault(launch: &Launch, path: Option<&OsStr>) -> Option<String> {
         program,
         args,
         env,
+        directory,
+        environment_from,
         elastic,
         ..
     } = launch
     else {
         return None;
     };
+    if let Directory::Required(folder) = directory
+        && !Path::new(folder).is_dir()
+    {
+        return Some(format!("there is no folder {folder}"));
+    }
+    if let Some(fault) = environment_from.iter().find_map(|file| exposed_file(file)) {
+        return Some(fault);
+    }
     // torchrun starts a script by the Python that it belongs to.
     if matches!(elastic, Elastic::Torchrun { .. }) && program.ends_with(".py") {
-        return missing(program);
+        return missing(program, directory);
     }
     let own = env.get("PATH").map(OsString::from);
     let path = own.as_deref().or(path);
     let at_fault = if program.contains('/') {
-        missing(program).or_else(|| not_executable(program))
+        missing(program, directory).or_else(|| not_executable(program))
     } else {
         not_found(program, path)
     };
-    at_fault.or_else(|| script(program, args).and_then(missing))
+    at_fault.or_else(|| script(program, args).and_then(|script| missing(script, directory)))
 }
 
 /// The trainers that lose work where nodes come and go, as one warning. Under `torchrun` every change
@@ -62,6 +74,34 @@ pub(super) fn forgetful(trainers: &[TrainerSpec]) -> Option<String> {
     ))
 }
 
+/// Why a file with variables is refused, where it is the one that nodes read.
+fn exposed_file(file: &str) -> Option<String> {
+    match std::fs::metadata(file) {
+        Err(error) => Some(format!("environment_from: {file}: {error}")),
+        Ok(found) if !found.is_file() => Some(format!("environment_from: {file} is no file")),
+        Ok(found) if found.permissions().mode() & 0o077 != 0 => Some(format!(
+            "environment_from: other users can read {file}: chmod 600 {file}"
+        )),
+        Ok(_) => None,
+    }
+}
+
+/// The variables whose values travel with a trainer, though their names are those of secrets.
+pub(super) fn exposed(launch: &Launch) -> Option<String> {
+    let Launch::Command { env, .. } = launch else {
+        return None;
+    };
+    let names: Vec<&str> = env.keys().map(String::as_str).collect();
+    let secret: Vec<&str> = names.into_iter().filter(|name| is_secret(name)).collect();
+    (!secret.is_empty()).then(|| {
+        format!(
+            "all who may watch the cluster can read {} of its environment: write it into a file of \
+             the nodes that only you can read, and name that by environment_from = \"FILE\"",
+            secret.join(", ")
+        )
+    })
+}
+
 /// The script that a Python is given.
 fn script<'a>(program: &str, args: &'a [String]) -> Option<&'a str> {
     let name = Path::new(program).file_name()?.to_str()?;
@@ -69,13 +109,15 @@ fn script<'a>(program: &str, args: &'a [String]) -> Option<&'a str> {
     first.ends_with(".py").then_some(first.as_str())
 }
 
-fn missing(path: &str) -> Option<String> {
-    let place = Path::new(path);
+fn missing(path: &str, directory: &Directory) -> Option<String> {
+    let place = directory.named().map_or_else(PathBuf::new, PathBuf::from);
+    let place = place.join(path);
     if place.is_relative() {
         return Some(format!(
-            "{path} is no whole path, and a program runs in its agent's folder"
+            "{path} is no whole path, and no directory is named in which it would be"
         ));
     }
+    let path = place.display();
     (!place.is_file()).then(|| format!("there is no file {path}"))
 }
 
@@ -91,7 +133,12 @@ fn not_found(program: &str, path: Option<&OsStr>) -> Option<String> {
         let meta = std::fs::metadata(place);
         meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     });
-    (!found).then(|| format!("no folder of PATH has the program {program}"))
+    (!found).then(|| {
+        format!(
+            "no folder of PATH has the program {program} (./{program} is the one beside the submit \
+             file)"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -106,6 +153,8 @@ mod tests {
             args: args.iter().map(ToString::to_string).collect(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: None,
             elastic,

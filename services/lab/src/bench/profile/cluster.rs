@@ -13,7 +13,7 @@ use lacuna_agent_service::AgentArgs;
 use lacuna_cli::client::{from_bus, unexpected};
 use lacuna_cli::error::{CliError, Result};
 use lacuna_model::{
-    Allocation, Distance, EventKind, Hole, KindRates, Launch, NodeEvent, NodeId, Plan,
+    Allocation, Directory, Distance, EventKind, Hole, KindRates, Launch, NodeEvent, NodeId, Plan,
     ScalingCurve, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::clock::wall;
@@ -73,6 +73,8 @@ fn trainer(truth: &Truth) -> Result<TrainerSpec> {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: true,
             family: None,
             elastic: truth.elastic,
