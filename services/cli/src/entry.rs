@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::error::{CliError, Exit, Result};
 use crate::output;
@@ -20,14 +20,94 @@ pub fn main<C: FromArgMatches>(
         .take_while(|a| a != "--")
         .any(|a| a == "--json");
     let name = definition.get_name().to_owned();
+    let known: Vec<String> = definition
+        .get_subcommands()
+        .map(|c| c.get_name().to_owned())
+        .collect();
     let parsed = definition
         .try_get_matches()
+        .map_err(|error| with_nearest(error, &known))
         .and_then(|found| C::from_arg_matches(&found));
     match parsed.map(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(e)) => report(&name, &e, json),
         Err(e) => usage(&name, &e, json),
     }
+}
+
+/// Words for a command in other tools, with the commands here.
+const FOREIGN: [(&[&str], &[&str]); 11] = [
+    (&["status", "stat", "state"], &["trainers", "nodes", "top"]),
+    (
+        &[
+            "ps", "queue", "squeue", "qstat", "jobs", "job", "list", "ls", "runs", "bjobs",
+        ],
+        &["trainers"],
+    ),
+    (
+        &[
+            "kill", "stop", "rm", "delete", "remove", "scancel", "qdel", "abort", "end",
+        ],
+        &["cancel"],
+    ),
+    (
+        &[
+            "run", "start", "launch", "sbatch", "srun", "qsub", "create", "train", "exec", "add",
+        ],
+        &["submit"],
+    ),
+    (
+        &["log", "tail", "output", "attach", "cat", "stdout"],
+        &["logs"],
+    ),
+    (
+        &[
+            "info", "describe", "show", "inspect", "why", "get", "detail", "details", "scontrol",
+        ],
+        &["explain"],
+    ),
+    (
+        &["sinfo", "hosts", "machines", "pbsnodes", "bhosts"],
+        &["nodes"],
+    ),
+    (&["htop", "monitor", "dashboard", "live"], &["top"]),
+    (
+        &["init", "serve", "server", "setup", "deploy"],
+        &["up", "demo"],
+    ),
+    (&["simulate", "sim"], &["replay"]),
+    (&["hold", "suspend", "freeze"], &["pause"]),
+];
+
+/// An error that names the right commands for one that is not known: those for a word of another
+/// tool, or those that differ by little.
+fn with_nearest(mut error: clap::Error, known: &[String]) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let typed = typed.to_ascii_lowercase();
+    let foreign = FOREIGN
+        .iter()
+        .find(|(words, _)| words.contains(&typed.as_str()));
+    let mut near: Vec<String> = match foreign {
+        Some((_, commands)) => commands.iter().map(ToString::to_string).collect(),
+        None => {
+            let steps = |name: &String| strsim::damerau_levenshtein(name, &typed);
+            let least = known.iter().map(steps).min().unwrap_or(usize::MAX);
+            let is_near = |name: &&String| steps(name) == least && least <= 1 + name.len() / 4;
+            known.iter().filter(is_near).cloned().collect()
+        }
+    };
+    near.retain(|name| known.contains(name));
+    if near.is_empty() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    } else {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(near),
+        );
+    }
+    error
 }
 
 /// Runs a command on one thread, the main thread. The kernel ties the life of a child process to
@@ -95,4 +175,54 @@ pub fn without_examples(command: &clap::Command) -> Vec<String> {
         }
     }
     lacking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_not_known_names_the_right_one() {
+        let known = [
+            "submit", "trainers", "nodes", "top", "cancel", "logs", "explain", "up",
+        ];
+        let command = || {
+            let subs = known
+                .into_iter()
+                .chain(["pause", "stalls"])
+                .map(clap::Command::new);
+            clap::Command::new("lacuna")
+                .subcommand_required(true)
+                .subcommands(subs)
+        };
+        let names: Vec<String> = command()
+            .get_subcommands()
+            .map(|c| c.get_name().to_owned())
+            .collect();
+        let suggested = |typed: &str| {
+            let error = command()
+                .try_get_matches_from(["lacuna", typed])
+                .unwrap_err();
+            match with_nearest(error, &names).get(ContextKind::SuggestedSubcommand) {
+                Some(ContextValue::Strings(near)) => near.join(" "),
+                _ => String::new(),
+            }
+        };
+        for (typed, right) in [
+            ("status", "trainers nodes top"),
+            ("trainer", "trainers"),
+            ("ps", "trainers"),
+            ("queue", "trainers"),
+            ("jobs", "trainers"),
+            ("kill", "cancel"),
+            ("run", "submit"),
+            ("sumbit", "submit"),
+            ("log", "logs"),
+            ("node", "nodes"),
+            ("simulate", ""),
+            ("xyzzy", ""),
+        ] {
+            assert_eq!(suggested(typed), right, "{typed}");
+        }
+    }
 }
