@@ -119,12 +119,14 @@ impl Health {
         }
     }
 
-    /// Seconds since a check with a `max_age` last held; nothing if it has never held, or fails.
-    pub(crate) fn silence(&self, name: &str) -> Option<f64> {
+    /// Seconds since a check with a `max_age` last held, and whether it ever has: if not, they are those
+    /// since it was added. Nothing if there is no such check.
+    pub(crate) fn silence(&self, name: &str) -> Option<(f64, bool)> {
         let checks = self.lock();
         let entry = checks.get(name)?;
-        let beats = entry.max_age.is_some() && entry.failure.is_none();
-        beats.then(|| entry.since.seconds())
+        let beats = entry.failure.is_none();
+        let beating = entry.max_age.is_some();
+        beating.then(|| (entry.since.seconds(), beats))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {

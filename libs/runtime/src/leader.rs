@@ -15,7 +15,7 @@
 //!   the address of the leader itself (`seat`: machine since its start, network namespace,
 //!   address), since that instance has then ended.
 //! - **Loss.** An instance that loses its leadership to another one ends. An instance whose loop is
-//!   stuck for `cluster.still` resigns.
+//!   stuck for `cluster.still` resigns, and so does one whose loop has not begun two minutes after its start.
 //! - **Outage.** While the server is away the leadership cannot be taken. An instance that renews
 //!   too late and finds no newer leader continues. Its messages of the meantime are lost, so the
 //!   bus counts a new connection, and everything is repaired as after an outage.
@@ -45,6 +45,9 @@ const RENEWALS: u32 = 3;
 
 /// The health check of a service's main loop.
 pub const LOOP: &str = "loop";
+
+/// Longest time until the loop first turns. A start reads files and states.
+const START: Duration = Duration::from_secs(120);
 
 /// Consecutive checks in which the loop must have been stuck. A process that was stopped has had no
 /// time to turn its loop at the first check.
@@ -350,7 +353,7 @@ impl Leadership {
         let ttl = self.candidate.terms.length;
         let mut link = self.candidate.bus.link();
         let mut generation = link.seen().generation;
-        let mut still = 0;
+        let mut stuck = 0;
         let mut wait = ttl / RENEWALS;
         loop {
             let slept = tokio::select! {
@@ -362,19 +365,22 @@ impl Leadership {
             let now = link.seen();
             if !now.up || now.generation != generation {
                 // A loop that waits for the server is not stuck.
-                (generation, still) = (now.generation, 0);
+                (generation, stuck) = (now.generation, 0);
             }
             if !now.up {
                 // While the server is away no standby can take the leadership.
                 continue;
             }
-            let silent = self.candidate.health.silence(LOOP).unwrap_or_default();
-            if silent <= self.candidate.terms.still.as_secs_f64() {
-                still = 0;
+            let silence = self.candidate.health.silence(LOOP);
+            let (silent, has_turned) = silence.unwrap_or_default();
+            let still = self.candidate.terms.still;
+            let most = if has_turned { still } else { still.max(START) };
+            if silent <= most.as_secs_f64() {
+                stuck = 0;
             } else if slept {
-                still += 1;
+                stuck += 1;
             }
-            if still >= STUCK_CHECKS {
+            if stuck >= STUCK_CHECKS {
                 self.resign().await;
                 return Err(LostLeadership::Stuck { seconds: silent });
             }

@@ -8,36 +8,37 @@
 //! correlation id is that of the newest event that led to the message. Every log line from event to
 //! command carries it in the field `correlation`.
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::percent_decode_str;
 
 use lacuna_model::Timestamp;
 
 use crate::content::ContentType;
+use crate::header_text::HeaderText;
 use crate::message::Message;
 use crate::time_text;
 
 /// `ce-specversion`: the version of CloudEvents.
 const SPEC_VERSION: &str = "1.0";
 
-/// Characters that CloudEvents escapes in header values (NATS protocol binding 1.0.2, 3.1.3.2):
-/// space, double quote, percent, and all outside printable ASCII.
-const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+/// Most bytes of all headers of a message, with the signature and the revision that a write expects,
+/// as the server counts them. No sender can make those of another message longer.
+pub const MOST_HEADERS: usize = 1024;
 
 /// The headers of a message: CloudEvents attributes, binary mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// `ce-id`: unique within the source.
-    pub id: String,
+    pub id: HeaderText,
     /// `ce-source`: the sender, e.g. `lacuna/planner`.
-    pub source: String,
+    pub source: HeaderText,
     /// `ce-type`: the kind of the message.
-    pub kind: String,
+    pub kind: HeaderText,
     /// `ce-dataversion`: the version of its fields.
     pub version: u16,
     /// `ce-time`: the time of sending, by the sender's wall clock.
     pub time: Timestamp,
     /// `ce-correlationid`: id of the newest event that led to the message; empty if none did.
-    pub correlation: String,
+    pub correlation: HeaderText,
     /// `content-type`.
     pub content_type: ContentType,
 }
@@ -117,14 +118,14 @@ pub struct EncodeError {
 impl Envelope {
     /// The envelope of a message of type `M`.
     #[must_use]
-    pub fn of<M: Message>(id: String, source: String, time: Timestamp, correlation: &str) -> Self {
+    pub fn of<M: Message>(id: &str, source: &str, time: Timestamp, correlation: &str) -> Self {
         Self {
-            id,
-            source,
-            kind: M::KIND.to_owned(),
+            id: HeaderText::of(id),
+            source: HeaderText::of(source),
+            kind: HeaderText::of(M::KIND),
             version: M::VERSION,
             time,
-            correlation: correlation.to_owned(),
+            correlation: HeaderText::of(correlation),
             content_type: ContentType::MessagePack,
         }
     }
@@ -132,18 +133,17 @@ impl Envelope {
     /// The headers: names and escaped values.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, String)> {
-        let escape = |value: &str| utf8_percent_encode(value, ESCAPED).to_string();
         let mut headers = vec![
             ("ce-specversion", SPEC_VERSION.to_owned()),
-            ("ce-id", escape(&self.id)),
-            ("ce-source", escape(&self.source)),
-            ("ce-type", escape(&self.kind)),
+            ("ce-id", self.id.escaped()),
+            ("ce-source", self.source.escaped()),
+            ("ce-type", self.kind.escaped()),
             ("ce-time", time_text::format(self.time)),
             ("ce-dataversion", self.version.to_string()),
             ("content-type", self.content_type.as_str().to_owned()),
         ];
         if !self.correlation.is_empty() {
-            headers.push(("ce-correlationid", escape(&self.correlation)));
+            headers.push(("ce-correlationid", self.correlation.escaped()));
         }
         headers
     }
@@ -165,14 +165,14 @@ impl Envelope {
         })?;
         let version = version.parse().map_err(|_| DecodeError::BadHeader {
             header: "ce-dataversion",
-            value: version.clone(),
+            value: version.to_string(),
             expected: "a number from 1 to 65535",
         })?;
         let time = match found.time {
             None => Timestamp::default(),
             Some(text) => time_text::parse(&text).map_err(|_| DecodeError::BadHeader {
                 header: "ce-time",
-                value: text.clone(),
+                value: text.to_string(),
                 expected: "a time as in 2021-02-10T00:08:00Z",
             })?,
         };
@@ -180,7 +180,7 @@ impl Envelope {
             None => ContentType::MessagePack,
             Some(text) => ContentType::parse(&text).ok_or_else(|| DecodeError::BadHeader {
                 header: "content-type",
-                value: text.clone(),
+                value: text.to_string(),
                 expected: "application/msgpack or application/json",
             })?,
         };
@@ -204,21 +204,21 @@ impl Envelope {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// `ce-specversion`.
-    pub spec: Option<String>,
+    pub spec: Option<HeaderText>,
     /// `ce-id`.
-    pub id: Option<String>,
+    pub id: Option<HeaderText>,
     /// `ce-source`.
-    pub source: Option<String>,
+    pub source: Option<HeaderText>,
     /// `ce-type`.
-    pub kind: Option<String>,
+    pub kind: Option<HeaderText>,
     /// `ce-dataversion`.
-    pub version: Option<String>,
+    pub version: Option<HeaderText>,
     /// `ce-time`.
-    pub time: Option<String>,
+    pub time: Option<HeaderText>,
     /// `ce-correlationid`.
-    pub correlation: Option<String>,
+    pub correlation: Option<HeaderText>,
     /// `content-type`.
-    pub content_type: Option<String>,
+    pub content_type: Option<HeaderText>,
 }
 
 impl Attributes {
@@ -235,7 +235,9 @@ impl Attributes {
             "content-type" => &mut self.content_type,
             _ => return,
         };
-        *slot = Some(percent_decode_str(value).decode_utf8_lossy().into_owned());
+        *slot = Some(HeaderText::of(
+            &percent_decode_str(value).decode_utf8_lossy(),
+        ));
     }
 }
 
@@ -282,7 +284,7 @@ pub fn check_version<M: Message>(found: u16) -> Result<(), DecodeError> {
 pub fn decode<M: Message>(envelope: &Envelope, payload: &[u8]) -> Result<M, DecodeError> {
     if envelope.kind != M::KIND {
         return Err(DecodeError::Kind {
-            found: envelope.kind.clone(),
+            found: envelope.kind.to_string(),
             expected: M::KIND,
         });
     }

@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::codec::Attributes;
 use crate::content::ContentType;
+use crate::header_text::HeaderText;
 use crate::time_text;
 
 use fields::{Fields, name_of, text_of, version_of};
@@ -50,9 +51,9 @@ pub struct External {
     /// The time, if the sender gave one.
     pub at: Option<Timestamp>,
     /// The sender's id of the event (`ce-id`), unique within the source.
-    pub id: Option<String>,
+    pub id: Option<HeaderText>,
     /// The sender (`ce-source`).
-    pub source: Option<String>,
+    pub source: Option<HeaderText>,
 }
 
 /// One event of a message.
@@ -158,7 +159,7 @@ fn structured(
     attributes: &mut Attributes,
     body: &Map<String, Value>,
 ) -> Result<(), Vec<ExternalError>> {
-    attributes.spec = body.get("specversion").map(text_of);
+    attributes.spec = body.get("specversion").map(header_text);
     for (name, slot) in [
         ("id", &mut attributes.id),
         ("source", &mut attributes.source),
@@ -168,7 +169,7 @@ fn structured(
     ] {
         // In CloudEvents, null means absent.
         if let Some(value) = body.get(name).filter(|value| !value.is_null()) {
-            *slot = Some(text_of(value));
+            *slot = Some(header_text(value));
         }
     }
     if body.get("type").is_none_or(Value::is_null) {
@@ -178,6 +179,10 @@ fn structured(
         }]);
     }
     Ok(())
+}
+
+fn header_text(value: &Value) -> HeaderText {
+    HeaderText::of(&text_of(value))
 }
 
 /// Parses bytes by content type, or by the first byte without one.
@@ -212,7 +217,7 @@ fn event(
     attributes: &Attributes,
     body: &Map<String, Value>,
 ) -> Result<External, Vec<ExternalError>> {
-    if let Some(found) = attributes.spec.clone()
+    if let Some(found) = attributes.spec.as_ref().map(ToString::to_string)
         && found != "1"
         && !found.starts_with("1.")
     {
@@ -220,17 +225,18 @@ fn event(
     }
     let versions = ["version", "dataversion"].into_iter();
     let versions = versions.filter_map(|name| body.get(name).and_then(version_of));
-    let mut versions = versions.chain(attributes.version.clone());
+    let mut versions = versions.chain(attributes.version.as_ref().map(ToString::to_string));
     if let Some(found) = versions.find(|version| version != EVENT_VERSION) {
         return Err(vec![ExternalError::Version { found }]);
     }
-    let own = body.get("type").map(text_of);
+    let own = body.get("type").map(header_text);
     let Some(kind) = own.or_else(|| attributes.kind.clone()) else {
         return Err(vec![ExternalError::Missing {
             kind: "?".to_owned(),
             field: "type",
         }]);
     };
+    let kind = kind.to_string();
     let bare = bare_name(&kind);
     let mut fields = Fields::new(&kind, body);
     if let Some(other) = attributes.kind.as_deref()

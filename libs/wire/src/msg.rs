@@ -627,7 +627,7 @@ mod tests {
     fn envelope(version: u16) -> Envelope {
         Envelope {
             version,
-            ..Envelope::of::<Made>("1".to_owned(), String::new(), Timestamp::default(), "")
+            ..Envelope::of::<Made>("1", "", Timestamp::default(), "")
         }
     }
 

@@ -98,7 +98,7 @@ impl Shell {
         old: bool,
         now: Now,
     ) {
-        let correlation = received.envelope.correlation;
+        let correlation = received.envelope.correlation.to_string();
         let command = received.message;
         let node = command.node.clone();
         let agent = match &self.serves {

@@ -44,6 +44,9 @@ pub(crate) struct EffectRunner {
     /// their epochs.
     restored: BTreeMap<NodeId, u64>,
     pub(crate) room: Room,
+    /// Records that the server does not take, of trainers that it knows. Their incarnations wait.
+    unkept: BTreeMap<TrainerId, TrainerRecord>,
+    kept: HealthCheck,
     /// Liveness of the loop. A change of many nodes is one turn, so each of its writes counts.
     pub(crate) alive: HealthCheck,
 }
@@ -55,6 +58,8 @@ pub(crate) struct Outcome {
     pub(crate) leases: Option<Vec<LeaseResult>>,
     pub(crate) reply: Option<Result<Vec<TrainerId>, Refusal>>,
     pub(crate) commands: u32,
+    /// New trainers whose records the server does not take, and why.
+    pub(crate) untaken: Option<(Vec<TrainerId>, String)>,
 }
 
 impl EffectRunner {
@@ -66,8 +71,12 @@ impl EffectRunner {
         room: Room,
     ) -> Self {
         metrics.room.set(room.share());
+        let kept = ctx.health.check("records", None);
+        kept.ok();
         Self {
             store,
+            unkept: BTreeMap::new(),
+            kept,
             revisions,
             restored,
             room,
@@ -84,9 +93,15 @@ impl EffectRunner {
         self.revisions.get(trainer).copied().unwrap_or_default()
     }
 
+    /// Whether the server does not take the record of a trainer.
+    pub(crate) fn is_unkept(&self, trainer: &TrainerId) -> bool {
+        self.unkept.contains_key(trainer)
+    }
+
     /// The record of a trainer has left the bucket.
     pub(crate) fn forget(&mut self, trainer: &TrainerId) {
         self.revisions.remove(trainer);
+        self.unkept.remove(trainer);
         self.room.removed(trainer);
         self.metrics.room.set(self.room.share());
     }
@@ -104,8 +119,8 @@ impl EffectRunner {
         let mut commands = Vec::new();
         for effect in effects {
             if !records.is_empty() && !matches!(effect, Effect::PutTrainer(_)) {
-                self.store_records(std::mem::take(&mut records), correlation)
-                    .await?;
+                let stored = self.store_records(std::mem::take(&mut records), correlation);
+                done.untaken = done.untaken.or(stored.await?);
             }
             if !members.is_empty() && !matches!(effect, Effect::Say(_)) {
                 unstored = self
@@ -146,6 +161,8 @@ impl EffectRunner {
                     self.metrics.lease_write.observe(watch.seconds());
                 }
                 Effect::PutTrainer(record) => records.push(*record),
+                // Agents must not hear of an incarnation that control would forget.
+                Effect::Say(one) if self.unkept.contains_key(&one.trainer) => {}
                 Effect::Say(one) => {
                     if let Some(store) = &self.store {
                         store.begin(&one);
@@ -153,7 +170,10 @@ impl EffectRunner {
                     members.push(one);
                 }
                 // The controller sends it again.
-                Effect::Send(command) if waits_for_members(&command, &unstored) => {}
+                Effect::Send(command)
+                    if waits_for(&command, |trainer| {
+                        unstored.contains(trainer) || self.unkept.contains_key(trainer)
+                    }) => {}
                 Effect::Send(mut command) => {
                     if let Some(store) = &self.store {
                         store.admit(&mut command.action);
@@ -185,7 +205,8 @@ impl EffectRunner {
             }
         }
         if !records.is_empty() {
-            self.store_records(records, correlation).await?;
+            let stored = self.store_records(records, correlation);
+            done.untaken = done.untaken.or(stored.await?);
         }
         if !members.is_empty() {
             self.store_members(members, correlation).await;
@@ -216,7 +237,8 @@ impl EffectRunner {
     ) -> Result<bool, ServiceError> {
         if let Some(any) = records.first() {
             match self.trainers.newest(any.spec.id.as_str()).await {
-                Ok(Newest::Nothing) => self.store_records(records, "").await?,
+                // What is not taken is tried again with the others.
+                Ok(Newest::Nothing) => drop(self.store_records(records, "").await?),
                 Ok(Newest::Decoded(_) | Newest::Unreadable { .. }) => {}
                 Err(_) => return Ok(false),
             }
@@ -318,12 +340,17 @@ impl EffectRunner {
     /// Stores records, and waits until all are stored: agents must not hear of an incarnation
     /// that control would forget. Each is written by compare-and-set, so that a second control
     /// is noticed.
+    ///
+    /// A record that the server does not take stops no other. That of a new trainer is given back with
+    /// the reason. Another trainer goes on as it is: its next incarnation waits until its record is
+    /// taken.
     async fn store_records(
         &mut self,
         records: Vec<TrainerRecord>,
         correlation: &str,
-    ) -> Result<(), ServiceError> {
+    ) -> Result<Option<(Vec<TrainerId>, String)>, ServiceError> {
         let mut left = records;
+        let mut untaken: Option<(Vec<TrainerId>, String)> = None;
         loop {
             let writes = left.iter().map(|record| async {
                 let id = &record.spec.id;
@@ -339,22 +366,44 @@ impl EffectRunner {
             let outcomes = join_all(writes).await;
             let mut failed = Vec::new();
             for (record, outcome) in left.into_iter().zip(outcomes) {
+                let id = record.spec.id.clone();
                 match outcome? {
                     Ok(revision) => {
                         self.alive.ok();
                         self.room.stored(&record);
-                        self.revisions.insert(record.spec.id, revision);
+                        self.unkept.remove(&id);
+                        self.revisions.insert(id, revision);
+                    }
+                    Err(error) if error.is_refusal() => {
+                        self.metrics.write_failed();
+                        if self.revisions.contains_key(&id) {
+                            if self.unkept.insert(id.clone(), record).is_none() {
+                                tracing::error!(trainer = %id, %error, "record not taken, the trainer stays as it is");
+                            }
+                        } else {
+                            tracing::warn!(trainer = %id, %error, "record of a new trainer not taken");
+                            let (ids, _) =
+                                untaken.get_or_insert_with(|| (Vec::new(), error.to_string()));
+                            ids.push(id);
+                        }
                     }
                     Err(error) => {
                         self.metrics.write_failed();
-                        tracing::warn!(trainer = %record.spec.id, %error, "record not kept, trying again");
+                        tracing::warn!(trainer = %id, %error, "record not kept, trying again");
                         failed.push(record);
                     }
                 }
             }
             self.metrics.room.set(self.room.share());
+            match self.unkept.len() {
+                0 => self.kept.ok(),
+                count => self.kept.fail(format!(
+                    "the server does not take the records of {count} trainers, which stay as they are: \
+                     see whether its disk or the bucket of trainers is full (`lacuna help L0025`)"
+                )),
+            }
             if failed.is_empty() {
-                return Ok(());
+                return Ok(untaken);
             }
             left = failed;
             tokio::select! {
@@ -363,6 +412,18 @@ impl EffectRunner {
                 () = tokio::time::sleep(RETRY_AFTER) => {}
             }
         }
+    }
+
+    /// Tries again to store the records that the server has not taken.
+    ///
+    /// # Errors
+    /// If another control writes records.
+    pub(crate) async fn store_unkept(&mut self) -> Result<(), ServiceError> {
+        let records: Vec<TrainerRecord> = self.unkept.values().cloned().collect();
+        if !records.is_empty() {
+            self.store_records(records, "").await?;
+        }
+        Ok(())
     }
 
     /// The record in the bucket is not the one that was last written here. Either an earlier
@@ -478,9 +539,10 @@ impl EffectRunner {
     }
 }
 
-/// Whether a command belongs to an incarnation whose members are not stored.
-fn waits_for_members(command: &Command, unstored: &BTreeSet<TrainerId>) -> bool {
-    matches!(&command.action, Action::Run(run) if unstored.contains(&run.trainer))
+/// Whether a command belongs to an incarnation of such a trainer, whose members or record are not
+/// stored.
+fn waits_for(command: &Command, is_unstored: impl Fn(&TrainerId) -> bool) -> bool {
+    matches!(&command.action, Action::Run(run) if is_unstored(&run.trainer))
 }
 
 fn log(note: &Note, correlation: &str) {

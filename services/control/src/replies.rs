@@ -12,6 +12,7 @@ use lacuna_wire::msg::{LogPlace, NodeView, Reply, Request};
 use lacuna_wire::token::escape;
 
 use crate::access::Denied;
+use crate::room;
 use crate::start::totals;
 
 /// How many agents are asked for the output of a trainer at a time. Each answers with
@@ -33,6 +34,7 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
                 RefusalKind::Unknown => "L0009",
                 RefusalKind::Quota => "L0022",
                 RefusalKind::Account => "L0028",
+                RefusalKind::Room => room::NO_ROOM,
             }
             .to_owned(),
             reason: refusal.reason,

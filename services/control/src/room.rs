@@ -10,8 +10,12 @@ use lacuna_wire::codec;
 
 use crate::access::Denied;
 
-/// Bytes of a record's subject, headers and frame in the stream, about.
-const FRAME: usize = 512;
+/// Most bytes of a record's headers, and of its subject and frame in the stream. No sender can make
+/// them more, so no user's records take more room than is counted here.
+const FRAME: usize = codec::MOST_HEADERS + 512;
+
+/// The error code of a submission for which there is no room.
+pub(crate) const NO_ROOM: &str = "L0025";
 
 /// Per cent of the bucket that submissions may fill; records grow as trainers go on.
 const PERCENT: u64 = 80;
@@ -89,7 +93,7 @@ impl Room {
         }
         let all: u64 = more.values().sum();
         let denied = |reason: String| Denied {
-            code: "L0025",
+            code: NO_ROOM,
             reason: format!("{reason}: nothing was submitted (`lacuna help L0025`)"),
         };
         if self.taken + all > room {

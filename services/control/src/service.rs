@@ -15,7 +15,7 @@ use lacuna_runtime::{
     Bus, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
-use lacuna_trainer::controller::{Controller, Effect, Input, Refusal};
+use lacuna_trainer::controller::{Controller, Effect, Input, Refusal, RefusalKind};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, PlanState, Renewal, Request, TopologyState, Totals};
 use tokio::sync::{mpsc, watch};
@@ -114,7 +114,8 @@ struct Control {
     no_pilots: Option<mpsc::UnboundedReceiver<NoPilots>>,
     /// Real time since the start.
     clock: RealTime,
-    /// The newest correlation id seen, for the timer's inputs.
+    /// The correlation id of the newest event, for the timer's inputs. Ids of requests and of agents'
+    /// statuses are their senders' own.
     newest: String,
     totals: Option<Totals>,
     /// Whether plans are observed only: no agent will be started.
@@ -187,9 +188,6 @@ impl Control {
         input: Input,
         correlation: &str,
     ) -> Result<(u32, Option<Result<Vec<TrainerId>, Refusal>>), ServiceError> {
-        if !correlation.is_empty() && correlation != self.newest {
-            correlation.clone_into(&mut self.newest);
-        }
         let effects = self.controller.step(input, self.now());
         self.apply(effects, correlation).await
     }
@@ -207,6 +205,16 @@ impl Control {
             let done = self.effects.apply(effects, correlation).await?;
             commands += done.commands;
             reply = reply.or(done.reply);
+            if let Some((trainers, reason)) = done.untaken {
+                reply = Some(Err(Refusal {
+                    kind: RefusalKind::Room,
+                    reason: format!("{reason}: nothing was submitted (`lacuna help L0025`)"),
+                }));
+                let now = self.now();
+                trainers
+                    .iter()
+                    .for_each(|id| self.controller.withdraw(id, now));
+            }
             effects = match done.leases {
                 Some(mut results) => {
                     if round >= REWRITES {
@@ -399,7 +407,7 @@ impl Control {
         let mut correlation = String::new();
         for event in &batch {
             self.effects.metrics.events.inc();
-            correlation.clone_from(&event.envelope.correlation);
+            correlation = event.envelope.correlation.to_string();
             self.arrivals.note(&correlation, event.arrived);
             self.handovers.event(&event.message, &correlation);
         }
@@ -411,6 +419,9 @@ impl Control {
         events: &[Received<NodeEvent>],
         correlation: &str,
     ) -> Result<(), ServiceError> {
+        if !correlation.is_empty() {
+            correlation.clone_into(&mut self.newest);
+        }
         let inputs = self
             .feed
             .events(events.iter().map(|e| (&e.message, e.kept)));
@@ -586,6 +597,7 @@ impl Control {
 
     /// Moves trainers that ended long ago to the archive.
     async fn archive(&mut self) -> Result<(), ServiceError> {
+        self.effects.store_unkept().await?;
         let (now, share) = (self.now(), self.effects.room.share());
         let revision = |id: &TrainerId| self.effects.revision(id);
         let archived = self

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Action, Activity, Allocation, Command, Directory, Elastic, EventKind, Hole, Launch, NodeEvent,
-    NodeId, Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Action, Activity, AgentStatus, Allocation, Command, Directory, Elastic, EventKind, Hole,
+    Launch, NodeEvent, NodeId, Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec,
 };
 use lacuna_runtime::{
     Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch, Subscription,
@@ -485,6 +486,161 @@ async fn a_second_control_is_noticed() {
     let (stop, running_control) = control(&nats, &Registry::new()).await;
     trainers(&mut states, |s| s.version > first.version + 1000).await;
     let reply = ask(&bus, &cancel("b")).await;
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+/// Sends a message whose id, source and correlation are this text.
+async fn send_as(bus: &Bus, subject: &str, kind: &str, text: &str, payload: Vec<u8>) {
+    let mut headers = async_nats::HeaderMap::new();
+    for (name, value) in [
+        ("ce-id", text),
+        ("ce-source", text),
+        ("ce-correlationid", text),
+        ("ce-type", kind),
+        ("ce-dataversion", "1"),
+        ("content-type", "application/msgpack"),
+    ] {
+        headers.insert(name, value);
+    }
+    let client = &bus.nats().unwrap().client;
+    let sent = client.publish_with_headers(subject.to_owned(), headers, payload.into());
+    sent.await.unwrap();
+    client.flush().await.unwrap();
+}
+
+/// The bytes of a trainer's record in the server's stream beyond its payload.
+async fn headers_of(bus: &Bus, trainer: &str) -> usize {
+    let stream = bus.nats().unwrap().jetstream.clone();
+    let stream = stream.get_stream("KV_lac_c_trainers").await.unwrap();
+    let subject = format!("$KV.lac_c_trainers.{trainer}");
+    let kept = stream.get_last_raw_message_by_subject(&subject).await;
+    let headers = kept.unwrap().headers;
+    let values = headers.iter().flat_map(|(name, values)| {
+        let name: &str = name.as_ref();
+        values
+            .iter()
+            .map(move |value| name.len() + value.as_str().len())
+    });
+    values.sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_senders_long_texts_become_short_headers_of_what_follows() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    idle(&bus, 2).await;
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    trainers(&mut states, |_| true).await;
+    let requests = address::requests_of(&cluster(), "eve");
+    let submit = |name: &str, test_only| {
+        let submit = Request::Submit {
+            trainers: vec![lacuna_testkit::spec(name, 2)],
+            tickets: BTreeMap::new(),
+            test_only,
+        };
+        lacuna_wire::codec::encode(&submit).unwrap()
+    };
+    let cancel = Request::Cancel {
+        trainer: TrainerId::new("unknown").unwrap(),
+    };
+    let cancel = lacuna_wire::codec::encode(&cancel).unwrap();
+    let status = Agent::new(name(0), Span::from_secs(60)).status();
+    let status = lacuna_wire::codec::encode(&status).unwrap();
+    for (n, text) in [
+        "\"".repeat(23_000),
+        "x".repeat(900_000),
+        "\u{fc}\u{1}%".repeat(9_000),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let subject = requests.as_str();
+        let kind = <Request as lacuna_wire::Message>::KIND;
+        send_as(&bus, subject, kind, text, submit("checked", true)).await;
+        send_as(&bus, subject, kind, text, cancel.clone()).await;
+        let name = format!("t{n}");
+        send_as(&bus, subject, kind, text, submit(&name, false)).await;
+        let node = address::agent(&cluster(), &self::name(0));
+        let kind = <AgentStatus as lacuna_wire::Message>::KIND;
+        send_as(&bus, node.as_str(), kind, text, status.clone()).await;
+        trainers(&mut states, |s| {
+            s.trainers.iter().any(|t| t.spec.id.as_str() == name)
+        })
+        .await;
+        let bytes = headers_of(&bus, &name).await;
+        assert!(bytes < lacuna_wire::codec::MOST_HEADERS, "{bytes}");
+    }
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+/// Sets the size of the bucket of records.
+async fn size_bucket(bus: &Bus, bytes: i64) {
+    let jetstream = bus.nats().unwrap().jetstream.clone();
+    let stream = jetstream.get_stream("KV_lac_c_trainers").await.unwrap();
+    let mut config = stream.cached_info().config.clone();
+    config.max_bytes = bytes;
+    jetstream.update_stream(config).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_the_server_does_not_take_stops_no_other_work() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    idle(&bus, 2).await;
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    trainers(&mut states, |_| true).await;
+    let submit = |names: &[&str]| Request::Submit {
+        trainers: names.iter().map(|n| lacuna_testkit::spec(n, 2)).collect(),
+        tickets: BTreeMap::new(),
+        test_only: false,
+    };
+    let cancel = |name: &str| Request::Cancel {
+        trainer: TrainerId::new(name).unwrap(),
+    };
+    let no_room = |reply: &Reply| matches!(reply, Reply::Refused { code, .. } if code == "L0025");
+    let reply = ask(&bus, &submit(&["a"])).await;
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    trainers(&mut states, |s| s.trainers.len() == 1).await;
+
+    // The server refuses each write, and control answers each request.
+    size_bucket(&bus, 1_000).await;
+    for _ in 0..2 {
+        let reply = ask(&bus, &submit(&["b", "c"])).await;
+        assert!(no_room(&reply), "{reply:?}");
+    }
+    let reply = ask(&bus, &cancel("b")).await;
+    assert!(
+        matches!(&reply, Reply::Refused { code, .. } if code == "L0009"),
+        "{reply:?}"
+    );
+    let reply = ask(&bus, &cancel("a")).await;
+    assert!(no_room(&reply), "{reply:?}");
+    assert!(!running_control.is_finished());
+
+    // With room again what is in force is kept.
+    size_bucket(&bus, 256 << 20).await;
+    let records = bus.bucket::<TrainerRecord>(address::trainers_bucket(&cluster()));
+    let watch = Stopwatch::start();
+    loop {
+        let entry = records.get("a").await.unwrap().unwrap();
+        if entry.value.phase.is_final() {
+            break;
+        }
+        assert!(watch.seconds() < LIMIT.as_secs_f64(), "never kept");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let reply = ask(&bus, &submit(&["b", "c"])).await;
     assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
     stop.cancel();
     running_control.await.unwrap().unwrap();

@@ -312,7 +312,7 @@ impl Ledger {
         if let (Some(key), Some(id)) = (&id, &event.id)
             && self.seen.contains(key)
         {
-            return Err(Refusal::Duplicate { id: id.clone() });
+            return Err(Refusal::Duplicate { id: id.to_string() });
         }
         let at = event.at.unwrap_or(now);
         let ahead = at.since(now);

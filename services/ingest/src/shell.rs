@@ -305,7 +305,7 @@ impl Shell {
         let (label, reason) = match &part.event {
             Ok(event) => match self.ledger.external(event, now) {
                 Ok(taken) => {
-                    let correlation = event.id.clone().unwrap_or_default();
+                    let correlation = event.id.as_deref().unwrap_or_default().to_owned();
                     events.extend(taken.into_iter().map(|e| (e, correlation.clone())));
                     return "taken";
                 }
@@ -385,6 +385,8 @@ impl Shell {
                     }
                     Err(BusError::TooLarge { subject, bytes }) => {
                         tracing::error!(subject, bytes, "event too large, dropped");
+                        self.bus
+                            .dead_letter(&subject, "its event is too large to be kept", &[]);
                     }
                     Err(error) => {
                         if failed.is_empty() {

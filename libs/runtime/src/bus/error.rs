@@ -1,5 +1,8 @@
 //! Errors of the bus.
 
+use std::error::Error as _;
+
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 
 /// An error of the bus.
@@ -111,13 +114,21 @@ pub enum BusError {
         /// The subject.
         subject: String,
     },
-    /// The message is larger than the server allows.
+    /// The message, or its headers, are larger than the server allows.
     #[error("{subject}: message of {bytes} bytes is too large for the server (max_payload)")]
     TooLarge {
         /// The subject.
         subject: String,
         /// Its size.
         bytes: usize,
+    },
+    /// The stream or the server's disk is full.
+    #[error("{subject}: the server has no room for the message: {reason}")]
+    NoRoom {
+        /// The subject.
+        subject: String,
+        /// The reason that the server gives.
+        reason: String,
     },
     /// The message cannot be encoded.
     #[error(transparent)]
@@ -167,6 +178,13 @@ impl BusError {
         matches!(self, Self::Conflict { .. })
     }
 
+    /// Whether the server has answered that it does not keep a message. A further attempt at once
+    /// fails in the same way.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::NoRoom { .. } | Self::TooLarge { .. })
+    }
+
     /// Whether a further attempt would fail in the same way.
     pub(super) const fn is_final(&self) -> bool {
         matches!(
@@ -185,10 +203,28 @@ impl BusError {
                 stream: subject,
                 reason: "no stream keeps this subject".to_owned(),
             },
-            _ => Self::Other {
-                subject,
-                reason: error.to_string(),
-            },
+            _ => {
+                let answer = error.source().and_then(|source| source.downcast_ref());
+                let code = answer.map(async_nats::jetstream::Error::error_code);
+                match code {
+                    Some(
+                        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM
+                        | ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM,
+                    ) => Self::TooLarge { subject, bytes },
+                    Some(
+                        ErrorCode::STREAM_STORE_FAILED
+                        | ErrorCode::STORAGE_RESOURCES_EXCEEDED
+                        | ErrorCode::INSUFFICIENT_RESOURCES,
+                    ) => Self::NoRoom {
+                        subject,
+                        reason: error.to_string(),
+                    },
+                    _ => Self::Other {
+                        subject,
+                        reason: error.to_string(),
+                    },
+                }
+            }
         }
     }
 

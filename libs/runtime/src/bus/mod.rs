@@ -56,6 +56,9 @@ const STREAM: &str = "Nats-Stream";
 /// A payload in a dead letter is cut at this many bytes.
 const DEAD_LETTER_BYTES: usize = 64 << 10;
 
+/// The reason in a dead letter is cut at this many bytes: it may quote the message.
+const DEAD_LETTER_REASON: usize = 1 << 10;
+
 /// The connection of one service. Clones share it.
 #[derive(Clone)]
 pub struct Bus(Arc<Inner>);
@@ -194,7 +197,7 @@ impl Bus {
     #[must_use]
     pub fn sender(envelope: &Envelope) -> &str {
         let parts = envelope.id.rsplit_once('-');
-        parts.map_or(envelope.id.as_str(), |(instance, _)| instance)
+        parts.map_or(&*envelope.id, |(instance, _)| instance)
     }
 
     /// A new message id, unique for this process.
@@ -208,6 +211,8 @@ impl Bus {
     /// Returns at once. Of a flood, only the first ones are stored and logged.
     pub fn dead_letter(&self, subject: &str, reason: &str, payload: &[u8]) {
         self.0.metrics.dead_letters.inc();
+        let end = reason.floor_char_boundary(DEAD_LETTER_REASON);
+        let reason = reason.get(..end).unwrap_or(reason);
         let mut letters = self
             .0
             .dead_letters
@@ -302,12 +307,7 @@ impl Bus {
 
     /// The envelope of a message to be sent now.
     fn envelope<M: Message>(&self, correlation: &str) -> Envelope {
-        Envelope::of::<M>(
-            self.new_id(),
-            self.0.source.clone(),
-            clock::wall(),
-            correlation,
-        )
+        Envelope::of::<M>(&self.new_id(), &self.0.source, clock::wall(), correlation)
     }
 }
 

@@ -130,18 +130,18 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use lacuna_model::{Epoch, Timestamp};
     use lacuna_wire::msg::{Command, Members, Renewal, Settled};
-    use lacuna_wire::{ContentType, codec};
+    use lacuna_wire::{ContentType, HeaderText, codec};
 
     use super::*;
 
     fn envelope() -> Envelope {
         Envelope {
-            id: "a b-7".to_owned(),
-            source: "lacuna/control".to_owned(),
-            kind: Renewal::KIND.to_owned(),
+            id: HeaderText::of("a b-7"),
+            source: HeaderText::of("lacuna/control"),
+            kind: HeaderText::of(Renewal::KIND),
             version: Renewal::VERSION,
             time: Timestamp::from_unix_ms(1_700_000_000_123),
-            correlation: " \"e%31\u{fc}\n\"".to_owned(),
+            correlation: HeaderText::of(" \"e%31\u{fc}\n\""),
             content_type: ContentType::MessagePack,
         }
     }
@@ -202,6 +202,30 @@ mod tests {
             changed.insert(name, value);
             assert!(refuses(&[&control], "s.1", &changed, &payload), "{name}");
         }
+    }
+
+    #[test]
+    fn the_longest_headers_of_a_signed_message_are_bounded() {
+        let long = HeaderText::of(&"\u{1}".repeat(42));
+        let envelope = Envelope {
+            id: long.clone(),
+            source: long.clone(),
+            kind: long.clone(),
+            version: u16::MAX,
+            time: Timestamp::from_unix_ms(253_402_300_799_999),
+            correlation: long,
+            content_type: ContentType::MessagePack,
+        };
+        let mut headers = headers(&envelope);
+        headers.insert(HEADER, "f".repeat(128).as_str());
+        headers.insert(
+            async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+            u64::MAX.to_string().as_str(),
+        );
+        let lines = pairs(&headers).map(|(name, value)| name.len() + value.len() + ": \r\n".len());
+        let bytes = "NATS/1.0\r\n\r\n".len() + lines.sum::<usize>();
+        assert!(bytes <= codec::MOST_HEADERS, "{bytes}");
+        assert!(bytes * 10 > codec::MOST_HEADERS * 8, "{bytes}");
     }
 
     #[test]

@@ -546,8 +546,8 @@ impl State {
         let name = self.stream_of(subject).ok_or_else(none)?;
         if self.is_full {
             let reason = "insufficient storage resources available".to_owned();
-            return Err(BusError::Stream {
-                stream: name,
+            return Err(BusError::NoRoom {
+                subject: subject.to_owned(),
                 reason,
             });
         }

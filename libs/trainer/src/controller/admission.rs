@@ -89,6 +89,15 @@ impl Controller {
         out.reply(Ok(ids));
     }
 
+    /// Takes a new trainer out, whose record cannot be kept. No plan knows it yet.
+    pub fn withdraw(&mut self, id: &TrainerId, now: Now) {
+        let reason = "its record cannot be kept";
+        self.end(id, Phase::Cancelled, reason, now, &mut Out::default());
+        self.loaders.remove(id);
+        self.trainers.remove(id);
+        self.publication.change();
+    }
+
     /// All or nothing: one bad trainer refuses the whole submission.
     fn check(&self, specs: &[TrainerSpec]) -> Result<(), Refusal> {
         let mut seen = BTreeSet::new();

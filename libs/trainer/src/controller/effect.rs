@@ -46,6 +46,8 @@ pub enum RefusalKind {
     Quota,
     /// Its program would run under the account of another owner's.
     Account,
+    /// There is no room for its record.
+    Room,
 }
 
 /// Why a request was refused.

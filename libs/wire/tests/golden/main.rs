@@ -25,7 +25,7 @@ use lacuna_wire::msg::{
     Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
     StoreSecret, TopologyState, Totals, TrainersState,
 };
-use lacuna_wire::{ContentType, DecodeError, Envelope, Message, codec};
+use lacuna_wire::{ContentType, DecodeError, Envelope, HeaderText, Message, codec};
 use proptest::prelude::*;
 
 use samples::*;
@@ -82,7 +82,7 @@ fn unhex(line: &str) -> Vec<u8> {
 }
 
 fn envelope<M: Message>() -> Envelope {
-    Envelope::of::<M>("1".to_owned(), "lacuna/test".to_owned(), at(1), "cause")
+    Envelope::of::<M>("1", "lacuna/test", at(1), "cause")
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn unknown_fields_are_tolerated_and_unknown_versions_refused() {
 #[test]
 fn headers_carry_the_envelope() {
     let mut envelope = envelope::<Clock>();
-    envelope.id = "a b%\u{e9}\n".to_owned();
+    envelope.id = HeaderText::of("a b%\u{e9}\n");
     let headers = envelope.headers();
     assert!(
         headers

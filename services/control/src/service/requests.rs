@@ -10,7 +10,7 @@ use crate::access::{Denied, requester};
 use crate::archive;
 use crate::audit::{self, AuditedRequest};
 use crate::executor::ControlsRequest;
-use crate::{rate, replies, store, tickets};
+use crate::{rate, replies, room, store, tickets};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
@@ -145,16 +145,34 @@ impl Control {
         let reply = match may {
             Err(denied) => Some(denied.into()),
             Ok(()) => {
+                let names: Vec<TrainerId> = trainers.iter().map(|spec| spec.id.clone()).collect();
                 let input = Input::Submit {
                     trainers,
                     user: user.to_owned(),
                     tickets,
                     test_only,
                 };
-                self.decide(input, &request).await?
+                let reply = self.decide(input, &request).await?;
+                self.undo(&names, reply.as_ref()).await?;
+                reply
             }
         };
         self.finish(audited, reply, request, !test_only);
+        Ok(())
+    }
+
+    /// Cancels the rest of a submission some of whose records were not kept: all or nothing.
+    async fn undo(
+        &mut self,
+        names: &[TrainerId],
+        reply: Option<&Reply>,
+    ) -> Result<(), ServiceError> {
+        if !matches!(reply, Some(Reply::Refused { code, .. }) if code == room::NO_ROOM) {
+            return Ok(());
+        }
+        for name in names {
+            self.input(Input::Cancel(name.clone()), "").await?;
+        }
         Ok(())
     }
 
@@ -178,8 +196,12 @@ impl Control {
         let reply = match may {
             Err(denied) => Some(denied.into()),
             Ok(()) => {
-                let input = Input::Renew { trainer, ticket };
-                self.decide(input, &request).await?
+                let input = Input::Renew {
+                    trainer: trainer.clone(),
+                    ticket,
+                };
+                let reply = self.decide(input, &request).await?;
+                self.if_kept(&trainer, reply)
             }
         };
         self.finish(audited, reply, request, true);
@@ -199,10 +221,30 @@ impl Control {
         };
         let reply = match self.may(user, &trainer).await {
             Err(denied) => Some(denied.into()),
-            Ok(()) => self.decide(Input::Cancel(trainer), &request).await?,
+            Ok(()) => {
+                let reply = self
+                    .decide(Input::Cancel(trainer.clone()), &request)
+                    .await?;
+                self.if_kept(&trainer, reply)
+            }
         };
         self.finish(audited, reply, request, true);
         Ok(())
+    }
+
+    /// The reply to a change of a trainer; a refusal while the server does not take its record, since a
+    /// restart of control would undo the change.
+    fn if_kept(&self, trainer: &TrainerId, reply: Option<Reply>) -> Option<Reply> {
+        if !self.effects.is_unkept(trainer) {
+            return reply;
+        }
+        Some(Reply::from(Denied {
+            code: room::NO_ROOM,
+            reason: format!(
+                "the server has no room for the record of trainer {trainer}: the change is in force, and \
+                 kept once there is room (`lacuna help L0025`)"
+            ),
+        }))
     }
 
     /// Refuses users who may not act on a trainer, and all users for a trainer of the archive. An

@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use lacuna_wire::HeaderText;
+
 use super::*;
 
 fn ledger() -> Ledger {
@@ -26,7 +28,7 @@ fn external(id: &str, what: &str, name: &str, at: i64) -> External {
             },
         },
         at: Some(Timestamp::from_unix(at)),
-        id: Some(id.to_owned()),
+        id: Some(HeaderText::of(id)),
         source: None,
     }
 }
@@ -76,7 +78,7 @@ fn ids_are_remembered_within_the_window_and_by_source() {
     // "1" has left the window, but its state is still refused.
     assert_eq!(take(&mut l, &external("1", "idle", "a", 10)), Err("late"));
     let mut other = external("4", "idle", "a", 50);
-    other.source = Some("pbs".to_owned());
+    other.source = Some(HeaderText::of("pbs"));
     assert_eq!(take(&mut l, &other), Ok(vec![5]));
 }
 

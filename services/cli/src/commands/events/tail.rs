@@ -275,8 +275,8 @@ fn said_of_incoming(subject: &str, part: &external::Part<'_>) -> (String, Value)
             let what = name_of(&event.kind);
             let text = format!("{subject}  {what}  {when}  {source} {id}\n    {payload}");
             let value = json!({
-                "subject": subject, "event": event.kind, "at": at.map(iso), "id": event.id,
-                "source": event.source, "payload": payload,
+                "subject": subject, "event": event.kind, "at": at.map(iso),
+                "id": event.id.as_deref(), "source": event.source.as_deref(), "payload": payload,
             });
             (text, value)
         }
