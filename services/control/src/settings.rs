@@ -26,7 +26,6 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         report_grace: agent.grace + SLACK,
         one_account: one_account(config),
         policy: config.planner.policy,
-        is_fair: config.planner.objective == "fair",
         compares_sizes: !["fair", "as-given", "throughput"]
             .contains(&config.planner.objective.as_str()),
         on_demand: on_demand(config),

@@ -130,8 +130,9 @@ pub(crate) fn of_trainers(
         .zip(mixes.of.iter().copied());
     let given = mixes_of(problem.trainers.len(), slots);
     let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
-    let verdicts = records.zip(&problem.trainers).zip(given);
-    verdicts
+    let records: Vec<&TrainerRecord> = records.collect();
+    let verdicts = records.iter().zip(&problem.trainers).zip(given);
+    let mut verdicts: Vec<TrainerVerdict> = verdicts
         .map(|((record, item), mix)| TrainerVerdict {
             trainer: record.spec.id.clone(),
             before: item.current.iter().sum(),
@@ -140,7 +141,9 @@ pub(crate) fn of_trainers(
             basis: verdict::basis(record, mix.iter().sum()),
             share: None,
         })
-        .collect()
+        .collect();
+    verdict::with_shares(&mut verdicts, &records, decision);
+    verdicts
 }
 
 fn of_trainer(

@@ -243,3 +243,42 @@ fn a_loss_in_one_kind_leaves_trainers_on_the_other_as_they_are() {
     assert_eq!(verdict(&plan, "a"), Verdict::Keep);
     assert_eq!(nodes_of(&plan, "b"), ["a00", "a02", "a03"]);
 }
+
+#[test]
+fn owners_have_their_shares_of_nodes_of_several_kinds() {
+    let named = |owner: &str, case: &mut Case| {
+        case.trainers.last_mut().unwrap().spec.owner = Some(owner.to_owned());
+    };
+    let one_label = |n: usize| NodeKinds::new([(node(n - 1), kind("gpu"))].into());
+    for (nodes, kinds) in [
+        (4, kinds(2, 4)),
+        (6, kinds(4, 6)),
+        (6, kinds(3, 6)),
+        (5, one_label(5)),
+    ] {
+        // Ann's trainer is plain, and eve's trainers have kinds, a great value and all nodes.
+        let mut case = case().hole(nodes, "1h").trainer("plain").nodes(1..=8);
+        named("ann", &mut case);
+        for n in 0..3 {
+            case = by_kind(case.trainer(&format!("by-kind-{n}")), n % 2 == 0);
+            named("eve", &mut case);
+        }
+        case.trainers[1].nodes = (0..nodes).map(node).collect();
+        let plan = planned(&case, Some(&kinds), Policy::Auto);
+        let ann = nodes_of(&plan, "plain").len();
+        let usable = (0..nodes).filter(|n| kinds.of(&node(*n)).is_none_or(|k| k.as_str() == "cpu"));
+        // A plain trainer takes nodes of one kind.
+        let due = (nodes / 2).min(usable.count());
+        assert!(ann >= due, "{ann} of {nodes}: {plan:#?}");
+        let eve: usize = (0..3)
+            .map(|n| nodes_of(&plan, &format!("by-kind-{n}")).len())
+            .sum();
+        let labelled = (0..nodes).filter(|n| kinds.of(&node(*n)).is_some()).count();
+        assert!(eve >= due.min(2).min(labelled), "{eve} of {nodes}");
+        let share = plan.report.trainers[0].share.as_ref().unwrap();
+        assert!(share.nodes >= nodes as u32 / 2, "{plan:#?}");
+        // Planned again from its answer, nothing changes.
+        let again = planned(&case.after(&plan), Some(&kinds), Policy::Auto);
+        assert_eq!(again.allocations, plan.allocations);
+    }
+}

@@ -62,7 +62,7 @@ impl Controller {
             }
         };
         let checked = self.check(&specs);
-        let checked = checked.and_then(|()| self.check_kinds(&specs, user));
+        let checked = checked.and_then(|()| self.check_kinds(&specs));
         let checked = checked.and_then(|()| self.check_account(&specs, user));
         if let Err(refusal) = checked.and_then(|()| self.check_quotas(&specs, user)) {
             out.reply(Err(refusal));

@@ -32,8 +32,6 @@ pub struct ControllerConfig {
     pub one_account: bool,
     /// The policy of plans, since some know one kind of nodes only.
     pub policy: Policy,
-    /// Whether plans share nodes out between owners, which they do for one kind of nodes only.
-    pub is_fair: bool,
     /// Whether plans compare trainers by their speed-up, and not by their rates.
     pub compares_sizes: bool,
     /// If a node gets an agent only once a trainer has its lease: the limits of that.
@@ -78,7 +76,6 @@ impl Default for ControllerConfig {
             report_grace: Span::from_secs(60),
             one_account: false,
             policy: Policy::Auto,
-            is_fair: false,
             compares_sizes: false,
             on_demand: None,
         }

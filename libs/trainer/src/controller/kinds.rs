@@ -62,36 +62,18 @@ impl Controller {
         })
     }
 
-    /// Refuses trainers with rates by kind for which no plan can be made.
-    pub(super) fn check_kinds(&self, specs: &[TrainerSpec], user: &str) -> Result<(), Refusal> {
-        let refuse = |reason| {
-            let kind = RefusalKind::Spec;
-            Err(Refusal { kind, reason })
-        };
+    /// Refuses trainers with rates by kind for which no plan can be made. Trainers of others are no
+    /// reason: plans share nodes of all kinds out between owners.
+    pub(super) fn check_kinds(&self, specs: &[TrainerSpec]) -> Result<(), Refusal> {
         for spec in specs.iter().filter(|spec| !spec.kinds.is_any()) {
             if let Some(reason) = self.unplannable(spec) {
-                return refuse(format!("trainer {} has kinds, and {reason}", spec.id));
+                return Err(Refusal {
+                    kind: RefusalKind::Spec,
+                    reason: format!("trainer {} has kinds, and {reason}", spec.id),
+                });
             }
         }
-        let known = self.trainers.iter();
-        let known: Vec<_> = known.filter(|t| !t.record().phase.is_final()).collect();
-        let tells_apart = |spec: &&TrainerSpec| !spec.kinds.is_any();
-        let mut all = known.iter().map(|t| &t.record().spec).chain(specs);
-        let Some(spec) = all.find(tells_apart).filter(|_| self.config.is_fair) else {
-            return Ok(());
-        };
-        let new = specs
-            .iter()
-            .map(|spec| spec.owner.as_deref().unwrap_or(user));
-        let owners: BTreeSet<&str> = known.iter().map(|t| t.owner()).chain(new).collect();
-        if owners.len() < 2 || self.kinds.names().len() < 2 {
-            return Ok(());
-        }
-        refuse(format!(
-            "trainer {} has kinds, and nodes of several kinds are not shared out between several owners \
-             yet: write planner.objective = \"as-given\", or submit when its owner is alone",
-            spec.id
-        ))
+        Ok(())
     }
 
     /// Why no plan can be made for a trainer with rates by kind.

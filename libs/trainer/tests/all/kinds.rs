@@ -184,23 +184,25 @@ fn a_submission_that_cannot_be_planned_is_refused_with_a_remedy() {
     });
     assert!(error.contains("contradict the scaling curve"), "{error}");
     // What the planner cannot do over kinds.
-    let with = |policy, is_fair| {
-        let mut config = config();
-        (config.policy, config.is_fair) = (policy, is_fair);
-        let mut w = World::new(1, 12, config);
-        w.snapshot();
-        w.input(Input::Kinds(kinds("gpu")));
-        w
-    };
-    let error = submit(&mut with(Policy::Forecast, false), vec![by_kind("a")]).unwrap_err();
+    let mut config = config();
+    config.policy = Policy::Forecast;
+    let mut w = World::new(1, 12, config);
+    w.snapshot();
+    w.input(Input::Kinds(kinds("gpu")));
+    let error = submit(&mut w, vec![by_kind("a")]).unwrap_err();
     assert!(error.contains("planner.policy is forecast"), "{error}");
-    let mut w = with(Policy::Auto, true);
-    submit(&mut w, vec![by_kind("a"), by_kind("b")]).unwrap();
-    let other = TrainerSpec {
-        owner: Some("bob".to_owned()),
-        ..spec("c", 1, 2, Work::UntilExit)
+}
+
+#[test]
+fn a_trainer_with_kinds_refuses_no_other_owners_in_any_order() {
+    let of = |spec: TrainerSpec, owner: &str| TrainerSpec {
+        owner: Some(owner.to_owned()),
+        ..spec
     };
-    let error = submit(&mut w, vec![other.clone()]).unwrap_err();
-    assert!(error.contains("planner.objective"), "{error}");
-    submit(&mut with(Policy::Auto, false), vec![by_kind("a"), other]).unwrap();
+    let plain = |name: &str| spec(name, 1, 2, Work::UntilExit);
+    let mut w = world(Some(kinds("gpu")));
+    submit(&mut w, vec![of(by_kind("a"), "ann")]).unwrap();
+    submit(&mut w, vec![of(plain("b"), "bob")]).unwrap();
+    submit(&mut w, vec![of(by_kind("c"), "cyd")]).unwrap();
+    submit(&mut w, vec![of(plain("d"), "ann")]).unwrap();
 }
