@@ -165,12 +165,12 @@ fn mixes(
     together: &mut Vec<MixedPoint>,
 ) -> Result<(), Error> {
     let mut impossible: Vec<(u32, u32)> = Vec::new();
-    let mut before = 0;
+    let mut before = 0_u32;
     for &a in &first.counts {
         let (mut below, mut start) = (0, profile.min_rate());
         for &b in &second.counts {
             // Some count between this one and the one before is of interest.
-            if before + below + 2 > most {
+            if before.saturating_add(below).saturating_add(2) > most {
                 break;
             }
             below = b;

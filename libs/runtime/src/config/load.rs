@@ -159,7 +159,7 @@ impl Config {
         self.agent.check()?;
         self.gateway.check()?;
         SettingError::unless(
-            self.control.renew_every.as_ms() * 2 <= self.agent.dead_man.as_ms(),
+            self.control.renew_every.as_ms() <= self.agent.dead_man.as_ms() / 2,
             "control.renew_every",
             self.control.renew_every,
             "at most half of agent.dead_man, so that one lost renewal stops nothing",

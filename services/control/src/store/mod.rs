@@ -98,7 +98,12 @@ pub(crate) async fn start(
     };
     let alive = ctx.health.check("store", Some(STILL));
     let shared = Arc::clone(&store.shared);
-    serve::run(listener, shared, alive, ctx.shutdown.clone())?;
+    serve::run(
+        listener,
+        shared,
+        (serve::places()?, alive),
+        ctx.shutdown.clone(),
+    )?;
     tracing::info!(address, "store of members");
     let mut config = (*ctx.config).clone();
     config.control.store = Some(address);

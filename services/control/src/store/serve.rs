@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,10 +20,15 @@ use super::protocol::{Malformed, Request, STOP_WAITING, opening, parse};
 
 /// Most connections. PyTorch 1.13 opens two for each member.
 const CONNECTIONS: usize = 16_384;
+/// Open files that control needs beside the store, at least.
+const LEAST_FILES: u64 = 256;
 /// Bytes of a request that any connection may hold, and the number of connections that may hold a
 /// longer one at a time.
 const SMALL: usize = 8 << 10;
 const LARGE: usize = 8;
+/// Most connections of one address that have shown no token, beyond those that have: PyTorch opens a
+/// second one that may never say anything.
+const SILENT: u32 = 256;
 /// Longest time between the first byte of a request and its last.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
@@ -34,6 +39,37 @@ const QUIET: Duration = Duration::from_secs(10);
 const BEAT: Duration = Duration::from_secs(5);
 pub(super) const STILL: Span = Span::from_secs(30);
 
+/// Lets this process have as many open files as the system allows. Gives the number of connections for
+/// which half of them are enough: the other half is for the bus, commands and pages.
+///
+/// # Errors
+/// If the limit is below what control needs.
+pub(super) fn places() -> io::Result<usize> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (mut soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        soft = hard;
+    }
+    if soft < 2 * LEAST_FILES {
+        let reason = format!(
+            "this process may have {soft} open files, and needs {}: raise LimitNOFILE= of its unit, or \
+             `ulimit -n`",
+            2 * LEAST_FILES
+        );
+        return Err(io::Error::other(reason));
+    }
+    let places = usize::try_from(soft / 2).unwrap_or(CONNECTIONS);
+    if places < CONNECTIONS {
+        tracing::warn!(
+            files = soft,
+            connections = places,
+            most = CONNECTIONS,
+            "few open files are allowed: members of large trainers may not meet (LimitNOFILE=)"
+        );
+    }
+    Ok(places.min(CONNECTIONS))
+}
+
 /// Serves the store on a thread of its own, until `stop`.
 ///
 /// # Errors
@@ -41,7 +77,7 @@ pub(super) const STILL: Span = Span::from_secs(30);
 pub(super) fn run(
     listener: std::net::TcpListener,
     store: Arc<Shared>,
-    alive: HealthCheck,
+    (places, alive): (usize, HealthCheck),
     stop: CancellationToken,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
@@ -53,7 +89,7 @@ pub(super) fn run(
             Ok(listener) => tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = accept(listener, store, &alive) => {}
+                () = accept(listener, store, places, &alive) => {}
             },
             Err(error) => {
                 tracing::error!(%error, "the store of members is not served");
@@ -77,11 +113,72 @@ struct State {
     closed: u64,
 }
 
+/// The connections of one address.
+#[derive(Debug, Default)]
+struct Peers {
+    /// Those that have shown a token.
+    entered: u32,
+    /// Those that have not.
+    silent: u32,
+}
+
+/// A connection among those of its address.
+struct Peer<'s> {
+    store: &'s Shared,
+    address: IpAddr,
+    has_entered: bool,
+}
+
+impl<'s> Peer<'s> {
+    /// Nothing if too many of the address's connections have shown no token.
+    fn new(store: &'s Shared, address: IpAddr) -> Option<Self> {
+        let mut all = store.peers();
+        let peers = all.entry(address).or_default();
+        if peers.silent >= SILENT.saturating_add(peers.entered) {
+            return None;
+        }
+        peers.silent += 1;
+        Some(Self {
+            store,
+            address,
+            has_entered: false,
+        })
+    }
+
+    /// It has shown a token.
+    fn enter(&mut self) {
+        if !std::mem::replace(&mut self.has_entered, true)
+            && let Some(peers) = self.store.peers().get_mut(&self.address)
+        {
+            peers.silent = peers.silent.saturating_sub(1);
+            peers.entered = peers.entered.saturating_add(1);
+        }
+    }
+}
+
+impl Drop for Peer<'_> {
+    fn drop(&mut self) {
+        let mut all = self.store.peers();
+        if let Some(peers) = all.get_mut(&self.address) {
+            let count = if self.has_entered {
+                &mut peers.entered
+            } else {
+                &mut peers.silent
+            };
+            *count = count.saturating_sub(1);
+            if (peers.entered, peers.silent) == (0, 0) {
+                all.remove(&self.address);
+            }
+        }
+    }
+}
+
 /// The store, as its connections and control share it.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
     large: Arc<Semaphore>,
+    peers: Mutex<BTreeMap<IpAddr, Peers>>,
     /// Connections that were closed: without a token, or with what is no request.
     refused: IntCounter,
 }
@@ -91,6 +188,7 @@ impl Shared {
         Self {
             state: Mutex::default(),
             large: Arc::new(Semaphore::new(LARGE)),
+            peers: Mutex::default(),
             refused,
         }
     }
@@ -114,6 +212,10 @@ impl Shared {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Peers>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn join(&self, client: Client) -> Arc<Notify> {
@@ -148,8 +250,8 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, store: Arc<Shared>, alive: &HealthCheck) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(listener: TcpListener, store: Arc<Shared>, most: usize, alive: &HealthCheck) {
+    let places = Arc::new(Semaphore::new(most));
     let mut beat = tokio::time::interval(BEAT);
     let mut failed = false;
     let mut last = 0;
@@ -162,7 +264,7 @@ async fn accept(listener: TcpListener, store: Arc<Shared>, alive: &HealthCheck) 
             biased;
             _ = beat.tick() => {
                 if places.available_permits() == 0 {
-                    alive.fail(format!("all {CONNECTIONS} connections are taken"));
+                    alive.fail(format!("all {most} connections are taken"));
                 } else if !failed {
                     alive.ok();
                 }
@@ -184,9 +286,14 @@ async fn accept(listener: TcpListener, store: Arc<Shared>, alive: &HealthCheck) 
         last += 1;
         let (store, client) = (Arc::clone(&store), Client(last));
         tokio::spawn(async move {
+            let Some(mut own) = Peer::new(&store, peer.ip()) else {
+                store.refuse(peer, Malformed::NoToken);
+                return;
+            };
             let signal = store.join(client);
-            let ended = converse(&mut stream, &store, client, &signal).await;
+            let ended = converse(&mut stream, &store, (client, &mut own), &signal).await;
             store.leave(client);
+            drop(own);
             match ended {
                 Ok(()) => {}
                 Err(End::Refused(why)) => store.refuse(peer, why),
@@ -215,7 +322,7 @@ enum End {
 async fn converse(
     stream: &mut TcpStream,
     store: &Shared,
-    client: Client,
+    (client, own): (Client, &mut Peer<'_>),
     signal: &Notify,
 ) -> Result<(), End> {
     stream.set_nodelay(true)?;
@@ -265,6 +372,9 @@ async fn converse(
                         break;
                     };
                     let reply = store.handle(client, request)?;
+                    if store.has_entered(client) {
+                        own.enter();
+                    }
                     used += length;
                     for part in reply {
                         write.write_all(&part).await?;
@@ -313,7 +423,7 @@ mod tests {
         }
         let shared = Arc::clone(&store);
         let alive = Health::default().check("store", Some(STILL));
-        tokio::spawn(async move { accept(listener, shared, &alive).await });
+        tokio::spawn(async move { accept(listener, shared, CONNECTIONS, &alive).await });
         (at, store)
     }
 
@@ -322,6 +432,23 @@ mod tests {
         let whole = tokio::time::timeout(PATIENCE, stream.read_exact(&mut read));
         whole.await.unwrap().unwrap();
         read
+    }
+
+    #[tokio::test]
+    async fn an_address_has_few_connections_that_say_nothing() {
+        let (at, _store) = store(&[]).await;
+        let mut silent = Vec::new();
+        for _ in 0..SILENT {
+            silent.push(TcpStream::connect(at).await.unwrap());
+        }
+        let mut further = TcpStream::connect(at).await.unwrap();
+        assert!(is_closed(&mut further).await);
+        // One that ends leaves its place.
+        silent.pop();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let mut next = TcpStream::connect(at).await.unwrap();
+        let read = tokio::time::timeout(Duration::from_millis(300), next.read(&mut [0; 1])).await;
+        assert!(read.is_err(), "{read:?}");
     }
 
     /// Whether the store has closed the connection, without an answer.
