@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -607,6 +608,92 @@ def events_names(c: Cluster):
     shown = c.lacuna("nodes")[1]
     known = [name for name in odd if name in shown]
     return ([f"nodes {', '.join(known)} are there"] if known else []), None
+
+
+LONG = [b'"' * 23_000, b"x" * 800_000, "\u00fc".encode() * 12_000]
+
+
+def long_texts(c: Cluster, names: list[str], subjects: Callable, kind: str, payloads: list[bytes]) -> None:
+    """Messages whose ids, sources and correlations are long, by keys of a role, for twenty seconds."""
+
+    async def run() -> None:
+        for name in names:
+            key = c.key(name)
+            client = await key.connect(c.url)
+            for text in LONG:
+                said = text.decode().replace("\u00fc", "%C3%BC")
+                head = headers(kind, {"content-type": "application/json"})
+                # A message is 1 MB at most.
+                fields = ["ce-id"] if len(said) > 300_000 else ["ce-id", "ce-source", "ce-correlationid"]
+                head |= dict.fromkeys(fields, said)
+                for subject in subjects(key):
+                    for payload in payloads:
+                        await say(client, subject, payload, headers=head, reply=inbox(client))
+                await asyncio.sleep(6)
+            await leave(client)
+
+    asyncio.run(run())
+
+
+@attack("long-ids-request")
+def long_ids_request(c: Cluster):
+    """Requests of a researcher and of an operator with ids of 23 KB of quotes and of 900 KB: a check, a
+    cancel of nothing, a question."""
+    ask: list[dict] = [{"ask": "cancel", "trainer": "nothing"}, {"ask": "trainers", "all": True}]
+    ask.append({"ask": "submit", "test_only": True, "trainers": []})
+    payloads = [json.dumps(one).encode() for one in ask]
+
+    def subjects(key):
+        return [s for s in key.publish if ".req." in s]
+
+    long_texts(c, ["eve", "boss"], subjects, "lacuna.request", payloads)
+    return [], None
+
+
+@attack("long-ids-agent")
+def long_ids_agent(c: Cluster):
+    """Statuses and reports by the key of one node, with long correlations."""
+    found = c.trainers().get("honest", {})
+    run = {"trainer": "honest", "run": found.get("run") or 1, "node": "n1", "samples": 1.0, "at": 0}
+    status = {"node": "n1", "epoch": 1, "seq": 1, "activity": {"state": "idle"}}
+    payloads = [json.dumps(run).encode(), json.dumps(status).encode()]
+
+    def subjects(key):
+        ways = [s for s in key.publish if ".agent." in s or ".progress." in s]
+        return [concrete(s, "honest") for s in ways]
+
+    for kind in ("lacuna.agent", "lacuna.progress"):
+        long_texts(c, ["agent-n1"], subjects, kind, payloads)
+    return [], None
+
+
+@attack("long-ids-event")
+def long_ids_event(c: Cluster):
+    """Events with long ids by a scheduler and by an operator: do the true ones that follow count in time?"""
+    event = json.dumps({"type": "node.idle", "node": "n2"}).encode()
+
+    def subjects(key):
+        return [concrete(s, key.name) for s in key.publish if ".in." in s]
+
+    long_texts(c, ["slurm", "boss"], subjects, "lacuna.node.idle", [event])
+    return [], "n2"
+
+
+@attack("store-idle")
+def store_idle(c: Cluster):
+    """Sixteen hundred connections to the store that say nothing, held while the honest user trains."""
+    port = c.store_port()
+    held = []
+    for _ in range(1600):
+        try:
+            held.append(socket.create_connection(("127.0.0.1", port), 1))
+        except OSError:
+            break
+    c.held = held
+    time.sleep(12)
+    pid = c.file()["children"]["control"]
+    files = len(os.listdir(f"/proc/{pid}/fd"))
+    return ([f"control has {files} open files"] if files > 800 else []), None
 
 
 # --- the server ----------------------------------------------------------------------------------

@@ -109,6 +109,7 @@ class Cluster:
         self.keys = self.data / "keys"
         self.up: subprocess.Popen | None = None
         self.others: list[subprocess.Popen] = []
+        self.held: list = []
 
     def __enter__(self):
         try:
@@ -250,6 +251,18 @@ class Cluster:
         if not found:
             raise Broken(f"the hostile program does not start: {self.lacuna('trainers')[1][-500:]}")
         return found[0]
+
+    def store_port(self) -> int:
+        """The port on which members of a trainer meet."""
+        inodes = {os.readlink(f.path) for f in os.scandir(f"/proc/{self.file()['children']['control']}/fd")}
+        pages = {int(address.rsplit(":", 1)[1]) for address in self.file()["http"].values()}
+        tables = ("/proc/net/tcp", "/proc/net/tcp6")
+        lines = [line for table in tables for line in Path(table).read_text().splitlines()[1:]]
+        for fields in (line.split() for line in lines):
+            port = int(fields[1].rsplit(":", 1)[1], 16)
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes and port not in pages:
+                return port
+        raise Broken("control keeps no store")
 
     def left(self, node: str, *marks: str) -> dict[int, str]:
         """Processes of a node: programs and their guards."""
