@@ -36,7 +36,7 @@ use lacuna_model::Topology;
 use crate::error::{excerpt, failed};
 use crate::{ReadError, open};
 
-pub use error::{Contradiction, Fault, TopologyError};
+pub use error::{Contradiction, Disagreement, Fault, TopologyError};
 
 /// A format of topologies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

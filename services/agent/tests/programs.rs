@@ -451,11 +451,11 @@ async fn a_program_runs_in_its_directory_with_the_variables_of_its_owners_file()
             environment_from.push(text(&file));
         }
         bench.launcher.start(&node(), run, Timestamp::from_unix(0));
-        let LauncherEvent::Exited { code: ended, .. } = bench.next().await else {
+        let LauncherEvent::Exited { exit, .. } = bench.next().await else {
             panic!("no exit");
         };
         let output = bench.launcher.output(&node(), "..", 5).join("\n");
-        assert_eq!(ended, code, "{output}");
+        assert_eq!(exit.code, code, "{output}");
         for part in said {
             assert!(output.contains(part), "{part}: {output}");
         }

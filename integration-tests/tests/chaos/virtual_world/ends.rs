@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lacuna_agent_service::{LauncherEvent, Order, Played, StandIn};
-use lacuna_model::{Assignment, Elastic, Ending, Launch, Phase, TrainerSpec, Work};
+use lacuna_model::{Assignment, Directory, Elastic, Ending, Launch, Phase, TrainerSpec, Work};
 use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{Reply, Request};
 use rand::{RngExt, SeedableRng};
@@ -233,6 +233,8 @@ fn short(n: usize) -> TrainerSpec {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::REGROUP,

@@ -146,6 +146,8 @@ impl Case {
             args: Vec::new(),
             env: BTreeMap::new(),
             checkpoint_dir: saved.map(|_| "/scratch".to_owned()),
+            directory: lacuna_model::Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic,

@@ -209,9 +209,7 @@ impl JobParser for Sacct {
     }
 
     fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
-        let Some(columns) = self.columns.as_ref().filter(|_| self.barren == 0) else {
-            return None;
-        };
+        let columns = self.columns.as_ref().filter(|_| self.barren == 0)?;
         let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
         let first = lines.next().unwrap_or(&[]);
         if !columns.is_beginning(without_end(first)) {
@@ -313,6 +311,10 @@ fn row(
     }
 }
 
+/// How good a way to cut a row is: whether its list has as many nodes as the row says, then the fewest
+/// texts with delimiters or line ends.
+type Rank = (bool, Reverse<usize>);
+
 /// Reads a row in which texts hold delimiters or line ends. Of all ways to cut it, the one counts
 /// whose list has as many nodes as the row says, then the one with the fewest such texts.
 #[cold]
@@ -324,7 +326,7 @@ fn among(
     record: &mut JobRecord,
 ) -> Result<(Found, bool), FieldError> {
     let mut refused = None;
-    let mut best: Option<((bool, Reverse<usize>), Found, JobRecord, Vec<u8>)> = None;
+    let mut best: Option<(Rank, Found, JobRecord, Vec<u8>)> = None;
     let mut is_doubtful = false;
     for way in columns.ways(line) {
         let mut cells: [&[u8]; ROLES] = [&[]; ROLES];

@@ -46,6 +46,27 @@ pub enum Fault {
     NoNodes,
 }
 
+/// How rails of a fabric disagree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the rails disagree: {near:?} has nodes together on {leaf} that {apart:?} has apart ({first}, \
+     {second}): name the rails that count with --rail or ingest.topology_rails ({rails})"
+)]
+pub struct Disagreement {
+    /// The rail in which two nodes are near.
+    pub near: String,
+    /// Their switch there.
+    pub leaf: String,
+    /// The rail in which they are apart.
+    pub apart: String,
+    /// A node and its switch there.
+    pub first: String,
+    /// The other node and its switch there.
+    pub second: String,
+    /// All rails.
+    pub rails: String,
+}
+
 /// How a file contradicts itself, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -74,24 +95,8 @@ pub enum Contradiction {
         second: String,
     },
     /// Rails of a fabric have different groups of nodes.
-    #[error(
-        "the rails disagree: {near:?} has nodes together on {leaf} that {apart:?} has apart ({first}, \
-         {second}): name the rails that count with --rail or ingest.topology_rails ({rails})"
-    )]
-    Rails {
-        /// The rail in which two nodes are near.
-        near: String,
-        /// Their switch there.
-        leaf: String,
-        /// The rail in which they are apart.
-        apart: String,
-        /// A node and its switch there.
-        first: String,
-        /// The other node and its switch there.
-        second: String,
-        /// All rails.
-        rails: String,
-    },
+    #[error(transparent)]
+    Rails(Box<Disagreement>),
     /// A switch is below two others.
     #[error(
         "switch {switch} is below {first} (line {line}) and below {second}: keep one of them, \

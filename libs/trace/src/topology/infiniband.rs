@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::Topology;
 
-use super::error::{Contradiction, TopologyError};
+use super::error::{Contradiction, Disagreement, TopologyError};
 use super::tree::{Tree, node_id};
 use crate::FieldError;
 
@@ -158,13 +158,15 @@ fn disagreement(group: &[&Port<'_>], rail: &str, ports: &[Port<'_>]) -> Topology
     let rails: BTreeSet<Natural<'_>> = ports.iter().map(|port| natural(port.rail)).collect();
     let rails: Vec<&str> = rails.into_iter().map(|(_, _, rail)| rail).collect();
     let on = |port: &Port<'_>| format!("{} on {}", port.host, port.switch);
-    let fault = |near: &str, leaf: &str, first: String, second: String| Contradiction::Rails {
-        near: near.to_owned(),
-        leaf: leaf.to_owned(),
-        apart: rail.to_owned(),
-        first,
-        second,
-        rails: rails.join(", "),
+    let fault = |near: &str, leaf: &str, first: String, second: String| {
+        Contradiction::Rails(Box::new(Disagreement {
+            near: near.to_owned(),
+            leaf: leaf.to_owned(),
+            apart: rail.to_owned(),
+            first,
+            second,
+            rails: rails.join(", "),
+        }))
     };
     let mut first: HashMap<&str, &Port<'_>> = HashMap::new();
     for port in group {

@@ -398,7 +398,7 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::Elastic;
+    use lacuna_model::{Directory, Elastic};
 
     use super::*;
     use crate::commands::Style;
@@ -497,6 +497,8 @@ mod tests {
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
             checkpoint_dir: None,
+            directory: Directory::default(),
+            environment_from: Vec::new(),
             profile: false,
             family: None,
             elastic: Elastic::Restart,

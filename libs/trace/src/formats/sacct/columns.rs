@@ -139,7 +139,7 @@ impl Form {
                 let same = |known: &&str| known.eq_ignore_ascii_case(name);
                 let typed = FORMS.iter().find(|(known, _)| same(known));
                 match typed {
-                    _ if FREE.iter().any(|known| same(known)) => Self::Free,
+                    _ if FREE.iter().any(same) => Self::Free,
                     Some((_, form)) => *form,
                     None => Self::Line,
                 }
