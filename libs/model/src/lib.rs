@@ -7,6 +7,7 @@ mod attained;
 mod command;
 mod controls;
 mod curve;
+mod defaults;
 mod distance;
 mod event;
 mod hole;
@@ -46,6 +47,7 @@ pub use controls::{
     Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,
 };
 pub use curve::{CurveError, CurvePoint, ScalingCurve};
+pub use defaults::is_default;
 pub use distance::{Distance, DistanceError, Fitted};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord, PlannedStart};
@@ -53,9 +55,7 @@ pub use id::{ClusterId, IdError, KindName, NodeId, TrainerId};
 pub use kinds::{KindError, KindRates, MixedPoint};
 pub use learning::{Follows, Goodput, GoodputAt, Learning, Sizing};
 pub use lease::{Epoch, RunId};
-pub use life::{
-    Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord, is_default,
-};
+pub use life::{Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord};
 pub use loaders::{Loaders, Loading};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate, MeasuredStart};
 pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};

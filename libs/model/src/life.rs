@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Progress, RescaleCost, RunId,
-    StepCosts, Timestamp, TrainerSpec, Tries,
+    StepCosts, Timestamp, TrainerSpec, Tries, is_default,
 };
 
 /// The phase of a trainer's life.
@@ -169,12 +169,6 @@ impl Efficiency {
             }
         }
     }
-}
-
-/// Whether a value is the default of its type.
-#[must_use]
-pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// The whole state of one trainer.

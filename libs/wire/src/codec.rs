@@ -203,8 +203,8 @@ impl Envelope {
 /// CloudEvents attributes of headers, unescaped, all optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// `ce-specversion`.
-    pub spec: Option<HeaderText>,
+    /// `ce-specversion`, which no further message repeats.
+    pub spec: Option<String>,
     /// `ce-id`.
     pub id: Option<HeaderText>,
     /// `ce-source`.
@@ -224,8 +224,12 @@ pub struct Attributes {
 impl Attributes {
     /// Takes the value of a header, if the header is one of these.
     pub fn take(&mut self, name: &str, value: &str) {
+        let value = percent_decode_str(value).decode_utf8_lossy();
         let slot = match name.to_ascii_lowercase().as_str() {
-            "ce-specversion" => &mut self.spec,
+            "ce-specversion" => {
+                self.spec = Some(value.into_owned());
+                return;
+            }
             "ce-id" => &mut self.id,
             "ce-source" => &mut self.source,
             "ce-type" => &mut self.kind,
@@ -235,9 +239,7 @@ impl Attributes {
             "content-type" => &mut self.content_type,
             _ => return,
         };
-        *slot = Some(HeaderText::of(
-            &percent_decode_str(value).decode_utf8_lossy(),
-        ));
+        *slot = Some(HeaderText::of(&value));
     }
 }
 

@@ -159,7 +159,7 @@ fn structured(
     attributes: &mut Attributes,
     body: &Map<String, Value>,
 ) -> Result<(), Vec<ExternalError>> {
-    attributes.spec = body.get("specversion").map(header_text);
+    attributes.spec = body.get("specversion").map(text_of);
     for (name, slot) in [
         ("id", &mut attributes.id),
         ("source", &mut attributes.source),
@@ -217,7 +217,7 @@ fn event(
     attributes: &Attributes,
     body: &Map<String, Value>,
 ) -> Result<External, Vec<ExternalError>> {
-    if let Some(found) = attributes.spec.as_ref().map(ToString::to_string)
+    if let Some(found) = attributes.spec.clone()
         && found != "1"
         && !found.starts_with("1.")
     {

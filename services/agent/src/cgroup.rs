@@ -228,10 +228,12 @@ mod tests {
         first.make().unwrap();
         drop(Cgroups::within(own.path()).unwrap());
         assert!(first.folder.join("1").exists());
+        // A folder is free for the next agent when its own has ended, and empty then.
         let folder = second.folder.clone();
+        assert!(folder.join("0").exists());
         drop(second);
-        drop(Cgroups::within(own.path()).unwrap());
-        assert!(!folder.exists());
+        let third = Cgroups::within(own.path()).unwrap();
+        assert!(third.folder == folder && !folder.join("0").exists());
     }
 
     #[test]

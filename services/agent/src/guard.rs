@@ -47,6 +47,8 @@ pub(crate) use surroundings::Surroundings;
 /// The first argument of the agent's program when it runs as a guard.
 pub const GUARD: &str = "guard-process-group";
 
+/// The variables that tell a worker its place on its node.
+const LOCAL_RANK: &str = "LACUNA_LOCAL_RANK";
 /// The variable by which the processes of a run are recognised: the file of its progress.
 pub(crate) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 /// The exit code of a guard that could not start the program, as in shells.

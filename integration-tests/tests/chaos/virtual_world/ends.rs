@@ -31,6 +31,8 @@ const BEAT: Duration = Duration::from_millis(100);
 
 /// Within these seconds control has heard of an exit, if nothing fails and no node is taken then.
 const HEARD_S: f64 = 2.0;
+/// A command that was on its way when a program exited arrives within these seconds.
+const ON_ITS_WAY_S: f64 = 0.05;
 /// Seconds in which all trainers are over after the last fault.
 const OVER_S: f64 = 300.0;
 
@@ -345,7 +347,8 @@ fn repeated(
         let mut heard = training.exits.iter();
         let first = heard.find(|(at, node)| !faulty(*at) && !taken(node, *at));
         let Some((exit, node)) = first else { continue };
-        if let Some(again) = training.begun.iter().find(|begun| *begun > exit) {
+        let known = exit + ON_ITS_WAY_S;
+        if let Some(again) = training.begun.iter().find(|begun| **begun > known) {
             found.push(format!(
                 "{id} was ended by {node} at {exit:.1} s, and begun again at {again:.1} s"
             ));

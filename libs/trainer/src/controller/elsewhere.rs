@@ -5,9 +5,10 @@
 //!    `control.broken_wait`, and the node's departure explains it for `control.retry_after`.
 //! 2. Then the trainer gives its nodes back and rests: for `control.retry_after`, twice as long each
 //!    further time. A trainer that rests has no place, and no plan has it.
-//! 3. The next try avoids a node on which its programs failed, for `control.quarantine`, twice as
-//!    long each time: other nodes of the plan or of the pool are taken instead, and the node only if
-//!    the trainer's least cannot be had without it.
+//! 3. The next try avoids a node on which its programs failed, for `control.quarantine`, or for
+//!    `control.retry_after` if the incarnation had trained there; twice as long each time. Other nodes
+//!    of the plan or of the pool are taken instead, and the node only if the trainer's least cannot be
+//!    had without it.
 //! 4. After failures on one node alone, the node may be the cause: the rest is over as soon as other
 //!    nodes are free. After failures on several, the program is the cause.
 //! 5. A trainer with too many failures is given up, unless all were on one node and the pool has
@@ -43,10 +44,19 @@ impl Controller {
         let failures = trainer.count_failure(reason.clone());
         let wait = self.config.wait_after(failures);
         let at_once = !trainer.is_sound(self.config.healthy_after);
+        let record = trainer.record();
+        // Members that regroup have met before they train.
+        let has_met =
+            |node| trainer.regroups() && record.samples() > 0.0 && trainer.is_member(node);
+        let has_trained = record.samples_run > 0.0 || exit.is_some_and(|(node, _)| has_met(node));
         let tries = trainer.tries_mut();
         // Exit code 0 is no failure of the node: perhaps the work is done.
         if let Some((node, _)) = exit.filter(|(_, code)| *code != 0) {
-            tries.fail_on(node, &reason, at_once, control.quarantine, now.wall);
+            let first = match has_trained {
+                true => control.retry_after,
+                false => control.quarantine,
+            };
+            tries.fail_on(node, &reason, at_once, first, now.wall);
             self.nodes.count_failure(node);
         }
         let until = (failures < control.max_failures).then(|| now.wall + wait);
@@ -65,7 +75,7 @@ impl Controller {
 
     /// A trainer avoids a node from now on, without a failure of its program.
     pub(super) fn avoid(&mut self, node: &NodeId, id: &TrainerId, reason: &str, now: Now) {
-        let first = self.config.control.quarantine;
+        let first = self.config.control.retry_after;
         if let Some(trainer) = self.trainers.get_mut(id) {
             let at_once = !trainer.is_sound(self.config.healthy_after);
             let tries = trainer.tries_mut();

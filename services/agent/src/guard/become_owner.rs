@@ -13,8 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::workers::LOCAL_RANK;
-use super::{NOT_STARTED, PROGRESS_FILE, Task};
+use super::{LOCAL_RANK, NOT_STARTED, PROGRESS_FILE, Task};
 use crate::descendants::complain;
 use lacuna_account::Account;
 

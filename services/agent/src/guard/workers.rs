@@ -25,11 +25,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::{NOT_STARTED, Task, become_owner, code};
+use super::{LOCAL_RANK, NOT_STARTED, Task, become_owner, code};
 use crate::descendants::{complain, kill_below};
 
-/// The variables that tell a worker its place on its node.
-pub(super) const LOCAL_RANK: &str = "LACUNA_LOCAL_RANK";
 const LOCAL_WORLD_SIZE: &str = "LACUNA_LOCAL_WORLD_SIZE";
 /// The exit code of a worker that has left on request (EX_TEMPFAIL of sysexits.h).
 pub(crate) const LEFT: i32 = 75;

@@ -33,7 +33,7 @@ pub(super) fn note(output: &Path, what: &str) -> io::Result<()> {
     untrusted::append(&beside(output))?.write_all(line.as_bytes())
 }
 
-/// Notes the length of an output that has grown lately.
+/// Notes the length of an output that has grown since the last note.
 pub(super) fn note_length(output: &Path) {
     let Ok(found) = untrusted::open(output).and_then(|file| file.metadata()) else {
         return;
