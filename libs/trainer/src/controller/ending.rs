@@ -19,12 +19,12 @@
 //! 6. A program that fails after its work was done has failed, although its training is whole. If
 //!    it was rank 0's, it is begun again from its checkpoint, as after any failure, which trains
 //!    nothing again. Without a checkpoint the trainer fails at once: it is not trained again. The
-//!    failure of another member is told, and waited for as an exit.
+//!    failure of another member is reported, and counts as its exit.
 //! 7. If all nodes are lost before any exit, the program's own code has not ended: the trainer
 //!    begins again with the next plan, from its checkpoint if it has one.
 //! 8. The words and rule 3 are in the trainer's record, so a new control goes by them.
 //! 9. With work in samples the last sample ends the trainer, whatever its programs do then.
-//! 10. A restart without a failure is told as the trainer's reason. After `control.max_failures`
+//! 10. A restart without a failure is shown as the trainer's reason. After `control.max_failures`
 //!     such restarts in a row without new samples, each further one counts as a failure.
 
 use lacuna_model::{Activity, AgentStatus, Ending, NodeId, Phase, Span, TrainerId, Work};

@@ -75,7 +75,7 @@ impl Surroundings {
 }
 
 fn enterable(folder: &Path) -> PathBuf {
-    // A guard that is told no folder stays in its own.
+    // A guard without a folder stays in its own.
     if folder.as_os_str().is_empty() {
         return PathBuf::from(".");
     }
