@@ -391,21 +391,28 @@ down() {
     # Every profile, since containers of other profiles would stay.
     export COMPOSE_PROFILES=core,cluster,slurm,monitoring,grafana,demo
     rm -f "$LACUNA_TARGETS/$COMPOSE_PROJECT_NAME.yml"
-    local ended=
+    local own=label=com.docker.compose.project=$COMPOSE_PROJECT_NAME left network
     # A container that was just starting again may hold the network for a moment.
-    for _ in 1 2; do
-        compose down --remove-orphans "$@" && { ended=yes; break; }
-        sleep 2
+    compose down --remove-orphans "$@" || { sleep 2; compose down --remove-orphans "$@" || true; }
+    left=$(docker ps -aq --filter "$own")
+    # Docker's engine may miscount who is on a network when containers start again. It then keeps a network
+    # on which nothing is, and mends the count ("inconsistent endpoint_cnt") at its own start.
+    for network in $(docker network ls -q --filter "$own"); do
+        if [ "$(docker network inspect -f '{{len .Containers}}' "$network")" = 0 ]; then
+            say "the engine keeps the empty network $network until its restart; the next 'up' uses it" >&2
+        else
+            left+=" $network"
+        fi
     done
     if [ "${1:-}" = --volumes ]; then
-        # Networks and volumes that compose has left; the containers are gone.
+        # Volumes that compose has left; the containers are gone.
         docker volume ls -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" | xargs -r docker volume rm >/dev/null
         if [ "$bus_of" = "$COMPOSE_PROJECT_NAME" ] && [ -d "$keys" ]; then
             on_keys find /keys -mindepth 1 -delete
             rm -rf "${state:?}/$bus_of"
         fi
     fi
-    [ -n "$ended" ] || die 1 "the engine does not let the network go; it holds nothing, and a restart of dockerd frees it"
+    [ -z "$left" ] || die 1 "containers or networks are left: docker ps -a, docker network ls"
 }
 
 action=${1:-}
