@@ -286,7 +286,7 @@ fn a_failure_after_the_work_was_done_repeats_no_training() {
     w.all_ready();
     w.deliver(usize::MAX);
     assert_eq!(w.nodes_of("a"), 2, "from its checkpoint");
-    // Another member's failure is told, and rank 0 decides.
+    // Control hears of another member's failure, and rank 0 decides.
     let mut w = regrouped(2, 2);
     (0..2).for_each(|n| say(&mut w, n, Ending::Done));
     exit(&mut w, 1, 1);
