@@ -128,6 +128,7 @@ impl Controller {
     /// All nodes that were ever in the pool or under a lease, sorted.
     #[must_use]
     pub fn node_views(&self, now: Now) -> Vec<NodeView> {
+        let others = self.nodes.counterparts(now);
         let view = |(id, node): (&NodeId, &Node)| {
             let status = node.agent().status();
             let heard = status.and(node.agent().heard());
@@ -138,7 +139,7 @@ impl Controller {
                 epoch: node.lease().epoch(),
                 activity: status.map(|status| status.activity.clone()),
                 silent_s: heard.map(|heard| now.since(heard).as_secs_f64()),
-                trouble: self.nodes.trouble(id, now),
+                trouble: self.nodes.trouble(id, &others, now),
             }
         };
         self.nodes.iter().map(view).collect()

@@ -40,9 +40,12 @@ impl Controller {
         for (node, cause) in found.unusable {
             out.note(Note::Unusable { node, cause });
         }
-        for node in found.missing {
-            let perhaps = self.nodes.agents_like(&node);
-            out.note(Note::NoAgent { node, perhaps });
+        if !found.missing.is_empty() {
+            let others = self.nodes.counterparts(now);
+            for node in found.missing {
+                let perhaps = others.agents_like(&node);
+                out.note(Note::NoAgent { node, perhaps });
+            }
         }
         for node in found.unheard {
             let is_wanted = self.nodes.stop_waiting(&node);

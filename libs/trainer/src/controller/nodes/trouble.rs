@@ -3,6 +3,8 @@
 //! A node that a scheduler names and on which no agent has ever spoken may be the one whose agent
 //! speaks under another name, as where one of the two is the whole name of a host.
 
+use std::collections::BTreeMap;
+
 use lacuna_model::{NodeId, Trouble, TroubleKind};
 
 use super::{Node, Nodes};
@@ -18,14 +20,47 @@ fn short(id: &NodeId) -> String {
     label.to_ascii_lowercase()
 }
 
-/// Which of these names may mean the node: those with the same first label, or all if they are few.
-fn alike(id: &NodeId, others: &[NodeId]) -> Vec<NodeId> {
-    let same = others.iter().filter(|other| short(other) == short(id));
-    let same: Vec<NodeId> = same.take(OFFERED).cloned().collect();
-    if same.is_empty() && others.len() <= OFFERED {
-        others.to_vec()
-    } else {
-        same
+/// Names, found by their first label.
+#[derive(Debug, Default)]
+struct Names(BTreeMap<String, Vec<NodeId>>);
+
+impl Names {
+    fn of<'a>(ids: impl Iterator<Item = &'a NodeId>) -> Self {
+        let mut names = Self::default();
+        for id in ids {
+            names.0.entry(short(id)).or_default().push(id.clone());
+        }
+        names
+    }
+
+    /// Which of them may mean the node: those with the same first label, or all if they are few.
+    fn like(&self, id: &NodeId) -> Vec<NodeId> {
+        if let Some(same) = self.0.get(&short(id)) {
+            return same.iter().take(OFFERED).cloned().collect();
+        }
+        let few: Vec<NodeId> = self
+            .0
+            .values()
+            .flatten()
+            .take(OFFERED + 1)
+            .cloned()
+            .collect();
+        if few.len() > OFFERED { Vec::new() } else { few }
+    }
+}
+
+/// The two sides on which a node may have another name: agents that no scheduler has named, and nodes
+/// on which no agent has spoken.
+#[derive(Debug)]
+pub(crate) struct Counterparts {
+    agents: Names,
+    nodes: Names,
+}
+
+impl Counterparts {
+    /// The agents that may be that of a node on which none has spoken.
+    pub(crate) fn agents_like(&self, id: &NodeId) -> Vec<NodeId> {
+        self.agents.like(id)
     }
 }
 
@@ -62,15 +97,19 @@ impl Node {
 }
 
 impl Nodes {
-    /// The agents that may be that of a node on which none has spoken.
-    pub(crate) fn agents_like(&self, id: &NodeId) -> Vec<NodeId> {
-        let unnamed = self.iter().filter(|(_, node)| node.is_unnamed());
-        let unnamed: Vec<NodeId> = unnamed.map(|(id, _)| id.clone()).collect();
-        alike(id, &unnamed)
+    pub(crate) fn counterparts(&self, now: Now) -> Counterparts {
+        let ids = |found: &dyn Fn(&Node) -> bool| {
+            let found = self.iter().filter(|(_, node)| found(node));
+            Names::of(found.map(|(id, _)| id))
+        };
+        Counterparts {
+            agents: ids(&|node| node.is_unnamed()),
+            nodes: ids(&|node| node.lacks_agent(now)),
+        }
     }
 
     /// What keeps a node from being used as the others are.
-    pub(crate) fn trouble(&self, id: &NodeId, now: Now) -> Option<Trouble> {
+    pub(crate) fn trouble(&self, id: &NodeId, others: &Counterparts, now: Now) -> Option<Trouble> {
         let node = self.get(id)?;
         let found = node.failures.trouble();
         if let Some(found) = &found
@@ -82,12 +121,8 @@ impl Nodes {
             return found;
         };
         let perhaps = match kind {
-            TroubleKind::Unheard => self.agents_like(id),
-            TroubleKind::Unnamed => {
-                let missing = self.iter().filter(|(_, node)| node.lacks_agent(now));
-                let missing: Vec<NodeId> = missing.map(|(id, _)| id.clone()).collect();
-                alike(id, &missing)
-            }
+            TroubleKind::Unheard => others.agents.like(id),
+            TroubleKind::Unnamed => others.nodes.like(id),
             _ => Vec::new(),
         };
         Some(Trouble {
@@ -110,10 +145,15 @@ mod tests {
         let many: Vec<NodeId> = (0..9)
             .map(|n| node(&format!("n{n}.cluster.local")))
             .collect();
-        assert_eq!(alike(&node("N1"), &many), [node("n1.cluster.local")]);
-        assert_eq!(alike(&node("n1.other"), &many), [node("n1.cluster.local")]);
-        assert_eq!(alike(&node("m1"), &many), []);
+        let many = Names::of(many.iter());
+        assert_eq!(many.like(&node("N1")), [node("n1.cluster.local")]);
+        assert_eq!(many.like(&node("n1.other")), [node("n1.cluster.local")]);
+        assert_eq!(many.like(&node("m1")), []);
         let few = [node("node-one")];
-        assert_eq!(alike(&node("n1"), &few), few, "few are worth a question");
+        assert_eq!(
+            Names::of(few.iter()).like(&node("n1")),
+            few,
+            "few are worth a question"
+        );
     }
 }
