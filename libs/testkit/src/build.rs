@@ -1,9 +1,11 @@
 //! Builders of data that many tests need.
 
+use std::collections::BTreeMap;
+
 use lacuna_model::{
-    Cause, CauseCost, Distance, EventKind, Forecast, ForecastPoint, Hole, Launch, Learning,
-    NodeEvent, NodeId, Phase, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, StepCosts,
-    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Cause, CauseCost, Directory, Distance, Elastic, EventKind, Forecast, ForecastPoint, Hole,
+    Launch, Learning, NodeEvent, NodeId, Phase, Pool, PooledHole, RescaleCost, RunId, ScalingCurve,
+    StepCosts, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 
 /// A node by name.
@@ -57,6 +59,22 @@ pub fn pool(seq: u64, as_of: i64, names: &[&str]) -> Pool {
         holes,
         forecasts: vec![forecast],
         joint: None,
+    }
+}
+
+/// A program under a launcher, without arguments, environment and checkpoint.
+#[must_use]
+pub fn launch(elastic: Elastic) -> Launch {
+    Launch::Command {
+        program: "train".to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        checkpoint_dir: None,
+        directory: Directory::default(),
+        environment_from: Vec::new(),
+        profile: false,
+        family: None,
+        elastic,
     }
 }
 

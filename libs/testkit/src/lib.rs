@@ -9,7 +9,7 @@ mod logs;
 mod nats;
 
 pub use bench::{Bench, json, program};
-pub use build::{events, hole, node, pool, record, reporting, spec};
+pub use build::{events, hole, launch, node, pool, record, reporting, spec};
 pub use figures::{Figures, figures};
 pub use golden::golden;
 pub use lacuna_skip::{Missing, Need, data, or_skip, torch_python};

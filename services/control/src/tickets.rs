@@ -127,17 +127,7 @@ mod tests {
         TrainerSpec {
             owner: Some("ann".to_owned()),
             min_nodes: 2,
-            launch: Launch::Command {
-                program: "/bin/train".to_owned(),
-                args: Vec::new(),
-                env: BTreeMap::new(),
-                checkpoint_dir: None,
-                directory: lacuna_model::Directory::default(),
-                environment_from: Vec::new(),
-                profile: false,
-                family: None,
-                elastic: lacuna_model::Elastic::Restart,
-            },
+            launch: lacuna_testkit::launch(lacuna_model::Elastic::Restart),
             ..lacuna_testkit::spec("t", 4)
         }
     }

@@ -201,17 +201,7 @@ async fn members_are_stored_before_any_command_and_go_with_the_trainer() {
         .await
         .unwrap();
     let program = TrainerSpec {
-        launch: Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Restart,
-        },
+        launch: lacuna_testkit::launch(Elastic::Restart),
         ..lacuna_testkit::spec("a", 100)
     };
     let a = program.id.clone();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use lacuna_agent_service::{LauncherEvent, Order, Played, StandIn};
-use lacuna_model::{Assignment, Directory, Elastic, Ending, Launch, Phase, TrainerSpec, Work};
+use lacuna_model::{Assignment, Elastic, Ending, Phase, TrainerSpec, Work};
 use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{Reply, Request};
 use rand::{RngExt, SeedableRng};
@@ -230,17 +230,7 @@ fn short(n: usize) -> TrainerSpec {
         min_nodes: 1 + n as u32 % 3,
         max_nodes: 4,
         work: Work::UntilExit,
-        launch: Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::REGROUP,
-        },
+        launch: lacuna_testkit::launch(Elastic::REGROUP),
         ..trainer(n)
     }
 }

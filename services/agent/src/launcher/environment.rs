@@ -253,8 +253,6 @@ pub(super) fn environment(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use lacuna_model::{RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId};
 
     use super::*;
@@ -294,17 +292,7 @@ mod tests {
 
     #[test]
     fn torchrun_gets_the_token_by_its_environment_and_not_by_an_argument() {
-        let launch = |elastic| Launch::Command {
-            program: "train.py".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic,
-        };
+        let launch = |elastic| lacuna_testkit::launch(elastic);
         let mut part = Assignment {
             trainer: TrainerId::new("t").unwrap(),
             run: RunId(3),

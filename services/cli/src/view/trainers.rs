@@ -398,7 +398,7 @@ pub(crate) fn trainer_details(record: &TrainerRecord, row: TrainerRow, now: Time
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Directory, Elastic};
+    use lacuna_model::Elastic;
 
     use super::*;
     use crate::commands::Style;
@@ -492,17 +492,7 @@ mod tests {
     #[test]
     fn a_trainer_that_does_nothing_does_not_look_healthy() {
         let mut r = record("a", Phase::Active, 2);
-        r.spec.launch = Launch::Command {
-            program: "train.sh".into(),
-            args: Vec::new(),
-            env: std::collections::BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Restart,
-        };
+        r.spec.launch = lacuna_testkit::launch(Elastic::Restart);
         let running = |node: usize, run| NodeView {
             node: r.nodes[node].clone(),
             idle_since: None,

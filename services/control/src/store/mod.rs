@@ -188,25 +188,13 @@ pub(crate) fn admits(store: Option<&str>, trainers: &[TrainerSpec]) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use lacuna_model::{Directory, Elastic, Launch};
+    use lacuna_model::Elastic;
 
     use super::*;
 
     fn spec(nodes: u32, elastic: Elastic) -> TrainerSpec {
         TrainerSpec {
-            launch: Launch::Command {
-                program: "python3".to_owned(),
-                args: Vec::new(),
-                env: BTreeMap::new(),
-                checkpoint_dir: None,
-                directory: Directory::default(),
-                environment_from: Vec::new(),
-                profile: false,
-                family: None,
-                elastic,
-            },
+            launch: lacuna_testkit::launch(elastic),
             ..lacuna_testkit::spec("a", nodes)
         }
     }
