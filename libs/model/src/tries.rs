@@ -10,6 +10,9 @@ use crate::{NodeId, Span, Timestamp, is_default};
 /// Times that the time is doubled for which a node is avoided, at most.
 const DOUBLINGS: u32 = 6;
 
+/// Nodes that are remembered, at most: the record of a long training stays small.
+const REMEMBERED: usize = 64;
+
 /// The failures of a trainer's programs by node, and its rest before the next try.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Tries {
@@ -89,6 +92,15 @@ impl Tries {
             blamed: false,
         };
         self.failed.insert(node.clone(), failed);
+        if self.failed.len() > REMEMBERED {
+            let open = self
+                .failed
+                .iter()
+                .map(|(node, failed)| (failed.until, node));
+            if let Some(first) = open.min().map(|(_, node)| node.clone()) {
+                self.failed.remove(&first);
+            }
+        }
     }
 
     /// The next try waits.
@@ -221,6 +233,21 @@ mod tests {
         assert!(tries.review(true, at(301)) && !tries.rests());
         assert!(!tries.review(true, at(302)) && tries.review(false, at(303)));
         assert!(tries.review(false, at(310)) && !tries.refuses(&bad, at(310)));
+    }
+
+    #[test]
+    fn the_nodes_that_are_avoided_longest_are_remembered() {
+        let mut tries = Tries::default();
+        let (held, many) = (node("held"), 3 * REMEMBERED as i64);
+        let long = Span::from_secs(86_400);
+        tries.fail_on(&held, "bang", true, long, at(0));
+        for second in 0..many {
+            let bad = node(&format!("n{second}"));
+            tries.fail_on(&bad, "bang", true, FIRST, at(second));
+        }
+        let newest = node(&format!("n{}", many - 1));
+        assert_eq!(tries.failed().count(), REMEMBERED);
+        assert!(tries.avoids(&held, at(many)) && tries.avoids(&newest, at(many)));
     }
 
     #[test]
