@@ -192,6 +192,25 @@ impl Workload {
         }
     }
 
+    /// Gives back all nodes that batch jobs have had, or waited for, for long enough.
+    pub(super) async fn give_back(&self) {
+        let now = self.voice.writer.now();
+        let mut free = Vec::new();
+        {
+            let mut shared = self.shared.lock().unwrap();
+            for (name, node) in &mut shared.nodes {
+                if node.state != State::Idle && node.next <= now {
+                    node.state = State::Idle;
+                    free.push(name.clone());
+                }
+            }
+            shared.said += free.len() as u64;
+        }
+        for name in free {
+            self.voice.state(&name, State::Idle).await;
+        }
+    }
+
     /// Takes this node, if it is idle.
     pub(super) async fn take(&self, name: &str) {
         let _turn = self.turn.lock().await;

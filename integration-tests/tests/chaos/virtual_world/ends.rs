@@ -1,9 +1,9 @@
 //! Short trainings to their ends, with faults at that moment. A training whose end control has heard
 //! of is never begun again.
 //!
-//! Programs are played: members of an incarnation train together, and the state lives in them alone.
-//! When all have left, the next member begins from the beginning. At the end each says that it is
-//! done, has code of its own, ends its interpreter and exits with 0, in any order.
+//! Programs are played: members of an incarnation train once all of them have met, and the state lives
+//! in them alone. An incarnation in which no member has it begins from the beginning. At the end each
+//! says that it is done, has code of its own, ends its interpreter and exits with 0, in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use super::{Fault, Outcome, World};
 /// Seconds of training, and the most between a member's `done` and its exit.
 const WORK_S: f64 = 4.0;
 const LATE_S: f64 = 9.0;
-/// Seconds after which a member that finds nothing to train with calls its group broken.
+/// Seconds after which a member that waits for others calls its group broken.
 const LONELY_S: f64 = 10.0;
 const BEAT: Duration = Duration::from_millis(100);
 
@@ -56,9 +56,20 @@ const FAULTS: [Fault; 8] = [
 /// A program: its node, and the incarnation under which it was started.
 type Member = (String, u64);
 
+/// The newest incarnation that a member has begun.
+#[derive(Debug, Default)]
+struct Group {
+    run: u64,
+    /// Members that have met in it.
+    members: BTreeSet<Member>,
+    /// Whether all have.
+    is_whole: bool,
+}
+
 /// What the programs of one trainer share.
 #[derive(Debug, Default)]
 struct Training {
+    group: Group,
     /// Programs that have the state.
     holders: BTreeSet<Member>,
     trained_s: f64,
@@ -92,8 +103,10 @@ struct Alive<'a> {
 impl Drop for Alive<'_> {
     fn drop(&mut self) {
         let member = &self.member;
-        self.programs
-            .with(&self.trainer, |t| t.holders.remove(member));
+        self.programs.with(&self.trainer, |training| {
+            training.holders.remove(member);
+            training.group.members.remove(member);
+        });
     }
 }
 
@@ -115,15 +128,26 @@ impl Programs {
     fn step(&self, alive: &Alive<'_>, of: &Assignment) -> Step {
         let now = self.clock.seconds();
         self.with(&alive.trainer, |training| {
-            let is_over = training.trained_s >= WORK_S;
-            if !training.holders.contains(&alive.member) {
-                if training.holders.is_empty() {
-                    training.begun.push(now);
-                    training.trained_s = 0.0;
-                } else if is_over {
+            let group = &mut training.group;
+            if of.run.0 > group.run {
+                *group = Group {
+                    run: of.run.0,
+                    ..Group::default()
+                };
+            } else if of.run.0 < group.run {
+                return Step::Waits;
+            }
+            group.members.insert(alive.member.clone());
+            if !group.is_whole {
+                if group.members.len() < of.nodes as usize {
                     return Step::Waits;
                 }
-                training.holders.insert(alive.member.clone());
+                group.is_whole = true;
+                if group.members.is_disjoint(&training.holders) {
+                    training.begun.push(now);
+                    training.trained_s = 0.0;
+                }
+                training.holders.extend(group.members.iter().cloned());
             }
             if of.rank == 0 {
                 training.trained_s += BEAT.as_secs_f64();
@@ -295,8 +319,7 @@ pub(super) async fn live(seed: u64, dir: std::path::PathBuf) -> Outcome {
         if left.is_empty() || over.seconds() > OVER_S {
             break left;
         }
-        // Nodes that batch jobs have come back.
-        world.workload.probe().await;
+        world.workload.give_back().await;
         world.wait(1.0).await;
     };
     wrong.extend(left);
