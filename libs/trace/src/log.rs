@@ -169,7 +169,9 @@ impl JobLog {
                 }
                 break;
             };
-            match parser.line(line, record) {
+            let result = parser.line(line, record);
+            read.damage.doubt(read.lines.line(), parser.doubtful());
+            match result {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
                 Err(at) => {
@@ -193,24 +195,22 @@ impl JobLog {
     fn join(&mut self, record: &mut JobRecord, at: FieldError) -> Result<bool, ReadError> {
         let Self { read, parser } = self;
         let ahead = read.lines.ahead().inspect_err(|_| read.finishing = true)?;
-        let Some(more) = parser.joins(ahead) else {
+        let joins = parser.joins(ahead);
+        let result = joins.map(|more| {
+            record.clear();
+            Ok::<_, ReadError>(parser.line(read.lines.join(more)?, record))
+        });
+        read.damage.doubt(read.lines.line(), parser.doubtful());
+        let Some(result) = result.transpose()? else {
             return read.refuse(at).map(|()| false);
         };
-        record.clear();
-        match parser.line(read.lines.join(more)?, record) {
+        match result {
             Ok(is_record) => Ok(is_record),
             Err(at) => match parser.refusal(false) {
                 Some(reason) => Err(read.unreadable(reason)),
                 None => read.refuse(at).map(|()| false),
             },
         }
-    }
-
-    /// Number of records that can be read in several ways, with different results. The likeliest was
-    /// taken.
-    #[must_use]
-    pub fn doubtful(&self) -> u64 {
-        self.parser.doubtful()
     }
 
     /// Format of the log.
@@ -225,7 +225,7 @@ impl JobLog {
         self.parser.header()
     }
 
-    /// Damage found so far.
+    /// Damage and doubts found so far.
     #[must_use]
     pub const fn damage(&self) -> &Damage {
         &self.read.damage

@@ -46,13 +46,18 @@ pub struct DamagedLine {
 /// Number of damaged lines that are kept with their place.
 const REMEMBERED: usize = 10;
 
-/// Damaged lines that were skipped.
+/// Damaged lines that were skipped, and records that can be read in several ways.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Damage {
     /// Number of damaged lines.
     pub lines: u64,
     /// The first damaged lines.
     pub first: Vec<DamagedLine>,
+    /// Number of records that can be read in several ways, with different results. The likeliest
+    /// was taken.
+    pub doubtful: u64,
+    /// Last lines of the first of these records.
+    pub first_doubtful: Vec<u64>,
 }
 
 impl Damage {
@@ -61,6 +66,14 @@ impl Damage {
         if self.first.len() < REMEMBERED {
             self.first.push(DamagedLine { line, at });
         }
+    }
+
+    /// Records that the parser has found `doubtful` records, with this line as the newest.
+    pub(crate) fn doubt(&mut self, line: u64, doubtful: u64) {
+        if doubtful > self.doubtful && self.first_doubtful.len() < REMEMBERED {
+            self.first_doubtful.push(line);
+        }
+        self.doubtful = doubtful;
     }
 }
 

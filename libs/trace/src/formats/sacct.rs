@@ -87,7 +87,7 @@ fn unlike<'a>(names: &str, lines: impl Iterator<Item = &'a [u8]>) -> Option<Stri
         let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
         match columns.cut(line, &mut cells) {
             Cut::Whole => return None,
-            Cut::TooMany if !columns.free().is_empty() => return None,
+            Cut::TooMany if columns.has_text() => return None,
             Cut::TooFew | Cut::TooMany => {}
         }
         first = first.or_else(|| {
@@ -113,6 +113,8 @@ pub(super) struct Sacct {
     skipped: u64,
     /// Rows that can be cut in several ways, with different results.
     doubtful: u64,
+    /// Whether the lines that were joined may be read in another way.
+    is_doubtful: bool,
     /// Whether the line before belongs to a row, which may go on if its last column is a text.
     is_in_row: bool,
     /// Number of the next lines that are no row for certain.
@@ -136,6 +138,7 @@ impl Sacct {
             clusters: Clusters::new(reading.cluster.as_ref()),
             skipped: 0,
             doubtful: 0,
+            is_doubtful: false,
             is_in_row: false,
             barren: 0,
         }
@@ -181,10 +184,11 @@ impl JobParser for Sacct {
         self.barren = self.barren.saturating_sub(1);
         let read = row(columns, line, &mut self.times, &mut self.clusters, record);
         let was_in_row = std::mem::replace(&mut self.is_in_row, read.is_ok());
+        let was_doubtful = std::mem::take(&mut self.is_doubtful);
         match read {
             Ok((found, is_doubtful)) => {
                 self.skipped += u64::from(found == Found::Other);
-                self.doubtful += u64::from(is_doubtful);
+                self.doubtful += u64::from(is_doubtful || was_doubtful);
                 Ok(found == Found::Job)
             }
             // The line may be the header of a table with another first column.
@@ -208,6 +212,8 @@ impl JobParser for Sacct {
         }
     }
 
+    /// Of the ways to read the lines, the one without damage counts. But a line that is a row of its
+    /// own stays one, unless the lines on both sides of it are damaged otherwise.
     fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
         let columns = self.columns.as_ref().filter(|_| self.barren == 0)?;
         let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
@@ -215,35 +221,54 @@ impl JobParser for Sacct {
         if !columns.is_beginning(without_end(first)) {
             return None;
         }
-        let mut record = JobRecord::default();
-        let (mut length, mut tried) = (first.len(), 0);
         let times = &mut self.times;
+        let mut is_row = |text: &[u8]| {
+            let (mut none, mut record) = (Clusters::default(), JobRecord::default());
+            row(columns, without_end(text), times, &mut none, &mut record).is_ok()
+        };
+        let (mut until, mut tried) = (first.len(), 0);
+        // The number of the first line that is a row of its own.
+        let mut whole = None;
+        // Where other rows may begin.
+        let mut beginnings = Vec::new();
         for (number, line) in (1..).zip(lines) {
-            length += line.len();
-            let line = without_end(line);
-            record.clear();
-            let mut none = Clusters::default();
-            let alone = row(columns, line, times, &mut none, &mut record);
-            // A whole row is never a part of another row's text.
-            if alone.is_ok() || matches!(Columns::from_header(line), Some(Ok(_))) {
+            let from = until;
+            until += line.len();
+            let text = without_end(line);
+            if whole.is_some_and(|whole| number > whole + MOST_BEHIND) {
                 return None;
             }
-            if !columns.is_ending(line) {
+            if is_row(text) || matches!(Columns::from_header(text), Some(Ok(_))) {
+                whole = whole.or(Some(number));
                 continue;
             }
-            record.clear();
-            let joined = without_end(ahead.get(..length).unwrap_or(ahead));
-            let mut none = Clusters::default();
-            if row(columns, joined, times, &mut none, &mut record).is_ok() {
+            if columns.is_beginning(text) && beginnings.len() < MOST_BEHIND {
+                beginnings.push(from);
+            }
+            if !columns.is_ending(text) {
+                continue;
+            }
+            if is_row(ahead.get(..until).unwrap_or(ahead)) {
+                let mut others = beginnings.iter().filter_map(|&from| ahead.get(from..until));
+                let is_of_another = others.any(&mut is_row);
+                if whole.is_some() && is_of_another {
+                    return None;
+                }
+                self.is_doubtful = whole.is_some() || is_of_another;
                 return Some(number);
             }
-            tried += 1;
+            // Where a text is the first column, any line may begin a row.
+            tried += if columns.begins_with_text() {
+                MOST_JOINED
+            } else {
+                1
+            };
             if tried >= MOST_JOINED {
                 break;
             }
         }
         // In a log without any row, only some lines are looked behind.
-        if tried >= MOST_JOINED || length > MOST_BARREN {
+        if whole.is_none() && (tried >= MOST_JOINED || until > MOST_BARREN) {
             self.barren = ahead.split(|&byte| byte == b'\n').count();
         }
         None
@@ -268,6 +293,9 @@ const MOST_BARREN: usize = 32 * 1024;
 /// Most tries to join a line with those behind it.
 const MOST_JOINED: u32 = 16;
 
+/// Most lines of a text from the first on that is a row of its own.
+const MOST_BEHIND: usize = 16;
+
 /// A line without its end.
 fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -278,11 +306,10 @@ fn without_end(line: &[u8]) -> &[u8] {
 /// cells than a row, and nothing of one.
 fn goes_on(columns: &Columns, line: &[u8]) -> bool {
     let cells = || line.split(|&byte| byte == columns.delimiter);
-    let begins = |line: &[u8]| line.first().is_some_and(u8::is_ascii_digit);
     columns.ends_in_text()
         && cells().count() < columns.count()
         && !cells().any(columns::is_date)
-        && !(begins(line) && cells().count() > 1)
+        && !(columns.is_beginning(line) && cells().count() > 1)
 }
 
 /// Reads a row. Returns whether it is a job, and whether it can be cut in several ways.
@@ -300,7 +327,7 @@ fn row(
             let found = Row { columns, cells }.read(times, clusters, record)?;
             Ok((found, false))
         }
-        Cut::Whole | Cut::TooMany if !columns.free().is_empty() => {
+        Cut::Whole | Cut::TooMany if columns.has_text() => {
             among(columns, line, times, clusters, record)
         }
         _ => {
@@ -422,13 +449,13 @@ impl<'a> Row<'a> {
         };
         let id = self.cell(role);
         let is_part = |byte: &u8| byte.is_ascii_digit() || b"_+[]-,%.".contains(byte);
+        let is_id =
+            |id: &[u8]| id.first().is_some_and(u8::is_ascii_digit) && id.iter().all(is_part);
         // A dot within brackets is an abbreviation of indices: `123_[1-9,...]`.
         let step = memchr::memchr2(b'.', b'[', id);
         match step.and_then(|at| id.split_at_checked(at)) {
-            Some((job, rest)) if rest.starts_with(b".") && !job.is_empty() => Ok((true, job)),
-            _ if id.first().is_some_and(u8::is_ascii_digit) && id.iter().all(is_part) => {
-                Ok((false, id))
-            }
+            Some((job, rest)) if rest.starts_with(b".") && is_id(job) => Ok((true, job)),
+            _ if is_id(id) => Ok((false, id)),
             _ => Err(self.unexpected(role, "the id of a job, as in 123, 123_4 and 123+0")),
         }
     }

@@ -13,3 +13,4 @@ mod opening;
 mod sacct;
 mod states;
 mod swf;
+mod texts;

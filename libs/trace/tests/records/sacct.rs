@@ -529,7 +529,7 @@ fn a_row_with_two_meanings_is_counted() {
     };
     let mut record = JobRecord::default();
     assert!(log.read(&mut record).unwrap());
-    assert_eq!((record.id.as_str(), log.doubtful()), ("7", 1));
+    assert_eq!((record.id.as_str(), log.damage().doubtful), ("7", 1));
     assert_eq!(log.damage().lines, 0);
 }
 

@@ -198,7 +198,6 @@ impl JobsOnNodes {
         for (name, count) in [
             ("records", self.records),
             ("passed_over", log.skipped()),
-            ("doubtful", log.doubtful()),
             ("never_started", self.never_started),
             ("without_nodes", self.without_nodes),
             ("unreadable_nodes", self.bad_hosts),

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use lacuna_model::Span;
 use lacuna_trace::{Damage, Refused};
 
+use super::jobs_on_nodes::jobs;
+
 /// The origin of the holes of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -41,7 +43,7 @@ const COUNTS: [(&str, &str); 22] = [
     ("passed_over", "other lines (steps, jobs of other clusters)"),
     (
         "doubtful",
-        "with delimiters in texts that can be cut in several ways, of which the likeliest was taken",
+        "with texts of users that can be cut in several ways",
     ),
     ("jobs", "jobs that ran"),
     ("with_nodes", "jobs on named nodes"),
@@ -125,8 +127,20 @@ impl LogSummary {
         }
     }
 
-    /// Records the damaged lines.
+    /// Records the damaged lines, and the records that can be read in several ways.
     pub(super) fn damage(&mut self, damage: &Damage) {
+        self.count("doubtful", damage.doubtful);
+        if damage.doubtful > 0 {
+            let lines = damage.first_doubtful.iter().map(u64::to_string);
+            let lines = lines.collect::<Vec<_>>().join(", ");
+            let more = damage.doubtful > damage.first_doubtful.len() as u64;
+            self.notes.push(format!(
+                "{} with texts of users that look like other columns or rows, of which the likeliest \
+                 reading was taken (lines {lines}{}): print the log without these texts to be sure",
+                jobs(damage.doubtful),
+                if more { ", ..." } else { "" }
+            ));
+        }
         self.damaged_lines = damage.lines;
         self.first_damaged = damage
             .first

@@ -54,30 +54,10 @@ impl Role {
     }
 }
 
-/// Columns of free text, which may contain the delimiter and line ends. The likeliest come first.
-const FREE: [&str; 16] = [
-    "jobname",
-    "comment",
-    "submitline",
-    "workdir",
-    "admincomment",
-    "systemcomment",
-    "wckey",
-    "constraints",
-    "extra",
-    "licenses",
-    "container",
-    "stdin",
-    "stdout",
-    "stderr",
-    "reservation",
-    "mcslabel",
-];
-
 /// What the cells of a column look like. It tells columns from pieces of a text between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Any text of a user.
+    /// Any text of a user, which may contain the delimiter and line ends.
     Free,
     /// The id of a job or step.
     Id,
@@ -95,12 +75,15 @@ enum Form {
     ExitCode,
     /// A word without blanks.
     Word,
-    /// Anything in one line.
-    Line,
 }
 
-/// Forms of columns without a role, by name.
-const FORMS: [(&str, Form); 22] = [
+/// Beginnings of the names of columns with figures.
+const FIGURES: [&str; 8] = [
+    "alloc", "ave", "consumed", "max", "min", "req", "tres", "qos",
+];
+
+/// Forms of columns without a role, by name. Other columns that hold no figures are texts.
+const FORMS: [(&str, Form); 23] = [
     ("eligible", Form::Time),
     ("elapsed", Form::Length),
     ("cputime", Form::Length),
@@ -121,6 +104,7 @@ const FORMS: [(&str, Form); 22] = [
     ("gid", Form::Number),
     ("priority", Form::Number),
     ("restarts", Form::Number),
+    ("associd", Form::Number),
     ("exitcode", Form::ExitCode),
     ("derivedexitcode", Form::ExitCode),
 ];
@@ -136,12 +120,16 @@ impl Form {
             Some(Role::Timelimit | Role::TimelimitRaw) => Self::Length,
             Some(Role::User | Role::Partition | Role::Cluster) => Self::Word,
             None => {
-                let same = |known: &&str| known.eq_ignore_ascii_case(name);
-                let typed = FORMS.iter().find(|(known, _)| same(known));
+                let mut forms = FORMS.iter();
+                let typed = forms.find(|(known, _)| known.eq_ignore_ascii_case(name));
+                let begins = |with: &&str| {
+                    let start = name.get(..with.len());
+                    start.is_some_and(|start| start.eq_ignore_ascii_case(with))
+                };
                 match typed {
-                    _ if FREE.iter().any(same) => Self::Free,
                     Some((_, form)) => *form,
-                    None => Self::Line,
+                    None if FIGURES.iter().any(begins) => Self::Word,
+                    None => Self::Free,
                 }
             }
         }
@@ -163,12 +151,17 @@ impl Form {
             let plain = |byte: &u8| byte.is_ascii_digit() || more.contains(byte);
             cell.first().is_some_and(u8::is_ascii_digit) && cell.iter().all(plain)
         };
-        cell.is_empty()
+        let may_be_empty = !matches!(self, Self::Id | Self::Time | Self::State);
+        (cell.is_empty() && may_be_empty)
             || match self {
-                Self::Free | Self::Line => true,
+                Self::Free => true,
                 Self::Id => {
-                    let digits = cell.first().is_some_and(u8::is_ascii_digit);
-                    digits && !cell.iter().any(u8::is_ascii_whitespace)
+                    let mut parts = cell.splitn(2, |&byte| byte == b'.');
+                    let job = parts.next().unwrap_or(&[]);
+                    let part = |byte: &u8| byte.is_ascii_digit() || b"_+[]-,%".contains(byte);
+                    job.first().is_some_and(u8::is_ascii_digit)
+                        && job.iter().all(part)
+                        && parts.all(|step| step.iter().all(of(b"_+-.,]%")))
                 }
                 Self::Time => {
                     is_numeric(b"-T:.Z+ ") || is_one_of(cell, &[&b"Unknown"[..], b"None", b"N/A"])
@@ -176,7 +169,7 @@ impl Form {
                 Self::State => {
                     let word = cell.split(|&byte| byte == b' ').next().unwrap_or(cell);
                     let capital = |byte: &u8| byte.is_ascii_uppercase() || b"_+".contains(byte);
-                    word.iter().all(capital)
+                    !word.is_empty() && word.iter().all(capital)
                 }
                 Self::Number => {
                     let unit = |byte: &u8| b"KMGTPkm".contains(byte);
@@ -218,7 +211,7 @@ fn is_one_of(cell: &[u8], words: &[&[u8]]) -> bool {
 pub(super) const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
 
 /// Most ways to cut a row that are compared.
-const MOST_WAYS: usize = 64;
+const MOST_WAYS: usize = 16;
 
 /// Most extra cells of a row.
 const MOST_EXTRA: usize = 4096;
@@ -253,8 +246,6 @@ pub(super) struct Columns {
     columns: Vec<(String, Option<Role>)>,
     /// Form of each column.
     forms: Vec<Form>,
-    /// Columns of free text, which may take extra cells, the likeliest first.
-    free: Vec<usize>,
     /// Whether the header ends with a delimiter, as `sacct --parsable` prints it.
     ends_open: bool,
     /// Number of the column for each role, from 1; 0 without such a column.
@@ -316,18 +307,12 @@ impl Columns {
         if ends_open {
             columns.pop();
         }
-        let place = |free: &&str| {
-            let same = |(name, _): &(String, _)| name.eq_ignore_ascii_case(free);
-            columns.iter().position(same)
-        };
-        let free = FREE.iter().filter_map(place).collect();
         let forms = columns.iter().map(|(name, role)| Form::of(name, *role));
         let forms = forms.collect();
         Self {
             delimiter,
             columns,
             forms,
-            free,
             ends_open,
             numbers,
         }
@@ -416,14 +401,19 @@ impl Columns {
         }
     }
 
-    /// Columns of free text.
-    pub(super) fn free(&self) -> &[usize] {
-        &self.free
+    /// Whether a column is a text, which may take extra cells.
+    pub(super) fn has_text(&self) -> bool {
+        self.forms.contains(&Form::Free)
     }
 
     /// Whether the last column is a text, so that a row may go on behind its last delimiter.
     pub(super) fn ends_in_text(&self) -> bool {
         self.forms.last() == Some(&Form::Free)
+    }
+
+    /// Whether the first column is a text.
+    pub(super) fn begins_with_text(&self) -> bool {
+        self.forms.first() == Some(&Form::Free)
     }
 
     /// Whether a line is the beginning of a row that a line end in a text has cut: all columns
@@ -447,19 +437,26 @@ impl Columns {
         }
     }
 
-    /// Whether a line may end a row: all columns behind the last text fit.
+    /// Whether a line may end a row: all columns behind the last text fit, or those before it if it
+    /// ends the row.
     pub(super) fn is_ending(&self, line: &[u8]) -> bool {
         let line = self.without_end(line);
-        let mut cells = line.rsplit(|&byte| byte == self.delimiter);
-        let last = self.forms.iter().rev();
-        last.take_while(|form| **form != Form::Free)
-            .all(|form| cells.next().is_some_and(|cell| form.fits(cell)))
-            && cells.next().is_some()
+        let cells: Vec<&[u8]> = line.split(|&byte| byte == self.delimiter).collect();
+        let is_text = |form: &&Form| **form == Form::Free;
+        let behind = self.forms.iter().rev().skip_while(is_text);
+        let mut last: Vec<Form> = behind.take_while(|form| !is_text(form)).copied().collect();
+        last.reverse();
+        let fit = |cells: &[&[u8]]| last.iter().zip(cells).all(|(form, cell)| form.fits(cell));
+        match (self.ends_in_text(), cells.len().checked_sub(last.len())) {
+            (_, None | Some(0)) => false,
+            (false, Some(before)) => cells.get(before..).is_some_and(fit),
+            (true, Some(_)) => cells.windows(last.len() + 1).skip(1).any(fit),
+        }
     }
 
     /// The ways to cut a row with extra cells or line ends, in which texts take all of these and
-    /// each other cell fits its column. The ways with the fewest such texts come first, then those
-    /// of the likeliest texts; at most [`MOST_WAYS`].
+    /// each other cell fits its column. The ways with the fewest such texts come first; at most
+    /// [`MOST_WAYS`].
     pub(super) fn ways(&self, row: &[u8]) -> Vec<Way> {
         let all: Vec<&[u8]> = row.split(|&byte| byte == self.delimiter).collect();
         let all = all.as_slice();
@@ -517,8 +514,16 @@ impl Columns {
             }
             match self.forms.get(column) {
                 None => ways.push(way),
+                // Of texts side by side the first takes all, since no column lies between them.
+                Some(Form::Free)
+                    if column > 0 && self.forms.get(column - 1) == Some(&Form::Free) =>
+                {
+                    work.push((column + 1, taken, way));
+                }
                 Some(Form::Free) => {
-                    for more in 0..width - taken {
+                    for more in
+                        (0..width - taken).filter(|more| is(&can, at(column + 1, taken + more)))
+                    {
                         let mut next = way.clone();
                         if more > 0 {
                             next.texts.push((column, more));
@@ -529,11 +534,7 @@ impl Columns {
                 Some(_) => work.push((column + 1, taken, way)),
             }
         }
-        let likely = |(column, _): &(usize, usize)| self.free.iter().position(|at| at == column);
-        ways.sort_by_key(|way| {
-            let texts: Vec<_> = way.texts.iter().map(likely).collect();
-            (texts.len(), texts)
-        });
+        ways.sort_by_key(Way::texts);
         ways
     }
 
