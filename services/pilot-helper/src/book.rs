@@ -19,7 +19,11 @@ const LOCK: &str = "lock";
 /// What is written down.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Pages {
-    /// Trainers that are over, with the end of their tickets.
+    /// Trainers that are over, by owner, with the end of their tickets.
+    #[serde(default)]
+    over: BTreeMap<String, BTreeMap<TrainerId, Timestamp>>,
+    /// The same of releases before, of any owner. Nothing is added to it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ended: BTreeMap<TrainerId, Timestamp>,
     /// Submitted pilots, by job.
     pilots: BTreeMap<String, Pilot>,
@@ -31,6 +35,12 @@ struct Pages {
 struct Pilot {
     owner: String,
     trainer: TrainerId,
+}
+
+impl Pilot {
+    fn is_of(&self, ticket: &Ticket) -> bool {
+        self.trainer == ticket.trainer && self.owner == ticket.owner
+    }
 }
 
 /// The book, open and locked.
@@ -74,25 +84,35 @@ impl Book {
     }
 
     /// Whether the trainer of a ticket is over.
-    pub(crate) fn has_ended(&self, trainer: &TrainerId) -> bool {
-        self.pages.ended.contains_key(trainer)
+    pub(crate) fn has_ended(&self, ticket: &Ticket) -> bool {
+        let of_owner = self.pages.over.get(&ticket.owner);
+        of_owner.is_some_and(|over| over.contains_key(&ticket.trainer))
+            || self.pages.ended.contains_key(&ticket.trainer)
     }
 
     /// The trainer of a ticket is over. It stays so until its ticket is stale.
     pub(crate) fn end(&mut self, ticket: &Ticket, now: Timestamp) -> io::Result<()> {
-        let ended = &mut self.pages.ended;
+        let Pages {
+            over,
+            ended,
+            pilots,
+            ..
+        } = &mut self.pages;
         ended.retain(|_, until| *until > now);
-        ended.insert(ticket.trainer.clone(), ticket.not_after);
-        self.pages
-            .pilots
-            .retain(|_, pilot| pilot.trainer != ticket.trainer);
+        over.retain(|_, of_owner| {
+            of_owner.retain(|_, until| *until > now);
+            !of_owner.is_empty()
+        });
+        let of_owner = over.entry(ticket.owner.clone()).or_default();
+        of_owner.insert(ticket.trainer.clone(), ticket.not_after);
+        pilots.retain(|_, pilot| !pilot.is_of(ticket));
         self.write()
     }
 
     /// The number of pilots that were submitted for a trainer and are not known to be over.
-    pub(crate) fn pilots(&self, trainer: &TrainerId) -> usize {
+    pub(crate) fn pilots(&self, ticket: &Ticket) -> usize {
         let pilots = self.pages.pilots.values();
-        pilots.filter(|pilot| pilot.trainer == *trainer).count()
+        pilots.filter(|pilot| pilot.is_of(ticket)).count()
     }
 
     /// Forgets the pilots of an owner that the scheduler does not list.

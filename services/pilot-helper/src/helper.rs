@@ -96,7 +96,7 @@ impl Helper {
     ) -> Result<CommandOutput, Failed> {
         let ticket = self.config.keys.open(signed, &self.config.cluster, now)?;
         ticket.valid_at(now).map_err(Refusal::from)?;
-        if self.book.has_ended(&ticket.trainer) {
+        if self.book.has_ended(&ticket) {
             return Err(Refusal::Replayed(ticket.trainer).into());
         }
         let (limit, longest) = (
@@ -107,7 +107,7 @@ impl Helper {
             return Err(Refusal::Long(longest).into());
         }
         let account = self.account(&ticket.owner)?;
-        let has_all = |book: &Book| book.pilots(&ticket.trainer) >= ticket.pilots as usize;
+        let has_all = |book: &Book| book.pilots(&ticket) >= ticket.pilots as usize;
         if has_all(&self.book)
             && let Some(listed) = self.listed(&account)
         {

@@ -271,6 +271,17 @@ fn forged_stale_foreign_and_replayed_tickets_are_refused_and_counted() {
     let forged_end = json!({ "do": "end", "ticket": bench.signed(&ticket, BOB) });
     assert_eq!(bench.ask(&forged_end).0, 77);
     assert_eq!(bench.ask(&submit(&signed)).0, 0);
+    // Another owner's trainer of the same name says nothing about it, and its pilots count apart.
+    let same_name = Ticket {
+        owner: BOB.to_owned(),
+        pilots: 1,
+        ..ticket.clone()
+    };
+    let of_bob = bench.signed(&same_name, BOB);
+    assert_eq!(bench.ask(&submit(&of_bob)).0, 0);
+    assert_eq!(bench.ask(&json!({ "do": "end", "ticket": of_bob })).0, 0);
+    let (_, said) = bench.ask(&submit(&signed));
+    assert!(said.contains("2 pilots"), "{said}");
     assert_eq!(bench.ask(&json!({ "do": "end", "ticket": signed })).0, 0);
     let (code, said) = bench.ask(&submit(&signed));
     assert_eq!(code, 77);
@@ -280,7 +291,11 @@ fn forged_stale_foreign_and_replayed_tickets_are_refused_and_counted() {
         let line = format!("{{cause=\"{cause}\"}} {count}\n");
         assert!(counted.contains(&line), "{line}: {counted}");
     }
-    assert_eq!(bench.seen("count").lines().count(), 2, "two were submitted");
+    assert_eq!(
+        bench.seen("count").lines().count(),
+        3,
+        "three were submitted"
+    );
 }
 
 #[test]
