@@ -29,7 +29,8 @@ const LARGE: usize = 8;
 /// Most connections of one address that have shown no token, beyond those that have: PyTorch opens a
 /// second one that may never say anything.
 const SILENT: u32 = 256;
-/// Longest time between the first byte of a request and its last.
+/// Longest time between the first byte of a request and its last, and until a connection shows a token
+/// that is not the second one of a member.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -143,6 +144,13 @@ impl<'s> Peer<'s> {
             address,
             has_entered: false,
         })
+    }
+
+    /// Whether it has shown no token, and more of its address have not than have.
+    fn is_stray(&self) -> bool {
+        let all = self.store.peers();
+        let peers = all.get(&self.address);
+        !self.has_entered && peers.is_some_and(|peers| peers.silent > peers.entered)
     }
 
     /// It has shown a token.
@@ -333,6 +341,7 @@ async fn converse(
     let mut dialect = None;
     // When the request began that is not complete.
     let mut begun: Option<Instant> = None;
+    let mut look = tokio::time::interval_at(Instant::now() + PATIENCE, PATIENCE);
     loop {
         if buffer.len() == buffer.capacity() {
             if large.is_none() {
@@ -353,6 +362,9 @@ async fn converse(
                 }
             }
             () = late(begun) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            _ = look.tick(), if !own.has_entered => if own.is_stray() {
+                return Err(Malformed::NoToken.into());
+            },
             more = read.read_buf(&mut buffer) => {
                 if more? == 0 {
                     return Ok(());
@@ -449,6 +461,33 @@ mod tests {
         let mut next = TcpStream::connect(at).await.unwrap();
         let read = tokio::time::timeout(Duration::from_millis(300), next.read(&mut [0; 1])).await;
         assert!(read.is_err(), "{read:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_token_ends_unless_it_is_the_second_of_a_member() {
+        let (at, _store) = store(&[Token::new(1)]).await;
+        let mut stray = TcpStream::connect(at).await.unwrap();
+        assert_eq!(stray.read(&mut [0; 1]).await.unwrap(), 0);
+        let mut member = TcpStream::connect(at).await.unwrap();
+        let get = text(&format!("/{}/k", Token::new(1).reveal()));
+        member
+            .write_all(&[[2_u8].as_slice(), &get].concat())
+            .await
+            .unwrap();
+        assert_eq!(member.read_u64_le().await.unwrap(), 0);
+        let mut second = TcpStream::connect(at).await.unwrap();
+        let an_hour = Duration::from_secs(3600);
+        let read = tokio::time::timeout(an_hour, second.read(&mut [0; 1])).await;
+        assert!(read.is_err(), "{read:?}");
+        let mut third = TcpStream::connect(at).await.unwrap();
+        let (mut one, mut other) = ([0; 1], [0; 1]);
+        let ends = async {
+            tokio::select! {
+                read = second.read(&mut one) => read,
+                read = third.read(&mut other) => read,
+            }
+        };
+        assert_eq!(ends.await.unwrap(), 0);
     }
 
     /// Whether the store has closed the connection, without an answer.
