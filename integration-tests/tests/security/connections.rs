@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt;
-use lacuna_model::{NodeId, Progress, RunId, Timestamp, TrainerId};
+use futures::future::join_all;
+use lacuna_model::{NodeId, Progress, RunId, Span, Timestamp, TrainerId};
 use lacuna_runtime::{BusError, Identity};
 use lacuna_wire::address;
 use lacuna_wire::msg::Settled;
@@ -94,6 +95,42 @@ async fn people_hear_what_agents_and_services_say() {
     control.bus.publish(&subject, &done, "").await.unwrap();
     let said = tokio::time::timeout(limit, settled.next()).await;
     assert_eq!(said.unwrap().unwrap().message, done);
+}
+
+/// The most connections of an account of people, in `lacuna-accounts.conf`.
+const OF_PEOPLE: usize = 512;
+
+#[tokio::test]
+async fn connections_of_one_person_lock_out_no_other() {
+    let server = KeyedServer::start().await;
+    for (name, role) in [("eve", "researcher"), ("ann", "researcher")] {
+        server
+            .keys(&["add-user", name, "--role", role, "--cluster", "main"])
+            .await;
+    }
+    let _control = server.connect("control").await;
+    let mut held = Vec::new();
+    while held.len() < OF_PEOPLE {
+        held.extend(join_all((0..32).map(|_| server.connect("eve"))).await);
+    }
+    let mut settings = server.settings(server.identity("eve"));
+    settings.connect_limit = Span::from_secs(1);
+    let refused = server.open(&settings, "cli").await.err();
+    assert!(
+        matches!(refused, Some(BusError::Full { .. })),
+        "{refused:?}"
+    );
+    let url = settings.url;
+    let key = server.identity("eve").display().to_string();
+    let said = lacuna(&["trainers", "--nats", &url, "--identity", &key], &[]).unwrap_err();
+    assert!(
+        said.contains("connections exceeded") && said.contains("same key"),
+        "{said}"
+    );
+    for other in ["ann", "operator", "gateway"] {
+        server.connect(other).await;
+    }
+    drop(held);
 }
 
 #[tokio::test]

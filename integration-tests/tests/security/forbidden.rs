@@ -339,19 +339,19 @@ async fn an_answer_stays_in_the_account_of_its_request_and_is_no_message_there()
         .subscribe(&address::requests(&server.id))
         .await
         .unwrap();
-    // Ann may ask, and names a subject on which only control may speak.
-    let (watch, slurm) = (server.connect("root").await, server.connect("slurm").await);
-    let released = address::released(&server.id);
-    let mut heard = slurm
+    // Ann may ask, and names a subject on which only ingest may speak.
+    let (watch, root) = (server.connect("ann").await, server.connect("root").await);
+    let event = address::event(&server.id);
+    let mut heard = root
         .bus
         .nats()
         .unwrap()
         .client
-        .subscribe(released.to_string())
+        .subscribe(event.to_string())
         .await
         .unwrap();
-    slurm.bus.nats().unwrap().client.flush().await.unwrap();
-    let mut understood = watch.bus.subscribe(&released).await.unwrap();
+    root.bus.nats().unwrap().client.flush().await.unwrap();
+    let mut understood = watch.bus.subscribe(&event).await.unwrap();
     let mut headers = async_nats::HeaderMap::new();
     for (name, value) in [
         ("ce-specversion", "1.0"),
@@ -369,7 +369,7 @@ async fn an_answer_stays_in_the_account_of_its_request_and_is_no_message_there()
         .nats()
         .unwrap()
         .client
-        .publish_with_reply_and_headers(subject, released.to_string(), headers, payload.into())
+        .publish_with_reply_and_headers(subject, event.to_string(), headers, payload.into())
         .await
         .unwrap();
     let request = asked.next().await.unwrap();

@@ -5,8 +5,8 @@
 //! and try what it must not do. A service that needs a further subject needs an entry here. Without
 //! an entry the server refuses the subject, which `lacuna_bus_denied_total` counts.
 //!
-//! A cluster has four accounts: services, people, agents, external schedulers. `account_exports`
-//! lists the subjects that pass between them: messages, requests whose answers stay with the
+//! A cluster has accounts for services, operators, other people, agents and external schedulers.
+//! `account_exports` lists the subjects that pass between them: messages, requests whose answers stay with the
 //! requester, and reads of streams message by message. Only services have consumers
 //! (`Bus::follow`); other accounts read streams by direct gets (`Bus::follow_direct`). With keys
 //! only control makes streams. A message about a node or trainer must name the one of its subject
@@ -158,12 +158,14 @@ pub fn is_inbox(subject: &str) -> bool {
 
 /// An account of nats-server. A user of one account sees only the exports of another. The answer to
 /// a request stays in the requester's account. So no answer of the server to people or agents can
-/// reach a stream, a bucket, a command or a leadership.
+/// reach a stream, a bucket, a command or a leadership. The server limits the connections of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Account {
     /// Services with state, and all streams.
     Services,
-    /// People, and the gateway of their page.
+    /// Operators, and the gateway of their page: no other person takes their connections.
+    Operators,
+    /// Other people.
     People,
     /// Agents of nodes.
     Agents,
@@ -173,7 +175,13 @@ pub enum Account {
 
 impl Account {
     /// All accounts of a cluster.
-    pub const ALL: [Self; 4] = [Self::Services, Self::People, Self::Agents, Self::Events];
+    pub const ALL: [Self; 5] = [
+        Self::Services,
+        Self::Operators,
+        Self::People,
+        Self::Agents,
+        Self::Events,
+    ];
 
     /// The name in the configuration of nats-server. No cluster's name has a `+`, so names of
     /// accounts are unique. The name of the services' account also names the folder of their
@@ -182,6 +190,7 @@ impl Account {
     pub fn name(self, cluster: &ClusterId) -> String {
         match self {
             Self::Services => format!("lacuna_{cluster}"),
+            Self::Operators => format!("lacuna_{cluster}+operators"),
             Self::People => format!("lacuna_{cluster}+people"),
             Self::Agents => format!("lacuna_{cluster}+agents"),
             Self::Events => format!("lacuna_{cluster}+events"),
@@ -195,7 +204,8 @@ impl Role {
     pub const fn account(self) -> Account {
         match self {
             Self::Ingest | Self::Forecast | Self::Planner | Self::Control => Account::Services,
-            Self::Gateway | Self::Operator | Self::Researcher | Self::Observer => Account::People,
+            Self::Gateway | Self::Operator => Account::Operators,
+            Self::Researcher | Self::Observer => Account::People,
             Self::Agent => Account::Agents,
             Self::Events => Account::Events,
         }
@@ -238,7 +248,7 @@ pub fn account_exports(c: &ClusterId) -> Vec<Export> {
             importer,
         }));
     };
-    let (services, people, agents) = (Account::Services, Account::People, Account::Agents);
+    let (services, agents) = (Account::Services, Account::Agents);
     let incoming = address::incoming(c).to_string();
     let clock = address::clock(c);
     let commands = address::commands(c);
@@ -246,9 +256,8 @@ pub fn account_exports(c: &ClusterId) -> Vec<Export> {
     export(
         services,
         ExportKind::Service,
-        people,
+        Account::Operators,
         &[
-            address::requests(c).to_string(),
             address::pilots(c).to_string(),
             address::dead(c, "gateway").to_string(),
             incoming.clone(),
@@ -274,32 +283,29 @@ pub fn account_exports(c: &ClusterId) -> Vec<Export> {
     // Agents send progress to services as requests, which are not exported further.
     let progress = address::progress_all(c).to_string();
     let of_services: Vec<String> = kept.iter().filter(|s| **s != progress).cloned().collect();
-    export(services, ExportKind::Stream, people, &of_services);
-    export(
-        agents,
-        ExportKind::Stream,
-        people,
-        std::slice::from_ref(&progress),
-    );
-    export(
-        services,
-        ExportKind::Stream,
-        people,
-        &[
-            address::renewals(c).to_string(),
-            address::settled(c).to_string(),
-            address::released(c).to_string(),
-        ],
-    );
-    let kept_by = address::streams(c)
+    let heard = [
+        address::renewals(c).to_string(),
+        address::settled(c).to_string(),
+        address::released(c).to_string(),
+    ];
+    let kept_by: Vec<String> = address::streams(c)
         .into_iter()
         .filter(|stream| kept.iter().any(|subject| stream.subjects.contains(subject)))
         .map(|stream| stream.name)
-        .chain([observed.stream()]);
-    for stream in kept_by {
-        let any = format!("$JS.API.DIRECT.GET.{stream}");
-        export(services, ExportKind::Service, people, &[format!("{any}.>")]);
-        export(services, ExportKind::StreamingService, people, &[any]);
+        .chain([observed.stream()])
+        .collect();
+    let requests = [address::requests(c).to_string()];
+    let of_agents = [progress.clone(), address::agents(c).to_string()];
+    for people in [Account::Operators, Account::People] {
+        export(services, ExportKind::Service, people, &requests);
+        export(services, ExportKind::Stream, people, &of_services);
+        export(services, ExportKind::Stream, people, &heard);
+        export(agents, ExportKind::Stream, people, &of_agents);
+        for stream in &kept_by {
+            let any = format!("$JS.API.DIRECT.GET.{stream}");
+            export(services, ExportKind::Service, people, &[format!("{any}.>")]);
+            export(services, ExportKind::StreamingService, people, &[any]);
+        }
     }
     let of_agents = [progress, address::dead(c, "agent").to_string()];
     export(services, ExportKind::Service, agents, &of_agents);
@@ -319,7 +325,6 @@ pub fn account_exports(c: &ClusterId) -> Vec<Export> {
     }
     let statuses = [address::agents(c).to_string()];
     export(agents, ExportKind::Stream, services, &statuses);
-    export(agents, ExportKind::Stream, people, &statuses);
     let logs = [address::logs_all(c).to_string()];
     export(agents, ExportKind::Service, services, &logs);
     export(services, ExportKind::Service, Account::Events, &[incoming]);

@@ -336,6 +336,9 @@ async fn first_connection(
         ) {
             return Err(BusError::Refused { url, reason });
         }
+        if waiting.span() >= settings.connect_limit && reason.contains(TOO_MANY) {
+            return Err(BusError::Full { url, reason });
+        }
         if waiting.span() >= settings.connect_limit {
             return Err(BusError::Unreachable { url, reason });
         }
@@ -353,6 +356,9 @@ fn jittered(ms: u64) -> Duration {
     let thousandths = u64::try_from(virtual_time::unique() % 1000).unwrap_or_default();
     Duration::from_millis(ms / 2 + ms * thousandths / 1000)
 }
+
+/// The end of nats-server's text for too many connections of an account or in all.
+const TOO_MANY: &str = "connections exceeded";
 
 /// The text of rustls for a bad certificate of the server.
 const BAD_CERTIFICATE: &str = "invalid peer certificate";

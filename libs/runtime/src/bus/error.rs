@@ -19,6 +19,18 @@ pub enum BusError {
         /// The reason of the last attempt.
         reason: String,
     },
+    /// The server has as many connections of this user, or of all, as it allows.
+    #[error(
+        "nats-server at {url} takes no further connection: {reason}: end programs that use the same \
+         key (`lacuna wait`, `logs -f`, `top`), or ask an operator to revoke a stolen one (`lacuna \
+         keys revoke`)"
+    )]
+    Full {
+        /// The address.
+        url: String,
+        /// The reason.
+        reason: String,
+    },
     /// The server refuses the connection.
     #[error(
         "nats-server at {url} refuses the connection: {reason}: it knows users by keys, so give \

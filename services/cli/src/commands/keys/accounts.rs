@@ -25,11 +25,49 @@ const fn limits(account: Account) -> &'static str {
     match account {
         Account::Services => "max_conn: 512, max_subs: 4096",
         // The longest message of a person is a list of trainers.
-        Account::People => "max_conn: 2048, max_subs: 1024, max_payload: 1MB",
+        Account::Operators => "max_conn: 1024, max_subs: 1024, max_payload: 1MB",
+        Account::People => "max_conn: 512, max_subs: 1024, max_payload: 1MB",
         Account::Agents => "max_conn: 32768, max_subs: 1024, max_payload: 1MB",
         // The longest message is a snapshot of all nodes.
         Account::Events => "max_conn: 16384, max_subs: 64",
     }
+}
+
+/// Accounts of people, over which they are dealt out: whoever takes all connections of one leaves those
+/// of the others. All are there from the start: nats-server 2.15 gives a new account what it imports
+/// only at the second reload.
+const OF_PEOPLE: usize = 16;
+
+/// An account as nats-server has it.
+struct Block<'r> {
+    account: Account,
+    name: String,
+    users: Vec<&'r User>,
+}
+
+fn blocks<'r>(ring: &'r KeyRing, cluster: &ClusterId) -> Vec<Block<'r>> {
+    let mut blocks = Vec::new();
+    for account in Account::ALL {
+        let name = account.name(cluster);
+        let all = ring.users.iter();
+        // Revoked ones count, so no other moves.
+        let all = all.filter(|user| user.cluster == *cluster && user.role.account() == account);
+        let all: Vec<&User> = all.collect();
+        let number = if account == Account::People {
+            OF_PEOPLE
+        } else {
+            1
+        };
+        blocks.extend((0..number).map(|first| Block {
+            account,
+            name: match first {
+                0 => name.clone(),
+                _ => format!("{name}{first}"),
+            },
+            users: all.iter().copied().skip(first).step_by(number).collect(),
+        }));
+    }
+    blocks
 }
 
 /// The text of the accounts of all clusters. Accounts of one cluster share only the exported
@@ -42,18 +80,16 @@ pub(crate) fn text(ring: &KeyRing) -> String {
     );
     for cluster in &ring.clusters {
         let handed = account_exports(cluster);
-        for account in Account::ALL {
-            let _ = writeln!(out, "  \"{}\" {{", account.name(cluster));
-            match account {
-                Account::Services => out.push_str(STREAMS),
-                Account::People | Account::Agents | Account::Events => {}
+        let all = blocks(ring, cluster);
+        for block in &all {
+            let _ = writeln!(out, "  \"{}\" {{", block.name);
+            if block.account == Account::Services {
+                out.push_str(STREAMS);
             }
-            let _ = writeln!(out, "    limits {{ {} }}", limits(account));
-            exports(&mut out, cluster, &handed, account);
-            imports(&mut out, cluster, &handed, account);
-            users(&mut out, ring, cluster, |user| {
-                user.role.account() == account
-            });
+            let _ = writeln!(out, "    limits {{ {} }}", limits(block.account));
+            exports(&mut out, &all, &handed, block.account);
+            imports(&mut out, cluster, &handed, block.account);
+            users(&mut out, cluster, &block.users);
             out.push_str("  }\n");
         }
     }
@@ -61,14 +97,15 @@ pub(crate) fn text(ring: &KeyRing) -> String {
     out
 }
 
-fn exports(out: &mut String, cluster: &ClusterId, handed: &[Export], exporter: Account) {
+fn exports(out: &mut String, all: &[Block<'_>], handed: &[Export], exporter: Account) {
     // Each subject is exported once, with all accounts that import it.
     let mut importers: BTreeMap<(ExportKind, &str), Vec<String>> = BTreeMap::new();
     for one in handed.iter().filter(|one| one.exporter == exporter) {
         let names = importers
             .entry((one.kind, one.subject.as_str()))
             .or_default();
-        names.push(format!("{:?}", one.importer.name(cluster)));
+        let importing = all.iter().filter(|block| block.account == one.importer);
+        names.extend(importing.map(|block| format!("{:?}", block.name)));
     }
     out.push_str("    exports: [\n");
     for ((way, subject), names) in importers {
@@ -102,10 +139,9 @@ fn imports(out: &mut String, cluster: &ClusterId, handed: &[Export], importer: A
     out.push_str("    ]\n");
 }
 
-fn users(out: &mut String, ring: &KeyRing, cluster: &ClusterId, which: impl Fn(&User) -> bool) {
+fn users(out: &mut String, cluster: &ClusterId, users: &[&User]) {
     out.push_str("    users: [\n");
-    let here = ring.users.iter().filter(|user| user.cluster == *cluster);
-    for user in here.filter(|user| user.revoked.is_none() && which(user)) {
+    for user in users.iter().filter(|user| user.revoked.is_none()) {
         let may = access(cluster, &user.holder());
         let _ = writeln!(
             out,
@@ -155,12 +191,14 @@ mod tests {
             users: vec![
                 user(&a, "control", Role::Control, "UCONTROL"),
                 user(&a, "ann", Role::Researcher, "UANN"),
+                user(&a, "boss", Role::Operator, "UBOSS"),
                 user(&a, "agent", Role::Agent, "UAGENT"),
                 user(&a, "slurm", Role::Events, "USLURM"),
                 User {
                     revoked: Some("2026-01-02T00:00:00Z".to_owned()),
                     ..user(&a, "bob", Role::Researcher, "UBOB")
                 },
+                user(&a, "carol", Role::Researcher, "UCAROL"),
                 user(&b, "planner", Role::Planner, "UPLANNER"),
             ],
             ..KeyRing::default()
@@ -170,8 +208,12 @@ mod tests {
         let order = [
             "\"lacuna_a\" {",
             "UCONTROL",
+            "\"lacuna_a+operators\" {",
+            "UBOSS",
             "\"lacuna_a+people\" {",
             "UANN",
+            "\"lacuna_a+people2\" {",
+            "UCAROL",
             "\"lacuna_a+agents\" {",
             "UAGENT",
             "\"lacuna_a+events\" {",
