@@ -118,6 +118,7 @@ pub(crate) fn tick(clock: &Clock) -> Input {
         events_upto: clock.events_upto,
         complete: clock.complete,
         lock_step: clock.pace == Pace::LockStep,
+        is_wall: clock.pace == Pace::Real,
     })
 }
 

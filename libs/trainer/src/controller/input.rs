@@ -23,6 +23,8 @@ pub struct Tick {
     pub complete: bool,
     /// Whether time waits until the loop has settled.
     pub lock_step: bool,
+    /// Whether the cluster's time is that of the wall clock.
+    pub is_wall: bool,
 }
 
 /// How the main scheduler took a node.

@@ -32,6 +32,11 @@ impl LockStep {
         self.tick
     }
 
+    /// Whether the cluster's time is that of the wall clock, by the newest tick.
+    pub(crate) fn is_wall(&self) -> bool {
+        self.tick.is_some_and(|tick| tick.is_wall)
+    }
+
     /// Whether time waits until the loop has settled.
     pub(crate) fn is_on(&self) -> bool {
         self.tick.is_some_and(|tick| tick.lock_step)
@@ -103,6 +108,7 @@ mod tests {
             events_upto: 0,
             complete,
             lock_step: true,
+            is_wall: false,
         }
     }
 

@@ -9,6 +9,9 @@ impl Controller {
     /// the view published, leases written, records and members kept, commands sent, then the rest.
     #[must_use = "effects must be carried out"]
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
+        if let Some(jump) = self.usage.find_jump(now, self.lock_step.is_wall()) {
+            self.trainers.clock_jumped(jump);
+        }
         let (all, of_kinds) = (self.nodes.count(), self.nodes.count_of_kinds());
         let now = Now {
             cluster: self.usage.advance(now, all, of_kinds),

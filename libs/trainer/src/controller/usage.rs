@@ -11,6 +11,8 @@ use crate::measure::Offered;
 
 /// A step back of the cluster's clock by more than this begins another trace.
 const OTHER_TRACE: Span = Span::from_secs(3600);
+/// A wall clock that differs by more than this from real time, since the moment before, has jumped.
+const JUMP_MS: i64 = 5_000;
 
 /// The sums so far. The end never goes back, but to begin another trace.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,6 +22,8 @@ pub(crate) struct Usage {
     idle_node_s: f64,
     harvested_node_s: f64,
     kinds: BTreeMap<KindName, KindUse>,
+    /// The newest moment.
+    before: Option<Now>,
 }
 
 impl Usage {
@@ -31,7 +35,23 @@ impl Usage {
             idle_node_s: tally.idle_node_s,
             harvested_node_s: tally.harvested_node_s,
             kinds: tally.kinds.clone(),
+            before: None,
         }
+    }
+
+    /// Finds a jump of the wall clock by real time, if it is the cluster's clock. Beginning and end of
+    /// the sums move with it, so that only real time counts. Returns the jump.
+    pub(crate) fn find_jump(&mut self, now: Now, is_wall: bool) -> Option<Span> {
+        let before = self.before.replace(now).filter(|_| is_wall)?;
+        let shown = now.cluster.since(before.cluster).as_ms();
+        let jump = shown.saturating_sub(now.since(before.wall).as_ms());
+        if jump.abs() <= JUMP_MS {
+            return None;
+        }
+        let jump = Span::from_ms(jump);
+        self.since = self.since.map(|since| since + jump);
+        self.upto = self.upto.map(|upto| upto + jump);
+        Some(jump)
     }
 
     /// Sums up to `now` with these numbers of nodes, of all kinds and of each. A lease that outlives
@@ -148,6 +168,36 @@ mod tests {
         assert_eq!(usage.advance(at(1005), FIVE, &none()), at(1010).cluster);
         let tally = usage.tally();
         assert_eq!((tally.idle_node_s, tally.harvested_node_s), (50.0, 20.0));
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_adds_and_hides_nothing() {
+        let mut usage = Usage::default();
+        let mut clock = 0;
+        for second in 1..=60 {
+            // Two hours forward, back again, and an hour less.
+            clock += match second {
+                20 => 7200,
+                40 => -7200,
+                50 => -3000,
+                _ => 0,
+            };
+            let now = Now {
+                cluster: Timestamp::from_unix(100_000 + second + clock),
+                wall: Timestamp::from_unix(second),
+            };
+            usage.begin(now.cluster);
+            assert_eq!(
+                usage.find_jump(now, true).is_some(),
+                [20, 40, 50].contains(&second)
+            );
+            assert_eq!(usage.advance(now, FIVE, &none()), now.cluster);
+        }
+        let tally = usage.tally();
+        assert_eq!((tally.idle_node_s, tally.harvested_node_s), (295.0, 118.0));
+        assert_eq!(usage.offered(1).seconds, 59.0);
+        // Time of a recording may pass at any pace.
+        assert_eq!(usage.find_jump(at(1_000_000), false), None);
     }
 
     #[test]

@@ -622,6 +622,7 @@ fn lock_step_waits_for_reports_then_for_the_plan_and_its_acknowledgements() {
             events_upto: w.seq,
             complete,
             lock_step: true,
+            is_wall: false,
         })
     };
     let t = tick(&w, 1, false);
@@ -670,6 +671,7 @@ fn lock_step_settles_after_the_loss_of_all_nodes() {
                 events_upto: w.seq,
                 complete,
                 lock_step: true,
+                is_wall: false,
             })
         };
         w.pass(Span::from_secs(10));

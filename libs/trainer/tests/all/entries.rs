@@ -121,6 +121,7 @@ fn in_lock_step_owners_enter_without_a_bound_as_in_a_replay() {
             events_upto: w.seq,
             complete: true,
             lock_step: true,
+            is_wall: false,
         }));
         submit(&mut w, "eve", n..n + 1, 8);
         assert_eq!(active(&w, "eve"), [format!("eve-{n}")]);

@@ -24,7 +24,7 @@ mod trainer;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{Members, NodeId, Past, Phase, Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{Members, NodeId, Past, Phase, Span, Timestamp, TrainerId, TrainerRecord};
 
 use crate::Now;
 
@@ -94,6 +94,13 @@ impl Trainers {
             let record = trainer.record();
             !record.phase.is_final() && record.spec.submit <= now.cluster
         })
+    }
+
+    /// The cluster's clock has jumped: nodes were held for no longer, or shorter, than in real time.
+    pub(crate) fn clock_jumped(&mut self, by: Span) {
+        for trainer in self.by_id.values_mut() {
+            trainer.clock_jumped(by);
+        }
     }
 
     /// The sums of those that have left.

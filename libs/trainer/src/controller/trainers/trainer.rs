@@ -551,6 +551,17 @@ impl Trainer {
         }
     }
 
+    /// The cluster's clock has jumped by this under the present incarnation, which held its nodes for
+    /// the real time alone.
+    pub(super) fn clock_jumped(&mut self, by: Span) {
+        let nodes = self.record.nodes.len() as f64;
+        if nodes > 0.0 {
+            self.record.held.seconds -= by.as_secs_f64();
+            self.record.held.node_s -= by.as_secs_f64() * nodes;
+            self.dirty = true;
+        }
+    }
+
     /// The whole incarnation restarts after `wait`, for the failure just counted: on its nodes, if it
     /// keeps them.
     pub(crate) fn restart_after_failure(&mut self, wait: Span, keeps_nodes: bool, now: Now) {
