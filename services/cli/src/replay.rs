@@ -18,7 +18,7 @@ use lacuna_report::{Report, Source, drawing, from_replay, render};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::{
-    Annotated, Decision, History, Hooks, Lookahead, PoolTrace, Replayed, Settings, SimError,
+    Annotated, Decision, History, Hooks, Kept, Lookahead, PoolTrace, Replayed, Settings, SimError,
     Verified, replay,
 };
 use lacuna_trace::{read_kinds, read_staged};
@@ -76,7 +76,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         let kinds = read_kinds(file).map_err(unreadable)?;
         recording = recording.with_kinds(&kinds).map_err(failed)?;
     }
+    let recording = Kept::new(&recording, args.keep_idle);
     let recording: &dyn PoolTrace = &recording;
+    if args.keep_idle > 0 {
+        log_summary.notes.push(format!(
+            "{} idle nodes stay free (--keep-idle): figures of idle nodes are of the others",
+            args.keep_idle
+        ));
+    }
     let mut trainers = match given {
         Some(trainers) => trainers,
         None => {

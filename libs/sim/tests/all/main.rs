@@ -14,6 +14,7 @@ mod forecast_policy;
 mod hand;
 mod hostile;
 mod idle_share;
+mod kept;
 mod kinds;
 mod leak;
 mod objectives;

@@ -103,6 +103,10 @@ pub(crate) struct ReplayArgs {
     /// at every change of hands; agents that serve any trainer make no node wait
     #[arg(long, help_heading = TRAINERS, value_name = "TIME", value_parser = parse_span)]
     pilot_start: Option<Span>,
+    /// Keep this many idle nodes free for batch jobs that must start at once, as `lacuna limits set
+    /// --keep-idle` does
+    #[arg(long, help_heading = TRAINERS, value_name = "N", default_value_t = 0)]
+    pub(super) keep_idle: usize,
     /// The policy that decides which trainer gets which nodes
     #[arg(long, help_heading = DECIDES, value_parser = policy(), default_value = Policy::default().name())]
     policy: Policy,
