@@ -25,8 +25,8 @@ def test_without_pytorch_each_measurement_says_so():
     argv, env = [sys.executable, "-c", WITHOUT], {"PYTHONPATH": str(SOURCE)}
     done = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{[69] * 10}\nusage: "), done.stdout
-    assert done.stderr.count("lacuna.bench: PyTorch is missing: ") == 10, done.stderr
+    assert done.stdout.startswith(f"{[69] * 12}\nusage: "), done.stdout
+    assert done.stderr.count("lacuna.bench: PyTorch is missing: ") == 12, done.stderr
 
 
 def test_options_without_effect_are_refused(capsys):

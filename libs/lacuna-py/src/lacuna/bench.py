@@ -40,10 +40,12 @@ EPILOG = """examples:
   python3 -m lacuna.bench data --help              loading by workers, against DDP
   python3 -m lacuna.bench ends                     50 short trainers, each trained once
   python3 -m lacuna.bench goodput                  two trainings, planned by what they learn
+  python3 -m lacuna.bench guards                   the cost of finding wrong use of a loop
   python3 -m lacuna.bench loaders                  loaders on other nodes, and their prediction
   python3 -m lacuna.bench noise                    cost and errors of the noise scale
   python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
   python3 -m lacuna.bench stalls                   injected stalls, and those that are found
+  python3 -m lacuna.bench sweep                    equal short trials, beside another release
   python3 -m lacuna.bench two_stage                tables and dense part apart, beside the plan
 """
 
@@ -61,7 +63,7 @@ KINDS = {
 #: Measurements with a command line of their own, and their modules. Some need PyTorch to be read.
 OTHERS = {
     name: f"bench_{name}"
-    for name in "choices data ends goodput loaders noise stalls two_stage".split()
+    for name in "choices data ends goodput guards loaders noise stalls sweep two_stage".split()
 }
 OTHERS["rates"] = "rates"
 UNDER = {"lacuna": KINDS, "torchrun": bench_torchrun.KINDS, "torchft": bench_torchft.KINDS}

@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 from . import bench_common
 from .bench_up import Up
@@ -133,8 +133,9 @@ def main(argv: Sequence[str]) -> int:
     program = Up.program(options.lacuna)
     if host is None or program is None:
         return 69
+    cases = list(_cases(options, launchers))
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-        rows = _trained(options, launchers, program, Path(folder))
+        rows = trained(cases, options, program, options.client, Path(folder))
     # One with a checkpoint that is started again begins nothing, and ends once more.
     times = [max(row["begun"], row["ended"]) for row in rows]
     wrong = [row for row, n in zip(rows, times) if row["phase"] != "done" or n != 1]
@@ -171,6 +172,7 @@ def _cases(options: argparse.Namespace, launchers: list[str]) -> Iterator[dict[s
             "name": f"end-{number:02}",
             "launcher": launcher,
             "min": least,
+            "max": MOST,
             "checkpoint": saves,
             "delays": [round(delay, 2) for delay in delays],
         }
@@ -189,7 +191,7 @@ def _spec(case: dict[str, Any], folder: Path, environment: dict[str, str]) -> st
         "arguments": arguments,
         "until": "exit",
         "min_nodes": case["min"],
-        "max_nodes": MOST,
+        "max_nodes": case["max"],
     }
     if case["checkpoint"]:
         lines["checkpoint_dir"] = str(folder / "checkpoints" / name)
@@ -198,18 +200,24 @@ def _spec(case: dict[str, Any], folder: Path, environment: dict[str, str]) -> st
     return f"[[trainer]]\n{text}\nenvironment = {{ {env} }}\n"
 
 
-def _trained(
-    options: argparse.Namespace, launchers: list[str], program: str, folder: Path
+def trained(
+    cases: list[dict[str, Any]],
+    options: argparse.Namespace,
+    program: str,
+    client: Optional[str],
+    folder: Path,
 ) -> list[dict[str, Any]]:
-    """The trainers, with what became of them."""
-    cases = list(_cases(options, launchers))
+    """The cases with what became of them, on ``options.nodes`` nodes within ``options.limit`` s.
+
+    ``client``: the source folder of another release of the package.
+    """
     (folder / "elastic.py").write_text(COMMON + ELASTIC)
     (folder / "plain.py").write_text(COMMON + PLAIN)
     told = folder / "told.jsonl"
     told.touch()
     environment = bench_common.environment()
-    if options.client:
-        environment["PYTHONPATH"] = str(Path(options.client).resolve())
+    if client:
+        environment["PYTHONPATH"] = str(Path(client).resolve())
     torchrun = json.dumps([sys.executable, "-m", "torch.distributed.run"])
     with Up(program, folder, f"[agent]\ntorchrun = {torchrun}\n") as up:
         up.lacuna("events", "publish", "node.idle", *(f"n{n}" for n in range(options.nodes)))
@@ -224,6 +232,7 @@ def _trained(
                 break
         failures = Counter(up.noted(r"program failed.* trainer=(\S+)"))
         displaced = Counter(up.noted(r'run trainer=(\S+) .*after=0 cause="shrunk"'))
+        starts = Counter(up.noted(r"run trainer=(\S+) .*before=0 after=[1-9]"))
     counted = Counter(map(tuple, map(json.loads, told.read_text().splitlines())))
     rows = {row["trainer"]: row for row in found}
     for case in cases:
@@ -231,9 +240,10 @@ def _trained(
         case.update(
             begun=counted[name, "begun"],
             ended=counted[name, "ended"],
+            starts=starts[name],
             failures=failures[name],
             displaced=displaced[name],
-            phase=rows[name]["phase"],
-            reason=rows[name]["reason"],
+            **{key: rows[name][key] for key in ("phase", "reason")},
+            times={key: rows[name][key] for key in ("eligible", "started", "ended")},
         )
     return cases
