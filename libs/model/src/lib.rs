@@ -60,7 +60,7 @@ pub use loaders::{Loaders, Loading};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate, MeasuredStart};
 pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};
 pub use observed::ObservedHour;
-pub use output_lines::OutputLine;
+pub use output_lines::OutputLines;
 pub use past::{Past, PastKind};
 pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve};
 pub use planning::{ForesightSettings, PlannerSettings};

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{NodeId, OutputLine, RunId, Timestamp, Token};
+use lacuna_model::{NodeId, OutputLines, RunId, Timestamp, Token};
 use lacuna_wire::token::escape;
 use tempfile::TempDir;
 
@@ -302,7 +302,7 @@ fn drawn_lines(
 /// The last lines of what is fed.
 struct Drawn {
     most: usize,
-    line: OutputLine,
+    open: OutputLines,
     kept: VecDeque<(String, bool)>,
     /// Lines among them that are no rules, and bytes of all.
     lines: usize,
@@ -316,7 +316,7 @@ impl Drawn {
     fn new(most: usize, is_partial: bool) -> Self {
         Self {
             most,
-            line: OutputLine::default(),
+            open: OutputLines::default(),
             kept: VecDeque::new(),
             lines: 0,
             bytes: 0,
@@ -326,14 +326,13 @@ impl Drawn {
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        let mut line = std::mem::take(&mut self.line);
-        line.feed(bytes, |text| self.keep(text, false));
-        self.line = line;
+        let mut open = std::mem::take(&mut self.open);
+        open.feed(bytes, |text| self.keep(text, false));
+        self.open = open;
     }
 
     fn rule(&mut self, rule: &str) {
-        if self.line.state().is_some() {
-            let text = self.line.end();
+        for text in self.open.end() {
             self.keep(text, false);
         }
         self.keep(rule.to_owned(), true);
@@ -363,17 +362,16 @@ impl Drawn {
 
     /// Whether nothing before could be among the last lines.
     fn is_enough(&self) -> bool {
-        self.has_dropped || self.lines + usize::from(self.line.state().is_some()) >= self.most
+        self.has_dropped || self.lines + self.open.states().len() >= self.most
     }
 
     fn text(mut self) -> String {
-        let open = self.line.state();
-        if open.is_some() && self.lines == self.most {
-            self.most = self.most.saturating_sub(1);
-            self.shrink();
-        }
+        let mut open = self.open.states();
+        open.drain(..open.len().saturating_sub(self.most));
+        self.most -= open.len();
+        self.shrink();
         let lines = self.kept.into_iter().map(|(text, _)| text + "\n");
-        lines.chain(open).collect()
+        lines.chain([open.join("\n")]).collect()
     }
 }
 
@@ -526,6 +524,12 @@ mod tests {
             ["a\u{fffd}", "red"]
         );
         assert_eq!(lines(b"", 9), [""; 0]);
+        let inner = "\n\rstep 17 of 40 |#####     |\x1b[A".repeat(60_000);
+        let text = format!("a\nbegin\n\repoch 1{inner}\repoch 2");
+        let nested = ["epoch 2", "step 17 of 40 |#####     |"];
+        assert_eq!(lines(text.as_bytes(), 2), nested);
+        assert_eq!(lines(text.as_bytes(), 3)[1..], nested);
+        assert_eq!(lines(text.as_bytes(), 1), nested[1..]);
         let many = "0123456789\n".repeat(100_000);
         assert_eq!(lines(many.as_bytes(), 3), ["0123456789"; 3]);
         let wanted = Wanted {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use lacuna_model::{NodeId, OutputLine, Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, OutputLines, Timestamp, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_wire::msg::{LogPlace, Reply, Request};
 
@@ -126,9 +126,9 @@ fn end_of(node: &NodeId) -> LogPlace {
 
 /// The lines of a text as a terminal would show them. Agents of older releases leave that to us.
 fn drawn(text: &str) -> Vec<String> {
-    let (mut line, mut lines) = (OutputLine::default(), Vec::new());
-    line.feed(text.as_bytes(), |one| lines.push(one));
-    lines.extend(line.state());
+    let (mut open, mut lines) = (OutputLines::default(), Vec::new());
+    open.feed(text.as_bytes(), |one| lines.push(one));
+    lines.extend(open.end());
     lines
 }
 

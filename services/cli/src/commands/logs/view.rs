@@ -1,22 +1,23 @@
-//! What a follower of outputs prints: whole lines as they end, and the newest state of one that has
-//! no end yet, in place on a terminal and now and then elsewhere.
+//! What a follower of outputs prints: whole lines as they end, and the newest states of those that
+//! have no end yet, in place on a terminal and now and then elsewhere.
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{NodeId, OutputLine};
+use lacuna_model::{NodeId, OutputLines};
 
 use crate::output::plain;
 
-/// Seconds between two states of an open line where they cannot be drawn in place.
+/// Seconds between two states of open lines where they cannot be drawn in place.
 const EVERY_S: f64 = 5.0;
-/// Clears the line that is drawn in place.
+/// Clears a line that is drawn in place, and goes to the one above it.
 const CLEAR: &str = "\r\u{1b}[K";
+const UP: &str = "\u{1b}[A";
 
 #[derive(Debug, Default)]
 struct Stream {
-    line: OutputLine,
-    /// The state that was printed as a line, and when one was last looked at.
-    printed: Option<String>,
+    lines: OutputLines,
+    /// The states that were printed as lines, and when they were last looked at.
+    printed: Vec<String>,
     at: Option<f64>,
 }
 
@@ -31,8 +32,8 @@ pub(super) struct View {
     streams: BTreeMap<NodeId, Stream>,
     /// The node whose text came last.
     last: Option<NodeId>,
-    /// Whether the printed text does not end with a line end.
-    is_open: bool,
+    /// Lines that are drawn in place; a raw text without a line end is one.
+    drawn: usize,
 }
 
 impl View {
@@ -43,7 +44,7 @@ impl View {
             names_nodes: false,
             streams: BTreeMap::new(),
             last: None,
-            is_open: false,
+            drawn: 0,
         }
     }
 
@@ -69,67 +70,77 @@ impl View {
         }
         let stream = self.streams.entry(node.clone()).or_default();
         let mut ended = Vec::new();
-        stream.line.feed(part.as_bytes(), |line| ended.push(line));
-        if let Some(first) = ended.first()
-            && stream.printed.take().as_ref() == Some(first)
-        {
-            ended.remove(0);
+        stream.lines.feed(part.as_bytes(), |line| ended.push(line));
+        let known = ended.iter().zip(&stream.printed);
+        let known = known.take_while(|(line, printed)| line == printed).count();
+        if known < ended.len() {
+            stream.printed.clear();
+        } else {
+            stream.printed.drain(..known);
         }
-        let state = stream.line.state();
-        let mut text = String::new();
-        let is_drawn =
-            self.columns.is_some() && (!ended.is_empty() || (state.is_some() && !part.is_empty()));
-        if is_drawn && std::mem::take(&mut self.is_open) {
-            text.push_str(CLEAR);
-        }
-        if self.columns.is_none()
-            && let Some(state) = &state
-        {
+        ended.drain(..known);
+        let states = stream.lines.states();
+        let is_drawn = self.columns.is_some()
+            && (!ended.is_empty() || (!states.is_empty() && !part.is_empty()));
+        if self.columns.is_none() && !states.is_empty() {
             let waited = stream.at.get_or_insert(now);
             let is_due = now - *waited >= EVERY_S;
-            let is_first = stream.line.is_redrawn() && stream.printed.is_none();
-            if (is_due || is_first) && stream.printed.as_ref() != Some(state) {
+            let is_first = stream.lines.is_redrawn() && stream.printed.is_empty();
+            if (is_due || is_first) && stream.printed != states {
+                // Of lines that were printed and stay, nothing is printed again.
+                let same = states.iter().zip(&stream.printed);
+                let same = same.take_while(|(state, printed)| state == printed).count();
+                ended.extend(states.iter().skip(same).cloned());
                 stream.at = Some(now);
-                stream.printed = Some(state.clone());
-                ended.push(state.clone());
+                stream.printed.clone_from(&states);
             }
-        } else if state.is_none() {
+        } else if states.is_empty() {
             stream.at = None;
         }
+        let mut text = match is_drawn {
+            true => self.clear(),
+            false => String::new(),
+        };
         if !ended.is_empty() {
             text.push_str(&self.heading(node));
         }
         for line in ended {
             text.push_str(&format!("{}{}\n", self.name(node), plain(&line)));
         }
-        if let (true, Some(columns), Some(state)) = (is_drawn, self.columns, state) {
+        if let (true, Some(columns)) = (is_drawn && !states.is_empty(), self.columns) {
             text.push_str(&self.heading(node));
-            let whole = format!("{}{}", self.name(node), plain(&state));
-            text.push_str(&console::truncate_str(
-                &whole,
-                columns.saturating_sub(1),
-                "",
-            ));
-            self.is_open = true;
+            self.drawn = states.len();
+            let whole = |state: &String| {
+                let whole = format!("{}{}", self.name(node), plain(state));
+                console::truncate_str(&whole, columns.saturating_sub(1), "").into_owned()
+            };
+            text.push_str(&states.iter().map(whole).collect::<Vec<_>>().join("\n"));
         }
         text
+    }
+
+    /// Clears what is drawn in place.
+    fn clear(&mut self) -> String {
+        let lines = std::mem::take(&mut self.drawn);
+        vec![CLEAR; lines].join(UP)
     }
 
     /// What to print when no more comes: the last states.
     pub(super) fn close(&mut self) -> String {
         let mut text = String::new();
-        if self.columns.is_some() && self.is_open {
-            text.push_str(CLEAR);
-        } else if self.is_open {
+        if self.columns.is_some() {
+            text.push_str(&self.clear());
+        } else if std::mem::take(&mut self.drawn) > 0 {
             text.push('\n');
         }
-        self.is_open = false;
         let streams = std::mem::take(&mut self.streams);
-        for (node, stream) in streams {
-            let state = stream.line.state();
-            let state = state.filter(|state| stream.printed.as_ref() != Some(state));
-            if let Some(state) = state {
-                text.push_str(&self.heading(&node));
+        for (node, mut stream) in streams {
+            let states = stream.lines.end();
+            if states.is_empty() || stream.printed == states {
+                continue;
+            }
+            text.push_str(&self.heading(&node));
+            for state in states {
                 text.push_str(&format!("{}{}\n", self.name(&node), plain(&state)));
             }
         }
@@ -156,12 +167,12 @@ impl View {
             return String::new();
         }
         let heading = self.heading(node);
-        let end = if self.is_open && !heading.is_empty() {
+        let end = if self.drawn > 0 && !heading.is_empty() {
             "\n"
         } else {
             ""
         };
-        self.is_open = !part.ends_with('\n');
+        self.drawn = usize::from(!part.ends_with('\n'));
         format!("{end}{heading}{part}")
     }
 }
@@ -205,6 +216,29 @@ mod tests {
         assert_eq!(view.add(&n1, "\r2/9 and more", 1.0), format!("{CLEAR}2/9 "));
         assert_eq!(view.add(&n1, "\rend\n", 2.0), format!("{CLEAR}end\n"));
         assert_eq!(view.close(), "");
+    }
+
+    #[test]
+    fn nested_bars_are_drawn_as_a_block_and_their_states_printed_once() {
+        let n1 = node("n1");
+        let mut view = View::new(false, None);
+        let bars = |outer: u32, inner: u32| format!("\repoch {outer}\n\rstep {inner}\u{1b}[A");
+        let first = format!("begin\n{}{}", bars(0, 1), bars(0, 2));
+        assert_eq!(view.add(&n1, &first, 0.0), "begin\nepoch 0\nstep 2\n");
+        assert_eq!(view.add(&n1, &bars(0, 3), 1.0), "");
+        assert_eq!(view.add(&n1, &bars(0, 9), 5.0), "step 9\n");
+        assert_eq!(view.add(&n1, &bars(1, 9), 10.0), "epoch 1\nstep 9\n");
+        assert_eq!(view.add(&n1, "\repoch 1\n\rend", 11.0), "");
+        assert_eq!(view.add(&n1, "\nmore\n", 12.0), "end\n");
+        assert_eq!(view.close(), "more\n");
+        let mut view = View::new(false, Some(80));
+        assert_eq!(view.add(&n1, &first, 0.0), "begin\nepoch 0\nstep 2");
+        let both = format!("{CLEAR}{UP}{CLEAR}epoch 0\nstep 3");
+        assert_eq!(view.add(&n1, &bars(0, 3), 1.0), both);
+        assert_eq!(
+            view.add(&n1, "\repoch 1\n\rend\nmore\n", 2.0),
+            format!("{CLEAR}{UP}{CLEAR}epoch 1\nend\nmore")
+        );
     }
 
     #[test]
