@@ -25,16 +25,26 @@ pub enum TelemetryError {
     Twice,
 }
 
-/// Checks a filter without installing it.
+/// The client of nats-server. It logs each attempt of a lost connection, and what the bus logs itself
+/// (`bus::connect`), so it is silent unless the filter names it.
+const CLIENT: &str = "async_nats";
+
+/// Reads a filter without installing it.
 ///
 /// # Errors
 /// [`TelemetryError::Filter`].
 pub fn filter(text: &str) -> Result<Targets, TelemetryError> {
-    text.parse()
-        .map_err(|e: ParseError| TelemetryError::Filter {
-            filter: text.to_owned(),
-            reason: e.to_string(),
-        })
+    let read: Result<Targets, ParseError> = text.parse();
+    let read = read.map_err(|e| TelemetryError::Filter {
+        filter: text.to_owned(),
+        reason: e.to_string(),
+    })?;
+    let mut named = read.iter().map(|(target, _)| target);
+    Ok(if named.any(|target| target.starts_with(CLIENT)) {
+        read
+    } else {
+        read.with_target(CLIENT, LevelFilter::OFF)
+    })
 }
 
 /// Writes the logs of the whole process to standard error, for as long as it can be written.
@@ -60,4 +70,28 @@ pub fn init(settings: &Telemetry) -> Result<(), TelemetryError> {
             .try_init(),
     }
     .map_err(|_: TryInitError| TelemetryError::Twice)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn the_client_of_the_server_is_silent_unless_it_is_named() {
+        for (text, is_heard) in [
+            ("info", false),
+            ("info,lacuna_planner=debug", false),
+            ("info,async_nats=warn", true),
+            ("async_nats::connector=trace", true),
+        ] {
+            let filter = filter(text).unwrap();
+            let heard = filter.would_enable("async_nats::connector", &Level::ERROR);
+            assert_eq!(heard, is_heard, "{text}");
+        }
+        let own = filter("info").unwrap();
+        assert!(own.would_enable("lacuna_runtime::bus", &Level::INFO));
+        assert!(filter("info,=x=").is_err());
+    }
 }

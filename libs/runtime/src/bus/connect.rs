@@ -59,6 +59,7 @@ impl Bus {
         let (drops, dropped) = watch::channel(0);
         // Each dropped message is counted. The log reports them once a second.
         let said = Mutex::new(None::<Stopwatch>);
+        let logged = Mutex::new(String::new());
         let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
         let check = health.check("bus", None);
         let gauge = metrics.connected.clone();
@@ -100,9 +101,20 @@ impl Bus {
                         tracing::error!(subscription = id, "messages dropped: consumer too slow");
                     }
                 }
-                Event::Connected => tracing::debug!("bus connected"),
                 Event::ServerError(error) if refusals.handle(&error.to_string()) => {}
-                other => tracing::warn!(event = %other, "bus"),
+                // An outage is one line, however often its reason comes again.
+                other => {
+                    let text = other.to_string();
+                    let mut last = logged.lock().unwrap_or_else(PoisonError::into_inner);
+                    if *last != text {
+                        match other {
+                            Event::Connected if last.is_empty() => tracing::debug!("bus connected"),
+                            Event::Connected => tracing::info!("bus connected again"),
+                            _ => tracing::warn!(event = %text, "bus"),
+                        }
+                        *last = text;
+                    }
+                }
             }
             std::future::ready(())
         };
