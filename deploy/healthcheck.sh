@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# lacuna-healthcheck [PORT [STORE]]: 0 if this container's service answers /healthz with 200.
+# lacuna-healthcheck [[HOST:]PORT [STORE]]: 0 if this container's service answers /healthz with 200.
 # Bash alone, so that the image needs no HTTP client.
 #
 # With STORE, the folder in which nats-server keeps streams: a server whose disk was full remembers the failed
 # write, and keeps nothing more in that stream until its end. Once there is room it is ended here, and the
 # engine starts it again.
 set -u
-exec 3<>"/dev/tcp/127.0.0.1/${1:-9464}" || exit 1
+at=${1:-9464}
+case $at in *:*) ;; *) at=127.0.0.1:$at ;; esac
+exec 3<>"/dev/tcp/${at%:*}/${at##*:}" || exit 1
 printf 'GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3
 read -r -t 3 _ status _ <&3
 [ "${status:-}" = 200 ] && exit 0

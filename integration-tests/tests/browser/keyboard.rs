@@ -27,7 +27,7 @@ async fn everything_is_reached_by_keyboard_and_the_focus_is_seen() {
     browser.open(&page.address());
     browser.until("document.querySelectorAll('#services tr').length === 4");
     let mut reached = BTreeSet::new();
-    for _ in 0..14 {
+    for _ in 0..18 {
         browser.press(&[TAB]);
         let focus = browser.script(checks::FOCUS);
         let name = focus[0].as_str().unwrap().to_owned();
@@ -45,7 +45,8 @@ async fn everything_is_reached_by_keyboard_and_the_focus_is_seen() {
         "span",
         "gantt",
         "h-events",
-        "h-harm",
+        "SUMMARY",
+        "reason",
         "h-services",
     ] {
         assert!(reached.contains(wanted), "{wanted} is not in {reached:?}");

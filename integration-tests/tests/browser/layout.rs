@@ -74,6 +74,21 @@ async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
     browser.script("document.getElementById('find').value = 'n00001.hall';");
     browser.script("document.getElementById('find').dispatchEvent(new Event('change'));");
     browser.until("document.getElementById('told').innerText.includes('ends within')");
+    // The answers name what is wrong, by words and not by colours alone.
+    for (answer, said) in [
+        ("harm", "3 nodes given back after"),
+        ("harm", "took more than 0.50 s"),
+        ("faults", "ingest: scheduler: sinfo: exit code 1"),
+        ("faults", "more."),
+        ("gain", "90.0 % of the time that nodes were idle"),
+    ] {
+        browser.until(&format!(
+            "document.querySelector('#a-{answer} .text').innerText.includes('{said}')"
+        ));
+    }
+    let words = "[...document.querySelectorAll('summary .word')].map((at) => at.innerText).join()";
+    browser.until(&format!("{words} === 'not lately,yes,22,500 node-hours'"));
+    browser.script("for (const at of document.querySelectorAll('details')) at.open = true;");
     check(&browser, "small");
     browser.prefer("light");
     let light = contrast(&browser);

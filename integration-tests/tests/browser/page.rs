@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use lacuna_model::{
-    Activity, AgentStatus, Allocation, ClusterId, Controls, Drain, Epoch, Generation, HoleVerdict,
-    Outcome, Pause, Plan, PlanReport, Solve, Span, Timestamp, TrainerRecord, TrainerVerdict,
-    UseLimit, Verdict,
+    Activity, AgentStatus, Allocation, ClusterId, Controls, Drain, Epoch, Generation, Harm,
+    HoleVerdict, Outcome, Pause, Plan, PlanReport, Solve, Span, Timestamp, TrainerRecord,
+    TrainerVerdict, TroubleKind, Troubled, UseLimit, Verdict,
 };
 use lacuna_runtime::{Bus, Config};
 use lacuna_testkit::{TestNats, connect, events, logged_address, node, pool, record, spec};
@@ -198,6 +198,10 @@ impl Page {
             let subject = address::agent(id, &node(name));
             bus.publish(&subject, &status, "").await.unwrap();
         }
+        let mut harm = Harm::default();
+        for ms in [20, 41, 1300] {
+            harm.give_back(Span::from_ms(ms), Timestamp::from_unix(1_789_950_000));
+        }
         let totals = Totals {
             since: Timestamp::from_unix(1_789_900_000),
             idle_node_s: 9e7,
@@ -206,6 +210,13 @@ impl Page {
             preemptions: 1234,
             rescales: 5678,
             trainers_done: 12,
+            harm: [("preempted".to_owned(), harm)].into(),
+            unconfirmed: 1,
+            troubled: vec![Troubled {
+                kind: TroubleKind::Quarantined,
+                nodes: 7,
+                some: vec![node("n00004.hall"), node("n00005.hall")],
+            }],
             ..Totals::default()
         };
         bus.store(&address::totals(id), &totals, "").await.unwrap();
@@ -230,12 +241,15 @@ impl Page {
         let subject = address::controls(id);
         bus.store(&subject, &controls, "").await.unwrap();
         for service in ["control", "forecast", "ingest", "planner"] {
+            let failing = (service == "ingest")
+                .then_some("scheduler: sinfo: exit code 1: slurm_load_partitions");
             let leader = Leader {
                 instance: "0123456789ab".to_owned(),
                 seat: "boot/4026531840/127.0.0.1:9101".to_owned(),
                 since: Timestamp::from_unix(1_790_000_000),
                 ttl_ms: 3_600_000,
                 resigned: false,
+                failing: failing.map(str::to_owned).into_iter().collect(),
             };
             let subject = address::leader(id, service);
             bus.store(&subject, &leader, "").await.unwrap();

@@ -394,6 +394,24 @@ impl TrainerRecord {
         }
     }
 
+    /// Its state in a word: `queued`, `waiting` (admitted, without nodes), `resuming` (stalled by a
+    /// change of its nodes), `training`, `retrying` (its program failed and will be started again),
+    /// `ending` (its work is done, its programs still end), `done`, `cancelled`, `failed`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match self.phase {
+            Phase::Queued => "queued",
+            Phase::Active if self.nodes.is_empty() && self.failures > 0 => "retrying",
+            Phase::Active if self.nodes.is_empty() => "waiting",
+            Phase::Active if self.ending.is_some() => "ending",
+            Phase::Active if self.owed > 0.0 => "resuming",
+            Phase::Active => "training",
+            Phase::Done => "done",
+            Phase::Cancelled => "cancelled",
+            Phase::Failed => "failed",
+        }
+    }
+
     /// Samples done in total.
     #[must_use]
     pub fn samples(&self) -> f64 {

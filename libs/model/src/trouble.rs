@@ -24,6 +24,17 @@ pub struct Trouble {
     pub perhaps: Vec<NodeId>,
 }
 
+/// Nodes with the same trouble.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Troubled {
+    /// What holds.
+    pub kind: TroubleKind,
+    /// Number of nodes.
+    pub nodes: u32,
+    /// The first of them, by name.
+    pub some: Vec<NodeId>,
+}
+
 /// A program that failed on a node and was sound on another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blame {
@@ -36,7 +47,7 @@ pub struct Blame {
 }
 
 /// What keeps a node from being used, or speaks against it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TroubleKind {
     /// Programs of two owners failed there and were sound elsewhere, or it is slow to all owners: no

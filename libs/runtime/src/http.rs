@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` of a service, and the server of any page.
+//! `/metrics` and `/healthz` of a service, the server of any page, and requests to others' pages.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,8 @@ use hyper_util::service::TowerToHyperService;
 use lacuna_model::Span;
 use prometheus::{GaugeVec, Registry};
 use serde::Serialize;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +31,10 @@ const HEAD: Duration = Duration::from_secs(10);
 
 /// Connections to `/metrics` and `/healthz` at a time.
 const CONNECTIONS: usize = 64;
+/// Most failing checks that a message names.
+const FAILING: usize = 8;
+/// Most characters of the reason of each.
+const REASON: usize = 200;
 
 /// The health of a service: named checks, each renewed by its owner. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -117,6 +122,18 @@ impl Health {
             status: if ok { "ok" } else { "failing" },
             checks,
         }
+    }
+
+    /// The checks that fail, each with the beginning of its reason. A reader of the bus knows this
+    /// service by them.
+    #[must_use]
+    pub fn failing(&self) -> Vec<String> {
+        let failing = self.report().checks.into_iter();
+        let failing = failing.filter_map(|check| {
+            let reason: String = check.reason?.chars().take(REASON).collect();
+            Some(format!("{}: {reason}", check.name))
+        });
+        failing.take(FAILING).collect()
     }
 
     /// Seconds since a check with a `max_age` last held, and whether it ever has: if not, they are those
@@ -214,6 +231,38 @@ pub async fn serve_pages(
     }
     drop(listener);
     open.shutdown().await;
+}
+
+/// Longest time for an answer of another's page, and its greatest length in bytes.
+const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER_BYTES: u64 = 32 << 20;
+
+/// Asks the page of another program, without TLS, for a path. `address` is a host and a port. Returns
+/// the status and the body.
+///
+/// # Errors
+/// It cannot be reached, does not answer in two seconds, or answers with something else than HTTP.
+pub async fn ask(address: &str, path: &str) -> std::io::Result<(u16, String)> {
+    let talk = async {
+        let mut stream = TcpStream::connect(address).await?;
+        // HTTP/1.0: the answer ends with the connection, and is not sent in chunks.
+        let request =
+            format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES).read_to_end(&mut answer).await?;
+        let text = String::from_utf8_lossy(&answer);
+        let parts = text.split_once("\r\n\r\n").and_then(|(head, body)| {
+            let status = head.split_whitespace().nth(1)?.parse().ok()?;
+            Some((status, body.to_owned()))
+        });
+        parts.ok_or_else(|| std::io::Error::other("it does not speak HTTP"))
+    };
+    let answer = tokio::time::timeout(ANSWER, talk).await;
+    answer.unwrap_or_else(|_| {
+        let limit = format!("no answer within {} s", ANSWER.as_secs());
+        Err(std::io::Error::new(std::io::ErrorKind::TimedOut, limit))
+    })
 }
 
 /// Serves `/metrics` and `/healthz` until `stop`.

@@ -35,7 +35,7 @@ use crate::http::{Health, HealthCheck};
 use crate::metrics;
 
 /// Services with one active instance.
-const SINGLE_ACTIVE: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+pub const SINGLE_ACTIVE: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
 /// Checks of the leadership within its length.
 const CHECKS: u32 = 12;
@@ -311,6 +311,7 @@ impl Candidate {
             since,
             ttl_ms: u64::try_from(self.terms.length.as_millis()).unwrap_or(u64::MAX),
             resigned,
+            failing: self.health.failing(),
         }
     }
 }
@@ -486,6 +487,7 @@ mod tests {
             since: Timestamp::from_unix(1),
             ttl_ms: 3000,
             resigned,
+            failing: Vec::new(),
         }
     }
 

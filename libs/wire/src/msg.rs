@@ -23,8 +23,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, KindName, KindUse, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId, Stalls,
-    Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble, is_default,
+    Efficiency, Epoch, Harm, KindName, KindUse, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId,
+    Stalls, Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble, Troubled,
+    is_default,
 };
 
 pub use lacuna_model::{
@@ -415,6 +416,15 @@ pub struct Totals {
     /// Node-time and harm by kind; empty where fewer than two kinds of nodes are known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<KindName, KindUse>,
+    /// Waits of the main scheduler for nodes, by how it asked for them (`lacuna_control_harm_seconds`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub harm: BTreeMap<String, Harm>,
+    /// Releases that no agent confirmed within the lease timeout. Their waits are not known.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unconfirmed: u64,
+    /// Nodes with a trouble now, by its kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubled: Vec<Troubled>,
 }
 
 /// A request of an operator to the executor of pilots, answered by a [`Reply`].
@@ -529,6 +539,9 @@ pub struct Leader {
     /// Whether it has resigned.
     #[serde(default)]
     pub resigned: bool,
+    /// Checks of its `/healthz` that fail, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<String>,
 }
 
 /// The secret of which control makes the tokens of incarnations. It outlives a control, so members

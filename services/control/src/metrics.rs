@@ -571,7 +571,7 @@ mod tests {
             rescales: totals.rescales,
             ..Tally::default()
         };
-        assert_eq!(crate::start::totals(&tally, Now::default()), totals);
+        assert_eq!(crate::start::totals(&tally, vec![], Now::default()), totals);
         let registry = Registry::new();
         let metrics = Metrics::new(&registry, &Tally::default()).unwrap();
         metrics.tally(&tally);

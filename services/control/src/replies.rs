@@ -93,7 +93,9 @@ pub(crate) fn query(
                 })
                 .collect(),
         },
-        Request::Totals => Reply::Totals(totals(&controller.tally(), now)),
+        Request::Totals => {
+            Reply::Totals(totals(&controller.tally(), controller.troubled(now), now))
+        }
         Request::Submit { .. }
         | Request::Renew { .. }
         | Request::Cancel { .. }

@@ -587,7 +587,8 @@ impl Control {
         self.effects
             .metrics
             .unacknowledged(self.controller.unacknowledged());
-        let totals = totals(&tally, self.now());
+        let now = self.now();
+        let totals = totals(&tally, self.controller.troubled(now), now);
         if self.totals.as_ref() != Some(&totals) {
             self.publish_totals(&totals).await;
             self.totals = Some(totals);
@@ -618,7 +619,8 @@ impl Control {
     }
 
     async fn save_totals(&mut self) -> Result<(), ServiceError> {
-        let totals = totals(&self.controller.tally(), self.now());
+        let (controller, now) = (&self.controller, self.now());
+        let totals = totals(&controller.tally(), controller.troubled(now), now);
         self.publish_totals(&totals).await;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use lacuna_model::{NodeId, Span, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, Span, TrainerId, TrainerRecord, Troubled};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Context, ServiceError};
 use lacuna_trainer::controller::{Controller, Effect, Tally};
@@ -163,12 +163,14 @@ fn tally(totals: &Totals) -> Tally {
         idle_node_s: totals.idle_node_s,
         harvested_node_s: totals.harvested_node_s,
         kinds: totals.kinds.clone(),
+        harm: totals.harm.clone(),
+        unconfirmed: totals.unconfirmed,
         ..Tally::default()
     }
 }
 
 /// Totals as others see them.
-pub(crate) fn totals(tally: &Tally, now: Now) -> Totals {
+pub(crate) fn totals(tally: &Tally, troubled: Vec<Troubled>, now: Now) -> Totals {
     Totals {
         since: tally.since.unwrap_or(now.cluster),
         now: tally.upto.unwrap_or(now.cluster),
@@ -188,5 +190,8 @@ pub(crate) fn totals(tally: &Tally, now: Now) -> Totals {
         queued: tally.queued,
         active: tally.active,
         kinds: tally.kinds.clone(),
+        harm: tally.harm.clone(),
+        unconfirmed: tally.unconfirmed,
+        troubled,
     }
 }

@@ -4,6 +4,9 @@
 //! - `view` keeps the newest of each state that the services publish.
 //! - `history` keeps the trainer of each node over time: codes of trainers, changes only, cut at
 //!   `gateway.history` or at half a million changes.
+//! - `answers` says whether anybody is harmed, whether anything is broken, and what is gained.
+//! - `watched` asks nats-server's monitor (`bus_state`) and Prometheus (`alerts`), if they are named.
+//! - `recent` puts the events of one rack and moment on one line.
 //! - `learnt` keeps what trainers report of their steps and batches over time.
 //! - `snapshot` makes the data of the page, at most twice a second, once for all browsers.
 //! - `web` sends it as server-sent events. A new browser gets the states of all nodes, and a
@@ -12,16 +15,21 @@
 //! The page's files are part of the program. The page extends the history from the changes itself,
 //! and draws many nodes per line as means.
 
+mod alerts;
+mod answers;
+mod bus_state;
 mod change;
 mod controls;
 mod history;
 mod learnt;
 mod metrics;
+mod recent;
 mod shell;
 mod snapshot;
 mod thinned;
 mod token;
 mod view;
+mod watched;
 mod web;
 
 pub use metrics::Metrics;

@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::snapshot::{names, snapshot};
 use crate::token::Token;
 use crate::view::View;
+use crate::watched::watch;
 use crate::web::{Shown, Site, cookie, router};
 
 /// Least time between two snapshots.
@@ -84,6 +85,7 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
         tracing::warn!(%address, "the page is open to all: gateway.token_file is not set");
     }
     let view = Arc::new(Mutex::new(View::new(settings.history)));
+    let metrics = Metrics::new(&ctx.registry)?;
     let (show, shown) = watch::channel(Shown::default());
     let site = Site {
         view: Arc::clone(&view),
@@ -94,7 +96,7 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
         hosts: settings.hosts.clone().into(),
         places: Arc::new(Semaphore::new(settings.viewers)),
         past: Arc::default(),
-        metrics: Metrics::new(&ctx.registry)?,
+        metrics: metrics.clone(),
     };
     let connections = settings.viewers.saturating_add(OTHERS);
     let pages = http::serve_pages(listener, router(site), connections, ctx.shutdown.clone());
@@ -102,6 +104,7 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
     tracing::info!(page = %format!("http://{address}/"), "the operator's page");
     let ended = tokio::select! {
         ended = listen(&ctx, &view, show) => ended,
+        () = watch(settings, &ctx.cluster, &metrics.bus, &view) => Ok(()),
         served = &mut server => return Err(match served {
             // The server was stopped, and ended before the loop.
             Ok(()) if ctx.shutdown.is_cancelled() => return Ok(()),
@@ -157,6 +160,7 @@ async fn listen(
     snapshots.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tidying = tokio::time::interval(TIDY);
     tidying.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let link = bus.link();
     let (mut still, mut last) = (0_u32, Before::default());
     let lock = || view.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
@@ -177,7 +181,7 @@ async fn listen(
                     lock().take_leader(service, leader.message);
                 }
             }
-            event = events.next() => lock().take_event(event?.message),
+            event = events.next() => lock().take_event(&event?.message),
             status = agents.next() => {
                 let mut waiting = vec![status?.message];
                 while waiting.len() < BATCH
@@ -193,6 +197,7 @@ async fn listen(
             _ = tidying.tick() => lock().tidy(),
             _ = snapshots.tick() => {
                 let mut view = lock();
+                view.connected(link.now().up);
                 let is_news = view.settle();
                 still = if is_news { 0 } else { still + 1 };
                 if is_news || still.is_multiple_of(STILL) {

@@ -3,16 +3,18 @@
 use std::fmt::Write as _;
 
 use lacuna_model::{
-    Cause, EventKind, KindName, KindUse, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work,
+    Cause, KindName, KindUse, NodeId, Outcome, Plan, Timestamp, TrainerId, TrainerRecord, Work,
 };
 use lacuna_planner::explain;
 use lacuna_trainer::measure;
 use lacuna_wire::msg::{Leader, Totals};
 use serde::Serialize;
 
+use crate::answers::{Answers, answers, is_silent};
 use crate::controls::{Wanted, wanted};
 use crate::history::Code;
 use crate::learnt::Line;
+use crate::recent::EventRow;
 use crate::view::{Arrived, View};
 
 /// Times ahead for which the page shows the number of holes still open, in seconds.
@@ -39,6 +41,7 @@ pub(crate) struct Snapshot<'a> {
     pool: u32,
     training: u32,
     unusable: u32,
+    answers: Answers,
     totals: Option<TotalsRow>,
     trainers: Vec<TrainerRow<'a>>,
     plan: Option<PlanRow>,
@@ -48,7 +51,7 @@ pub(crate) struct Snapshot<'a> {
     kinds: Vec<KindRow<'a>>,
     controls: Option<Wanted<'a>>,
     services: Vec<ServiceRow<'a>>,
-    events: Vec<EventRow<'a>>,
+    events: Vec<&'a EventRow>,
     ages: Ages,
 }
 
@@ -86,6 +89,10 @@ struct TotalsRow {
 struct TrainerRow<'a> {
     name: &'a TrainerId,
     code: Option<Code>,
+    /// As in `lacuna trainers`.
+    state: &'static str,
+    /// Why it is so, in one line.
+    reason: String,
     owner: Option<&'a str>,
     nodes: usize,
     min: u32,
@@ -93,17 +100,14 @@ struct TrainerRow<'a> {
     samples: f64,
     of: Option<f64>,
     rate: f64,
-    pausing: bool,
     preemptions: u64,
     rescales: u64,
-    failures: u32,
     loss: Option<f64>,
     why: Option<String>,
     /// Where the time of its steps goes, and what its batch is worth.
     notes: Vec<String>,
     /// The same over time.
     lines: Vec<Line>,
-    trouble: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -157,17 +161,9 @@ struct ServiceRow<'a> {
     seat: &'a str,
     /// When it became the active one.
     since: i64,
-    /// `active`, `silent`, or `gone`: it has resigned.
+    /// `active`, `failing`: a check of it fails, `silent`, or `gone`: it has resigned.
     state: &'static str,
     silent_s: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct EventRow<'a> {
-    at: i64,
-    what: &'static str,
-    whom: String,
-    note: Option<&'a str>,
 }
 
 /// The names of all nodes.
@@ -203,6 +199,7 @@ pub(crate) fn snapshot<'a>(
         pool: present.map_or(0, |r| r.idle),
         training: present.map_or(0, |r| r.training),
         unusable: view.history.present().filter(unusable).count() as u32,
+        answers: answers(view, now),
         totals: view.totals.as_ref().map(|t| totals(&t.value)),
         trainers,
         plan: plan(view),
@@ -211,7 +208,7 @@ pub(crate) fn snapshot<'a>(
         kinds: kinds(view),
         controls: view.controls.as_ref().and_then(wanted),
         services: view.leaders.iter().map(service).collect(),
-        events: view.events.iter().rev().map(event).collect(),
+        events: view.events.lines().collect(),
         ages: Ages {
             pool: view.pool.as_ref().map(|h| h.arrived.seconds()),
             trainers: view.trainers.as_ref().map(|h| h.arrived.seconds()),
@@ -230,8 +227,10 @@ fn service<'a>((name, arrived): (&'a String, &'a Arrived<Leader>)) -> ServiceRow
         since: leader.since.unix_ms(),
         state: if leader.resigned {
             "gone"
-        } else if silent_s * 1000.0 > 3.0 * leader.ttl_ms as f64 {
+        } else if is_silent(leader, silent_s) {
             "silent"
+        } else if !leader.failing.is_empty() {
+            "failing"
         } else {
             "active"
         },
@@ -269,10 +268,17 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
         .filter(|newest| record.is_reported_by(newest));
     let of_run = newest.map_or(record.samples_run, |p| p.samples.max(record.samples_run));
     let owed = newest.map_or(record.owed, |p| p.owed);
+    let state = match record.state() {
+        // The record is older than the report.
+        "resuming" if owed <= 0.0 => "training",
+        state => state,
+    };
     let plan = view.plan.as_ref().map(|plan| &plan.value.plan);
     TrainerRow {
         name: &spec.id,
         code,
+        state,
+        reason: reason(record, plan),
         owner: spec.owner.as_deref(),
         nodes: record.nodes.len(),
         min: spec.min_nodes,
@@ -283,10 +289,8 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
             Work::UntilExit => None,
         },
         rate: record.rate(),
-        pausing: owed > 0.0 && !record.nodes.is_empty(),
         preemptions: record.preemptions,
         rescales: record.rescales,
-        failures: record.failures,
         loss: newest.and_then(|p| p.loss).or(record.loss),
         why: plan.and_then(|plan| explain::trainer(plan, &spec.id)),
         notes: of_step(record)
@@ -294,8 +298,20 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
             .chain(of_batch(record))
             .collect(),
         lines: view.lines(&spec.id),
-        trouble: (record.failures > 0).then_some(record.reason.as_str()),
     }
+}
+
+/// Why a trainer is in its state: what failed, else what the plan says.
+fn reason(record: &TrainerRecord, plan: Option<&Plan>) -> String {
+    if record.failures > 0 {
+        let times = match record.failures {
+            1 => String::new(),
+            many => format!(" {many} times in a row"),
+        };
+        return format!("failed{times}: {}", record.reason);
+    }
+    plan.and_then(|plan| explain::brief(plan, &record.spec))
+        .unwrap_or_else(|| record.reason.clone())
 }
 
 /// Where the time of a step goes, if its replay is to be trusted.
@@ -398,31 +414,6 @@ fn kinds(view: &View) -> Vec<KindRow<'_>> {
     totals.map(row).collect()
 }
 
-fn event(event: &lacuna_model::NodeEvent) -> EventRow<'_> {
-    let nodes = |nodes: &[NodeId]| match nodes {
-        [one] => one.to_string(),
-        _ => format!("{} nodes", nodes.len()),
-    };
-    let (what, whom, note) = match &event.kind {
-        EventKind::NodeIdle { node } => ("idle", node.to_string(), None),
-        EventKind::NodeBusy { node } => ("taken", node.to_string(), None),
-        EventKind::NodeDown { node, reason } => ("down", node.to_string(), Some(reason.as_str())),
-        EventKind::NodeWanted { node, .. } => ("wanted", node.to_string(), None),
-        EventKind::NodeReleased { node } => ("given back", node.to_string(), None),
-        EventKind::JobPlanned { job, nodes: on, .. } => ("planned", nodes(on), Some(job.as_str())),
-        EventKind::Reservation {
-            name, nodes: on, ..
-        } => ("reserved", nodes(on), Some(name.as_str())),
-        EventKind::Snapshot { idle } => ("snapshot", format!("{} idle", idle.len()), None),
-    };
-    EventRow {
-        at: event.at.unix_ms(),
-        what,
-        whom,
-        note: note.filter(|note| !note.is_empty()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use lacuna_model::{Activity, AgentStatus, Epoch, Span};
@@ -522,7 +513,7 @@ mod tests {
             pilot_s: 0.0,
         });
         for event in events(1, &[("idle", "a"), ("busy", "x")]) {
-            view.take_event(event);
+            view.take_event(&event);
         }
         for (name, ms) in [("x", 5), ("y", 9), ("z", 400)] {
             let status = AgentStatus {
@@ -583,6 +574,7 @@ mod tests {
             since: Timestamp::from_unix(5),
             ttl_ms,
             resigned,
+            failing: Vec::new(),
         };
         view.take_leader("control".to_owned(), leader(60_000, false));
         view.take_leader("planner".to_owned(), leader(60_000, true));

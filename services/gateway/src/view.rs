@@ -8,10 +8,10 @@ use lacuna_wire::msg::{Controls, Leader, PlanState, PoolState, Progress, Totals,
 
 use crate::history::{Code, History, code};
 use crate::learnt::{Learnt, Line};
+use crate::recent::Recent;
 use crate::thinned::{At, Thinned};
+use crate::watched::Watched;
 
-/// Most events that the page lists.
-const EVENTS: usize = 60;
 /// Most nodes given back whose times are kept.
 const GIVEN_BACK: usize = 1000;
 /// Most readings of the pool that the page draws.
@@ -76,7 +76,9 @@ pub(crate) struct View {
     /// The active instance of each service, from its newest message.
     pub(crate) leaders: BTreeMap<String, Arrived<Leader>>,
     pub(crate) progress: HashMap<TrainerId, Progress>,
-    pub(crate) events: VecDeque<NodeEvent>,
+    pub(crate) events: Recent,
+    /// What others than the bus say.
+    pub(crate) watched: Watched,
     pub(crate) given_back: VecDeque<GivenBack>,
     readings: Thinned<Reading>,
     /// What the present trainers learnt.
@@ -100,7 +102,8 @@ impl View {
             topology: Topology::default(),
             leaders: BTreeMap::new(),
             progress: HashMap::new(),
-            events: VecDeque::new(),
+            events: Recent::default(),
+            watched: Watched::default(),
             given_back: VecDeque::new(),
             readings: Thinned::new(READINGS, Span::from_secs(1)),
             learnt: HashMap::new(),
@@ -161,11 +164,19 @@ impl View {
         self.changed = true;
     }
 
+    /// Whether the gateway is connected to nats-server now.
+    pub(crate) fn connected(&mut self, connected: bool) {
+        let before = std::mem::replace(&mut self.watched.connected, connected);
+        self.changed |= before != connected;
+    }
+
     /// Takes a renewal of a leadership. It comes every second; only another instance, or a
     /// resignation, counts as a change.
     pub(crate) fn take_leader(&mut self, service: String, leader: Leader) {
         let same = |known: &Arrived<Leader>| {
-            known.value.instance == leader.instance && known.value.resigned == leader.resigned
+            let (known, new) = (&known.value, &leader);
+            (&known.instance, known.resigned, &known.failing)
+                == (&new.instance, new.resigned, &new.failing)
         };
         self.changed |= !self.leaders.get(&service).is_some_and(same);
         self.leaders.insert(service, Arrived::now(leader));
@@ -176,11 +187,8 @@ impl View {
         self.changed = true;
     }
 
-    pub(crate) fn take_event(&mut self, event: NodeEvent) {
-        if self.events.len() == EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
+    pub(crate) fn take_event(&mut self, event: &NodeEvent) {
+        self.events.take(event, &self.topology);
         self.changed = true;
     }
 

@@ -433,6 +433,7 @@ async fn controls_and_active_instances_are_shown() {
         since: Timestamp::from_unix(5),
         ttl_ms: 3_600_000,
         resigned: false,
+        failing: Vec::new(),
     };
     let subject = address::leader(&cluster(), "control");
     bus.store(&subject, &leader, "").await.unwrap();

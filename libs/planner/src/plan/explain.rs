@@ -4,7 +4,8 @@ mod basis;
 mod forecast;
 
 use lacuna_model::{
-    HoleVerdict, NodeId, Outcome, OwnerShare, Plan, Solve, TrainerId, TrainerVerdict, Verdict,
+    HoleVerdict, NodeId, Outcome, OwnerShare, Plan, Solve, TrainerId, TrainerSpec, TrainerVerdict,
+    Verdict,
 };
 
 pub use basis::{known, measured};
@@ -14,6 +15,31 @@ pub use basis::{known, measured};
 pub fn trainer(plan: &Plan, id: &TrainerId) -> Option<String> {
     let verdict = plan.report.trainers.iter().find(|v| v.trainer == *id)?;
     Some(with_basis(plan, verdict))
+}
+
+/// The reason of a trainer's nodes in a clause without amounts. Nothing if the plan does not have
+/// the trainer.
+#[must_use]
+pub fn brief(plan: &Plan, spec: &TrainerSpec) -> Option<String> {
+    let v = plan.report.trainers.iter().find(|v| v.trainer == spec.id)?;
+    Some(match &v.verdict {
+        Verdict::Start | Verdict::Grow { .. } => movement(v),
+        Verdict::Shrink { .. } => format!("{}, for others", movement(v)),
+        Verdict::Keep if v.after >= spec.max_nodes => {
+            "it has as many nodes as it can use".to_owned()
+        }
+        Verdict::Keep => "no further node is free for it".to_owned(),
+        Verdict::RescaleNotWorthIt { .. } => {
+            "more nodes would cost more than they bring".to_owned()
+        }
+        Verdict::TooFewNodes { pool, min } => {
+            format!("it needs at least {min} and {} has {pool}", pool_of(v))
+        }
+        Verdict::Outbid => "others use the nodes better".to_owned(),
+        Verdict::DisplacingCosts { .. } => {
+            "to displace others would cost more than it brings".to_owned()
+        }
+    })
 }
 
 /// The reason of a node's use. Nothing if the plan does not have the node.

@@ -23,6 +23,11 @@ pub struct Gateway {
     pub behind_tls: bool,
     /// Most browsers that follow the page at a time. Further ones are refused.
     pub viewers: usize,
+    /// The address at which nats-server shows its state (`http` in its configuration), as in
+    /// `127.0.0.1:8222`. The page and the metrics then have it.
+    pub bus_monitor: Option<String>,
+    /// The address of the Prometheus whose firing alerts the page shows, as in `127.0.0.1:9090`.
+    pub prometheus: Option<String>,
     /// How far back the page shows which trainer had which node.
     #[serde(with = "SpanText")]
     pub history: Span,
@@ -36,6 +41,8 @@ impl Default for Gateway {
             hosts: Vec::new(),
             behind_tls: false,
             viewers: 64,
+            bus_monitor: None,
+            prometheus: None,
             history: Span::from_secs(6 * 3600),
         }
     }
@@ -47,6 +54,21 @@ impl Gateway {
     /// # Errors
     /// The first value that is out of its range.
     pub(super) fn check(&self) -> Result<(), SettingError> {
+        for (key, address) in [
+            ("gateway.bus_monitor", &self.bus_monitor),
+            ("gateway.prometheus", &self.prometheus),
+        ] {
+            let is_address = |text: &str| {
+                let (host, port) = text.rsplit_once(':').unwrap_or_default();
+                !host.is_empty() && !host.contains('/') && port.parse::<u16>().is_ok()
+            };
+            SettingError::unless(
+                address.as_deref().is_none_or(is_address),
+                key,
+                address.as_deref().unwrap_or_default(),
+                "a host and a port, as in 127.0.0.1:9090",
+            )?;
+        }
         SettingError::unless(
             self.history.as_ms() >= 60_000,
             "gateway.history",

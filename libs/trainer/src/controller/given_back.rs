@@ -13,12 +13,13 @@ impl Controller {
         let is_pilots = self.config.control.submits_pilots();
         let given_back = self.nodes.given_back(id, is_heard, is_pilots, now);
         if let Some((cause, harm)) = given_back {
-            self.note_harm(id, cause, harm, out);
+            self.note_harm(id, cause, harm, now, out);
         }
     }
 
-    fn note_harm(&mut self, id: &NodeId, cause: &'static str, harm: Span, out: &mut Out) {
+    fn note_harm(&mut self, id: &NodeId, cause: &'static str, harm: Span, now: Now, out: &mut Out) {
         let (node, kind) = (id.clone(), self.nodes.kind(id).cloned());
+        self.usage.give_back(cause, harm, now.cluster);
         if let Some(kind) = &kind {
             self.usage.of_kind(kind).give_back(harm);
         }
@@ -41,7 +42,7 @@ impl Controller {
         let is_of_another = on_demand.is_some() && self.nodes.serves_another(status);
         let said = self.nodes.last_words(status);
         if let Some(harm) = status.gave_back_in {
-            self.note_harm(id, said.cause, harm, out);
+            self.note_harm(id, said.cause, harm, now, out);
         }
         if !said.first {
             return;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use lacuna_model::{
     Attained, Efficiency, Launch, Member, NodeId, Phase, Timestamp, TrainerId, TrainerRecord,
+    Troubled,
 };
 
 use crate::Now;
@@ -143,6 +144,12 @@ impl Controller {
             }
         };
         self.nodes.iter().map(view).collect()
+    }
+
+    /// Nodes with a trouble now, by its kind.
+    #[must_use]
+    pub fn troubled(&self, now: Now) -> Vec<Troubled> {
+        self.nodes.troubled(now)
     }
 
     /// Every lease in force: the content of a renewal.

@@ -58,6 +58,7 @@ impl Controller {
             if is_wanted {
                 out.push(Effect::AnswerReleased { node: node.clone() });
             }
+            self.usage.miss();
             out.note(Note::ReleasedUnheard { node });
         }
         if !found.lost.is_empty() {

@@ -1,8 +1,8 @@
-//! Node-time that was offered and used, summed over the cluster's time.
+//! Node-time that was offered and used, and harm, summed over the cluster's time.
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{KindName, KindUse, Span, Timestamp};
+use lacuna_model::{Harm, KindName, KindUse, Span, Timestamp};
 
 use crate::Now;
 use crate::controller::Tally;
@@ -24,6 +24,8 @@ pub(crate) struct Usage {
     kinds: BTreeMap<KindName, KindUse>,
     /// The newest moment.
     before: Option<Now>,
+    harm: BTreeMap<String, Harm>,
+    unconfirmed: u64,
 }
 
 impl Usage {
@@ -36,6 +38,8 @@ impl Usage {
             harvested_node_s: tally.harvested_node_s,
             kinds: tally.kinds.clone(),
             before: None,
+            harm: tally.harm.clone(),
+            unconfirmed: tally.unconfirmed,
         }
     }
 
@@ -92,6 +96,17 @@ impl Usage {
         self.kinds.entry(kind.clone()).or_default()
     }
 
+    /// A node was given back after the main scheduler had waited for it.
+    pub(crate) fn give_back(&mut self, cause: &str, wait: Span, now: Timestamp) {
+        let harm = self.harm.entry(cause.to_owned()).or_default();
+        harm.give_back(wait, now);
+    }
+
+    /// No agent has confirmed a release.
+    pub(crate) const fn miss(&mut self) {
+        self.unconfirmed += 1;
+    }
+
     /// An event has happened: the sums begin with the first.
     pub(crate) fn begin(&mut self, at: Timestamp) {
         // A state before the first event has no time.
@@ -123,6 +138,8 @@ impl Usage {
             idle_node_s: self.idle_node_s,
             harvested_node_s: self.harvested_node_s,
             kinds: self.kinds.clone(),
+            harm: self.harm.clone(),
+            unconfirmed: self.unconfirmed,
             ..Tally::default()
         }
     }
@@ -198,6 +215,27 @@ mod tests {
         assert_eq!(usage.offered(1).seconds, 59.0);
         // Time of a recording may pass at any pace.
         assert_eq!(usage.find_jump(at(1_000_000), false), None);
+    }
+
+    #[test]
+    fn waits_of_the_main_scheduler_are_kept_by_cause_over_a_restart() {
+        let mut usage = Usage::default();
+        usage.give_back("taken", Span::from_ms(20), at(5).cluster);
+        usage.give_back("taken", Span::from_ms(900), at(6).cluster);
+        usage.give_back("preempted", Span::ZERO, at(7).cluster);
+        usage.miss();
+        let mut usage = Usage::resumed(&usage.tally());
+        usage.give_back("preempted", Span::from_ms(30), at(8).cluster);
+        let tally = usage.tally();
+        let counts = tally
+            .harm
+            .iter()
+            .map(|(cause, of)| (cause.as_str(), of.given_back, of.late));
+        assert_eq!(
+            counts.collect::<Vec<_>>(),
+            [("preempted", 2, 0), ("taken", 2, 1)]
+        );
+        assert_eq!(tally.unconfirmed, 1);
     }
 
     #[test]

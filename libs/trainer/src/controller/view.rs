@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Activity, Efficiency, Epoch, KindName, KindUse, NodeId, Stalls, Timestamp, TrainerId,
+    Activity, Efficiency, Epoch, Harm, KindName, KindUse, NodeId, Stalls, Timestamp, TrainerId,
     TrainerRecord, Trouble,
 };
 
@@ -91,4 +91,8 @@ pub struct Tally {
     pub leased_nodes: u32,
     /// Node-time and harm by kind; empty where fewer than two kinds of nodes are known.
     pub kinds: BTreeMap<KindName, KindUse>,
+    /// Waits of the main scheduler for nodes, by how it asked for them.
+    pub harm: BTreeMap<String, Harm>,
+    /// Releases that no agent confirmed within the lease timeout.
+    pub unconfirmed: u64,
 }

@@ -13,11 +13,11 @@ use std::path::Path;
 
 use lacuna_model::{
     Allocation, Attained, Distance, Drain, Efficiency, EndedRun, Epoch, EventKind, Forecast,
-    ForecastPoint, Generation, Held, Hole, HoleVerdict, Launch, LimitInForce, LossCause, NodeEvent,
-    NodeId, Outcome, PastKind, Pause, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost,
-    RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token, Topology, TrainerId,
-    TrainerRecord, TrainerSpec, TrainerVerdict, UseLimit, UseState, UseWindow, Verdict, WithheldBy,
-    Work,
+    ForecastPoint, Generation, Harm, Held, Hole, HoleVerdict, Launch, LimitInForce, LossCause,
+    NodeEvent, NodeId, Outcome, PastKind, Pause, Phase, Plan, PlanReport, Pool, PooledHole,
+    RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token, Topology, TrainerId,
+    TrainerRecord, TrainerSpec, TrainerVerdict, TroubleKind, Troubled, UseLimit, UseState,
+    UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
@@ -169,6 +169,7 @@ fn every_message_keeps_its_bytes() {
         totals(),
         figures(Efficiency::Known(0.75)),
         figures(Efficiency::CurveExceeded),
+        harmed(),
     ]);
     check(&[observed()]);
     check(&[past_sums()]);
@@ -184,13 +185,18 @@ fn every_message_keeps_its_bytes() {
         code: "L0020".to_owned(),
         detail: "not yours".to_owned(),
     }]);
-    check(&[Leader {
+    let leader = |failing| Leader {
         instance: "0123".to_owned(),
         seat: "here".to_owned(),
         since: at(5),
         ttl_ms: 3000,
         resigned: false,
-    }]);
+        failing,
+    };
+    check(&[
+        leader(vec![]),
+        leader(vec!["scheduler: sinfo does not answer".to_owned()]),
+    ]);
     check(&[StoreSecret {
         secret: "0123".to_owned(),
     }]);

@@ -145,10 +145,10 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let deployed = std::fs::read_to_string(root.join("deploy/nats.conf")).unwrap();
         let command = "config nats-server --store /data --listen 0.0.0.0:4222 \
-                       --monitor 0.0.0.0:8222 --keys /etc/nats/keys";
+                       --monitor nats-monitor:8222 --keys /etc/nats/keys";
         let conf = NatsConf {
             listen: "0.0.0.0:4222".to_owned(),
-            monitor: Some("0.0.0.0:8222".to_owned()),
+            monitor: Some("nats-monitor:8222".to_owned()),
             store: "/data".into(),
             log: None,
             keys: Some(ServerKeys {

@@ -24,7 +24,7 @@ Examples:
 
 END is the time at which the trainer ended, or with ~ an estimate at its present rate; RATE with ~
 is assumed, not measured. STATE is queued (not admitted), waiting (admitted, no nodes), starting
-(no agent has begun its program yet), paying (stalled by a rescale), training, retrying (its program
+(no agent has begun its program yet), resuming (stalled by a change of nodes), training, retrying (its program
 failed and will be started again), ending (its work is done, its programs still end), done, cancelled
 or failed. REASON is the reason for the end of its last process, or what keeps it from nodes
 (`lacuna explain TRAINER` has the remedy), or that its program has reported no samples for a minute.

@@ -93,6 +93,8 @@ pub(crate) struct Addresses {
     pub(crate) http: BTreeMap<String, SocketAddr>,
     /// The address of the dashboard.
     pub(crate) page: SocketAddr,
+    /// A free address at which nats-server shows its state.
+    pub(crate) monitor: SocketAddr,
     /// A free address for the store in which members of trainers meet.
     pub(crate) store: SocketAddr,
 }
@@ -142,11 +144,13 @@ pub(crate) fn addresses(
         http.insert(name.to_owned(), taken);
     }
     let page = listen(page, Gateway::default().page, "[gateway] page")?;
+    let monitor = take(free).map_err(|e| busy("a free port".to_owned(), &e))?;
     let store = take(free).map_err(|e| busy("a free port".to_owned(), &e))?;
     Ok(Addresses {
         nats: nats.port(),
         http,
         page,
+        monitor,
         store,
     })
 }
@@ -160,9 +164,14 @@ mod tests {
         let usual = Gateway::default().page;
         let found = addresses(None, &Http::default(), usual).unwrap();
         let services = found.http.values().map(SocketAddr::port);
-        let others = [found.nats, found.page.port(), found.store.port()];
+        let others = [
+            found.nats,
+            found.page.port(),
+            found.monitor.port(),
+            found.store.port(),
+        ];
         let ports: std::collections::BTreeSet<_> = services.chain(others).collect();
-        assert_eq!(ports.len(), SERVICES.len() + 3);
+        assert_eq!(ports.len(), SERVICES.len() + 4);
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = held.local_addr().unwrap();
         let refused = addresses(Some(taken.port()), &Http::default(), usual).unwrap_err();

@@ -19,4 +19,4 @@ pub(crate) use runtime_file::default_data_dir;
 pub use find::sibling;
 pub use runtime_file::RuntimeFile;
 pub use stop::stop_token;
-pub use supervisor::{Settings, Supervisor, get};
+pub use supervisor::{Settings, Supervisor};

@@ -27,12 +27,13 @@ pub(crate) fn store(data_dir: &Path) -> PathBuf {
 pub(crate) fn write_config(
     data_dir: &Path,
     port: u16,
+    monitor: String,
     keys: Option<ServerKeys>,
 ) -> Result<PathBuf> {
     let path = data_dir.join("nats.conf");
     let conf = NatsConf {
         listen: format!("127.0.0.1:{port}"),
-        monitor: None,
+        monitor: Some(monitor),
         store: store(data_dir),
         log: None,
         keys,

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::config::Config;
+use lacuna_runtime::http::ask;
 use lacuna_runtime::leader::LOOP;
 
 use super::child::{ChildEvent, ChildSpec, GRACE, keep};
@@ -184,11 +184,14 @@ impl Supervisor {
             nats: port,
             http,
             page,
+            monitor,
             store,
         } = addresses(nats_port, &config.http, config.gateway.page)?;
         config.gateway.page = page;
         let own = &mut config.control.store;
         own.get_or_insert_with(|| store.to_string());
+        let own = &mut config.gateway.bus_monitor;
+        let monitor = own.get_or_insert_with(|| monitor.to_string()).clone();
         config.bus.url = format!("nats://127.0.0.1:{port}");
         if config.agent.nodes.is_empty() {
             config.agent.all_nodes = true;
@@ -228,7 +231,7 @@ impl Supervisor {
             data_dir: data_dir.clone(),
         };
         let server = keys.as_ref().map(|keys| keys.server.clone());
-        let conf = nats::write_config(&data_dir, port, server)?;
+        let conf = nats::write_config(&data_dir, port, monitor, server)?;
         let nats_args = vec!["-c".to_owned(), conf.display().to_string()];
         let log = spawner.add("nats", nats_server.clone(), nats_args, stop_nats.clone())?;
         let mut pending = Vec::new();
@@ -391,7 +394,7 @@ impl Supervisor {
             while !waiting.is_empty() {
                 let mut left = Vec::new();
                 for (name, at) in std::mem::take(&mut waiting) {
-                    let answer = get(&at, "/healthz").await;
+                    let answer = ask(&at, "/healthz").await.ok();
                     if !answer.is_some_and(|(_, health)| is_ready(&name, &health)) {
                         left.push((name, at));
                     }
@@ -443,25 +446,6 @@ fn is_ready(name: &str, health: &str) -> bool {
         check.get("ok")?.as_bool()
     };
     name != "control" || runs() == Some(true)
-}
-
-/// Sends a request by HTTP/1.0 to an address of the loopback interface; returns status and body.
-pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
-    let talk = async {
-        let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
-        let ask = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-        stream.write_all(ask.as_bytes()).await.ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.ok()?;
-        let text = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n")?;
-        let status = head.split_whitespace().nth(1)?.parse().ok()?;
-        Some((status, body.to_owned()))
-    };
-    tokio::time::timeout(Duration::from_secs(2), talk)
-        .await
-        .ok()
-        .flatten()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) struct TrainerRow {
     /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
     pub(crate) phase: Phase,
     /// State: `queued`, `waiting` (admitted, without nodes), `starting` (no agent has begun its
-    /// program yet), `paying` (stalled by a rescale), `training`, `retrying` (its program failed and
+    /// program yet), `resuming` (stalled by a change of its nodes), `training`, `retrying` (its program failed and
     /// will be started again), `ending` (its work is done, its programs still end), `done`,
     /// `cancelled`, `failed`.
     pub(crate) state: &'static str,
@@ -92,20 +92,6 @@ fn silent_s(record: &TrainerRecord, now: Timestamp) -> Option<f64> {
     (is_program && trains && record.samples_run == 0.0 && silent_s >= SILENT_S).then_some(silent_s)
 }
 
-fn state(record: &TrainerRecord) -> &'static str {
-    match record.phase {
-        Phase::Queued => "queued",
-        Phase::Active if record.nodes.is_empty() && record.failures > 0 => "retrying",
-        Phase::Active if record.nodes.is_empty() => "waiting",
-        Phase::Active if record.ending.is_some() => "ending",
-        Phase::Active if record.owed > 0.0 => "paying",
-        Phase::Active => "training",
-        Phase::Done => "done",
-        Phase::Cancelled => "cancelled",
-        Phase::Failed => "failed",
-    }
-}
-
 /// One record as a row; `now` is the cluster's time.
 #[must_use]
 pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow {
@@ -129,7 +115,7 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
         user: record.user.clone(),
         priority: spec.priority,
         phase: record.phase,
-        state: state(record),
+        state: record.state(),
         nodes: record.nodes.iter().map(ToString::to_string).collect(),
         min_nodes: spec.min_nodes,
         max_nodes: spec.max_nodes,
@@ -413,12 +399,17 @@ mod tests {
         done.samples_before = 1e6;
         done.ended = Some(Timestamp::from_unix(1_612_990_000));
         done.reason = "all samples done".into();
-        let mut paying = record("mixed.7", Phase::Active, 2);
-        paying.owed = 3000.0;
-        paying.spec.work = Work::UntilExit;
-        paying.spec.owner = Some("ada".into());
+        let mut resuming = record("mixed.7", Phase::Active, 2);
+        resuming.owed = 3000.0;
+        resuming.spec.work = Work::UntilExit;
+        resuming.spec.owner = Some("ada".into());
         let rows = trainer_rows(
-            &[done, training, paying, record("hpo-002", Phase::Queued, 0)],
+            &[
+                done,
+                training,
+                resuming,
+                record("hpo-002", Phase::Queued, 0),
+            ],
             Timestamp::from_unix(1_612_988_475),
             &[],
         );

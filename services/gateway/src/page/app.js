@@ -1,10 +1,10 @@
 // The operator's page: shows the events of /live. It changes nothing anywhere.
-import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout, spark, tone } from "./draw.js";
+import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, fit, placeAt, spark, tone } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
 /** The history is extended here. It is fetched again after this time, or when nodes have joined or left. */
 const PAST_EVERY_MS = 300_000, NAMES_EVERY_MS = 10_000;
-const SILENT_S = 30, AGAIN_MS = 5000;
+const AGAIN_MS = 5000;
 
 let names = [], cells = [], readings = [], snapshot = null, past = null, marked = null;
 
@@ -34,31 +34,43 @@ function setText(id, text) {
   if (at.textContent !== text) at.textContent = text;
 }
 
+const percent = (share) => `${number(100 * share, 1)} %`;
+
+/** A question with its answer: a word with a sign, a sentence, and what it rests on. */
+function answer(id, { state, word, text, items }) {
+  const at = $(id), shown = at.querySelector(".word");
+  shown.className = `word ${state}`;
+  shown.textContent = word;
+  at.querySelector(".text").textContent = text;
+  at.querySelector(".items tbody")?.replaceChildren(...items.map((item) => {
+    const tr = document.createElement("tr"), mark = cell(""), word = document.createElement("span");
+    word.className = `word ${item.state}`;
+    word.textContent = { good: "well", look: "look", bad: "wrong", unknown: "not known" }[item.state];
+    mark.append(word);
+    tr.append(mark, cell(item.what), cell(item.text, "note"));
+    return tr;
+  }));
+}
+
+/** A ratio with next to nothing below it is none: more cannot be lost than was done. */
 function figures(p) {
   if (p.ages.pool === null) return;
   setText("f-pool", number(p.pool));
-  setText("f-pool-note", p.unusable ? `${number(p.unusable)} of them unusable` : "no batch job wants them now");
+  setText("f-pool-note", p.unusable ? `${number(p.unusable)} of them not usable now, ` : "");
   setText("f-training", number(p.training));
-  setText("f-training-note", p.pool ? `${number((100 * p.training) / p.pool, 1)} % of the idle nodes` : "");
-  if (p.totals) {
-    const { harvested_node_h: got, idle_node_h: idle, efficiency } = p.totals;
-    const percent = (share) => `${number(100 * share, 1)} %`;
-    setText("f-harvested", `${short(got)} node-h`);
-    setText("f-harvested-note", idle > 0 ? `idle share used ${percent(p.totals.idle_share_used)} of ${short(idle)} node-h` : "");
-    setText("f-efficiency", efficiency === null ? "-" : percent(efficiency));
-    setText("f-efficiency-note", efficiency === null ? p.totals.efficiency_unknown : "of the work on as many dedicated nodes");
-    setText("f-lost", percent(p.totals.lost_to_rescaling + p.totals.lost_to_preemption + p.totals.lost_to_restarts));
-    setText("f-lost-note", `lost to rescaling ${percent(p.totals.lost_to_rescaling)}, lost to preemption ${percent(p.totals.lost_to_preemption)}${p.totals.lost_to_restarts ? `, lost to restarts ${percent(p.totals.lost_to_restarts)}` : ""}`);
-    setText("f-preemptions", number(p.totals.preemptions));
-    setText("f-preemptions-note", `${number(p.totals.rescales)} rescales; ${number(p.totals.done)} trainers done, ${number(p.totals.queued)} queued`);
-  }
-  const { count, median_s: median, longest_s: longest } = p.harm;
-  setText("f-harm", count ? length(median) : "-");
-  setText("f-harm-note", count ? `median of ${number(count)}; longest ${length(longest)}` : "no node of a pilot was wanted back yet");
-  if (p.plan) {
-    setText("f-plan", `in ${length(p.plan.latency_s)}`);
-    setText("f-plan-note", `${number(p.plan.used)} of ${number(p.plan.holes)} holes in use`);
-  }
+  if (!p.totals) return;
+  const { harvested_node_h: got, idle_node_h: idle, efficiency } = p.totals;
+  const { lost_to_rescaling: rescaling, lost_to_preemption: preemption, lost_to_restarts: restarts } = p.totals;
+  const lost = rescaling + preemption + restarts, isShare = p.totals.samples > 0 && lost <= 1;
+  setText("f-used", idle > 0 ? percent(p.totals.idle_share_used) : "-");
+  setText("f-used-note", idle > 0 ? `${short(got)} of ${short(idle)} idle node-hours` : "no node was idle yet");
+  setText("f-efficiency", efficiency === null ? "-" : percent(efficiency));
+  setText("f-efficiency-note", efficiency === null ? p.totals.efficiency_unknown : "of the work on as many dedicated nodes");
+  setText("f-lost", isShare ? percent(lost) : "-");
+  setText("f-lost-note", isShare ? `rescaling ${percent(rescaling)}, preemption ${percent(preemption)}${restarts ? `, restarts ${percent(restarts)}` : ""}`
+    : p.totals.samples > 0 ? "more was lost than is done so far" : "no sample is done yet");
+  setText("f-done", number(p.totals.done));
+  setText("f-done-note", `${number(p.totals.active)} admitted, ${number(p.totals.queued)} queued`);
 }
 
 function cell(text, kind) {
@@ -75,26 +87,45 @@ function trainerRow(t) {
   swatch.className = "swatch";
   if (t.code !== null) swatch.style.background = colour(t.code);
   name.append(swatch, t.name);
-  const progress = cell("", "share");
+  if (t.owner) {
+    const owner = document.createElement("span");
+    owner.className = "owner";
+    owner.textContent = ` ${t.owner}`;
+    name.append(owner);
+  }
+  const done = cell("", "share");
   if (t.of) {
     const bar = document.createElement("span"), fill = document.createElement("i");
     const share = Math.min(1, t.samples / t.of);
     bar.className = "bar";
     fill.style.width = `${100 * share}%`;
     bar.append(fill);
-    progress.append(bar, `${number(100 * share, 1)} %`);
+    done.append(bar, percent(share));
   } else {
-    progress.textContent = `${short(t.samples)} samples`;
+    done.textContent = `${short(t.samples)} samples`;
   }
-  if (t.loss !== null) progress.append(`, loss ${t.loss.toPrecision(3)}`);
-  // It begins with the name, which is in the first column.
-  const why = cell((t.why ?? "").replace(`${t.name}: `, ""), "why");
-  for (const text of t.notes) {
-    const note = document.createElement("div");
-    note.className = "note";
-    note.textContent = text;
-    why.append(note);
-  }
+  if (t.loss !== null) done.append(`, loss ${t.loss.toPrecision(3)}`);
+  const why = cell("", "why");
+  why.append(details(t));
+  tr.append(name, cell(t.state, t.state === "retrying" ? "state trouble" : "state"), cell(`${t.nodes} of ${t.min}-${t.max}`, "nodes"),
+    cell(t.nodes ? short(t.rate) : "", "rate n"), done, why);
+  return tr;
+}
+
+/** Trainers whose details are open. */
+const opened = new Set();
+
+/** What only someone who asks wants to know of a trainer: the planner's words, and what its steps cost and teach. */
+function details(t) {
+  const all = document.createElement("details"), summary = document.createElement("summary");
+  summary.className = "reason";
+  summary.title = t.reason;
+  all.open = opened.has(t.name);
+  all.addEventListener("toggle", () => all.open ? opened.add(t.name) : opened.delete(t.name));
+  const line = (text) => Object.assign(document.createElement("p"), { textContent: text });
+  // The planner's words begin with the name, which is in the first column.
+  const words = [(t.why ?? "").replace(`${t.name}: `, ""), ...t.notes, `preempted ${t.preemptions} times, rescaled ${t.rescales} times`];
+  all.append(summary, ...words.filter(Boolean).map(line));
   if (t.lines.length) {
     const lines = document.createElement("div");
     lines.className = "note sparks";
@@ -104,18 +135,14 @@ function trainerRow(t) {
       span.title = `${name}: from ${short(Math.min(...values))} to ${short(Math.max(...values))} since the page's server saw it`;
       return span;
     }));
-    why.append(lines);
+    all.append(lines);
   }
-  if (t.trouble) {
-    const trouble = document.createElement("div");
-    trouble.className = "trouble";
-    trouble.textContent = `failed ${t.failures} times in a row: ${t.trouble}`;
-    why.append(trouble);
-  }
-  tr.append(name, cell(t.owner ?? ""), cell(t.nodes, "n"), cell(`${t.min}-${t.max}`), progress,
-    cell(t.nodes ? (t.pausing ? "restarting" : short(t.rate)) : "", "n"),
-    cell(t.preemptions, "n"), cell(t.rescales, "n"), why);
-  return tr;
+  return all;
+}
+
+/** Reasons are one line: as many words as there is room for. The pointer shows all of it. */
+function fitReasons() {
+  for (const reason of document.querySelectorAll("#rows .reason")) fit(reason, reason.title);
 }
 
 /** The operator's controls as sentences; none if all nodes may be used. */
@@ -143,15 +170,15 @@ function controls(c) {
 }
 
 /** The state of a service as text, for readers who do not see colours. */
-const STATES = { active: "active", silent: "silent", gone: "resigned" };
+const STATES = { active: "active", failing: "a check fails, active", silent: "silent", gone: "resigned" };
 
 function services(p) {
   $("services").replaceChildren(...p.services.map((s) => {
     const tr = document.createElement("tr"), name = cell("", "name"), dot = document.createElement("span");
     dot.className = `dot ${s.state}`;
     name.append(dot, s.name);
-    const state = s.state === "silent" ? `${STATES.silent} for ${length(s.silent_s)}` : STATES[s.state];
-    tr.append(name, cell(state), cell(`since ${moment(s.since)} UTC`, "when"), cell(s.seat, "when"));
+    const state = s.state === "silent" ? `${STATES.silent} for ${length(s.silent_s)}` : `${STATES[s.state]} since ${moment(s.since)} UTC`;
+    tr.append(name, cell(state), cell(s.seat, "note"));
     return tr;
   }));
   $("no-services").hidden = p.services.length > 0;
@@ -169,15 +196,22 @@ function isNew(key, value) {
 
 function lists(p) {
   if (isNew("services", p.services.map((s) => s.state === "silent" ? s : { ...s, silent_s: 0 }))) services(p);
-  if (isNew("trainers", p.trainers)) $("rows").replaceChildren(...p.trainers.map(trainerRow));
+  if (isNew("trainers", p.trainers)) {
+    $("rows").replaceChildren(...p.trainers.map(trainerRow));
+    fitReasons();
+  }
   $("no-trainers").hidden = p.trainers.length > 0;
   if (isNew("harm", p.harm.newest)) givenBack(p);
-  $("no-harm").hidden = p.harm.newest.length > 0;
+  const { count, median_s: median } = p.harm;
+  setText("harm-note", count ? `Pilots measure it themselves: ${length(median)} at the median of the last ${number(count)}.` : "");
+  for (const [id, of] of [["a-harm", p.answers.harm], ["a-faults", p.answers.faults], ["a-gain", p.answers.gain]]) {
+    if (isNew(id, of)) answer(id, of);
+  }
   $("of-kinds").hidden = p.kinds.length === 0;
   if (isNew("kinds", p.kinds)) kinds(p);
   if (isNew("events", p.events)) events(p);
   const plan = p.plan;
-  setText("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
+  setText("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}, in ${length(plan.latency_s)}: ${number(plan.used)} of ${number(plan.holes)} holes in use.` : "No plan yet.");
   if (isNew("plan", plan?.lines)) planLines(plan ? plan.lines : []);
 }
 
@@ -205,7 +239,7 @@ function kinds(p) {
 function events(p) {
   $("events").replaceChildren(...p.events.map((e) => {
     const tr = document.createElement("tr");
-    tr.append(cell(moment(e.at), "when"), cell(e.what), cell(e.whom), cell(e.note ?? ""));
+    tr.append(cell(moment(e.at), "when"), cell(e.what), cell(e.note ? `${e.whom}: ${e.note}` : e.whom, "whom"));
     return tr;
   }));
 }
@@ -218,19 +252,10 @@ function planLines(lines) {
   }));
 }
 
-/** Warnings as text; none if all is well. */
-function complaints(p) {
-  const old = (what, age, who) => age === null ? `${who} has not published ${what} yet`
-    : age > SILENT_S * 4 ? `${what} is ${length(age)} old: is ${who} running?` : null;
-  return [old("the pool", p.ages.pool, "forecast"), old("the list of trainers", p.ages.trainers, "control"),
-    p.trainers.length && p.pool ? old("the plan", p.ages.plan === null ? null : 0, "planner") : null,
-    ...p.services.filter((s) => s.state === "silent").map((s) => `no ${s.name} has been active for ${length(s.silent_s)}`)].filter(Boolean);
-}
-
 function legend() {
   const [many, first] = [snapshot.trainers.length, snapshot.trainers.slice(0, 8).map((t) => [t.code, t.name])];
   if (!isNew("legend", [many, first, tone("--idle")])) return;
-  const entries = [[IDLE, "idle"], [UNUSABLE, "unusable"], ...first.filter(([code]) => code !== null)];
+  const entries = [[IDLE, "idle"], [UNUSABLE, "not usable now"], ...first.filter(([code]) => code !== null)];
   $("legend").replaceChildren(...entries.map(([code, text]) => {
     const span = document.createElement("span"), swatch = document.createElement("i");
     swatch.className = "swatch";
@@ -250,8 +275,9 @@ function drawPast() {
   }
   const span = Number($("span").value) * 1000;
   const from = span ? Math.max(past.since, past.until - span) : past.since;
-  drawGantt($("gantt"), past, from, marked);
-  setText("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; blank: with the main scheduler.`);
+  const single = drawGantt($("gantt"), past, from, marked);
+  const lines = single ? "blank: with the main scheduler" : "a line for each rack, filled as far as its nodes are idle or train";
+  setText("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; ${lines}.`);
   drawn = { at: performance.now(), took: performance.now() - began };
 }
 
@@ -266,7 +292,8 @@ function draw() {
   $("forecast").hidden = !snapshot.forecast;
   drawPool($("pool"), readings);
   drawForecast($("forecast"), snapshot.forecast?.open ?? []);
-  setText("forecast-note", snapshot.forecast ? `Forecast by ${snapshot.forecast.predictor}.` : "No forecast yet.");
+  $("no-forecast").hidden = Boolean(snapshot.forecast);
+  setText("forecast-note", snapshot.forecast ? `Forecast by ${snapshot.forecast.predictor}.` : "");
   drawCells($("cells"), cells);
   legend();
 }
@@ -275,6 +302,7 @@ function draw() {
 function drawAll() {
   draw();
   drawPast();
+  fitReasons();
 }
 
 let due = false;
@@ -289,11 +317,9 @@ function show() {
     figures(snapshot);
     controls(snapshot.controls);
     lists(snapshot);
-    const wrong = complaints(snapshot);
-    $("warning").hidden = wrong.length === 0;
-    setText("warning", wrong.join("; "));
-    // For screen readers: only texts that change rarely, without figures and without the clock.
-    setText("said", wrong.length ? wrong.join("; ").replace(/[\d.]+ ?(ms|min|s|h|d)\b/g, "long") : "live");
+    // For screen readers: only the words of the answers, which change rarely.
+    const { harm, faults, gain } = snapshot.answers;
+    setText("said", `harmed: ${harm.word}; broken: ${faults.word}; gained: ${gain.word}`);
     draw();
     if (past && pastIsDue()) drawPast();
     document.body.dataset.pictures = Number(document.body.dataset.pictures ?? 0) + 1;
@@ -346,7 +372,7 @@ function follow(changes) {
   }
 }
 
-const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: withheld by the operator, quarantined, or its agent is silent"
+const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "not usable now: withheld by the operator, in quarantine, or its agent is silent or has just left"
   : `trains ${snapshot.trainers.find((t) => t.code === code)?.name ?? "a trainer"}`;
 
 /** Shows the details of a node. An answer is dropped if another node was chosen meanwhile. */
@@ -392,9 +418,8 @@ function unmark() {
 
 $("gantt").addEventListener("click", (event) => {
   if (!past) return;
-  const { row, height } = ganttLayout($("gantt"), past.rows.length);
-  const y = event.offsetY;
-  if (y < height) mark(Math.floor(y / row));
+  const at = placeAt($("gantt"), past, event.offsetY);
+  if (at !== null) mark(at);
 });
 $("gantt").addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20 }[event.key];

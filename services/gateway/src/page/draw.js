@@ -96,12 +96,31 @@ function domain(rows) {
   return rows.every(({ node }) => node.endsWith(shared)) ? shared : "";
 }
 
-/** A name in at most `room` pixels: its end, which distinguishes nodes. */
+/** A name in at most `room` pixels: its head, which names the rack, and its end, which names the node. */
 function cut(pen, name, room) {
   if (pen.measureText(name).width <= room) return name;
-  let from = 1;
-  while (from < name.length && pen.measureText(`…${name.slice(from)}`).width > room) from += 1;
-  return `…${name.slice(from)}`;
+  for (let kept = name.length - 1; kept > 2; kept -= 1) {
+    const head = Math.ceil(kept / 2);
+    const text = `${name.slice(0, head)}…${name.slice(name.length - (kept - head))}`;
+    if (pen.measureText(text).width <= room) return text;
+  }
+  return name.slice(0, 2);
+}
+
+/** Shows as many words of a text as its element has room for in one line. */
+export function fit(element, text) {
+  const words = text.split(" "), show = (kept) => {
+    element.textContent = kept < words.length ? `${words.slice(0, kept).join(" ")} …` : text;
+    return element.scrollWidth <= element.clientWidth;
+  };
+  let [fits, fails] = [0, words.length];
+  if (show(fails)) return;
+  while (fails - fits > 1) {
+    const middle = (fits + fails) >> 1;
+    if (show(middle)) fits = middle;
+    else fails = middle;
+  }
+  show(Math.max(fits, 1));
 }
 
 function area(pen, points, base, fill) {
@@ -150,13 +169,14 @@ export function drawForecast(canvas, open) {
 
 /** The present state of each node, one cell each, in rows from left to right. */
 export function drawCells(canvas, cells) {
-  const { pen, width, height } = sheet(canvas);
+  const wide = canvas.clientWidth, most = 60;
+  let side = Math.max(1, Math.min(14, Math.floor(Math.sqrt((wide * most) / Math.max(cells.length, 1)))));
+  const lines = () => Math.ceil(cells.length / Math.max(1, Math.floor(wide / side)));
+  while (side > 1 && lines() * side > most) side -= 1;
+  canvas.style.height = `${Math.min(lines() * side, most)}px`;
+  const { pen } = sheet(canvas);
   if (cells.length === 0) return;
-  let side = Math.max(1, Math.min(14, Math.floor(Math.sqrt((width * height) / cells.length))));
-  while (side > 1 && Math.ceil(cells.length / Math.floor(width / side)) * side > height) side -= 1;
-  const across = Math.max(1, Math.floor(width / side));
-  const gap = side > 4 ? 1 : 0;
-  const of = palette();
+  const across = Math.max(1, Math.floor(wide / side)), gap = side > 4 ? 1 : 0, of = palette();
   cells.forEach((code, i) => {
     const fill = of(code);
     if (!fill) return;
@@ -165,26 +185,86 @@ export function drawCells(canvas, cells) {
   });
 }
 
-/** The layout of the drawn history, for finding the node under the pointer. */
-export function ganttLayout(canvas, rows) {
-  const height = canvas.clientHeight - BOTTOM;
-  return { left: LEFT, height, row: height / Math.max(rows, 1) };
+/** The heights of a line: of one node at most and at least, and of one rack at least. And that of all lines. */
+const NODE = 20, LEAST = 3, RACK = 12, ALL = 400;
+/** Above so many nodes of which no name tells the rack, a rack is so many neighbours. */
+const NEIGHBOURS = 64;
+
+/** The rack of a name: all but its last number. */
+const rackOf = (node, shared) => node.slice(0, node.length - shared).replace(/\d+$/, "");
+
+/** The nodes by rack: by leaf where leaves are known, else by name. Each: its name, its first row and its number of rows. */
+function racks({ rows, leaves }) {
+  const shared = domain(rows).length;
+  let found = [], first = 0;
+  for (const [name, count] of leaves) {
+    found.push({ name, first, count });
+    first += count;
+  }
+  if (found.length < 2) {
+    found = [];
+    rows.forEach(({ node }, i) => {
+      const name = rackOf(node, shared), last = found[found.length - 1];
+      if (last?.name === name) last.count += 1;
+      else found.push({ name, first: i, count: 1 });
+    });
+  }
+  return found.flatMap((rack) => rack.name && found.length > 1 ? [rack] : neighbours(rack, rows, shared));
+}
+
+/** A rack without a name of its own is named by its first node. */
+function neighbours({ first, count }, rows, shared) {
+  const parts = [];
+  for (let at = first; at < first + count; at += NEIGHBOURS) {
+    const { node } = rows[at];
+    parts.push({ name: node.slice(0, node.length - shared), first: at, count: Math.min(NEIGHBOURS, first + count - at) });
+  }
+  return parts;
+}
+
+let laid = { past: null, rows: null, all: [] };
+
+/** The lines of the drawn history: one for each node while there is room, else one for each rack, or several racks. */
+function bands(past) {
+  if (laid.past === past && laid.rows === past.rows.length) return laid.all;
+  const { rows } = past;
+  let all;
+  if (rows.length * LEAST <= ALL) {
+    const height = Math.min(NODE, ALL / Math.max(rows.length, 1)), shared = rows.length ? domain(rows).length : 0;
+    all = rows.map(({ node }, i) => ({ name: node.slice(0, node.length - shared), first: i, count: 1, top: i * height, height }));
+  } else {
+    const each = racks(past), several = Math.ceil((each.length * RACK) / ALL), joined = [];
+    for (let i = 0; i < each.length; i += several) {
+      const part = each.slice(i, i + several);
+      joined.push({ name: part[0].name, first: part[0].first, count: part.reduce((sum, rack) => sum + rack.count, 0) });
+    }
+    const height = Math.min(2 * RACK, Math.floor(ALL / joined.length));
+    all = joined.map((band, i) => ({ ...band, top: i * height, height }));
+  }
+  laid = { past, rows: rows.length, all };
+  return all;
+}
+
+/** The row under the pointer; nothing below the last line. */
+export function placeAt(canvas, past, y) {
+  const band = bands(past).find(({ top, height }) => y >= top && y < top + height);
+  return band ? band.first + Math.floor(((y - band.top) / band.height) * band.count) : null;
 }
 
 /** One line for each node. */
-function drawRows(pen, { rows, until }, from, x, row) {
+function drawRows(pen, { rows, until }, all, from, x) {
   const of = palette();
-  const gap = row > 5 ? 1 : 0;
-  rows.forEach(({ turns }, i) => {
+  for (const { first, top, height } of all) {
+    const { turns } = rows[first], gap = height > 5 ? 1 : 0;
     turns.forEach(([at, code], k) => {
       const end = k + 1 < turns.length ? turns[k + 1][0] : until;
       const fill = of(code);
       if (!fill || end <= from) return;
       const left = x(at);
       pen.fillStyle = fill;
-      pen.fillRect(left, i * row, Math.max(x(end) - left, 0.5), row - gap);
+      pen.fillRect(left, top, Math.max(x(end) - left, 0.5), height - gap);
     });
-  });
+  }
 }
 
 const mixtures = new Map();
@@ -202,52 +282,51 @@ function mix(fill) {
   return pen.getImageData(0, 0, 1, 1).data;
 }
 
-let sums = new Float32Array(0);
-
 /**
- * Several nodes for each line: each point has the mean colour of its nodes. A turn adds its colour
- * at its beginning and subtracts it at its end; the prefix sums from left to right are the drawing.
+ * One line for each rack: at each moment it is filled from below as far as its nodes are holes, by trainer.
+ * A turn is added at its beginning and subtracted at its end, and sums from left to right are the drawing.
  * So the time grows with the number of turns plus the number of points.
  */
-function drawDense(pen, { rows, until }, from, width, height) {
-  if (width < 1 || height < 1) return;
-  const line = (width + 1) * 4, known = new Map();
-  if (sums.length < line * height) sums = new Float32Array(line * height);
-  sums.fill(0);
-  const scale = width / (until - from), lines = new Float32Array(height);
-  rows.forEach(({ turns }, i) => {
-    const y = Math.floor((i * height) / rows.length);
-    lines[y] += 1;
-    for (let k = 0; k < turns.length; k += 1) {
-      const [at, code] = turns[k];
-      const end = k + 1 < turns.length ? turns[k + 1][0] : until;
-      if (code === AWAY || end <= from) continue;
-      if (!known.has(code)) known.set(code, mixed(colour(code)));
-      const [red, green, blue] = known.get(code);
-      const left = y * line + Math.round(Math.max(0, at - from) * scale) * 4;
-      const right = y * line + Math.round((end - from) * scale) * 4;
-      sums[left] += red; sums[left + 1] += green; sums[left + 2] += blue; sums[left + 3] += 1;
-      sums[right] -= red; sums[right + 1] -= green; sums[right + 2] -= blue; sums[right + 3] -= 1;
+function drawRacks(pen, { rows, until }, all, from, left, width) {
+  if (width < 1) return;
+  const scale = width / (until - from), tallest = all[all.length - 1].top + all[0].height;
+  const image = new ImageData(width, tallest), { data } = image;
+  for (const { first, count, top, height } of all) {
+    const changes = new Map();
+    for (const { turns } of rows.slice(first, first + count)) {
+      for (let k = 0; k < turns.length; k += 1) {
+        const [at, code] = turns[k];
+        const end = k + 1 < turns.length ? turns[k + 1][0] : until;
+        if (code === AWAY || end <= from) continue;
+        if (!changes.has(code)) changes.set(code, new Float32Array(width + 1));
+        const sums = changes.get(code);
+        sums[Math.round(Math.max(0, at - from) * scale)] += 1;
+        sums[Math.round((end - from) * scale)] -= 1;
+      }
     }
-  });
-  const image = new ImageData(width, height), { data } = image;
-  for (let y = 0; y < height; y += 1) {
-    let red = 0, green = 0, blue = 0, there = 0;
+    // Trainers lie below idle nodes.
+    const codes = [...changes.keys()].sort((a, b) => b - a), tall = height - 1;
+    const sums = codes.map((code) => changes.get(code)), now = codes.map(() => 0), tones = codes.map((code) => mixed(colour(code)));
     for (let x = 0; x < width; x += 1) {
-      const at = y * line + x * 4, to = (y * width + x) * 4;
-      red += sums[at]; green += sums[at + 1]; blue += sums[at + 2]; there += sums[at + 3];
-      if (there < 0.5) continue;
-      data[to] = red / there; data[to + 1] = green / there; data[to + 2] = blue / there;
-      data[to + 3] = (255 * there) / lines[y];
+      let filled = 0, nodes = 0;
+      for (let k = 0; k < codes.length; k += 1) {
+        now[k] += sums[k][x];
+        nodes += now[k];
+        const upto = Math.round((tall * nodes) / count);
+        for (; filled < upto; filled += 1) {
+          const to = ((top + tall - 1 - filled) * width + x) * 4, [red, green, blue] = tones[k];
+          data[to] = red; data[to + 1] = green; data[to + 2] = blue; data[to + 3] = 255;
+        }
+      }
     }
   }
-  const sheet = new OffscreenCanvas(width, height);
+  const sheet = new OffscreenCanvas(width, tallest);
   sheet.getContext("2d").putImageData(image, 0, 0);
-  pen.drawImage(sheet, LEFT, 0);
+  pen.drawImage(sheet, left, 0);
 }
 
 /** A line above each leaf but the first, and its name where there is room for it. */
-function drawLeaves(pen, leaves, row, width) {
+function drawLeaves(pen, leaves, row, left, width) {
   let first = 0;
   pen.textAlign = "right";
   pen.textBaseline = "top";
@@ -255,10 +334,10 @@ function drawLeaves(pen, leaves, row, width) {
     const top = first * row;
     if (first > 0 && rows * row >= 3) {
       pen.fillStyle = tone("--ink");
-      pen.fillRect(LEFT, top - 0.5, width - LEFT, 1);
+      pen.fillRect(left, top - 0.5, width - left, 1);
     }
     if (name && rows * row >= 14) {
-      const text = cut(pen, name, (width - LEFT) / 4);
+      const text = cut(pen, name, (width - left) / 4);
       const wide = pen.measureText(text).width + 6;
       pen.fillStyle = tone("--card");
       pen.fillRect(width - wide, top + 1, wide, 12);
@@ -269,31 +348,44 @@ function drawLeaves(pen, leaves, row, width) {
   }
 }
 
-/** The trainer of each node from `from` to `past.until`, one line for each node; `marked` is the index of one. */
+/**
+ * The trainer of each node from `from` to `past.until`; `marked` is the row of one. Returns whether each node has a
+ * line of its own.
+ */
 export function drawGantt(canvas, past, from, marked) {
+  const { rows, until } = past, all = bands(past), last = all[all.length - 1];
+  canvas.style.height = `${(last ? last.top + last.height : 0) + BOTTOM + 4}px`;
   const { pen, width, height } = sheet(canvas);
-  const { rows, until } = past;
-  if (rows.length === 0 || until <= from) return;
-  const row = (height - BOTTOM) / rows.length;
-  const x = (at) => LEFT + ((Math.max(at, from) - from) / (until - from)) * (width - LEFT);
-  if (row < 1) drawDense(pen, past, from, Math.floor(width - LEFT), Math.floor(height - BOTTOM));
-  else drawRows(pen, past, from, x, row);
-  drawLeaves(pen, past.leaves, row, width);
-  if (marked !== null && rows[marked]) {
+  const single = all.length === rows.length;
+  if (rows.length === 0 || until <= from) return single;
+  // Names have a fifth of the width at most.
+  const names = all.map(({ name }) => pen.measureText(name).width);
+  const left = Math.ceil(Math.min(Math.max(40, ...names) + 10, Math.max(LEFT, width / 5)));
+  const x = (at) => left + ((Math.max(at, from) - from) / (until - from)) * (width - left);
+  if (single) drawRows(pen, past, all, from, x);
+  else drawRacks(pen, past, all, from, left, Math.floor(width - left));
+  if (single) drawLeaves(pen, past.leaves, all[0].height, left, width);
+  const of = marked === null ? null : all.find(({ first, count }) => marked >= first && marked < first + count);
+  if (of) {
+    const row = of.height / of.count;
     pen.strokeStyle = tone("--ink");
     pen.lineWidth = 1.5;
-    pen.strokeRect(LEFT, marked * row - 1, width - LEFT - 1, Math.max(row, 3) + 1);
+    pen.strokeRect(left, of.top + (marked - of.first) * row - 1, width - left - 1, Math.max(row, 3) + 1);
     pen.lineWidth = 1;
   }
   pen.fillStyle = tone("--soft");
   pen.textAlign = "right";
   pen.textBaseline = "middle";
-  const every = Math.max(1, Math.ceil(14 / row)), shared = domain(rows).length;
-  for (let i = 0; i < rows.length; i += every) {
-    pen.fillText(cut(pen, rows[i].node.slice(0, rows[i].node.length - shared), LEFT - 8), LEFT - 5, i * row + Math.max(row / 2, 6));
+  let free = 0;
+  for (const { name, top, height } of all) {
+    const middle = top + Math.max(height / 2, 6);
+    if (middle - 6 < free) continue;
+    pen.fillText(cut(pen, name, left - 8), left - 5, middle);
+    free = middle + 7;
   }
   label(pen, height, [0, 1, 2, 3, 4].map((part) => {
     const at = from + ((until - from) * part) / 4;
     return { x: x(at), text: clock(at, until - from) + (part === 0 ? " UTC" : ""), align: ["left", "center", "center", "center", "right"][part] };
   }));
+  return single;
 }

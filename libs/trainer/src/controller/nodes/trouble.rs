@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{NodeId, Trouble, TroubleKind};
+use lacuna_model::{NodeId, Trouble, TroubleKind, Troubled};
 
 use super::{Node, Nodes};
 use crate::Now;
@@ -76,7 +76,8 @@ impl Node {
         !self.is_named && self.agent.status().is_some() && !self.agent.has_left()
     }
 
-    fn trouble(&self, now: Now) -> Option<TroubleKind> {
+    /// What is wrong with its agent or its lease.
+    fn out_of_reach(&self, now: Now) -> Option<TroubleKind> {
         let matters = self.is_idle() || self.lease.owner().is_some();
         if self.is_unnamed() {
             Some(TroubleKind::Unnamed)
@@ -94,6 +95,12 @@ impl Node {
             None
         }
     }
+
+    /// What keeps it from being used as the others are, given what failures say against it.
+    fn trouble_kind(&self, failures: Option<TroubleKind>, now: Now) -> Option<TroubleKind> {
+        let quarantined = failures.filter(|kind| *kind == TroubleKind::Quarantined);
+        quarantined.or_else(|| self.out_of_reach(now)).or(failures)
+    }
 }
 
 impl Nodes {
@@ -108,18 +115,36 @@ impl Nodes {
         }
     }
 
+    /// The nodes with a trouble, by its kind; some of them by name.
+    pub(crate) fn troubled(&self, now: Now) -> Vec<Troubled> {
+        let mut found: BTreeMap<TroubleKind, Troubled> = BTreeMap::new();
+        for (id, node) in self.iter() {
+            let failures = node.failures.trouble().map(|trouble| trouble.kind);
+            let Some(kind) = node.trouble_kind(failures, now) else {
+                continue;
+            };
+            let of = found.entry(kind).or_insert_with(|| Troubled {
+                kind,
+                nodes: 0,
+                some: Vec::new(),
+            });
+            of.nodes += 1;
+            if of.some.len() < OFFERED {
+                of.some.push(id.clone());
+            }
+        }
+        found.into_values().collect()
+    }
+
     /// What keeps a node from being used as the others are.
     pub(crate) fn trouble(&self, id: &NodeId, others: &Counterparts, now: Now) -> Option<Trouble> {
         let node = self.get(id)?;
         let found = node.failures.trouble();
-        if let Some(found) = &found
-            && found.kind == TroubleKind::Quarantined
-        {
-            return Some(found.clone());
-        }
-        let Some(kind) = node.trouble(now) else {
+        let failures = found.as_ref().map(|found| found.kind);
+        let kind = node.trouble_kind(failures, now)?;
+        if failures == Some(kind) {
             return found;
-        };
+        }
         let perhaps = match kind {
             TroubleKind::Unheard => others.agents.like(id),
             TroubleKind::Unnamed => others.nodes.like(id),

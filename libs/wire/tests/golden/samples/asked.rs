@@ -166,6 +166,26 @@ pub(crate) fn totals() -> Totals {
     }
 }
 
+pub(crate) fn harmed() -> Totals {
+    let harm = Harm {
+        given_back: 7,
+        late: 1,
+        seconds: 2.5,
+        longest_s: 0.75,
+        last_late: Some(at(6)),
+    };
+    Totals {
+        harm: BTreeMap::from([("taken".to_owned(), harm)]),
+        unconfirmed: 8,
+        troubled: vec![Troubled {
+            kind: TroubleKind::Silent,
+            nodes: 9,
+            some: vec![node("n1")],
+        }],
+        ..totals()
+    }
+}
+
 pub(crate) fn past_sums() -> Past {
     let mut attained = Attained::default();
     attained.add(12.0, at(9));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_cli::up::get;
+use lacuna_runtime::http::ask;
 
 /// The value of a metric, summed over its labels; none if the service does not have it.
 #[must_use]
@@ -24,9 +24,9 @@ pub(crate) fn value(exposition: &str, name: &str) -> Option<f64> {
 
 /// The whole exposition of a service.
 pub(crate) async fn exposition(address: &str) -> String {
-    get(address, "/metrics")
+    ask(address, "/metrics")
         .await
-        .map_or_else(String::new, |(_, body)| body)
+        .map_or_else(|_| String::new(), |(_, body)| body)
 }
 
 /// The values of a metric by one of its labels.
