@@ -114,16 +114,23 @@ fn children(parent: Pid) -> Vec<Pid> {
 /// Whether a process runs. A process whose first thread has ended looks like a zombie, and runs on
 /// in its other threads.
 fn lives(process: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.trim().chars().next());
-    match state {
+    match state(process) {
         None => false,
         Some('Z' | 'X') => {
             fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|threads| threads.count() > 1)
         }
         Some(_) => true,
     }
+}
+
+/// Whether a process is stopped, by a signal or by one that traces it.
+pub(crate) fn is_stopped(process: Pid) -> bool {
+    matches!(state(process), Some('T' | 't'))
+}
+
+/// The state of a process (proc(5), `/proc/pid/stat`); nothing if there is none.
+fn state(process: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let rest = stat.rsplit(')').next()?;
+    rest.trim().chars().next()
 }

@@ -16,6 +16,8 @@
 //! A program of the agent's user can kill its guard. So the agent does not rely on the guard alone:
 //! orphans of a dead guard become children of the agent, which kills them (`safety`).
 //!
+//! An agent that is stopped (SIGSTOP) ends nothing. Its guards continue it, and end their programs.
+//!
 //! The end of a program is reported only when none of its processes is left.
 
 mod become_owner;
@@ -31,12 +33,12 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use lacuna_model::Span;
-use nix::sys::signal::Signal;
-use nix::unistd::getpid;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{getpid, getppid};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::descendants::{adopt, complain, kill_below, wait_for};
+use crate::descendants::{adopt, complain, is_stopped, kill_below, wait_for};
 use crate::untrusted;
 use lacuna_account::Account;
 use workers::Workers;
@@ -55,6 +57,12 @@ pub(crate) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 pub(crate) const NOT_STARTED: i32 = 127;
 /// Longest first line of the input, in bytes.
 const LINE: u64 = 4 << 20;
+/// Time between two looks at the agent, and how many in a row find it stopped before its program ends.
+/// Where a whole job is suspended and goes on, its processes do so within moments of each other.
+const LOOK: Duration = Duration::from_secs(1);
+const STOPPED: u32 = 3;
+/// Most time that a program then has: it may have stopped its agent.
+const STOPPED_GRACE: Span = Span::from_secs(3);
 /// How long killed processes are waited for.
 const DYING: Duration = Duration::from_secs(2);
 
@@ -154,19 +162,34 @@ async fn watch(watched: Watched) -> i32 {
             return NOT_STARTED;
         }
     };
-    tokio::select! {
+    let grace = tokio::select! {
         code = workers.end() => return code,
-        () = end_of_input() => {}
-    }
-    let end = lacuna_runtime::clock::wall() + watched.grace;
+        () = end_of_input() => watched.grace,
+        () = agent_is_stopped() => {
+            complain(format_args!("the agent is stopped: its program ends"));
+            watched.grace.min(STOPPED_GRACE)
+        }
+    };
+    let end = lacuna_runtime::clock::wall() + grace;
     let text = format!("{:.3}\n", end.unix_seconds());
     let account = watched.task.account.as_ref();
     if let Err(error) = untrusted::write(&watched.deadline, &text, account) {
         complain(format_args!("deadline not written: {error}"));
     }
     workers.stop();
-    let ended = tokio::time::timeout(watched.grace.to_std(), workers.end()).await;
+    let ended = tokio::time::timeout(grace.to_std(), workers.end()).await;
     ended.unwrap_or(128 + Signal::SIGKILL as i32)
+}
+
+/// Waits until the agent is stopped for some time, and continues it.
+async fn agent_is_stopped() {
+    let agent = getppid();
+    let mut found = 0;
+    while found < STOPPED {
+        tokio::time::sleep(LOOK).await;
+        found = if is_stopped(agent) { found + 1 } else { 0 };
+    }
+    let _ = kill(agent, Signal::SIGCONT);
 }
 
 /// Waits for the end of the input on a separate thread, which ends with the process.

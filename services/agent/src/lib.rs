@@ -8,6 +8,7 @@
 //! - `outbox` sends the newest messages, so that no code waits for the bus;
 //! - `account` is the account of a program that does not run under the agent's;
 //! - `untrusted` opens files that programs may have changed;
+//! - `removal` removes the folders that programs have filled;
 //! - `lock` ensures that a node has one agent only;
 //! - `workers` starts the processes of a program under its guard, and ends them together;
 //! - `tail` reads the progress that a program writes.
@@ -21,6 +22,7 @@ mod lock;
 mod metrics;
 mod order;
 mod outbox;
+mod removal;
 mod safety;
 mod service;
 mod shell;
@@ -34,6 +36,7 @@ pub use launcher::{
     StandIn,
 };
 pub use metrics::Metrics;
+pub use removal::{REMOVE, remove_folder};
 pub use safety::{Process, Safety};
 pub use service::{AgentArgs, run, run_alone, run_with};
 pub use tail::{Line, Tail};

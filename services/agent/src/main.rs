@@ -12,5 +12,8 @@ fn main() -> ExitCode {
     if first == lacuna_agent_service::OWNER {
         return lacuna_agent_service::become_owner(arguments);
     }
+    if first == lacuna_agent_service::REMOVE {
+        return lacuna_agent_service::remove_folder(arguments);
+    }
     lacuna_runtime::service_main("agent", lacuna_agent_service::run_alone)
 }

@@ -50,6 +50,22 @@ while True:
     s.sendall((json.dumps(dict(say="progress", run=1 + n % 3, base=0.0, samples=n, world_size=1)) + "\n").encode())
 "#;
 
+/// Fills its temporary folder with more levels than a thread's stack has room for, and ignores SIGTERM.
+const DEEP: &str = r#"
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+folder = os.path.dirname(os.environ["LACUNA_SOCKET"])
+os.chdir(folder)
+for level in range(15000):
+    os.mkdir("d")
+    os.chdir("d")
+here = os.environ["HERE"]
+open(here + "/folder", "w").write(folder)
+open(here + "/up.new", "w").write("%d\n" % os.getpid())
+os.rename(here + "/up.new", here + "/up")
+time.sleep(600)
+"#;
+
 fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
@@ -90,6 +106,8 @@ fn agent(dir: &Path, args: &[&str]) -> Child {
         .args(args)
         .arg("--config")
         .arg(dir.join("lacuna.toml"))
+        // In memory: a busy disk takes longer than the removal of a folder may.
+        .env("TMPDIR", "/dev/shm")
         .env("SITE_TOKEN", "secret")
         .env("SITE_NAME", "known")
         .stdin(Stdio::null())
@@ -428,6 +446,36 @@ async fn a_guard_that_is_stopped_is_killed_with_its_program() {
     let seq = harness.release().await;
     harness.until(|s| s.seq == seq).await;
     assert!(!lives(pid) && !lives(hidden), "reported free before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deep_folder_of_a_program_ends_no_agent_and_is_removed() {
+    let mut harness = Harness::plain("60s").await;
+    let pid = harness.run(DEEP, Elastic::REGROUP).await;
+    let folder = fs::read_to_string(harness.path("folder")).unwrap();
+    let seq = harness.release().await;
+    harness.until(|s| s.seq == seq).await;
+    assert!(!lives(pid));
+    let watch = Stopwatch::start();
+    while Path::new(&folder).exists() {
+        assert!(watch.seconds() < LIMIT.as_secs_f64(), "{}", harness.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    harness.terminate();
+    assert_eq!(harness.ends().await, 0, "{}", harness.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_stops_its_agent_ends_and_the_agent_goes_on() {
+    let mut harness = Harness::plain("60s").await;
+    let agent = harness.agent.id();
+    let script =
+        format!("{HIDE} {UP} trap '' TERM; kill -STOP {agent}; while :; do sleep 0.1; done");
+    let pid = harness.run(&script, Elastic::Restart).await;
+    let hidden = harness.number("hidden").await;
+    harness.terminate();
+    assert_eq!(harness.ends().await, 0, "{}", harness.log());
+    assert!(!lives(pid) && !lives(hidden), "it outlives its agent");
 }
 
 /// A process that keeps a file open and is no child of the agent.

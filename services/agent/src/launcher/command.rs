@@ -42,6 +42,7 @@ use super::run::{Order, Run};
 use super::settings::Settings;
 use super::{Launcher, LauncherEvent, StandIn, orphans};
 use crate::metrics::Metrics;
+use crate::removal::Remover;
 use crate::safety::{Safety, Ward};
 
 /// After this silence of a program that regroups, its agent sends no status for it, since it may
@@ -186,6 +187,11 @@ impl Command {
                 node,
                 assignment.run,
             ),
+            remover: Remover {
+                program: self.settings.guard.clone(),
+                safety: self.safety.clone(),
+                node: node.clone(),
+            },
             node: node.clone(),
             started: assignment.run,
             assignment,

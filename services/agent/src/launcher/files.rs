@@ -1,16 +1,16 @@
 //! The files of one trainer on one node.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, Permissions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{NodeId, OutputLines, RunId, Timestamp, Token};
 use lacuna_wire::token::escape;
-use tempfile::TempDir;
 
 use super::past::Past;
+use crate::removal::Remover;
 use crate::untrusted;
 use lacuna_account::Account;
 
@@ -62,7 +62,7 @@ impl Files {
 
     /// Makes the folder, removes files of this run from an earlier agent, and opens the output. An
     /// account, if one is named, may enter the folder, and gets the files that its program writes.
-    pub(crate) fn prepare(&self, account: Option<&Account>) -> io::Result<File> {
+    pub(crate) fn prepare(&self, account: Option<&Account>, remover: &Remover) -> io::Result<File> {
         untrusted::work_folder(&self.work_dir)?;
         let below = self.dir.strip_prefix(&self.work_dir).unwrap_or(&self.dir);
         let mut folder = self.work_dir.clone();
@@ -74,8 +74,7 @@ impl Files {
             let within = folder.ancestors().take(below.iter().count() + 1);
             within.into_iter().try_for_each(untrusted::open_to_entry)?;
         }
-        untrusted::remove(&self.progress)?;
-        untrusted::remove(&self.deadline)?;
+        self.clear(account, remover)?;
         // Anything but a regular file is removed and replaced.
         let output = untrusted::append(&self.output).or_else(|_| {
             untrusted::remove(&self.output)?;
@@ -84,7 +83,6 @@ impl Files {
         if let Some(account) = account {
             account.give(&output)?;
             account.give(&untrusted::append(&self.progress)?)?;
-            let _ = fs::remove_dir_all(&self.workers);
             untrusted::folder(&self.workers)?;
             account.give_path(&self.workers)?;
         }
@@ -102,28 +100,17 @@ impl Files {
         text.split_whitespace().next()?.parse().ok().map(RunId)
     }
 
-    /// Removes the files of this run only.
-    pub(crate) fn clear(&self) {
-        for file in [&self.progress, &self.deadline] {
-            let _ = untrusted::remove(file);
-        }
-        for folder in [&self.workers, &self.front] {
-            let _ = fs::remove_dir_all(folder);
-        }
+    /// Removes the files of this run only. The account's program may have written among those of its
+    /// workers.
+    ///
+    /// # Errors
+    /// If one is in the way for good.
+    pub(crate) fn clear(&self, account: Option<&Account>, remover: &Remover) -> io::Result<()> {
+        remover.set_aside(&self.workers, account)?;
+        remover.set_aside(&self.front, None)?;
+        untrusted::remove(&self.progress)?;
+        untrusted::remove(&self.deadline)
     }
-}
-
-/// Makes a temporary folder that only the account, or without one the agent, may enter. Its path is
-/// short, since the name of a Unix socket in it has at most 107 bytes.
-pub(super) fn private_folder(account: Option<&Account>) -> io::Result<TempDir> {
-    let folder = tempfile::Builder::new()
-        .prefix("lacuna-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir()?;
-    if let Some(account) = account {
-        account.give_path(folder.path())?;
-    }
-    Ok(folder)
 }
 
 /// The output file of a trainer's program on a node.

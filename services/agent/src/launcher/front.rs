@@ -17,15 +17,11 @@ pub(super) const SEARCHED: &str = "PYTHONPATH";
 
 const MODULE: &str = include_str!("../../../../libs/lacuna-py/src/lacuna/torchrun_site.py");
 
-/// Makes the folder with the module, which every account can read and only this one change.
+/// Makes the folder, of which none is there, with the module, which every account can read and only this one change.
 ///
 /// # Errors
 /// If it cannot be made.
 pub(super) fn prepare(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     untrusted::folder(folder)?;
     let file = folder.join("sitecustomize.py");
     untrusted::write(&file, MODULE, None)?;
@@ -69,16 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn each_run_finds_the_module_alone_there() {
+    fn every_account_reads_the_module() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("front");
-        for _ in 0..2 {
-            prepare(&folder).unwrap();
-            let names: Vec<_> = fs::read_dir(&folder).unwrap().collect();
-            assert_eq!(names.len(), 1);
-            let mode = fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
-            assert_eq!(mode, 0o755);
-            fs::write(folder.join("planted.py"), "").unwrap();
-        }
+        prepare(&folder).unwrap();
+        let names: Vec<_> = fs::read_dir(&folder).unwrap().collect();
+        assert_eq!(names.len(), 1);
+        let mode = fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o755);
     }
 }

@@ -14,7 +14,6 @@ use lacuna_model::{Assignment, Ending, Launch, NodeId, Progress, RunId, Timestam
 use lacuna_runtime::{ClusterClock, task};
 use lacuna_trainer::agent::Exit;
 use nix::unistd::{Pid, geteuid};
-use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
@@ -25,7 +24,7 @@ use super::costs::Costs;
 use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
 use super::environment::{command_line, environment, is_personal, of_account, passed, threads};
-use super::files::{Files, last_lines, private_folder, telling};
+use super::files::{Files, last_lines, telling};
 use super::front;
 use super::names::Names;
 use super::past;
@@ -34,6 +33,7 @@ use super::{LauncherEvent, Settings};
 use crate::account::of_program;
 use crate::guard::{GUARD, PROGRESS_FILE, Surroundings, Task, code};
 use crate::metrics::Metrics;
+use crate::removal::{Remover, Temporary};
 use crate::safety::Ward;
 use crate::tail::{Line, Tail};
 
@@ -188,7 +188,7 @@ impl ReportPace {
 struct Owned {
     account: Account,
     /// Its temporary folder.
-    folder: TempDir,
+    folder: Temporary,
 }
 
 /// A program that was started.
@@ -212,6 +212,8 @@ pub(super) struct Run {
     /// The handle that ends the program.
     pub(super) ward: Ward,
     pub(super) files: Files,
+    /// Removes what the program has left behind.
+    pub(super) remover: Remover,
     pub(super) settings: Settings,
     /// The source of the names of its members.
     pub(super) names: Names,
@@ -320,8 +322,7 @@ impl Run {
         };
         let stopped = self.finish().await;
         let held = self.devices_closed(devices).await;
-        // Its folder may be large.
-        drop(spawn_blocking(move || drop(owned)));
+        let account = owned.map(|owned| owned.account);
         // Messages that the program had sent before its end. A program that never sent one has
         // none.
         let spoke = heard.as_ref().is_some_and(LastMessages::any);
@@ -336,9 +337,10 @@ impl Run {
         std::mem::take(&mut pace.held)
             .into_values()
             .for_each(|one| self.report(one));
+        drop(talk);
         let lines = seen.rest().await;
         self.take_progress(&mut seen, &lines);
-        let words = self.last_line().await;
+        let words = self.last_line(account).await;
         let killed = unfit.is_none() && hung.is_some();
         let code = match (exit_code(status), crew.ending()) {
             _ if unfit.is_some() => 127,
@@ -470,11 +472,13 @@ impl Run {
     }
 
     /// The line of the program's output that says why it ended. Its files are removed.
-    async fn last_line(&self) -> String {
-        let files = self.files.clone();
+    async fn last_line(&self, account: Option<Account>) -> String {
+        let (files, remover) = (self.files.clone(), self.remover.clone());
         let read = spawn_blocking(move || {
             let words = telling(&last_lines(&files.output, LAST_LINES));
-            files.clear();
+            if let Err(error) = files.clear(account.as_ref(), &remover) {
+                tracing::warn!(folder = %files.dir.display(), %error, "files not removed");
+            }
             words
         });
         let read = tokio::time::timeout(FILES, read).await;
@@ -521,7 +525,8 @@ impl Run {
         let Some(account) = account.map_err(|error| error.to_string())? else {
             return Ok(None);
         };
-        let folder = private_folder(Some(&account));
+        let folder = Temporary::new(&self.remover, Some(&account));
+        let folder = folder.and_then(|folder| folder.give().map(|()| folder));
         let folder = folder.map_err(|e| format!("no temporary folder for the program: {e}"))?;
         Ok(Some(Owned { account, folder }))
     }
@@ -530,7 +535,8 @@ impl Run {
         if !self.assignment.launch.regroups() {
             return Ok(None);
         }
-        Talk::listen(self.heard.clone(), owned.map(|owned| &owned.account))
+        let account = owned.map(|owned| &owned.account);
+        Talk::listen(self.heard.clone(), account, &self.remover)
             .map(Some)
             .map_err(|e| format!("no socket for the program: {e}"))
     }
@@ -561,7 +567,7 @@ impl Run {
         };
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
         let account = owned.map(|owned| &owned.account);
-        let output = self.files.prepare(account).map_err(in_dir)?;
+        let output = self.files.prepare(account, &self.remover).map_err(in_dir)?;
         let run = self.assignment.run;
         self.files.begin(run).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;

@@ -44,7 +44,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::crew::{LastMessages, LastWord};
-use super::files::private_folder;
+use crate::removal::{Remover, Temporary};
 use crate::worth::Worth;
 use lacuna_account::Account;
 
@@ -168,7 +168,7 @@ struct State {
 /// The agent's end of the connections with the workers of one program.
 #[derive(Debug)]
 pub(super) struct Talk {
-    _dir: tempfile::TempDir,
+    _dir: Temporary,
     path: PathBuf,
     state: watch::Sender<State>,
     messages: mpsc::Receiver<Message>,
@@ -180,14 +180,18 @@ impl Talk {
     ///
     /// # Errors
     /// If the socket cannot be made.
-    pub(super) fn listen(heard: LastMessages, account: Option<&Account>) -> io::Result<Self> {
-        let dir = private_folder(None)?;
+    pub(super) fn listen(
+        heard: LastMessages,
+        account: Option<&Account>,
+        remover: &Remover,
+    ) -> io::Result<Self> {
+        let dir = Temporary::new(remover, account)?;
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path)?;
         if let Some(account) = account {
             // The account may replace the socket once it has the folder.
             account.give_path(&path)?;
-            account.give_path(dir.path())?;
+            dir.give()?;
         }
         let (state, states) = watch::channel(State::default());
         let (into, messages) = mpsc::channel(MESSAGES);
