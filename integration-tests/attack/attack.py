@@ -70,7 +70,7 @@ def try_attack(binary: Path, name: str) -> dict:
         return {"outcome": outcome, "faults": faults, "given_back_s": took, "seconds": spent}
 
     try:
-        with Cluster(binary) as cluster:
+        with Cluster(binary, more=this.config) as cluster:
             cluster.idle()
             if not this.early:
                 cluster.train()

@@ -31,13 +31,15 @@ TRIED += [f"{BASE}.run.honest"]
 @dataclass
 class Attack:
     """One attack. `early`: it begins before the honest user does. `owners`: among how many users nodes
-    are then shared. `run` returns the achieved faults, and the node that is to be asked back."""
+    are then shared. `config`: more settings of the cluster. `run` returns the achieved faults, and the
+    node that is to be asked back."""
 
     run: Callable[[Cluster], tuple[list[str], str | None]]
     what: str
     owners: int = 1
     early: bool = False
     short: bool = False
+    config: str = ""
 
 
 ATTACKS: dict[str, Attack] = {}
@@ -554,6 +556,38 @@ def names(c: Cluster):
     return faults, None
 
 
+KINDS_CONFIG = """
+[ingest.kinds]
+one = ["nodes:n[1-2]"]
+other = ["nodes:n[3-4]"]
+"""
+ONE_LABEL = """
+[ingest.kinds]
+one = ["nodes:n[1-4]"]
+"""
+
+
+def greedy_of_kinds(c: Cluster, *kinds: str):
+    curve = "{ nodes = [1, 4], samples_per_s = [1e6, 4e6] }"
+    more = "[trainer.kinds]\n" + "".join(f"{kind} = {curve}\n" for kind in kinds)
+    for number in range(4):
+        c.submit(c.program("stubborn", f"kinds-{number}", more=more))
+    time.sleep(3)
+    return [], None
+
+
+@attack("kinds-lock", owners=2, early=True, config=KINDS_CONFIG)
+def kinds_lock(c: Cluster):
+    """Trainers with rates by kind, which those of others do not have, submitted before the honest user comes."""
+    return greedy_of_kinds(c, "one", "other")
+
+
+@attack("one-label", owners=2, early=True, config=ONE_LABEL)
+def one_label(c: Cluster):
+    """The same where all nodes are of one kind: do fair shares hold?"""
+    return greedy_of_kinds(c, "one")
+
+
 # --- events --------------------------------------------------------------------------------------
 
 
@@ -679,6 +713,34 @@ def long_ids_event(c: Cluster):
     return [], "n2"
 
 
+@attack("connections")
+def connections(c: Cluster):
+    """As many connections to the bus as a researcher gets, 2,100 at most, held to the end: do operators
+    and others get theirs?"""
+    loop = asyncio.new_event_loop()
+
+    async def run() -> None:
+        key = c.key("eve")
+        while len(c.held) < 2100:
+            ways = [key.connect(c.url, allow_reconnect=False, max_reconnect_attempts=0) for _ in range(50)]
+            answers = await asyncio.gather(*ways, return_exceptions=True)
+            c.held += [one for one in answers if not isinstance(one, BaseException)]
+            if any(isinstance(one, BaseException) for one in answers):
+                return
+
+    loop.run_until_complete(run())
+    c.held.append(loop)
+    faults = []
+    for words in (["trainers"], ["pause", "--max-nodes", "4"], ["resume"]):
+        code, said = c.lacuna(*words)
+        if code:
+            faults.append(f"an operator's {words[0]} ends with {code}: {said.strip()[-120:]}")
+    code, said = c.lacuna("trainers", user="eve")
+    if code and "connections exceeded" not in said:
+        faults.append(f"the reason is not named: {said.strip()[-120:]}")
+    return faults, None
+
+
 @attack("store-idle")
 def store_idle(c: Cluster):
     """Sixteen hundred connections to the store that say nothing, held while the honest user trains."""
@@ -752,4 +814,4 @@ def hostile(kind: str):
 
 
 for _kind in HOSTILE:
-    attack(f"program-{_kind}", owners=2, early=True, short=_kind == "fifo")(hostile(_kind))
+    attack(f"program-{_kind.replace('_', '-')}", owners=2, early=True, short=_kind == "fifo")(hostile(_kind))

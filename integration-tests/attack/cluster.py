@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from bus import Key
+from programs import REGROUPING
 
 NODES = ["n1", "n2", "n3", "n4"]
 # Seconds that a program has after SIGTERM, and in which its node must be free of it: the machine of
@@ -39,7 +40,7 @@ retry_after = "1s"
 
 TRAINER = """[[trainer]]
 name = @NAME
-launcher = "command"
+launcher = @LAUNCHER
 program = @PROGRAM
 arguments = @ARGUMENTS
 samples = 1e9
@@ -78,9 +79,18 @@ def marked(*marks: str) -> dict[int, str]:
     return found
 
 
-def spec(name: str, program: str, arguments: list[str], low: int = 1, high: int = 4, more: str = "") -> str:
+def spec(
+    name: str,
+    program: str,
+    arguments: list[str],
+    low: int = 1,
+    high: int = 4,
+    more: str = "",
+    launcher: str = "command",
+) -> str:
     """A trainer's file."""
     fields = {
+        "@LAUNCHER": json.dumps(launcher),
         "@NAME": json.dumps(name),
         "@PROGRAM": json.dumps(program),
         "@ARGUMENTS": json.dumps(arguments),
@@ -98,13 +108,13 @@ def spec(name: str, program: str, arguments: list[str], low: int = 1, high: int 
 class Cluster:
     """`lacuna up --secure` in a temporary folder; `with` stops all that it has started."""
 
-    def __init__(self, binary: Path, agent: str = ""):
+    def __init__(self, binary: Path, agent: str = "", more: str = ""):
         self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="lacuna-attack-"))
         self.mark = self.folder.name
         shutil.copy(Path(__file__).parent / "programs.py", self.folder)
         self.config = self.folder / "attack.toml"
-        self.config.write_text(CONFIG.replace("@AGENT", agent))
+        self.config.write_text(CONFIG.replace("@AGENT", agent) + more)
         self.data = self.folder / "data"
         self.keys = self.data / "keys"
         self.up: subprocess.Popen | None = None
@@ -213,6 +223,8 @@ class Cluster:
     def program(self, kind: str, name: str, **more) -> str:
         """A trainer that runs one of programs.py."""
         words = [str(self.folder / "programs.py"), kind, f"{self.mark}-{name}"]
+        if kind in REGROUPING:
+            more["launcher"] = "regroup"
         return spec(name, "python3", words, **more)
 
     def trainers(self) -> dict[str, dict]:

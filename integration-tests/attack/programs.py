@@ -115,14 +115,44 @@ def output() -> None:
         time.sleep(0.002)
 
 
+def deep_folder() -> None:
+    """Fifteen thousand folders, one in another, beside the socket of its agent."""
+    os.chdir(os.path.dirname(os.environ["LACUNA_SOCKET"]))
+    for _ in range(15_000):
+        os.mkdir("d")
+        os.chdir("d")
+
+
+def many_files() -> None:
+    """Two hundred thousand files beside the socket of its agent."""
+    os.chdir(os.path.dirname(os.environ["LACUNA_SOCKET"]))
+    for number in range(200_000):
+        os.close(os.open(str(number), os.O_CREAT))
+
+
+def stopped_agent() -> None:
+    """Stops its agent, again and again."""
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        agent = int(file.read().rsplit(")", 1)[1].split()[1])
+    end = time.time() + LIFE
+    while time.time() < end:
+        os.kill(agent, signal.SIGSTOP)
+        time.sleep(0.05)
+
+
 def preload() -> None:
     """Submitted with LD_PRELOAD: the harness looks whether its guard has that."""
 
 
 HOSTILE = {
     kind.__name__: kind.__doc__
-    for kind in (stubborn, fifo, links, reports, bomb, escape, parent, stop, output, preload)
+    for kind in (
+        *(stubborn, fifo, links, reports, bomb, escape, parent, stop, output, preload),
+        *(deep_folder, many_files, stopped_agent),
+    )
 }
+# Those that need a socket of their agent.
+REGROUPING = {"deep_folder", "many_files"}
 
 
 def main() -> None:

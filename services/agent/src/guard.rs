@@ -130,6 +130,11 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let code = runtime.block_on(watch(watched));
     // Remaining processes of the program must not train on.
     wait_for(kill_below(getpid()), DYING);
+    // The program's last act may have been to stop it.
+    let agent = getppid();
+    if is_stopped(agent) {
+        let _ = kill(agent, Signal::SIGCONT);
+    }
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 

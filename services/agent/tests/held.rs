@@ -470,7 +470,7 @@ async fn a_program_that_stops_its_agent_ends_and_the_agent_goes_on() {
     let mut harness = Harness::plain("60s").await;
     let agent = harness.agent.id();
     let script =
-        format!("{HIDE} {UP} trap '' TERM; kill -STOP {agent}; while :; do sleep 0.1; done");
+        format!("{HIDE} {UP} trap '' TERM; while :; do kill -STOP {agent}; sleep 0.02; done");
     let pid = harness.run(&script, Elastic::Restart).await;
     let hidden = harness.number("hidden").await;
     harness.terminate();
