@@ -17,6 +17,11 @@ pub enum UseLimit {
         /// The number of nodes.
         nodes: u32,
     },
+    /// At least this many idle nodes stay free; nodes go back until they do.
+    KeepIdle {
+        /// The number of nodes.
+        nodes: u32,
+    },
     /// No node; all nodes go back at once.
     Nothing,
 }
@@ -88,6 +93,9 @@ pub struct Controls {
     /// Most nodes that are used at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_nodes: Option<u32>,
+    /// Idle nodes that stay free for batch jobs that must start at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_idle: Option<u32>,
     /// Limits by the time of day.
     pub windows: Vec<UseWindow>,
     /// Set while pilots are stopped: the user, the time and the reason.
@@ -144,6 +152,11 @@ pub enum ControlsChange {
         /// The number of nodes.
         nodes: Option<u32>,
     },
+    /// Keep this many idle nodes free; nothing means none.
+    KeepIdle {
+        /// The number of nodes.
+        nodes: Option<u32>,
+    },
     /// Add a window, or replace the window of the same name.
     SetWindow(UseWindow),
     /// Remove a window.
@@ -167,16 +180,19 @@ pub enum WithheldBy {
     Window,
     /// The cap is reached.
     Cap,
+    /// The node is one of the idle nodes that stay free.
+    Reserve,
 }
 
 impl WithheldBy {
     /// All controls, in the order in which they are tried.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Drained,
         Self::List,
         Self::Paused,
         Self::Window,
         Self::Cap,
+        Self::Reserve,
     ];
 
     /// The name in logs and metrics.
@@ -188,6 +204,7 @@ impl WithheldBy {
             Self::Paused => "paused",
             Self::Window => "window",
             Self::Cap => "cap",
+            Self::Reserve => "reserve",
         }
     }
 }
@@ -230,6 +247,9 @@ pub struct UseState {
     /// Nodes that are withheld, by control: idle nodes, nodes on their way back, and all drained
     /// nodes.
     pub withheld: BTreeMap<WithheldBy, Vec<NodeId>>,
+    /// Nodes that are down or drained by the main scheduler and still have an agent: their pilots end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<NodeId>,
 }
 
 impl UseState {

@@ -312,6 +312,9 @@ fn named(change: &ControlsChange) -> (&'static str, Vec<String>, String) {
             let most = nodes.map_or_else(|| "none".to_owned(), |most| most.to_string());
             ("max-nodes", Vec::new(), most)
         }
+        ControlsChange::KeepIdle { nodes } => {
+            ("keep-idle", Vec::new(), nodes.unwrap_or(0).to_string())
+        }
         ControlsChange::SetWindow(window) => {
             let days = if window.days.is_empty() {
                 "every day".to_owned()
@@ -333,6 +336,7 @@ fn limited(limit: UseLimit) -> String {
     match limit {
         UseLimit::NoGrowth => "no growth".to_owned(),
         UseLimit::AtMost { nodes } => format!("at most {nodes} nodes"),
+        UseLimit::KeepIdle { nodes } => format!("{nodes} idle nodes stay free"),
         UseLimit::Nothing => "nothing".to_owned(),
     }
 }

@@ -251,12 +251,16 @@ impl ControlsStore {
         UseState {
             version: wanted.version,
             at,
-            at_most: wanted.at_most.map(|(most, _)| most),
+            at_most: [wanted.at_most.map(|(most, _)| most), used.at_most]
+                .into_iter()
+                .flatten()
+                .min(),
             no_growth: wanted.no_growth.is_some(),
             limits: self.rules.limits(now),
             next: self.rules.next_change(now),
             used: used.used,
             withheld: used.withheld,
+            down: used.down,
         }
     }
 

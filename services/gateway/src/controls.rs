@@ -17,6 +17,7 @@ pub(crate) struct Wanted<'a> {
     only: &'a [String],
     avoid: &'a [String],
     max_nodes: Option<u32>,
+    keep_idle: Option<u32>,
     windows: Vec<String>,
 }
 
@@ -33,6 +34,7 @@ fn limit(limit: UseLimit) -> String {
     match limit {
         UseLimit::NoGrowth => "no further node is taken".to_owned(),
         UseLimit::AtMost { nodes } => format!("at most {nodes} nodes are used"),
+        UseLimit::KeepIdle { nodes } => format!("{nodes} idle nodes stay free"),
         UseLimit::Nothing => "no node is used".to_owned(),
     }
 }
@@ -81,6 +83,7 @@ pub(crate) fn wanted(controls: &Controls) -> Option<Wanted<'_>> {
         only: &controls.only,
         avoid: &controls.avoid,
         max_nodes: controls.max_nodes,
+        keep_idle: controls.keep_idle,
         windows: controls.windows.iter().map(window).collect(),
     })
 }

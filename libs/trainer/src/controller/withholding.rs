@@ -12,13 +12,16 @@
 //!   another, those that cost least by the trainers' curves (weight times rate lost, by node given
 //!   back; a trainer at its least gives all). A trainer gives the node with the youngest hole,
 //!   since holes that have lasted last.
+//! - Where N idle nodes stay free, the nodes that may be used are all idle ones but N. So a batch job
+//!   that takes one of the N takes another one from a trainer.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, TrainerId, WithheldBy};
 
 use crate::Now;
-use crate::controller::nodes::Nodes;
+use crate::controller::nodes::{Node, Nodes};
 use crate::controller::out::Out;
 use crate::controller::trainers::{Target, Trainer, Trainers};
 use crate::controller::{Controller, Note};
@@ -30,6 +33,8 @@ pub(crate) struct Withholding {
     wanted: Wanted,
     /// Under a limit: nodes that may be used, whether they are or not.
     left: BTreeSet<NodeId>,
+    /// The most nodes in use that leave enough idle ones free.
+    at_most: Option<u32>,
     /// Whether any node is withheld.
     any: bool,
 }
@@ -41,6 +46,10 @@ pub struct Use {
     pub used: u32,
     /// Nodes that are withheld: idle ones, those under a lease, and all drained ones.
     pub withheld: BTreeMap<WithheldBy, Vec<NodeId>>,
+    /// The most nodes in use that leave enough idle ones free.
+    pub at_most: Option<u32>,
+    /// Nodes with an agent that are down or drained by the main scheduler.
+    pub down: Vec<NodeId>,
 }
 
 /// Nodes that are not barred, by their use.
@@ -77,7 +86,13 @@ impl Withholding {
         let mut withheld = BTreeMap::new();
         let before = std::mem::take(&mut self.left);
         let sorted = sort(nodes, trainers, wanted, &before, &mut withheld);
-        if wanted.at_most.is_some() || wanted.no_growth.is_some() {
+        let idle = nodes
+            .iter()
+            .filter(|(_, node)| node.is_idle() && node.barred().is_none());
+        let idle = u32::try_from(idle.count()).unwrap_or(u32::MAX);
+        let kept = Some(wanted.keep_idle).filter(|kept| *kept > 0);
+        self.at_most = kept.map(|kept| idle.saturating_sub(kept));
+        if wanted.at_most.is_some() || wanted.no_growth.is_some() || kept.is_some() {
             self.left = limit(sorted, nodes, trainers, wanted, &mut withheld);
         }
         self.any = !withheld.is_empty();
@@ -116,7 +131,8 @@ fn sort(
     sorted
 }
 
-/// Withholds nodes beyond the cap and, without growth, all free ones. Returns those that are left.
+/// Withholds nodes beyond the cap, those that stay free and, without growth, all free ones. Returns
+/// those that are left.
 fn limit(
     mut sorted: Sorted,
     nodes: &Nodes,
@@ -125,22 +141,39 @@ fn limit(
     withheld: &mut BTreeMap<NodeId, WithheldBy>,
 ) -> BTreeSet<NodeId> {
     let used = sorted.held.len() + sorted.between.len();
-    let most = wanted.at_most.map_or(usize::MAX, |(most, _)| most as usize);
-    if let Some((_, by)) = wanted.at_most {
-        for id in beyond(used.saturating_sub(most), &sorted, nodes, trainers) {
-            withheld.insert(id, by);
-        }
+    let is_idle = |id: &&NodeId| nodes.get(id).is_some_and(Node::is_idle);
+    let idle_in_use = sorted.held.iter().filter(is_idle).count() + sorted.between.len();
+    // Of each bound: how many nodes in use are too many, how many free ones may be used, its name.
+    let bound =
+        |used: usize, most: usize, by| (used.saturating_sub(most), most.saturating_sub(used), by);
+    let cap = wanted
+        .at_most
+        .map(|(most, by)| bound(used, most as usize, by));
+    let kept = wanted.keep_idle as usize;
+    let most = (idle_in_use + sorted.free.len()).saturating_sub(kept);
+    let reserve = (kept > 0).then(|| bound(idle_in_use, most, WithheldBy::Reserve));
+    let bounds = cap.into_iter().chain(reserve);
+    let tightest = bounds.min_by_key(|(over, room, _)| (Reverse(*over), *room));
+    let (over, room, by) = tightest.unwrap_or((0, usize::MAX, WithheldBy::Cap));
+    for id in beyond(over, &sorted, nodes, trainers) {
+        withheld.insert(id, by);
     }
-    let room = most.saturating_sub(used);
-    let (room, by) = match (wanted.no_growth, wanted.at_most) {
-        (Some(by), _) if room > 0 => (0, by),
-        (_, Some((_, by))) | (Some(by), None) => (room, by),
-        (None, None) => (room, WithheldBy::Cap),
+    let (room, by) = match wanted.no_growth {
+        Some(by) if room > 0 => (0, by),
+        _ => (room, by),
     };
     sorted
         .free
         .sort_by_key(|(_, was_left, is_sound)| (!is_sound, !was_left));
-    for (id, _, _) in sorted.free.iter().skip(room) {
+    let rest = sorted.free.get(room..).unwrap_or_default();
+    // Those without an agent are last, so these stay free.
+    let others = rest.len().saturating_sub(kept);
+    for (place, (id, _, _)) in rest.iter().enumerate() {
+        let by = if place < others {
+            by
+        } else {
+            WithheldBy::Reserve
+        };
         withheld.insert(id.clone(), by);
     }
     let used = sorted.held.into_iter().chain(sorted.between);
@@ -218,6 +251,7 @@ impl Controller {
                 WithheldBy::Paused => "an operator has paused",
                 WithheldBy::Window => "a window of time holds in which less is used",
                 WithheldBy::Cap => "the cap on nodes is lower",
+                WithheldBy::Reserve => "too few idle nodes are free",
             };
             self.take(nodes, reason, now.cluster, now, out);
         }
@@ -226,9 +260,15 @@ impl Controller {
     /// How nodes are used now.
     #[must_use]
     pub fn node_use(&self) -> Use {
-        let mut found = Use::default();
+        let mut found = Use {
+            at_most: self.withholding.at_most,
+            ..Use::default()
+        };
         for (id, node) in self.nodes.iter() {
             found.used += u32::from(node.lease().is_held());
+            if node.is_down() && node.agent().status().is_some() && !node.agent().has_left() {
+                found.down.push(id.clone());
+            }
             let Some(by) = node.withheld() else { continue };
             let matters = node.is_idle() || node.lease().owner().is_some();
             if matters || by == WithheldBy::Drained {

@@ -111,6 +111,7 @@ fn one(
         ControlsChange::Only { patterns } => next.only = patterns_of(patterns)?,
         ControlsChange::Avoid { patterns } => next.avoid = patterns_of(patterns)?,
         ControlsChange::MaxNodes { nodes } => next.max_nodes = *nodes,
+        ControlsChange::KeepIdle { nodes } => next.keep_idle = nodes.filter(|nodes| *nodes > 0),
         ControlsChange::SetWindow(window) => {
             if window.name.is_empty() || window.name.len() > 64 {
                 return refuse("a window has a name of 1 to 64 characters");

@@ -21,6 +21,8 @@ pub struct Wanted {
     pub avoid: Vec<Pattern>,
     /// The most nodes in use, with the limit that says so.
     pub at_most: Option<(u32, WithheldBy)>,
+    /// How many idle nodes stay free.
+    pub keep_idle: u32,
     /// The limit that allows no further node, if one does.
     pub no_growth: Option<WithheldBy>,
 }
@@ -43,6 +45,7 @@ impl Wanted {
     #[must_use]
     pub fn limits_anything(&self) -> bool {
         self.at_most.is_some()
+            || self.keep_idle > 0
             || self.no_growth.is_some()
             || !(self.drained.is_empty() && self.only.is_empty() && self.avoid.is_empty())
     }
@@ -143,6 +146,14 @@ impl Rules {
                 until: None,
             });
         }
+        if let Some(nodes) = self.controls.keep_idle {
+            limits.push(LimitInForce {
+                by: WithheldBy::Reserve,
+                limit: UseLimit::KeepIdle { nodes },
+                note: String::new(),
+                until: None,
+            });
+        }
         limits
     }
 
@@ -164,12 +175,17 @@ impl Rules {
             only: self.only.clone(),
             avoid: self.avoid.clone(),
             at_most: None,
+            keep_idle: 0,
             no_growth: None,
         };
         for limit in self.limits(now) {
             let nodes = match limit.limit {
                 UseLimit::NoGrowth => {
                     wanted.no_growth.get_or_insert(limit.by);
+                    continue;
+                }
+                UseLimit::KeepIdle { nodes } => {
+                    wanted.keep_idle = wanted.keep_idle.max(nodes);
                     continue;
                 }
                 UseLimit::AtMost { nodes } => nodes,

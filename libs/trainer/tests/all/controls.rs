@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{Directory, Elastic, Launch, NodeId, Span, WithheldBy, Work};
-use lacuna_trainer::controller::{ControllerConfig, Input, Note};
+use lacuna_trainer::controller::{ControllerConfig, Input, Note, Taken};
 use lacuna_trainer::controls::{Pattern, Wanted};
 use lacuna_trainer::settings::Quota;
 use rand::RngExt;
@@ -198,6 +198,56 @@ fn beyond_the_cap_the_cheapest_nodes_go_first_of_these_the_youngest_holes() {
 }
 
 #[test]
+fn idle_nodes_stay_free_and_one_that_a_batch_job_takes_is_replaced() {
+    let mut w = world(6, config(), &[("a", 1, 12)]);
+    let keep = |version, at_most| Wanted {
+        keep_idle: 2,
+        at_most,
+        ..only_version(version)
+    };
+    let everything: Vec<usize> = (0..NODES).collect();
+    apply(&mut w, &[("a", &everything)]);
+    want(&mut w, keep(1, None));
+    let free = |w: &World| w.controller.node_use().withheld[&WithheldBy::Reserve].clone();
+    assert_eq!((held(&w, "a").len(), free(&w).len()), (10, 2));
+    assert_eq!(w.controller.node_use().at_most, Some(10));
+    // A plan of before gets no more.
+    apply(&mut w, &[("a", &everything)]);
+    assert_eq!(held(&w, "a").len(), 10);
+    let taken = (0..NODES).find(|n| free(&w).contains(&node(*n))).unwrap();
+    w.close(taken);
+    w.quiesce();
+    assert_eq!((held(&w, "a").len(), free(&w).len()), (9, 2));
+    // A batch job that takes a node in use costs no other one.
+    w.close(held(&w, "a")[0]);
+    w.quiesce();
+    assert_eq!((held(&w, "a").len(), free(&w).len()), (8, 2));
+    // Under a cap nodes stay free all the same, so that their pilots end.
+    want(&mut w, keep(2, Some((3, WithheldBy::Cap))));
+    assert_eq!((held(&w, "a").len(), free(&w).len()), (3, 2));
+    want(&mut w, only_version(3));
+    assert!(unusable(&w).is_empty());
+    assert_eq!(w.controller.node_use().at_most, None);
+}
+
+#[test]
+fn a_drained_node_is_told_until_its_agent_has_left_or_it_comes_back() {
+    let mut w = world(7, config(), &[("a", 1, 8)]);
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.close_for(1, Taken::Down);
+    w.quiesce();
+    assert_eq!(held(&w, "a"), [0]);
+    assert_eq!(w.controller.node_use().down, [node(1)]);
+    w.open(1);
+    assert!(w.controller.node_use().down.is_empty());
+    w.close(1);
+    assert!(
+        w.controller.node_use().down.is_empty(),
+        "a batch job has it"
+    );
+}
+
+#[test]
 fn a_users_nodes_are_shared_and_trainers_are_counted() {
     let of_ann = Quota {
         trainers: Some(3),
@@ -250,7 +300,7 @@ fn a_users_nodes_are_shared_and_trainers_are_counted() {
 /// Random controls.
 fn anything(w: &mut World, version: u64) -> Wanted {
     let mut wanted = only_version(version);
-    match w.rng.random_range(0..6) {
+    match w.rng.random_range(0..7) {
         0 => {}
         1 => {
             let some = w.rng.random_range(1..4);
@@ -261,6 +311,7 @@ fn anything(w: &mut World, version: u64) -> Wanted {
         2 => wanted.only = vec![Pattern::parse("n0[0-6]").unwrap()],
         3 => wanted.no_growth = Some(WithheldBy::Window),
         4 => wanted.at_most = Some((w.rng.random_range(0..8), WithheldBy::Cap)),
+        5 => wanted.keep_idle = w.rng.random_range(1..8),
         _ => {
             wanted.avoid = vec![Pattern::parse("n*1").unwrap()];
             wanted.at_most = Some((w.rng.random_range(1..8), WithheldBy::Paused));
@@ -284,6 +335,13 @@ fn obeyed(w: &World, wanted: &Wanted, seed: u64) {
     let leased = leased(w);
     for id in &leased {
         assert_eq!(wanted.bars(id), None, "seed {seed}: {id} is held");
+    }
+    let most = w.pool.len().saturating_sub(wanted.keep_idle as usize);
+    if wanted.keep_idle > 0 {
+        let usable = w.pool.keys().filter(|id| !unusable(w).contains(*id));
+        assert!(usable.count() <= most, "seed {seed}: too few are kept");
+        let idle = leased.iter().filter(|id| w.pool.contains_key(*id));
+        assert!(idle.count() <= most, "seed {seed}: too many are used");
     }
     if let Some((most, _)) = wanted.at_most {
         assert!(

@@ -494,5 +494,6 @@ pub(crate) fn use_state() -> UseState {
             (WithheldBy::Drained, vec![node("a.1")]),
             (WithheldBy::Cap, vec![node("b_2")]),
         ]),
+        down: Vec::new(),
     }
 }

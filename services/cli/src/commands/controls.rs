@@ -109,6 +109,7 @@ pub(crate) struct UndrainArgs {
 Examples:
   lacuna limits                                         the limits, and their effect
   lacuna limits set --max-nodes 200 --avoid 'gpu*'
+  lacuna limits set --keep-idle 4                       for users of srun --immediate
   lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --zone Europe/Berlin --no-growth"
 )]
 pub(crate) struct LimitsArgs {
@@ -120,7 +121,7 @@ pub(crate) struct LimitsArgs {
 
 #[derive(Debug, Subcommand)]
 enum LimitsCommand {
-    /// Set the cap on nodes and the lists of nodes
+    /// Set the cap on nodes, the idle nodes that stay free, and the lists of nodes
     Set(SetArgs),
     /// Add a window of time, or replace the one of the same name
     AddWindow(WindowArgs),
@@ -140,12 +141,19 @@ Examples:
   lacuna limits set --max-nodes 200
   lacuna limits set --max-nodes none --only 'a[01-16]n*' --avoid a03n01
   lacuna limits set --only none
+  lacuna limits set --keep-idle 4
+
+Nodes that stay free have no pilot, so `srun --immediate` starts there and `sinfo -t idle` shows them.
+Where a batch job takes one, a trainer gives another one back.
 
 In patterns, * is any text and ? is one character; ranges are padded as they are written.")]
 struct SetArgs {
     /// Use at most N nodes; none: no cap
     #[arg(long, value_name = "N|none", value_parser = cap)]
     max_nodes: Option<Cap>,
+    /// Keep N idle nodes free of pilots; none: use all
+    #[arg(long, value_name = "N|none", value_parser = cap)]
+    keep_idle: Option<Cap>,
     /// Use only these nodes; replaces the earlier list; none: all nodes
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     only: Option<Vec<String>>,
@@ -158,11 +166,12 @@ struct SetArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    group(clap::ArgGroup::new("limit").required(true).args(["no_growth", "nothing", "most"])),
+    group(clap::ArgGroup::new("limit").required(true).args(["no_growth", "nothing", "most", "keep_idle"])),
     after_help = "\
 Examples:
   lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --zone Europe/Berlin --no-growth
   lacuna limits add-window night --from 22:00 --to 06:00 --max-nodes 500
+  lacuna limits add-window office --days mon-fri --from 08:00 --to 18:00 --keep-idle 4
 
 A window whose end is not after its beginning ends the next day. Where a clock change makes the
 window ambiguous, the longer one holds."
@@ -191,6 +200,9 @@ struct WindowArgs {
     /// Use at most N nodes during the window
     #[arg(long = "max-nodes", value_name = "N")]
     most: Option<u32>,
+    /// Keep N idle nodes free of pilots during the window
+    #[arg(long, value_name = "N")]
+    keep_idle: Option<u32>,
     #[command(flatten)]
     common: Common,
 }
@@ -439,6 +451,9 @@ pub(crate) async fn limits(args: LimitsArgs) -> Result<()> {
             if let Some(Cap(nodes)) = set.max_nodes {
                 changes.push(ControlsChange::MaxNodes { nodes });
             }
+            if let Some(Cap(nodes)) = set.keep_idle {
+                changes.push(ControlsChange::KeepIdle { nodes });
+            }
             if let Some(patterns) = set.only.map(list) {
                 changes.push(ControlsChange::Only { patterns });
             }
@@ -448,10 +463,11 @@ pub(crate) async fn limits(args: LimitsArgs) -> Result<()> {
             (changes, set.common)
         }
         Some(LimitsCommand::AddWindow(window)) => {
-            let limit = match window.most {
-                Some(nodes) => UseLimit::AtMost { nodes },
-                None if window.nothing => UseLimit::Nothing,
-                None => UseLimit::NoGrowth,
+            let limit = match (window.most, window.keep_idle) {
+                (Some(nodes), _) => UseLimit::AtMost { nodes },
+                (_, Some(nodes)) => UseLimit::KeepIdle { nodes },
+                _ if window.nothing => UseLimit::Nothing,
+                _ => UseLimit::NoGrowth,
             };
             let added = UseWindow {
                 name: window.name,
@@ -507,6 +523,9 @@ pub(crate) fn why_withheld(
             "{node} is not used: the cap of {} nodes is reached",
             state.at_most.unwrap_or(0)
         ),
+        WithheldBy::Reserve => {
+            format!("{node} stays free for batch jobs that must start at once (`lacuna limits`)")
+        }
     })
 }
 

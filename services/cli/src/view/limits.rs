@@ -16,6 +16,7 @@ pub(crate) fn limit_text(limit: UseLimit) -> String {
     match limit {
         UseLimit::NoGrowth => "no growth".to_owned(),
         UseLimit::AtMost { nodes } => format!("at most {nodes} nodes"),
+        UseLimit::KeepIdle { nodes } => format!("{nodes} idle nodes stay free"),
         UseLimit::Nothing => "nothing".to_owned(),
     }
 }
@@ -95,6 +96,9 @@ pub(crate) fn limits_text(controls: &Controls, state: &UseState, now: Timestamp)
     let cap = controls.max_nodes;
     let cap = cap.map_or_else(|| "none".to_owned(), |nodes| format!("{nodes} nodes"));
     rows.push(("cap", cap));
+    if let Some(nodes) = controls.keep_idle {
+        rows.push(("stay free", format!("{nodes} idle nodes")));
+    }
     for (title, patterns) in [("only", &controls.only), ("avoid", &controls.avoid)] {
         if !patterns.is_empty() {
             rows.push((title, patterns.join(" ")));
@@ -132,6 +136,7 @@ pub(crate) fn limits_json(controls: &Controls, state: &UseState) -> Value {
     let limit = |limit: UseLimit| match limit {
         UseLimit::NoGrowth => json!({ "limit": "no_growth" }),
         UseLimit::AtMost { nodes } => json!({ "limit": "at_most", "nodes": nodes }),
+        UseLimit::KeepIdle { nodes } => json!({ "limit": "keep_idle", "nodes": nodes }),
         UseLimit::Nothing => json!({ "limit": "nothing" }),
     };
     let pause = controls.pause.as_ref().map(|pause| {
@@ -185,6 +190,7 @@ pub(crate) fn limits_json(controls: &Controls, state: &UseState) -> Value {
         "version": controls.version,
         "pause": pause,
         "max_nodes": controls.max_nodes,
+        "keep_idle": controls.keep_idle,
         "only": controls.only,
         "avoid": controls.avoid,
         "drained": drained,
@@ -200,6 +206,7 @@ pub(crate) fn limits_json(controls: &Controls, state: &UseState) -> Value {
             "in_force": in_force,
             "changes_at": state.next.map(iso),
             "withheld": state.withheld,
+            "down": state.down,
         },
     })
 }

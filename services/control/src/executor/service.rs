@@ -628,15 +628,17 @@ impl Service {
 }
 
 /// The operator's limits for pilots. A cap limits the number of pilots, wherever they
-/// are, since the controller uses the nodes that have one.
+/// are, since the controller uses the nodes that have one. A pilot on a node that the main scheduler
+/// has drained ends as one on a withheld node.
 fn limits(state: UseState) -> Limits {
     let capped = state.at_most.is_some_and(|most| most > 0) && !state.no_growth;
     let withheld = state.withheld.into_iter().filter(|(by, _)| {
-        let barred = matches!(by, WithheldBy::Drained | WithheldBy::List);
-        barred || !capped
+        use WithheldBy::{Drained, List, Reserve};
+        matches!(by, Drained | List | Reserve) || !capped
     });
+    let withheld = withheld.flat_map(|(_, nodes)| nodes);
     Limits {
-        withheld: withheld.flat_map(|(_, nodes)| nodes).collect(),
+        withheld: withheld.chain(state.down).collect(),
         at_most: state.at_most,
         no_growth: state.no_growth,
     }

@@ -392,6 +392,7 @@ impl Control {
                 version = wanted.version,
                 drained = wanted.drained.len(),
                 at_most = wanted.at_most.map(|(most, _)| most),
+                keep_idle = wanted.keep_idle,
                 no_growth = wanted.no_growth.is_some(),
                 "limits of the use of nodes"
             );

@@ -158,6 +158,7 @@ function wanted(c) {
     lines.push(`Drained: ${some}${c.drained > c.named.length ? ` and ${number(c.drained - c.named.length)} more` : ""}.`);
   }
   if (c.max_nodes !== null) lines.push(`At most ${number(c.max_nodes)} nodes are used.`);
+  if (c.keep_idle !== null) lines.push(`${number(c.keep_idle)} idle nodes stay free.`);
   if (c.only.length) lines.push(`Only ${c.only.join(", ")} may be used.`);
   if (c.avoid.length) lines.push(`Never used: ${c.avoid.join(", ")}.`);
   return lines.concat(c.windows.map((window) => `Window ${window}.`));

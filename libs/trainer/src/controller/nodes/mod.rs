@@ -44,6 +44,8 @@ pub(crate) struct Node {
     agent: AgentView,
     failures: Failures,
     demand: Demand,
+    /// Whether it left the pool as down or drained.
+    is_down: bool,
     /// Whether the operator's lists leave it out, once that was looked up.
     barred: Option<Option<WithheldBy>>,
     /// Why it is not to be used, if the operator wants it so.
@@ -70,6 +72,11 @@ impl Node {
 
     pub(crate) const fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// Whether it left the pool because it is down, or drained by the main scheduler.
+    pub(crate) const fn is_down(&self) -> bool {
+        self.is_down
     }
 
     pub(crate) const fn withheld(&self) -> Option<WithheldBy> {
@@ -315,6 +322,7 @@ impl Nodes {
             node.agent.silence();
         }
         node.is_named = true;
+        node.is_down = false;
         node.demand.none();
         if node.idle_since.replace(hole.since).is_none() {
             let held = i32::from(node.lease.owner().is_some());
@@ -326,6 +334,7 @@ impl Nodes {
     pub(crate) fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> Option<Closed> {
         let node = self.by_id.get_mut(id)?;
         node.is_named = true;
+        node.is_down = taken == Taken::Down;
         let was_held = node.lease.owner().is_some();
         let was_idle = node.idle_since.take().is_some();
         let mut is_free = false;

@@ -130,6 +130,7 @@ pub(crate) fn controls() -> Controls {
         only: vec!["a*".to_owned()],
         avoid: vec!["b*".to_owned()],
         max_nodes: Some(12),
+        keep_idle: None,
         windows: vec![window()],
         pilots_stopped: None,
     }
