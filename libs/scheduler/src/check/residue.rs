@@ -8,6 +8,7 @@ pub(super) fn judge(site: &Site<'_>, out: &mut Vec<Finding>) {
     completing(site, out);
     health(site, out);
     power(site, out);
+    immediate(site, out);
     drained(site, out);
 }
 
@@ -140,6 +141,36 @@ fn power(site: &Site<'_>, out: &mut Vec<Finding>) {
         "nodes with pilots never power down",
         "control.pilots.pace.only_with_work = true, so that pilots start only for trainers with \
          work, and idle_after below SuspendTime",
+    );
+}
+
+/// Slurm preempts for no job that must start at once.
+fn immediate(site: &Site<'_>, out: &mut Vec<Finding>) {
+    if !site.facts.knows("SchedulerParameters") {
+        return;
+    }
+    let parameters = site.setting("SchedulerParameters").unwrap_or_default();
+    let never = parameters
+        .split(',')
+        .any(|parameter| parameter.eq_ignore_ascii_case("defer"));
+    let filter = site.setting("CliFilterPlugins");
+    let (verdict, seen) = match filter {
+        _ if never => (
+            Verdict::Ok,
+            "defer: no immediate job ever starts".to_owned(),
+        ),
+        Some(filter) => (Verdict::Unknown, format!("CliFilterPlugins={filter}")),
+        None => (Verdict::Warning, "no CliFilterPlugins".to_owned()),
+    };
+    add(
+        out,
+        "immediate jobs",
+        verdict,
+        seen,
+        "nodes with pilots are allocated: `srun --immediate` and `salloc --immediate` fail where no \
+         other node is idle, and `sinfo -t idle` does not show them",
+        "`lacuna limits set --keep-idle N` keeps N idle nodes free; a cli_filter may turn \
+         --immediate into --immediate=5, which starts behind pilots",
     );
 }
 

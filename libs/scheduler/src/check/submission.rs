@@ -11,6 +11,7 @@ pub(super) fn judge(site: &Site<'_>, out: &mut Vec<Finding>) {
     partition(site, out);
     limits(site, out);
     accounting(site, out);
+    reports(site, out);
     budget(site, out);
 }
 
@@ -211,6 +212,29 @@ fn accounting(site: &Site<'_>, out: &mut Vec<Finding>) {
         format!("QOS {}: Flags={flags}", qos.name),
         "backfill may reserve resources for a pilot that waits; pilots wait for seconds only",
         "sacctmgr modify qos ... set Flags=NoReserve",
+    );
+}
+
+/// What `sreport` says of pilots.
+fn reports(site: &Site<'_>, out: &mut Vec<Finding>) {
+    let storage = site.setting("AccountingStorageType").unwrap_or_default();
+    if !storage.ends_with("/slurmdbd") {
+        return;
+    }
+    let account = &site.filler.account;
+    let is_own = !account.is_empty();
+    add(
+        out,
+        "utilization reports",
+        if is_own {
+            Verdict::Ok
+        } else {
+            Verdict::Warning
+        },
+        format!("{storage}; account of pilots: {account:?}"),
+        "`sreport cluster utilization` counts pilots as allocated; `sreport cluster \
+         AccountUtilizationByUser accounts=NAME` says what of it is theirs",
+        "an account of their own (control.pilots.account)",
     );
 }
 
