@@ -7,6 +7,7 @@ mod cluster;
 mod faults;
 mod frames;
 mod history;
+mod jump;
 mod leads;
 mod numbers;
 mod place;

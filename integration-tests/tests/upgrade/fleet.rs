@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use lacuna_model::{
 };
 use lacuna_runtime::{Bus, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
-use lacuna_wire::msg::{Reply, Request};
+use lacuna_wire::msg::{Reply, Request, Totals};
 use lacuna_wire::{Message, address};
 
 /// Services in the order of an upgrade: the writer of a message comes after its readers.
@@ -87,12 +87,18 @@ impl Fleet {
     }
 
     pub(crate) fn start(&mut self, service: &'static str) {
+        self.start_with(service, &[]);
+    }
+
+    /// Starts a service with further variables of the environment.
+    pub(crate) fn start_with(&mut self, service: &'static str, env: &[(&str, &Path)]) {
         let log = self.log_path(service);
         let log = File::options().create(true).append(true).open(log).unwrap();
         let child = Command::new(binary(service))
             .arg("--config")
             .arg(self.config(service))
             .args(["--listen", "127.0.0.1:0"])
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -171,17 +177,28 @@ impl Fleet {
         }
     }
 
-    /// Submits a trainer and waits until its work is done.
-    pub(crate) async fn trains(&self, name: &str, limit: Duration) {
-        let spec = trainer(name);
-        let id = spec.id.clone();
+    pub(crate) async fn totals(&self) -> Totals {
+        match self.ask(&Request::Totals).await {
+            Reply::Totals(totals) => totals,
+            other => panic!("no totals: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn submits(&self, spec: TrainerSpec) {
         let request = Request::Submit {
             trainers: vec![spec],
             tickets: std::collections::BTreeMap::new(),
             test_only: false,
         };
         let reply = self.ask(&request).await;
-        assert!(matches!(reply, Reply::Accepted { .. }), "{name}: {reply:?}");
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    }
+
+    /// Submits a trainer and waits until its work is done.
+    pub(crate) async fn trains(&self, name: &str, limit: Duration) {
+        let spec = trainer(name);
+        let id = spec.id.clone();
+        self.submits(spec).await;
         let begun = Stopwatch::start();
         loop {
             let all = self.trainers().await;
