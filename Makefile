@@ -91,6 +91,10 @@ attack: setup build ## attacks on a whole secure cluster, checked; ARGS=--short,
 			-r integration-tests/attack/requirements.txt && touch $(ATTACK_PY)/.done; }
 	@PYTHONPATH=$(ATTACK_PY) python3 integration-tests/attack/attack.py $(ARGS)
 
+.PHONY: reboot
+reboot: setup build ## kills and reboots of containers and engine after each command on keys (root, Docker; five minutes)
+	@integration-tests/reboot.py $(ARGS)
+
 .PHONY: verify
 verify: lint test highs-once ## lint and test, and check that HiGHS was compiled once
 

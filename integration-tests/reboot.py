@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Reboots under the composition of `make up`: `make reboot`.
+
+A Docker engine of its own, in namespaces that end with it, runs the composition. After each command on keys
+every container is killed, the engine is stopped and started, and it loses power: engine and containers
+get SIGKILL. Each time all must be healthy again without a hand, and a trainer that was submitted first
+still be known. Prints the seconds of each. Needs root, Docker and the binaries of `make build`.
+
+Exit codes: 0 all came back (or SKIPPED), 1 something stayed down.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from not_run import ROOT, left_out
+
+# All must be healthy again within these seconds.
+LIMIT = 120.0
+# Arguments of up.sh; each fault has a user of its own.
+COMMANDS = {
+    "add-user": "keys add-user {user} --role researcher",
+    "revoke": "keys revoke {user}",
+    "renew-tls": "keys renew-tls",
+    "up again": "up",
+}
+TRAINER = {"name": "kept", "submit": 0, "min_nodes": 1, "max_nodes": 2, "rescale_up_s": 0, "rescale_down_s": 0}
+TRAINER |= {"samples": 1e9, "nodes": [1, 2], "samples_per_s": [1, 2]}
+
+
+class Failed(Exception):
+    """Something stayed down, or a command failed."""
+
+
+def run(*command: str, limit: float = 300.0, **more) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit, cwd=ROOT, **more)
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        raise Failed(f"{' '.join(command)}: {done.returncode}: {tail}")
+    return done.stdout
+
+
+class Engine:
+    """A Docker engine in a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.process = folder, None
+        self.boots = 0
+
+    def start(self) -> None:
+        # After a reboot neither /run nor mounts and networks are what they were.
+        self.boots += 1
+        run_folder = self.folder / f"run-{self.boots}"
+        run_folder.mkdir()
+        paths = ["--data-root", str(self.folder / "root"), "--exec-root", str(run_folder), "--pidfile", str(run_folder / "pid")]
+        apart = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        with open(self.folder / "dockerd.log", "ab") as log:
+            self.process = subprocess.Popen(
+                [*apart, "dockerd", *paths, "-H", os.environ["DOCKER_HOST"]], stdout=log, stderr=log
+            )
+        end = time.monotonic() + 60
+        while subprocess.run(["docker", "info"], capture_output=True).returncode != 0:
+            if self.process.poll() is not None or time.monotonic() > end:
+                tail = (self.folder / "dockerd.log").read_text().splitlines()[-5:]
+                raise Failed("\n".join(["the engine does not start:", *tail]))
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+    def lose_power(self) -> None:
+        containers = [pid for _, pid in pids()]
+        self.process.kill()
+        # Its helpers have the folder in their command lines, as nothing else has but this program.
+        own = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid != os.getpid() and self.owns(pid)]
+        for pid in [*own, *containers]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait(60)
+
+    def owns(self, pid: int) -> bool:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            return False
+        return words.startswith("containerd") and str(self.folder) in words
+
+
+def pids() -> list[tuple[str, int]]:
+    """Name and process of each container."""
+    found = run("docker", "ps", "-aq").split()
+    lines = run("docker", "inspect", "-f", "{{.Name}} {{.State.Pid}}", *found).splitlines()
+    return [(name.lstrip("/"), int(pid)) for name, pid in map(str.split, lines)]
+
+
+def ill() -> list[str]:
+    """Containers that do not run, or are not healthy."""
+    found = run("docker", "ps", "-aq").split()
+    state = "{{.Name}} {{.State.Status}} {{if .State.Health}}{{.State.Health.Status}}{{else}}healthy{{end}}"
+    lines = run("docker", "inspect", "-f", state, *found).splitlines()
+    return [line.lstrip("/") for line in lines if line.split()[1:] != ["running", "healthy"]]
+
+
+class Site:
+    """The composition in an engine of its own."""
+
+    def __init__(self, folder: Path):
+        self.engine, self.folder = Engine(folder), folder
+
+    def up(self) -> None:
+        self.engine.start()
+        run("docker", "load", "-i", str(self.folder / "base.tar"))
+        run("deploy/up.sh", "up", limit=900)
+        file = self.folder / "trainer.jsonl"
+        file.write_text(json.dumps(TRAINER))
+        self.lacuna("submit", str(file))
+
+    def lacuna(self, *words: str) -> str:
+        keys = self.folder / "state" / os.environ["COMPOSE_PROJECT_NAME"] / "keys" / "main"
+        there = ["nsenter", "--net", "--target", str(self.engine.process.pid)]
+        return run(*there, "target/release/lacuna", *words, "--identity", str(keys / "operator.toml"))
+
+    def faults(self) -> list[str]:
+        """What is not as it should be."""
+        found = ill()
+        try:
+            return found if found or "kept" in self.lacuna("trainers") else ["the trainer is forgotten"]
+        except Failed as failed:
+            return [str(failed)]
+
+    def kill(self) -> None:
+        for _, pid in pids():
+            os.kill(pid, signal.SIGKILL)
+
+    def restart(self) -> None:
+        self.engine.stop()
+        self.engine.start()
+
+    def lose_power(self) -> None:
+        self.engine.lose_power()
+        self.engine.start()
+
+    def all(self):
+        """Seconds from each fault after each command until all is healthy and control answers."""
+        faults = [("containers killed", self.kill), ("engine restarted", self.restart), ("power lost", self.lose_power)]
+        for place, (fault, happen) in enumerate(faults):
+            for command, words in COMMANDS.items():
+                run("deploy/up.sh", *words.format(user=f"user-{place}").split())
+                before = dict(pids())
+                started = time.monotonic()
+                happen()
+                while (wrong := self.faults()) or set(before.items()) & set(pids()):
+                    if time.monotonic() - started > LIMIT:
+                        raise Failed(f"{command}, {fault}: not back within {LIMIT:.0f} s: {'; '.join(wrong)}")
+                    time.sleep(0.5)
+                yield {"after": command, "fault": fault, "seconds": round(time.monotonic() - started, 1)}
+
+
+def reboots(folder: Path, as_json: bool) -> int:
+    os.environ |= {
+        "DOCKER_HOST": f"unix://{folder}/sock",
+        "COMPOSE_PROJECT_NAME": "lacuna-reboot",
+        "COMPOSE_PROFILES": "core",
+        "LACUNA_STATE": str(folder / "state"),
+        "LACUNA_SKIP_CARGO": "1",
+    }
+    site, rows = Site(folder), []
+    try:
+        site.up()
+        for row in site.all():
+            rows.append(row)
+            if not as_json:
+                print("{after:<10} {fault:<18} all healthy after {seconds:5.1f} s".format(**row), flush=True)
+    except Failed as failed:
+        print(f"reboot: {failed}", file=sys.stderr)
+        return 1
+    finally:
+        if site.engine.process and site.engine.process.poll() is None:
+            site.engine.stop()
+    if as_json:
+        print(json.dumps({"rows": rows}))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="kills and reboots after each command on keys")
+    parser.add_argument("--json", action="store_true", help="one JSON value instead of lines")
+    args = parser.parse_args()
+    base = os.environ.get("LACUNA_BASE_IMAGE", "debian:bookworm-slim")
+    lacking = [name for name in ("docker", "dockerd", "unshare", "nsenter", "ip") if not shutil.which(name)]
+    if os.geteuid() != 0 or lacking:
+        what = f"not installed: {', '.join(lacking)}" if lacking else "not root"
+        return left_out("docker", "reboot", what, "root, docker.io, docker-compose, iproute2")
+    folder = Path(tempfile.mkdtemp(prefix="lacuna-reboot-"))
+    try:
+        saved = subprocess.run(["docker", "save", "-o", str(folder / "base.tar"), base], capture_output=True, text=True)
+        if saved.returncode != 0:
+            return left_out("docker", "reboot", f"no image {base}", "deploy/up.sh base-image")
+        return reboots(folder, args.json)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
