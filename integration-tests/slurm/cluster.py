@@ -14,6 +14,7 @@ from dataclasses import replace
 from layout import HERE, ROOT, Layout
 
 PROGRAMS = ["ingest", "forecast", "planner", "control", "agent", "pilot-helper"]
+BINARIES = ROOT / os.environ.get("LACUNA_BINARIES", "target/release")
 # From the start of the containers until all nodes are idle; measured: 6 s with 16 nodes, 6 s
 # with 256 in one container, on two cores.
 UP_LIMIT = 120.0
@@ -110,7 +111,7 @@ class Cluster:
             shutil.rmtree(state / name, ignore_errors=True)
             (state / name).mkdir(parents=True)
         for name in ["lacuna", *(f"lacuna-{program}" for program in PROGRAMS)]:
-            self.copy(ROOT / "target/release" / name, state / "bin" / name)
+            self.copy(BINARIES / name, state / "bin" / name)
         self.copy(ROOT / ".cache/bin/nats-server", state / "bin/nats-server")
         package = ROOT / "libs/lacuna-py/src/lacuna"
         if package.is_dir():
@@ -132,7 +133,7 @@ class Cluster:
     @staticmethod
     def copy(source, to) -> None:
         if not source.is_file():
-            raise ClusterError(69, f"{source.relative_to(ROOT)} is missing: make build (and deploy/setup/setup.sh nats)")
+            raise ClusterError(69, f"{source} is missing: make build (and deploy/setup/setup.sh nats)")
         shutil.copy2(source, to)
 
     def compose(self, *arguments: str, limit: float = 180.0) -> None:

@@ -6,13 +6,15 @@
   clusterctl.py status             the state of Slurm and of Lacuna's services
   clusterctl.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
   clusterctl.py harm               measure batch jobs and training with pilots on the nodes
+  clusterctl.py users              the table of what users do, with and without pilots
   clusterctl.py hooks              measure prolog and epilog with good and bad buses
   clusterctl.py hands              measure nodes that go from one owner to another
   clusterctl.py loaders            a training with 0, 1, 2, 4 loaders (up --nodes 5 first)
   clusterctl.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
   clusterctl.py exec CMD...        run a command beside the controller
 
-Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it without a build.
+Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it without a build, and
+LACUNA_BINARIES=target/debug from another folder.
 LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another project, network and
 base image.
 
@@ -29,6 +31,7 @@ import harm
 import hooks
 import loading
 import scale
+import users
 from cluster import Cluster, ClusterError, load, need_docker, say
 from layout import Layout
 
@@ -61,6 +64,11 @@ def main() -> int:
     both.add_argument("--launchers", default="regroup,torchrun", help="of regroup,torchrun")
     both.add_argument("--events", default=",".join(harm.EVENTS), help=f"of {','.join(harm.EVENTS)}")
     both.add_argument("--json", action="store_true", help="one JSON value instead of the tables")
+    table = actions.add_parser("users", help="what users do, with and without pilots")
+    table.add_argument("--repeats", type=int, default=10, help="of each (10)")
+    table.add_argument("--acts", default=";".join(users.ACTS), help=f"of {';'.join(users.ACTS)}")
+    table.add_argument("--conditions", default=",".join(users.CONDITIONS), help=f"of {','.join(users.CONDITIONS)}")
+    table.add_argument("--json", action="store_true", help="one JSON value instead of the table")
     many = actions.add_parser("scale", help="pilots on all nodes, many wanted at once")
     many.add_argument("--wanted", type=int, default=200, help="nodes of the batch job (200)")
     many.add_argument("--json", action="store_true", help="one JSON value instead of the table")
@@ -92,6 +100,8 @@ def main() -> int:
         return inside(cluster, "root", ["python3", "/test-cluster/measure.py", *rest])
     if args.action == "harm":
         return harm.command(cluster, args.launchers.split(","), args.events.split(","), args.repeats, args.json)
+    if args.action == "users":
+        return users.command(cluster, args.acts.split(";"), args.conditions.split(","), args.repeats, args.json)
     if args.action == "scale":
         return scale.command(cluster, args.wanted, args.json)
     if args.action == "hands":

@@ -59,6 +59,7 @@ MODULES = [
     "tests.restarts",
     "tests.refusals",
     "tests.reservations",
+    "tests.at_once",
     "tests.another_user",
     "tests.owners",
     "tests.topology",

@@ -32,8 +32,6 @@ class Reservations(WithLacuna):
         self.nothing_is_left()
 
     def test_a_node_that_is_reserved_under_a_pilot_is_given_back(self):
-        self.configure(('rest = "3s"', 'rest = "3s"\nstray_after = "3s"'))
-        self.lacuna.restart("control")
         self.train("under")
         # Without `ignore_jobs` Slurm makes no reservation on nodes with jobs. With it the jobs stay
         # where they are.
