@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -48,23 +47,23 @@ def run(*command: str, limit: float = 300.0, **more) -> str:
 
 
 class Engine:
-    """A Docker engine in a folder."""
+    """A Docker engine in a folder. Its processes, mounts and networks end with it."""
 
     def __init__(self, folder: Path):
         self.folder, self.process = folder, None
         self.boots = 0
 
     def start(self) -> None:
-        # After a reboot neither /run nor mounts and networks are what they were.
+        # What lies in /run is gone after a reboot.
         self.boots += 1
         run_folder = self.folder / f"run-{self.boots}"
         run_folder.mkdir()
         paths = ["--data-root", str(self.folder / "root"), "--exec-root", str(run_folder), "--pidfile", str(run_folder / "pid")]
-        apart = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+        apart = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        script = 'ip link set lo up; dockerd "$@" & wait'
         with open(self.folder / "dockerd.log", "ab") as log:
-            self.process = subprocess.Popen(
-                [*apart, "dockerd", *paths, "-H", os.environ["DOCKER_HOST"]], stdout=log, stderr=log
-            )
+            words = [*apart, "sh", "-c", script, "sh", *paths, "-H", os.environ["DOCKER_HOST"]]
+            self.process = subprocess.Popen(words, stdout=log, stderr=log)
         end = time.monotonic() + 60
         while subprocess.run(["docker", "info"], capture_output=True).returncode != 0:
             if self.process.poll() is not None or time.monotonic() > end:
@@ -72,28 +71,19 @@ class Engine:
                 raise Failed("\n".join(["the engine does not start:", *tail]))
             time.sleep(0.2)
 
+    def inside(self, *command: str) -> str:
+        """A command among the processes and in the network of the engine."""
+        first = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0]
+        return run("nsenter", "--net", "--mount", "--pid", f"--wdns={ROOT}", "--target", first, *command)
+
     def stop(self) -> None:
-        self.process.terminate()
+        self.inside("kill", (self.folder / f"run-{self.boots}" / "pid").read_text())
         self.process.wait(60)
 
     def lose_power(self) -> None:
-        containers = [pid for _, pid in pids()]
-        self.process.kill()
-        # Its helpers have the folder in their command lines, as nothing else has but this program.
-        own = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid != os.getpid() and self.owns(pid)]
-        for pid in [*own, *containers]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.process.wait(60)
-
-    def owns(self, pid: int) -> bool:
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            return False
-        return words.startswith("containerd") and str(self.folder) in words
+        if self.process:
+            self.process.kill()
+            self.process.wait(60)
 
 
 def pids() -> list[tuple[str, int]]:
@@ -127,8 +117,7 @@ class Site:
 
     def lacuna(self, *words: str) -> str:
         keys = self.folder / "state" / os.environ["COMPOSE_PROJECT_NAME"] / "keys" / "main"
-        there = ["nsenter", "--net", "--target", str(self.engine.process.pid)]
-        return run(*there, "target/release/lacuna", *words, "--identity", str(keys / "operator.toml"))
+        return self.engine.inside(str(ROOT / "target/release/lacuna"), *words, "--identity", str(keys / "operator.toml"))
 
     def faults(self) -> list[str]:
         """What is not as it should be."""
@@ -139,8 +128,7 @@ class Site:
             return [str(failed)]
 
     def kill(self) -> None:
-        for _, pid in pids():
-            os.kill(pid, signal.SIGKILL)
+        self.engine.inside("kill", "-9", *(str(pid) for _, pid in pids()))
 
     def restart(self) -> None:
         self.engine.stop()
@@ -185,8 +173,7 @@ def reboots(folder: Path, as_json: bool) -> int:
         print(f"reboot: {failed}", file=sys.stderr)
         return 1
     finally:
-        if site.engine.process and site.engine.process.poll() is None:
-            site.engine.stop()
+        site.engine.lose_power()
     if as_json:
         print(json.dumps({"rows": rows}))
     return 0
