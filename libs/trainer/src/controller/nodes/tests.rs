@@ -1,6 +1,6 @@
 //! The invariants of nodes, after any operations in any order.
 
-use lacuna_model::{AgentStatus, Epoch, Hole, NodeId, Span, Timestamp, TrainerId};
+use lacuna_model::{AgentStatus, Epoch, Hole, NodeId, Span, Timestamp, TrainerId, TroubleKind};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -70,6 +70,22 @@ fn check(nodes: &Nodes) {
             );
         }
     }
+}
+
+#[test]
+fn a_node_without_an_agent_is_no_trouble_while_it_is_withheld() {
+    let mut config = ControllerConfig::default();
+    config.control.require_agents = true;
+    let (mut nodes, id) = (Nodes::default(), name(1));
+    let hole = Hole {
+        node: id.clone(),
+        since: at(5).cluster,
+    };
+    nodes.open(hole, &config);
+    let kind = |nodes: &Nodes| nodes.trouble(&id, at(10)).map(|trouble| trouble.kind);
+    assert_eq!(kind(&nodes), Some(TroubleKind::Unheard));
+    let _ = nodes.withhold(&[(id.clone(), WithheldBy::Reserve)].into());
+    assert_eq!(kind(&nodes), None);
 }
 
 /// A bucket that may refuse a write, or not answer.

@@ -83,6 +83,9 @@ impl Node {
             Some(TroubleKind::Unnamed)
         } else if !matters {
             None
+        } else if self.withheld.is_some() && !self.lease.is_held() {
+            // No pilot comes to a withheld node.
+            self.lease.is_overdue().then_some(TroubleKind::Overdue)
         } else if self.lacks_agent(now) {
             Some(TroubleKind::Unheard)
         } else if self.agent.has_left() && self.agent.is_silent() {
