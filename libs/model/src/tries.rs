@@ -27,6 +27,9 @@ pub struct Tries {
 pub struct FailedOn {
     /// How often.
     pub times: u32,
+    /// How often its programs failed there; the other times their group broke, and they were silent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failures: u32,
     /// When they last did.
     pub at: Timestamp,
     /// Until when the trainer avoids the node.
@@ -66,6 +69,7 @@ impl Tries {
         self.avoid(node, reason, at_once, first, now);
         if let Some(failed) = self.failed.get_mut(node) {
             failed.in_row = true;
+            failed.failures += 1;
         }
     }
 
@@ -78,12 +82,16 @@ impl Tries {
         first: Span,
         now: Timestamp,
     ) {
-        let times = self.failed.get(node).map_or(1, |failed| failed.times + 1);
+        let (times, failures) = match self.failed.get(node) {
+            Some(failed) => (failed.times + 1, failed.failures),
+            None => (1, 0),
+        };
         let length = first
             .as_ms()
             .saturating_mul(1 << (times - 1).min(DOUBLINGS));
         let failed = FailedOn {
             times,
+            failures,
             at: now,
             until: now + Span::from_ms(length),
             reason: reason.to_owned(),

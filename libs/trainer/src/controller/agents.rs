@@ -134,10 +134,13 @@ impl Controller {
         }
     }
 
-    /// The whole incarnation starts again, unless a restart waits already.
+    /// The whole incarnation starts again, unless a restart waits already, or its work is finished.
     fn restart_all(&mut self, id: &TrainerId, reason: String, now: Now, out: &mut Out) {
         let trainer = self.trainers.get(id);
         if trainer.is_none_or(|trainer| trainer.health().is_restarting()) {
+            return;
+        }
+        if self.over(id, true, now, out) {
             return;
         }
         let counts = self.restarted(id, reason, now, out);

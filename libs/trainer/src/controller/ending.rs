@@ -7,8 +7,8 @@
 //!    regroups and nodes of it are lost, the others go on to their exits, however few they are, and
 //!    get no further incarnation.
 //! 3. Exit code 0 of any member of a trainer that ends finishes its work: it is never begun again
-//!    for another member's exit or loss. A member whose node is lost while it is `exiting` counts
-//!    as one that has exited with 0.
+//!    for another member's exit or loss. A member that is `exiting` finishes it too, since its node
+//!    may be lost, or its agent start again, before its exit.
 //! 4. The exit of the member with rank 0 is waited for, since it may still save or export. Its exit
 //!    code 0 ends the trainer at once, with or without a word. Where it is lost, or its group
 //!    is broken, the trainer is over once no other member is waited for.
@@ -71,7 +71,9 @@ impl Controller {
         let says = |node| status_of(self.nodes.get(node), trainer).and_then(|s| s.ending);
         let ending = trainer.nodes().iter().any(|node| says(node).is_some());
         // Exits may have come before the word, or with it: a newer status replaces one that waits.
-        let any_exited = ending && !self.exited_with_0(trainer).is_empty();
+        let any_exited = ending
+            && (status.ending >= Some(Ending::Exiting)
+                || !self.members_exited(trainer, |code| code == 0).is_empty());
         let ending = ending.then_some(if any_exited {
             Ending::Exited
         } else {
@@ -89,11 +91,11 @@ impl Controller {
         }
     }
 
-    /// Members whose programs have exited with code 0.
-    fn exited_with_0(&self, trainer: &Trainer) -> Vec<NodeId> {
+    /// Members whose programs have exited with such a code.
+    pub(super) fn members_exited(&self, trainer: &Trainer, is: fn(i32) -> bool) -> Vec<NodeId> {
         let exited = |node: &&NodeId| {
             let status = status_of(self.nodes.get(node), trainer);
-            status.is_some_and(|s| matches!(s.activity, Activity::Exited { code: 0, .. }))
+            status.is_some_and(|s| matches!(s.activity, Activity::Exited { code, .. } if is(code)))
         };
         trainer.nodes().iter().filter(exited).cloned().collect()
     }
@@ -167,18 +169,6 @@ impl Controller {
         true
     }
 
-    /// Takes the loss of a member's node into account, before its lease is released.
-    pub(super) fn loses_ending(&mut self, id: &TrainerId, node: &NodeId, out: &mut Out) {
-        let Some(trainer) = self.trainers.get(id).filter(|trainer| trainer.ends()) else {
-            return;
-        };
-        let status = status_of(self.nodes.get(node), trainer);
-        let ending = status.and_then(|status| status.ending);
-        if trainer.is_member(node) && ending >= Some(Ending::Exiting) {
-            self.set_ending(id, Some(Ending::Exited), out);
-        }
-    }
-
     /// Ends a trainer that ends, once no member is waited for.
     pub(super) fn look_at_end(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
         let Some(trainer) = self.trainers.get(id).filter(|trainer| trainer.ends()) else {
@@ -203,6 +193,23 @@ impl Controller {
         }
     }
 
+    /// Ends a trainer whose work is finished, where nothing of it is left to wait for. Returns whether
+    /// it is over.
+    pub(super) fn over(
+        &mut self,
+        id: &TrainerId,
+        nothing_left: bool,
+        now: Now,
+        out: &mut Out,
+    ) -> bool {
+        let record = self.trainers.record(id);
+        let is_finished = record.is_some_and(|record| record.ending == Some(Ending::Exited));
+        if is_finished && nothing_left {
+            self.end(id, Phase::Done, DONE, now, out);
+        }
+        is_finished && nothing_left
+    }
+
     /// Begins the incarnation that follows a loss, at `at` (cluster time), unless the trainer is
     /// over with it.
     pub(super) fn after_loss(
@@ -215,9 +222,8 @@ impl Controller {
         let Some(trainer) = self.trainers.get(id) else {
             return;
         };
-        let is_finished = trainer.record().ending == Some(Ending::Exited);
-        if is_finished && (nodes.is_empty() || !trainer.regroups()) {
-            self.end(id, Phase::Done, DONE, now, out);
+        let nothing_left = nodes.is_empty() || !trainer.regroups();
+        if self.over(id, nothing_left, now, out) {
             return;
         }
         self.begin_incarnation_at(id, nodes, change, at, now, out);
@@ -246,7 +252,9 @@ impl Controller {
     /// Members of a trainer that regroups whose programs have exited with code 0 before any word.
     pub(super) fn gone_too_early(&self, id: &TrainerId) -> Vec<NodeId> {
         let trainer = self.trainers.get(id).filter(|trainer| !trainer.ends());
-        trainer.map_or_else(Vec::new, |trainer| self.exited_with_0(trainer))
+        trainer.map_or_else(Vec::new, |trainer| {
+            self.members_exited(trainer, |code| code == 0)
+        })
     }
 
     /// Whether a member calls the group of the present incarnation broken.

@@ -93,7 +93,6 @@ impl Controller {
             let Some(owner) = self.nodes.owner(&id).cloned() else {
                 continue;
             };
-            self.loses_ending(&owner, &id, out);
             let changed = self.trainers.lose(&owner, &id, at, now);
             self.publication.change_if(changed);
             self.release(&id, reason, out);

@@ -24,13 +24,19 @@ use crate::controller::trainers::Trainer;
 use crate::controller::{Controller, Note};
 
 impl Controller {
-    /// A trainer's programs are sound where they are: what failed elsewhere is held against the nodes
-    /// there.
+    /// A trainer's programs are sound where they are, but for members that have failed: what failed
+    /// elsewhere is held against the nodes there.
     pub(super) fn sound(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let trainer = self.trainers.get(id);
+        let failed = trainer.map_or_else(Vec::new, |trainer| {
+            self.members_exited(trainer, |code| code != 0)
+        });
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        let (nodes, owner) = (trainer.nodes().to_vec(), trainer.owner().to_owned());
+        let owner = trainer.owner().to_owned();
+        let mut nodes = trainer.nodes().to_vec();
+        nodes.retain(|node| !failed.contains(node));
         let Some(sound_on) = nodes.first() else {
             return;
         };

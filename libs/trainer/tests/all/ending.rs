@@ -66,6 +66,21 @@ fn trainings(w: &World) -> usize {
     w.notes.iter().filter(begun).count()
 }
 
+/// Incarnations with nodes after none so far.
+fn starts(w: &World) -> usize {
+    let begun = |note: &&Note| {
+        matches!(
+            note,
+            Note::Run {
+                before: 0,
+                after: 1..,
+                ..
+            }
+        )
+    };
+    w.notes.iter().filter(begun).count()
+}
+
 /// All orders of three.
 const ORDERS: [[usize; 3]; 6] = [
     [0, 1, 2],
@@ -204,17 +219,7 @@ fn losses_while_it_ends_begin_nothing() {
             }
         }
         assert_eq!(record(&w).phase, Phase::Done);
-        let begun = |note: &&Note| {
-            matches!(
-                note,
-                Note::Run {
-                    before: 0,
-                    after: 1..,
-                    ..
-                }
-            )
-        };
-        assert_eq!(w.notes.iter().filter(begun).count(), 1);
+        assert_eq!(starts(&w), 1);
     }
 }
 
@@ -232,6 +237,65 @@ fn a_node_lost_while_its_interpreter_ends_is_an_exit() {
         w.deliver(usize::MAX);
         assert_eq!(record(&w).phase, phase, "{ending:?}");
     }
+}
+
+#[test]
+fn an_agent_that_starts_again_begins_no_finished_work_again() {
+    let torchrun = Elastic::Torchrun {
+        workers_per_node: 1,
+    };
+    for elastic in [Elastic::REGROUP, torchrun, Elastic::Restart] {
+        // Its interpreter ended, or another member had exited.
+        for nodes in [1, 2] {
+            let mut w = training(elastic, nodes as u32, nodes);
+            say(&mut w, 0, Ending::Done);
+            if nodes == 1 {
+                say(&mut w, 0, Ending::Exiting);
+            } else {
+                exit(&mut w, 1, 0);
+            }
+            w.crash_agent(&node(0));
+            wait(&mut w, 3);
+            assert_eq!(
+                (record(&w).phase, starts(&w)),
+                (Phase::Done, 1),
+                "{elastic:?} {nodes}"
+            );
+        }
+        // Its own code had not ended.
+        let mut w = training(elastic, 1, 1);
+        say(&mut w, 0, Ending::Done);
+        w.crash_agent(&node(0));
+        wait(&mut w, 3);
+        assert_eq!(record(&w).phase, Phase::Active, "{elastic:?}");
+    }
+}
+
+#[test]
+fn a_member_that_failed_is_known_after_the_end() {
+    let failed = |w: &World| {
+        let failed = record(w).tries.failed();
+        let of: Vec<_> = failed.map(|(node, f)| (node.clone(), f.failures)).collect();
+        of
+    };
+    // At once, beside one that goes on for long.
+    let mut w = regrouped(1, 2);
+    exit(&mut w, 1, 1);
+    for _ in 0..10 {
+        w.report_all();
+        wait(&mut w, 10);
+    }
+    assert_eq!(record(&w).failures, 0, "the row is over");
+    exit(&mut w, 0, 0);
+    assert_eq!(record(&w).phase, Phase::Done);
+    assert_eq!(failed(&w), [(node(1), 1)]);
+    // After the work was done.
+    let mut w = regrouped(2, 2);
+    (0..2).for_each(|n| say(&mut w, n, Ending::Done));
+    exit(&mut w, 1, 1);
+    exit(&mut w, 0, 0);
+    assert_eq!(record(&w).phase, Phase::Done);
+    assert_eq!(failed(&w), [(node(1), 1)]);
 }
 
 #[test]

@@ -344,7 +344,6 @@ impl Run {
         let killed = unfit.is_none() && hung.is_some();
         let code = match (exit_code(status), crew.ending()) {
             _ if unfit.is_some() => 127,
-            (_, Some(_)) if killed => 0,
             (129.., Some(Ending::Exiting)) => 0,
             (code, _) => code,
         };

@@ -17,7 +17,7 @@ use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span};
 use crate::up::stop_token;
-use crate::view::{trainer_row, trainer_rows};
+use crate::view::{failed_on, trainer_row, trainer_rows};
 
 /// Above this number of trainers, control is asked for the list of all trainers.
 const FEW: usize = 8;
@@ -314,11 +314,15 @@ impl Watched {
                 "trainers": rows,
             }))?;
         } else {
-            let lines = rows.iter().map(|row| match row.phase {
-                Phase::Failed if !row.reason.is_empty() => {
-                    format!("{} {}: {}", row.trainer, row.state, row.reason)
+            let lines = rows.iter().zip(&self.trainers).map(|(row, record)| {
+                let state = format!("{} {}", row.trainer, row.state);
+                match (row.phase, failed_on(record)) {
+                    (Phase::Failed, _) if !row.reason.is_empty() => {
+                        format!("{state}: {}", row.reason)
+                    }
+                    (_, Some(failed)) => format!("{state}; {failed}"),
+                    _ => state,
                 }
-                _ => format!("{} {}", row.trainer, row.state),
             });
             output::print(&lines.collect::<Vec<_>>().join("\n"))?;
         }

@@ -19,7 +19,8 @@ pub(crate) use program::program_json;
 pub(crate) use progress::bar;
 pub(crate) use remedy::remedy;
 pub(crate) use trainers::{
-    TrainerRow, depends_on_nodes, trainer_details, trainer_row, trainer_rows, trainer_table,
+    TrainerRow, depends_on_nodes, failed_on, trainer_details, trainer_row, trainer_rows,
+    trainer_table,
 };
 pub(crate) use trouble::{hindrances, next_try};
 

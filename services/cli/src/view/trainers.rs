@@ -138,10 +138,28 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
         stalls: record.stalls,
         loss: record.loss,
         checkpoint: record.checkpoint.clone(),
-        reason: record.reason.clone(),
+        reason: match failed_on(record) {
+            Some(failed) => format!("{}; {failed}", record.reason),
+            None => record.reason.clone(),
+        },
         silent_s: silent_s(record, now),
         profile: ProfileRow::of(record),
     }
+}
+
+/// Of a trainer that is done: where its program failed, and was sound neither there nor since.
+#[must_use]
+pub(crate) fn failed_on(record: &TrainerRecord) -> Option<String> {
+    let failed = record.tries.failed().map(|(_, failed)| failed);
+    let failed: Vec<_> = failed.filter(|failed| failed.failures > 0).collect();
+    let last = failed.iter().max_by_key(|failed| failed.at)?;
+    (record.phase == Phase::Done).then(|| match failed.len() {
+        1 => format!("its program failed on one node: {}", last.reason),
+        nodes => format!(
+            "its program failed on {nodes} nodes, the last: {}",
+            last.reason
+        ),
+    })
 }
 
 impl TrainerRow {
