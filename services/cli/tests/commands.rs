@@ -11,6 +11,7 @@ mod common;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -766,27 +767,51 @@ fn script(up: &Up, name: &str, text: &str) {
     assert!(output.status.success(), "{error}");
 }
 
+/// Submits a trainer of a case, whose files are copied beside the data of `up`.
+fn submit_case(up: &Up, case: &Path, file: &str) {
+    let dir = up.dir.path().join("case");
+    std::fs::create_dir_all(&dir).unwrap();
+    for entry in std::fs::read_dir(case).unwrap() {
+        let path = entry.unwrap().path();
+        let to = dir.join(path.file_name().unwrap());
+        if path.extension().is_some_and(|of| of == "sh") && !to.exists() {
+            std::fs::copy(&path, to).unwrap();
+        }
+    }
+    let text = std::fs::read_to_string(case.join(file)).unwrap();
+    let to = up.dir.path().join(file);
+    std::fs::write(&to, text.replace("@HERE@", dir.to_str().unwrap())).unwrap();
+    let output = up.ask(&["submit", to.to_str().unwrap()]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+}
+
 #[test]
 fn a_broken_node_is_named_and_its_trainer_goes_elsewhere() {
     or_skip!(all_built());
+    let case = or_skip!(data("cases/blackhole-node"));
     let up = Up::start();
     up.ask(&["events", "publish", "node.idle", "bad1"]);
-    script(
-        &up,
-        "t1",
-        "case $LACUNA_NODE in bad*) echo no space >&2; exit 1;; esac; sleep 1",
-    );
+    submit_case(&up, &case, "input.toml");
     wait_until("it has failed", || {
         of_trainer(&up, "t1")["state"] == "retrying"
     });
     up.ask(&["events", "publish", "node.idle", "ok1", "ok2"]);
-    wait_until("it is done", || of_trainer(&up, "t1")["state"] == "done");
+    let waited = up.ask(&["wait", "t1"]);
+    let said = String::from_utf8_lossy(&waited.stdout).into_owned();
+    assert!(waited.status.success(), "{said}");
+    assert!(
+        said.starts_with("t1 done; its program failed on one node: exit code 1 on node bad1"),
+        "{said}"
+    );
+    let reason = of_trainer(&up, "t1")["reason"].to_string();
+    assert!(reason.contains("No space left"), "{reason}");
     let nodes = json(&up.ask(&["nodes", "bad1", "--json"]));
     let trouble = &nodes["nodes"][0]["trouble"];
     assert_eq!(trouble["kind"], "suspect", "{nodes}");
     let why = trouble["why"].as_str().unwrap();
     assert!(
-        why.contains("t1 failed there (exit code 1") && why.contains("no space"),
+        why.contains("t1 failed there (exit code 1") && why.contains("No space left"),
         "{why}"
     );
     // It failed once, on that node, and was sound at its next try.
@@ -828,4 +853,30 @@ fn scripts_with_a_bug_keep_no_node_from_a_good_one() {
     let nodes = json(&up.ask(&["nodes", "--json"]));
     assert_eq!(nodes["nodes"][0]["trouble"], Value::Null, "{nodes}");
     assert_eq!(nodes["nodes"][1]["trouble"], Value::Null, "{nodes}");
+}
+
+#[test]
+fn programs_with_a_bug_close_no_only_node_of_their_owner() {
+    or_skip!(all_built());
+    let case = or_skip!(data("cases/closed-nodes-untold"));
+    let up = Up::start();
+    up.ask(&["events", "publish", "node.idle", "a1"]);
+    submit_case(&up, &case, "input-1.toml");
+    let waited = up.ask(&["wait", "try1", "--timeout", "60s"]);
+    let said = String::from_utf8_lossy(&waited.stdout).into_owned();
+    assert!(
+        said.contains("try1 failed") && said.contains("no_such_module"),
+        "{said}"
+    );
+    submit_case(&up, &case, "input-2.toml");
+    wait_until("it has failed", || {
+        of_trainer(&up, "try2")["state"] == "retrying"
+    });
+    up.ask(&["cancel", "try2"]);
+    submit_case(&up, &case, "input-3.toml");
+    let waited = up.ask(&["wait", "try3", "--timeout", "30s"]);
+    let said = String::from_utf8_lossy(&waited.stdout).into_owned();
+    assert_eq!(said.trim(), "try3 done");
+    let nodes = json(&up.ask(&["nodes", "--json"]));
+    assert_eq!(nodes["nodes"][0]["trouble"], Value::Null, "{nodes}");
 }
