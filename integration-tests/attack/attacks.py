@@ -717,7 +717,9 @@ def long_ids_event(c: Cluster):
 def connections(c: Cluster):
     """As many connections to the bus as a researcher gets, 2,100 at most, held to the end: do operators
     and others get theirs?"""
+    # The clients live on until the cluster ends.
     loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
 
     async def run() -> None:
         key = c.key("eve")
@@ -728,8 +730,7 @@ def connections(c: Cluster):
             if any(isinstance(one, BaseException) for one in answers):
                 return
 
-    loop.run_until_complete(run())
-    c.held.append(loop)
+    asyncio.run_coroutine_threadsafe(run(), loop).result(300)
     faults = []
     for words in (["trainers"], ["pause", "--max-nodes", "4"], ["resume"]):
         code, said = c.lacuna(*words)

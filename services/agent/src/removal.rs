@@ -69,7 +69,7 @@ impl Temporary {
         })
     }
 
-    /// Gives it to its account. Whoever has the account may replace what lies in it from then on.
+    /// Gives it to its account, whose programs may replace what lies in it from then on.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -33,8 +33,8 @@ const fn limits(account: Account) -> &'static str {
     }
 }
 
-/// Accounts of people, over which they are dealt out: whoever takes all connections of one leaves those
-/// of the others. All are there from the start: nats-server 2.15 gives a new account what it imports
+/// Accounts of people, over which they are dealt out: a person who takes all connections of one leaves
+/// those of the others. All are there from the start: nats-server 2.15 gives a new account what it imports
 /// only at the second reload.
 const OF_PEOPLE: usize = 16;
 
