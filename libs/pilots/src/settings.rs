@@ -352,6 +352,18 @@ impl Pilots {
         own.chain([self.partition.as_str()]).collect()
     }
 
+    /// What a site that sets these values seldom means, in words.
+    #[must_use]
+    pub fn doubt(&self) -> Option<&'static str> {
+        // A helper has the partition in its own settings.
+        let submits = self.mode == Mode::On && self.helper.is_empty();
+        (submits && self.partitions().contains("")).then_some(
+            "control.pilots.partition is empty, so pilots go to the scheduler's default partition, \
+             where they have the priority of batch jobs: name the partition of \
+             `lacuna check slurm --snippet`",
+        )
+    }
+
     /// Checks the values.
     ///
     /// # Errors
@@ -465,5 +477,23 @@ mod tests {
         pilots.helper.clear();
         pilots.kinds.insert("a b".to_owned(), OfKind::default());
         assert!(pilots.check().unwrap_err().to_string().contains("a b"));
+    }
+
+    #[test]
+    fn pilots_in_the_default_partition_are_doubted() {
+        let of = |mode, partition: &str, helper: &[&str]| Pilots {
+            mode,
+            partition: partition.to_owned(),
+            helper: helper.iter().map(ToString::to_string).collect(),
+            ..Pilots::default()
+        };
+        assert!(of(Mode::On, "", &[]).doubt().is_some());
+        for sound in [
+            of(Mode::On, "lacuna", &[]),
+            of(Mode::Observe, "", &[]),
+            of(Mode::On, "", &["helper"]),
+        ] {
+            assert_eq!(sound.doubt(), None, "{sound:?}");
+        }
     }
 }

@@ -60,13 +60,25 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with file, line and key.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let config = Self::parse(&text, path)?.with_secrets();
-        config.check()?;
-        Ok(config)
+        let (config, errors) = Self::inspect(path);
+        errors.into_iter().next().map_or(Ok(config), Err)
+    }
+
+    /// Reads a file as [`Config::load`] does and goes on after errors: the settings without those that
+    /// are wrong, and every error.
+    #[must_use]
+    pub fn inspect(path: &Path) -> (Self, Vec<ConfigError>) {
+        let mut errors = Vec::new();
+        let sound = match std::fs::read_to_string(path) {
+            Ok(text) => readable(text, path, &mut errors),
+            Err(source) => {
+                let path = path.to_owned();
+                errors.push(ConfigError::Read { path, source });
+                None
+            }
+        };
+        let config = sound.map(|(config, table)| within_range(config, table, &mut errors));
+        (config.unwrap_or_default(), errors)
     }
 
     /// Reads the text of a file. `path` is used in errors only.
@@ -174,6 +186,88 @@ impl Config {
     }
 }
 
+/// The configuration of a text without the lines that cannot be read, and its table. None if it cannot
+/// be read without them.
+fn readable(
+    mut text: String,
+    path: &Path,
+    errors: &mut Vec<ConfigError>,
+) -> Option<(Config, toml::Table)> {
+    let mut before: Option<(usize, String)> = None;
+    loop {
+        let error = match Config::parse(&text, path) {
+            Ok(config) => {
+                errors.sort_by_key(|error| match error {
+                    ConfigError::Parse { line, .. } => *line,
+                    _ => 0,
+                });
+                return Some((config, text.parse().ok()?));
+            }
+            Err(error) => error,
+        };
+        let place = match &error {
+            ConfigError::Parse { line, reason, .. } => Some((*line, reason.clone())),
+            _ => None,
+        };
+        // The error is not of the lines that were left out.
+        if place == before {
+            return None;
+        }
+        errors.push(error);
+        text = without_entry(&text, place.as_ref()?.0)?;
+        before = place;
+    }
+}
+
+/// A text with empty lines in place of the entry or the section that begins at a line, from 1. None if
+/// no such text can be read.
+fn without_entry(text: &str, line: usize) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_header = |line: &&str| line.trim_start().starts_with('[');
+    let first = line.checked_sub(1)?;
+    let behind = lines.iter().skip(line).position(is_header);
+    let section = behind.map_or(lines.len(), |more| line + more);
+    // A value may have several lines.
+    let shortest = if is_header(lines.get(first)?) {
+        section
+    } else {
+        line
+    };
+    (shortest..=section).find_map(|end| {
+        let kept = lines.iter().enumerate();
+        let kept = kept.map(|(at, &text)| if (first..end).contains(&at) { "" } else { text });
+        let shorter = kept.collect::<Vec<&str>>().join("\n");
+        let is_readable = shorter.parse::<toml::Table>().is_ok();
+        (is_readable && shorter.trim_end() != text.trim_end()).then_some(shorter)
+    })
+}
+
+/// The configuration without the settings that are out of their range. `table` has what was given.
+fn within_range(config: Config, mut table: toml::Table, errors: &mut Vec<ConfigError>) -> Config {
+    let mut config = config.with_secrets();
+    while let Err(error) = config.check() {
+        let is_left_out = match &error {
+            ConfigError::Value(SettingError { key, .. }) => leave_out(&mut table, key),
+            _ => false,
+        };
+        errors.push(error);
+        match table.clone().try_into::<Config>() {
+            Ok(rest) if is_left_out => config = rest.with_secrets(),
+            _ => break,
+        }
+    }
+    config
+}
+
+/// Takes a key out of a table, or the innermost section of it that was given; whether there was one.
+fn leave_out(table: &mut toml::Table, key: &str) -> bool {
+    let Some((section, rest)) = key.split_once('.') else {
+        return table.remove(key).is_some();
+    };
+    let inner = table.get_mut(section).and_then(toml::Value::as_table_mut);
+    inner.is_some_and(|inner| leave_out(inner, rest)) || table.remove(section).is_some()
+}
+
 /// The key path at a line: the last table header before it, and the key on it.
 fn key_at(text: &str, line: usize) -> String {
     let mut table = String::new();
@@ -245,6 +339,61 @@ mod tests {
         assert!(
             error.contains("plannr") && error.contains("`planner`"),
             "{error}"
+        );
+    }
+
+    #[test]
+    fn every_error_of_a_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lacuna.toml");
+        let errors = |text: &str| -> Vec<String> {
+            std::fs::write(&path, text).unwrap();
+            let (_, errors) = Config::inspect(&path);
+            let shown = errors.iter().map(ToString::to_string);
+            shown
+                .map(|error| error.replace(&format!("{}:", path.display()), ""))
+                .collect()
+        };
+        let text = "# a file with errors of each kind\n[planner]\nhorizn = \"10s\"\n\
+                    horizon = \"0s\"\ngap = 2.0\n[plannr]\nhorizon = \"3s\"\n\
+                    [control.pilots]\nextra = [\n  \"a\",\n  7,\n]\nname = \"a b\"\n\
+                    [telemetry]\nlog = \"x=y=z\"\n";
+        let found = errors(text);
+        for (error, expected) in found.iter().zip([
+            "3:1: planner.horizn: unknown field",
+            "6:2: plannr: unknown field",
+            "control.pilots",
+            "planner.horizon is 0ms",
+            "planner.gap is 2",
+            "control.pilots.name is a b",
+            "telemetry.log",
+        ]) {
+            assert!(error.contains(expected), "{expected}: {found:#?}");
+        }
+        assert_eq!(found.len(), 7, "{found:#?}");
+        // What is wrong with an absent setting hides no other.
+        let found = errors("[ingest.lsf]\nevents = \"lsb.events\"\n[forecast]\ndrift_ended = 0\n");
+        assert!(
+            found[0].contains("ingest.nodes_file") && found.len() == 2,
+            "{found:#?}"
+        );
+        let found = errors("[ingest.recording]\nrate = 2.0\n[planner]\nhorizon = \"0s\"\n");
+        assert!(
+            found[0].contains("missing field") && found.len() == 2,
+            "{found:#?}"
+        );
+        let found = errors("[planner]\nhorizon = \n[x]\n");
+        assert!(
+            found[1].contains("unknown field `x`") && found.len() == 2,
+            "{found:#?}"
+        );
+        assert_eq!(errors(""), [""; 0]);
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            Config::load(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot read")
         );
     }
 

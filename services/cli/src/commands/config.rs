@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use lacuna_pilots::settings::Pilots;
 use lacuna_planner::objective::Objective;
 use lacuna_runtime::config::Config;
 use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
@@ -16,7 +17,7 @@ use crate::output::{self, JsonArg};
 /// The actions on configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check a file without starting a service
+    /// Check a file without starting a service: every error, and settings that are seldom meant
     #[command(after_help = "Example:\n  lacuna config check /etc/lacuna/lacuna.toml")]
     Check {
         /// The file (TOML)
@@ -63,19 +64,21 @@ or be mounted, beside the configuration.")]
 /// Reads a file, or the defaults.
 ///
 /// # Errors
-/// `L0003` with file, line, key and expectation.
+/// `L0003` with every error: file, line, key and expectation.
 pub(crate) fn load(file: Option<&PathBuf>) -> Result<Config> {
     let Some(file) = file else {
         return Ok(Config::default().with_secrets());
     };
-    let wrong = |text: String| CliError::new("L0003", Exit::Config, text);
-    let config = Config::load(file).map_err(|e| wrong(e.to_string()))?;
+    let (config, errors) = Config::inspect(file);
+    let mut errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     // The planner alone parses this setting.
-    config.planner.objective.parse::<Objective>().map_err(|e| {
-        let file = file.display();
-        wrong(format!("{file}: planner.objective: {e}"))
-    })?;
-    Ok(config)
+    if let Err(error) = config.planner.objective.parse::<Objective>() {
+        errors.push(format!("{}: planner.objective: {error}", file.display()));
+    }
+    match errors.is_empty() {
+        true => Ok(config),
+        false => Err(CliError::new("L0003", Exit::Config, errors.join("\n"))),
+    }
 }
 
 fn text(config: &Config) -> Result<String> {
@@ -89,10 +92,17 @@ fn text(config: &Config) -> Result<String> {
 pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
     match command {
         ConfigCommand::Check { file, json } => {
-            load(Some(file))?;
+            let config = load(Some(file))?;
+            let doubt = config.control.pilots.as_ref().and_then(Pilots::doubt);
             if json.json {
-                output::print_json(&serde_json::json!({ "file": file, "ok": true }))
+                let doubts: Vec<&str> = doubt.into_iter().collect();
+                output::print_json(
+                    &serde_json::json!({ "file": file, "ok": true, "warnings": doubts }),
+                )
             } else {
+                if let Some(doubt) = doubt {
+                    output::print_error(&format!("warning: {}: {doubt}", file.display()));
+                }
                 output::print(&format!("{}: ok", file.display()))
             }
         }
@@ -183,6 +193,8 @@ mod tests {
             "{}",
             error.message
         );
+        std::fs::write(&path, "[planner]\nobjective = \"faire\"\nhorizn = \"1s\"\n").unwrap();
+        assert_eq!(load(Some(&path)).unwrap_err().message.lines().count(), 2);
         std::fs::write(&path, text(&Config::default()).unwrap()).unwrap();
         assert_eq!(load(Some(&path)).unwrap(), Config::default());
     }
