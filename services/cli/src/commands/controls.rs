@@ -14,7 +14,7 @@ use lacuna_trainer::controls::Pattern;
 use lacuna_wire::address;
 use lacuna_wire::msg::{NodeView, Reply, Request};
 
-use super::node_selector::{NodeSelector, all_among, first_few, split};
+use super::selector::{NodeSelector, all_among, first_few, split};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso_short, parse_span, parse_time};

@@ -15,7 +15,7 @@ use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::Style;
 use crate::commands::controls::why_withheld;
-use crate::commands::node_selector::{NodeSelector, all_among};
+use crate::commands::selector::{NodeSelector, all_among};
 use crate::commands::trainers::{nodes_of, one};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, iso_short};

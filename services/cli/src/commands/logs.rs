@@ -10,10 +10,10 @@ use clap::Args;
 
 use lacuna_model::{NodeId, OutputLines, Timestamp, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::{Stopwatch, wall};
-use lacuna_wire::msg::{LogPlace, Reply, Request};
+use lacuna_wire::msg::{Kept, LogPlace, Reply, Request};
 
-use super::node_selector::NodeSelector;
-use super::trainers::one;
+use super::selector::{NodeSelector, TrainerSelector, first_few};
+use super::trainers::{one, selected};
 use super::wait::unknown;
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
@@ -37,6 +37,7 @@ const LINES: u32 = 20;
 Examples:
   lacuna logs hpo-12 --lines 50
   lacuna logs -f hpo-12                    go on until the trainer has ended
+  lacuna logs 'sw-*' -n 1                  the last line of each of these trainers
   lacuna logs hpo-12 --since 10m           what was written in the last ten minutes
   lacuna logs hpo-12 --node 'a01n[07-12]'  of these nodes, each line with its node
   lacuna logs hpo-12 --raw > out.log       the bytes as the program has written them
@@ -50,9 +51,9 @@ Of a progress bar the newest state is printed: with -f on a terminal it moves, e
 every few seconds. A line of more than 4096 bytes is cut and says its length. A rule stands between
 two starts of the program on a node, and says how the first ended.")]
 pub(crate) struct LogsArgs {
-    /// The trainer
-    #[arg(value_name = "TRAINER")]
-    trainer: TrainerId,
+    /// The trainer; without -f also several: a range as in sw-[01-16], a pattern as in sw-*
+    #[arg(value_name = "TRAINER", value_parser = TrainerSelector::parse)]
+    trainer: TrainerSelector,
     /// Number of lines [default: 20; with --since all]
     #[arg(long, short = 'n')]
     lines: Option<u32>,
@@ -89,17 +90,64 @@ fn parse_since(text: &str) -> std::result::Result<Timestamp, String> {
 pub(crate) async fn run(args: LogsArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let nodes = match &args.node {
-        Some(selector) => Some(selected(&client, selector).await?),
+        Some(selector) => Some(selected_nodes(&client, selector).await?),
         None => None,
     };
-    if args.follow {
-        return follow(&client, &args, nodes).await;
+    let asked = std::slice::from_ref(&args.trainer);
+    let names = selected(&client, asked, Kept::Books).await?.names;
+    match names.as_slice() {
+        [trainer] if args.follow => follow(&client, &args, trainer, nodes).await,
+        [trainer] if !args.trainer.has_patterns() => {
+            once(&client, &args, trainer, nodes.as_deref()).await
+        }
+        several if args.follow => Err(CliError::failed(format!(
+            "-f follows one trainer, and these are {}: {}",
+            several.len(),
+            first_few(several)
+        ))),
+        several => of_each(&client, &args, several, nodes.as_deref()).await,
     }
-    once(&client, &args, nodes.as_deref()).await
+}
+
+/// Prints the last lines of several trainers, each under its name.
+async fn of_each(
+    client: &Client,
+    args: &LogsArgs,
+    trainers: &[TrainerId],
+    nodes: Option<&[NodeId]>,
+) -> Result<()> {
+    let mut all = Vec::new();
+    for trainer in trainers {
+        let lines = match last_lines(client, args, trainer, nodes).await {
+            Ok(lines) => lines,
+            // It has not begun, or its agent has gone.
+            Err(error) if !args.json.json && is_without_output(&error) => vec![error.message],
+            Err(error) if is_without_output(&error) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        if args.json.json {
+            all.push(serde_json::json!({ "trainer": trainer, "lines": lines }));
+            continue;
+        }
+        let text = format!("==> {trainer} <==\n{}", lines.join("\n"));
+        match args.raw {
+            true => output::print_raw(&text)?,
+            false => output::print(&text)?,
+        }
+    }
+    match args.json.json {
+        true => output::print_json(&serde_json::json!({ "trainers": all })),
+        false => Ok(()),
+    }
+}
+
+/// Whether an error says that a trainer has no output, or that its agent does not answer.
+fn is_without_output(error: &CliError) -> bool {
+    matches!(error.code.as_deref(), Some("L0002" | "L0016"))
 }
 
 /// The nodes of a selection.
-async fn selected(client: &Client, selector: &NodeSelector) -> Result<Vec<NodeId>> {
+async fn selected_nodes(client: &Client, selector: &NodeSelector) -> Result<Vec<NodeId>> {
     let nodes = match client.ask(Request::Nodes).await? {
         Reply::Nodes { nodes, .. } => nodes,
         other => return Err(unexpected(other)),
@@ -136,6 +184,7 @@ fn drawn(text: &str) -> Vec<String> {
 async fn last_lines(
     client: &Client,
     args: &LogsArgs,
+    trainer: &TrainerId,
     nodes: Option<&[NodeId]>,
 ) -> Result<Vec<String>> {
     let text = |lines: Vec<String>| match args.raw {
@@ -143,14 +192,14 @@ async fn last_lines(
         false => drawn(&lines.join("\n")),
     };
     let Some(nodes) = nodes else {
-        return match ask(client, args, None).await? {
+        return match ask(client, args, trainer, None).await? {
             Reply::Logs { lines, .. } => Ok(text(lines)),
             other => Err(unexpected(other)),
         };
     };
     let mut all = Vec::new();
     for node in nodes {
-        let lines = match ask(client, args, Some(end_of(node))).await? {
+        let lines = match ask(client, args, trainer, Some(end_of(node))).await? {
             // The text ends with a line end.
             Reply::Logs { mut lines, .. } => {
                 lines.pop_if(|last| last.is_empty());
@@ -170,10 +219,15 @@ async fn last_lines(
 }
 
 /// Prints the last lines.
-async fn once(client: &Client, args: &LogsArgs, nodes: Option<&[NodeId]>) -> Result<()> {
-    let lines = last_lines(client, args, nodes).await?;
+async fn once(
+    client: &Client,
+    args: &LogsArgs,
+    trainer: &TrainerId,
+    nodes: Option<&[NodeId]>,
+) -> Result<()> {
+    let lines = last_lines(client, args, trainer, nodes).await?;
     if args.json.json {
-        return output::print_json(&serde_json::json!({ "trainer": args.trainer, "lines": lines }));
+        return output::print_json(&serde_json::json!({ "trainer": trainer, "lines": lines }));
     }
     if lines.is_empty() {
         let when = if args.since.is_some() {
@@ -181,7 +235,7 @@ async fn once(client: &Client, args: &LogsArgs, nodes: Option<&[NodeId]>) -> Res
         } else {
             ""
         };
-        eprintln!("lacuna: {} has written nothing{when}", args.trainer);
+        eprintln!("lacuna: {trainer} has written nothing{when}");
         return Ok(());
     }
     let text = lines.join("\n");
@@ -190,7 +244,7 @@ async fn once(client: &Client, args: &LogsArgs, nodes: Option<&[NodeId]>) -> Res
         false => output::print(&text)?,
     }
     if nodes.is_none() && args.since.is_none() && lines.len() < args.lines() as usize {
-        name_the_rest(client, &args.trainer).await?;
+        name_the_rest(client, trainer).await?;
     }
     Ok(())
 }
@@ -224,9 +278,14 @@ async fn name_the_rest(client: &Client, trainer: &TrainerId) -> Result<()> {
     Ok(())
 }
 
-async fn ask(client: &Client, args: &LogsArgs, after: Option<LogPlace>) -> Result<Reply> {
+async fn ask(
+    client: &Client,
+    args: &LogsArgs,
+    trainer: &TrainerId,
+    after: Option<LogPlace>,
+) -> Result<Reply> {
     let asked = Request::Logs {
-        trainer: args.trainer.clone(),
+        trainer: trainer.clone(),
         lines: args.lines(),
         after,
         since: args.since,
@@ -236,7 +295,12 @@ async fn ask(client: &Client, args: &LogsArgs, after: Option<LogPlace>) -> Resul
 }
 
 /// Prints output until the trainer has ended. Services may be away meanwhile.
-async fn follow(client: &Client, args: &LogsArgs, nodes: Option<Vec<NodeId>>) -> Result<()> {
+async fn follow(
+    client: &Client,
+    args: &LogsArgs,
+    trainer: &TrainerId,
+    nodes: Option<Vec<NodeId>>,
+) -> Result<()> {
     let stop = stop_token();
     let mut followed = Followed::new(args, nodes);
     let mut has_begun = false;
@@ -244,12 +308,12 @@ async fn follow(client: &Client, args: &LogsArgs, nodes: Option<Vec<NodeId>>) ->
         let turn = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(interrupted()),
-            turn = followed.turn(client, args) => turn,
+            turn = followed.turn(client, args, trainer) => turn,
         };
         match turn {
             Ok(Turn::Ended(state)) => {
                 output::print_part(&followed.view.close(), true)?;
-                output::print_error(&format!("lacuna: {} {state}", args.trainer));
+                output::print_error(&format!("lacuna: {trainer} {state}"));
                 return Ok(());
             }
             Ok(Turn::Unread) => return Ok(()),
@@ -312,10 +376,15 @@ impl Followed {
     }
 
     /// Prints what has been written since the last turn.
-    async fn turn(&mut self, client: &Client, args: &LogsArgs) -> Result<Turn> {
+    async fn turn(
+        &mut self,
+        client: &Client,
+        args: &LogsArgs,
+        trainer: &TrainerId,
+    ) -> Result<Turn> {
         // The record comes first: when it says that the trainer has ended, all is written.
-        let Some((now, record, _)) = one(client, &args.trainer).await? else {
-            return Err(unknown(client, &args.trainer).await);
+        let Some((now, record, _)) = one(client, trainer).await? else {
+            return Err(unknown(client, trainer).await);
         };
         let is_over = record.phase.is_final();
         let nodes = self.next_nodes(&record);
@@ -331,7 +400,7 @@ impl Followed {
                 node: node.clone(),
                 byte,
             };
-            let text = match ask(client, args, Some(after)).await? {
+            let text = match ask(client, args, trainer, Some(after)).await? {
                 Reply::Logs { lines, upto } => self.text(&node, &lines, upto),
                 // Its agent is silent or has gone.
                 Reply::Refused { code, .. } if matches!(code.as_str(), "L0002" | "L0016") => {
@@ -347,7 +416,7 @@ impl Followed {
             return Ok(Turn::Open);
         }
         if self.view.is_empty() {
-            once(client, args, self.only.as_deref()).await?;
+            once(client, args, trainer, self.only.as_deref()).await?;
         }
         Ok(Turn::Ended(trainer_row(&record, now).state))
     }

@@ -9,7 +9,7 @@ use lacuna_wire::msg::{Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
-use crate::commands::node_selector::{NodeSelector, all_among};
+use crate::commands::selector::{NodeSelector, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output;
 use crate::view::{in_force, node_rows, node_table, node_troubles, nodes_summary};

@@ -1,36 +1,81 @@
-//! Selection of nodes on the command line: names, ranges as in `a[01-16]`, and patterns as in `a*`.
+//! Selection of nodes and trainers on the command line: names, ranges as in `a[01-16]`, and patterns
+//! as in `a*`.
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{NodeId, TrainerSpec};
+use lacuna_model::{IdError, NodeId, TrainerId, TrainerSpec};
 use lacuna_trace::hosts;
 use lacuna_trainer::controls::Pattern;
 
-/// The number of nodes that an error shows as examples.
+/// The number of names that an error shows as examples.
 const SHOWN: usize = 3;
 
-/// Names of nodes, with ranges expanded, in the order in which they were typed.
+/// A name that can be selected.
+pub(crate) trait Name: Clone + Ord {
+    /// What it names.
+    const WHAT: &str;
+    /// How an error about unknown names begins.
+    const UNKNOWN: &str;
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// [`IdError`] if it is not usable.
+    fn read(text: &str) -> Result<Self, IdError>;
+
+    /// The name as text.
+    fn text(&self) -> &str;
+}
+
+impl Name for NodeId {
+    const WHAT: &str = "node";
+    const UNKNOWN: &str = "no event has named";
+
+    fn read(text: &str) -> Result<Self, IdError> {
+        Self::new(text)
+    }
+
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Name for TrainerId {
+    const WHAT: &str = "trainer";
+    const UNKNOWN: &str = "there is no trainer named";
+
+    fn read(text: &str) -> Result<Self, IdError> {
+        Self::new(text)
+    }
+
+    fn text(&self) -> &str {
+        self.as_str()
+    }
+}
+
+/// Names with ranges expanded, in the order in which they were typed.
 ///
 /// # Errors
-/// In words: an invalid name, an invalid range, too many nodes, or none.
-pub(crate) fn expand<S: AsRef<str>>(texts: &[S]) -> Result<Vec<NodeId>, String> {
-    let (mut nodes, mut total) = (Vec::new(), 0_u64);
+/// In words: an invalid name, an invalid range, too many names, or none.
+pub(crate) fn expand<N: Name, S: AsRef<str>>(texts: &[S]) -> Result<Vec<N>, String> {
+    let (mut names, mut total) = (Vec::new(), 0_u64);
     for text in texts.iter().map(AsRef::as_ref) {
         let more = hosts::size(text).map_err(|e| e.to_string())?;
         if more == 0 {
-            return Err(format!("{text:?} names no node"));
+            return Err(format!("{text:?} names no {}", N::WHAT));
         }
         total = total.saturating_add(more);
         // The limit is that of a trainer's nodes.
         let most = u64::from(TrainerSpec::MOST_NODES);
         if total > most {
             return Err(format!(
-                "{text:?} would make it {total} nodes: expected at most {most}"
+                "{text:?} would make it {total} {}s: expected at most {most}",
+                N::WHAT
             ));
         }
         let mut wrong = None;
-        hosts::expand(text, &mut |name| match NodeId::new(name) {
-            Ok(node) => nodes.push(node),
+        hosts::expand(text, &mut |name| match N::read(name) {
+            Ok(name) => names.push(name),
             Err(error) => wrong = wrong.take().or(Some(error)),
         })
         .map_err(|e| e.to_string())?;
@@ -38,17 +83,22 @@ pub(crate) fn expand<S: AsRef<str>>(texts: &[S]) -> Result<Vec<NodeId>, String> 
             return Err(error.to_string());
         }
     }
-    Ok(nodes)
+    Ok(names)
 }
 
-/// A selection of nodes as it was typed.
+/// A selection as it was typed.
 #[derive(Debug, Clone)]
-pub(crate) struct NodeSelector {
-    names: BTreeSet<NodeId>,
+pub(crate) struct Selector<N> {
+    names: BTreeSet<N>,
     patterns: Vec<(String, Pattern)>,
 }
 
-impl NodeSelector {
+/// A selection of nodes.
+pub(crate) type NodeSelector = Selector<NodeId>;
+/// A selection of trainers.
+pub(crate) type TrainerSelector = Selector<TrainerId>;
+
+impl<N: Name> Selector<N> {
     /// Parses names, ranges and patterns separated by commas.
     ///
     /// # Errors
@@ -59,42 +109,59 @@ impl NodeSelector {
             .filter(|part| !part.is_empty())
             .partition(|part| part.contains(['*', '?']));
         if patterns.is_empty() && names.is_empty() {
-            return Err(format!("{text:?} names no node"));
+            return Err(format!("{text:?} names no {}", N::WHAT));
         }
+        let (ranges, names): (Vec<String>, Vec<String>) = names
+            .into_iter()
+            .partition(|part| part.contains(['[', ']']));
+        let plain = names.iter().map(|name| N::read(name));
+        let plain: Result<BTreeSet<N>, IdError> = plain.collect();
+        let mut names = plain.map_err(|error| error.to_string())?;
+        names.extend(expand(&ranges)?);
         let read = |text: String| match Pattern::parse(&text) {
             Ok(pattern) => Ok((text, pattern)),
             Err(error) => Err(error.to_string()),
         };
         Ok(Self {
-            names: expand(&names)?.into_iter().collect(),
+            names,
             patterns: patterns.into_iter().map(read).collect::<Result<_, _>>()?,
         })
     }
 
-    /// Whether the selection includes a node.
+    /// Whether the selection depends on which names are known.
     #[must_use]
-    pub(crate) fn has(&self, node: &NodeId) -> bool {
-        let mut patterns = self.patterns.iter();
-        self.names.contains(node) || patterns.any(|(_, pattern)| pattern.matches(node.as_str()))
+    pub(crate) const fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty()
     }
 
-    /// The nodes of `known` that are selected, and the selected names that are not in `known`.
+    /// Whether a name was typed, alone or in a range.
+    #[must_use]
+    pub(crate) fn names(&self, name: &N) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether the selection includes a name.
+    #[must_use]
+    pub(crate) fn has(&self, name: &N) -> bool {
+        let mut patterns = self.patterns.iter();
+        self.names.contains(name) || patterns.any(|(_, pattern)| pattern.matches(name.text()))
+    }
+
+    /// The names of `known` that are selected, and the selected names that are not in `known`.
     ///
     /// # Errors
     /// In words: a pattern matches none of them.
-    pub(crate) fn among(
-        &self,
-        known: &BTreeSet<NodeId>,
-    ) -> Result<(BTreeSet<NodeId>, Vec<NodeId>), String> {
+    pub(crate) fn among(&self, known: &BTreeSet<N>) -> Result<(BTreeSet<N>, Vec<N>), String> {
         for (text, pattern) in &self.patterns {
-            if !known.iter().any(|node| pattern.matches(node.as_str())) {
+            if !known.iter().any(|name| pattern.matches(name.text())) {
                 return Err(format!(
-                    "{text} matches no node: {}",
-                    examples_like(known.iter().map(NodeId::as_str), text)
+                    "{text} matches no {}: {}",
+                    N::WHAT,
+                    examples_like(known.iter().map(N::text), text)
                 ));
             }
         }
-        let found = known.iter().filter(|node| self.has(node)).cloned();
+        let found = known.iter().filter(|name| self.has(name)).cloned();
         Ok((
             found.collect(),
             self.names.difference(known).cloned().collect(),
@@ -105,19 +172,20 @@ impl NodeSelector {
 /// The union of several selections, each within `known`.
 ///
 /// # Errors
-/// As [`NodeSelector::among`]; or a name is not in `known`.
-pub(crate) fn all_among(
-    selectors: &[NodeSelector],
-    known: &BTreeSet<NodeId>,
-) -> Result<BTreeSet<NodeId>, String> {
+/// As [`Selector::among`]; or a name is not in `known`.
+pub(crate) fn all_among<N: Name>(
+    selectors: &[Selector<N>],
+    known: &BTreeSet<N>,
+) -> Result<BTreeSet<N>, String> {
     let mut all = BTreeSet::new();
     for selector in selectors {
         let (found, unknown) = selector.among(known)?;
         if let Some(first) = unknown.first() {
             return Err(format!(
-                "no event has named {}: {}",
+                "{} {}: {}",
+                N::UNKNOWN,
                 first_few(&unknown),
-                examples_like(known.iter().map(NodeId::as_str), first.as_str())
+                examples_like(known.iter().map(N::text), first.text())
             ));
         }
         all.extend(found);
@@ -125,11 +193,11 @@ pub(crate) fn all_among(
     Ok(all)
 }
 
-/// The first few of some nodes, and the number of the others.
+/// The first few of some names, and the number of the others.
 #[must_use]
-pub(crate) fn first_few(nodes: &[NodeId]) -> String {
-    let shown: Vec<&str> = nodes.iter().take(SHOWN).map(NodeId::as_str).collect();
-    match nodes.len().saturating_sub(SHOWN) {
+pub(crate) fn first_few<N: Name>(names: &[N]) -> String {
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(N::text).collect();
+    match names.len().saturating_sub(SHOWN) {
         0 => shown.join(" "),
         more => format!("{} and {more} more", shown.join(" ")),
     }
@@ -182,10 +250,13 @@ mod tests {
 
     #[test]
     fn ranges_are_expanded_and_bounded() {
-        let nodes = expand(&["b", "a[08-10],c"]).unwrap();
+        let nodes: Vec<NodeId> = expand(&["b", "a[08-10],c"]).unwrap();
         let names: Vec<&str> = nodes.iter().map(NodeId::as_str).collect();
         assert_eq!(names, ["b", "a08", "a09", "a10", "c"]);
-        assert_eq!(expand(&["n[1-262144]"]).unwrap().len(), 262_144);
+        assert_eq!(
+            expand::<NodeId, _>(&["n[1-262144]"]).unwrap().len(),
+            262_144
+        );
         for (texts, said) in [
             (&["n[1-99999999]"][..], "99999999 nodes"),
             (&["a", "n[1-262144]"], "262145 nodes"),
@@ -196,7 +267,7 @@ mod tests {
             (&[""], "names no node"),
             (&["a", "None"], "names no node"),
         ] {
-            let error = expand(texts).unwrap_err();
+            let error = expand::<NodeId, _>(texts).unwrap_err();
             assert!(error.contains(said), "{texts:?}: {error}");
         }
     }
@@ -235,6 +306,35 @@ mod tests {
         );
         let none = NodeSelector::parse("a*").unwrap().among(&BTreeSet::new());
         assert!(none.unwrap_err().contains("there is none yet"));
+    }
+
+    #[test]
+    fn trainers_are_selected_as_nodes_are() {
+        let known = ["sw-00", "sw-01", "sw-10", "None"].map(|name| TrainerId::new(name).unwrap());
+        let known: BTreeSet<TrainerId> = known.into();
+        let among = |text: &str| {
+            let selector = TrainerSelector::parse(text).unwrap();
+            let (found, unknown) = selector.among(&known)?;
+            let names = |ids: &mut dyn Iterator<Item = &TrainerId>| -> Vec<String> {
+                ids.map(ToString::to_string).collect()
+            };
+            Ok::<_, String>((names(&mut found.iter()), names(&mut unknown.iter())))
+        };
+        let both = |found: &[&str], unknown: &[&str]| {
+            let all = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            Ok((all(found), all(unknown)))
+        };
+        assert_eq!(among("sw-0?,None"), both(&["None", "sw-00", "sw-01"], &[]));
+        assert_eq!(among("sw-[01-02]"), both(&["sw-01"], &["sw-02"]));
+        assert_eq!(
+            among("sv-*"),
+            Err("sv-* matches no trainer: there are 4, such as sw-00 sw-01 sw-10".to_owned())
+        );
+        assert!(
+            TrainerSelector::parse("a b")
+                .unwrap_err()
+                .contains("not usable")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `lacuna trainers` and `cancel`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,7 +10,9 @@ use lacuna_wire::msg::{Kept, NodeView, Reply, Request};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
-use crate::error::Result;
+use crate::commands::selector::TrainerSelector;
+use crate::commands::wait::unknown;
+use crate::error::{CliError, Exit, Result};
 use crate::live::{Screen, Surface};
 use crate::output::{self, JsonArg};
 use crate::view::{depends_on_nodes, trainer_rows, trainer_table};
@@ -19,6 +22,7 @@ use crate::view::{depends_on_nodes, trainer_rows, trainer_table};
 #[command(after_help = "\
 Examples:
   lacuna trainers
+  lacuna trainers 'sw-*' hpo-[01-12]        those of these names, ended ones too
   lacuna trainers --all --json | jq '.trainers[] | select(.phase == \"failed\")'
   lacuna trainers --watch
 
@@ -30,9 +34,9 @@ or failed. REASON is the reason for the end of its last process, or what keeps i
 (`lacuna explain TRAINER` has the remedy), or that its program has reported no samples for a minute.
 OWNER pays by quota; `ada (by root)` was submitted by root for ada.")]
 pub(crate) struct TrainersArgs {
-    /// Only these trainers
-    #[arg(value_name = "TRAINER")]
-    only: Vec<TrainerId>,
+    /// Only these trainers: names, ranges as in sw-[01-16], or patterns as in sw-*
+    #[arg(value_name = "TRAINER", value_parser = TrainerSelector::parse)]
+    only: Vec<TrainerSelector>,
     /// Include ended trainers
     #[arg(long, short)]
     all: bool,
@@ -50,11 +54,16 @@ pub(crate) struct TrainersArgs {
 
 /// Arguments of `cancel`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lacuna cancel hpo-12 hpo-13")]
+#[command(after_help = "\
+Examples:
+  lacuna cancel hpo-12 hpo-13
+  lacuna cancel 'sw-*'                      all of these names that have not ended
+
+It prints the names of those that it has ended.")]
 pub(crate) struct CancelArgs {
-    /// The trainers to end
-    #[arg(required = true, value_name = "TRAINER")]
-    trainers: Vec<TrainerId>,
+    /// The trainers to end: names, ranges as in sw-[01-16], or patterns as in sw-*
+    #[arg(required = true, value_name = "TRAINER", value_parser = TrainerSelector::parse)]
+    trainers: Vec<TrainerSelector>,
     #[command(flatten)]
     json: JsonArg,
     #[command(flatten)]
@@ -90,15 +99,77 @@ async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<T
             other => Err(unexpected(other)),
         };
     }
-    let (mut now, mut trainers) = (Timestamp::default(), Vec::new());
-    for name in &args.only {
-        if let Some((at, record, _)) = one(client, name).await? {
+    let of = match args.archived {
+        true => Kept::Archive,
+        false => Kept::Books,
+    };
+    let Selected {
+        now,
+        names,
+        mut records,
+    } = selected(client, &args.only, of).await?;
+    let mut now = now.unwrap_or_default();
+    for name in &names {
+        if records.iter().all(|record| record.spec.id != *name) {
+            let Some((at, record, _)) = one(client, name).await? else {
+                return Err(unknown(client, name).await);
+            };
             now = at;
-            trainers.push(record);
+            records.push(record);
         }
     }
-    trainers.sort_by_key(|record| record.order);
-    Ok((now, trainers))
+    records.sort_by_key(|record| record.order);
+    Ok((now, records))
+}
+
+/// What selections of trainers name.
+pub(super) struct Selected {
+    /// The selected trainers in the order of the selections.
+    pub(super) names: Vec<TrainerId>,
+    /// The records of those that control was asked for: it knows which names fit a pattern.
+    records: Vec<TrainerRecord>,
+    /// When these were as they are.
+    now: Option<Timestamp>,
+}
+
+/// The trainers that selections name. A name needs no look; a pattern must fit a trainer that is kept
+/// there.
+///
+/// # Errors
+/// `L0009` if a pattern fits none; NATS or control does not answer.
+pub(super) async fn selected(
+    client: &Client,
+    selectors: &[TrainerSelector],
+    of: Kept,
+) -> Result<Selected> {
+    let (now, mut records) = match selectors.iter().any(TrainerSelector::has_patterns) {
+        true => {
+            let (now, records) = pages(client, of).await?;
+            (Some(now), records)
+        }
+        false => (None, Vec::new()),
+    };
+    let known: BTreeSet<TrainerId> = records
+        .iter()
+        .map(|record| record.spec.id.clone())
+        .collect();
+    let mut names: Vec<TrainerId> = Vec::new();
+    for selector in selectors {
+        let (found, unknown) = selector
+            .among(&known)
+            .map_err(|text| CliError::new("L0009", Exit::Failed, text))?;
+        for name in found.into_iter().chain(unknown) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    records.retain(|record| names.contains(&record.spec.id));
+    Ok(Selected {
+        names,
+        records,
+        now,
+    })
 }
 
 /// All trainers of control's state or of the archive, read page by page.
@@ -187,16 +258,40 @@ pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
 /// There is no such trainer, or control does not answer.
 pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
-    let mut ended = Vec::new();
-    for trainer in args.trainers {
-        match client.ask(Request::Cancel { trainer }).await? {
-            Reply::Accepted { trainers } => ended.extend(trainers),
-            other => return Err(unexpected(other)),
+    let Selected { names, records, .. } = selected(&client, &args.trainers, Kept::Books).await?;
+    // A pattern means trainers that can still be cancelled; a name that cannot is an error.
+    let is_named = |name: &TrainerId| args.trainers.iter().any(|one| one.names(name));
+    let is_over = |name: &TrainerId| {
+        let mut over = records.iter().filter(|record| record.phase.is_final());
+        over.any(|record| record.spec.id == *name)
+    };
+    let (mut ended, mut failed): (Vec<TrainerId>, Option<CliError>) = (Vec::new(), None);
+    for trainer in names {
+        if is_over(&trainer) && !is_named(&trainer) {
+            continue;
+        }
+        match client.ask(Request::Cancel { trainer }).await {
+            Ok(Reply::Accepted { trainers }) => ended.extend(trainers),
+            Ok(other) => failed = failed.or_else(|| Some(unexpected(other))),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+        if failed.is_some() {
+            break;
         }
     }
-    if args.json.json {
-        return output::print_json(&serde_json::json!({ "cancelled": ended }));
-    }
     let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();
-    output::print(&format!("cancelled {}", names.join(" ")))
+    let names = names.join(" ");
+    match failed {
+        Some(mut error) => {
+            if !names.is_empty() {
+                error.message = format!("{} (cancelled before that: {names})", error.message);
+            }
+            Err(error)
+        }
+        None if ended.is_empty() => Err(CliError::failed(
+            "all trainers of these names have ended already: nothing to cancel".to_owned(),
+        )),
+        None if args.json.json => output::print_json(&serde_json::json!({ "cancelled": ended })),
+        None => output::print(&format!("cancelled {names}")),
+    }
 }

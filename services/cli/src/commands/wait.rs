@@ -11,8 +11,8 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Kept, Reply, Request, TrainersState};
 
-use super::node_selector::examples_like;
-use super::trainers::{one, pages};
+use super::selector::{TrainerSelector, examples_like};
+use super::trainers::{one, pages, selected};
 use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span};
@@ -34,6 +34,7 @@ Examples:
   lacuna wait hpo-12                                   until it has ended
   lacuna wait hpo-12 && ./evaluate.sh                  go on only if its work is done
   lacuna wait hpo-12 --for running --timeout 10m
+  lacuna wait 'sw-*'                                   all of these names, as they are now
   lacuna wait hpo-1 hpo-2 hpo-3 --any                  the first of several
   lacuna wait $(lacuna submit --parsable grid.jsonl)   all submitted trainers
 
@@ -46,9 +47,9 @@ Exit codes:
   124  the awaited state was not reached within --timeout
   130  the wait was ended by Ctrl-C or SIGTERM")]
 pub(crate) struct WaitArgs {
-    /// The trainers to wait for
-    #[arg(required = true, value_name = "TRAINER")]
-    trainers: Vec<TrainerId>,
+    /// The trainers to wait for: names, ranges as in sw-[01-16], or patterns as in sw-*
+    #[arg(required = true, value_name = "TRAINER", value_parser = TrainerSelector::parse)]
+    trainers: Vec<TrainerSelector>,
     /// The awaited state
     #[arg(long = "for", value_name = "STATE", value_enum, default_value_t = Goal::Ended)]
     goal: Goal,
@@ -374,7 +375,8 @@ pub(crate) async fn run(args: WaitArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     // The subscription starts before control is asked, so that no change is missed.
     let mut states = client.follow(&address::trainers(client.cluster())).await?;
-    let mut watched = Watched::find(&client, &args.trainers).await?;
+    let asked = selected(&client, &args.trainers, Kept::Books).await?;
+    let mut watched = Watched::find(&client, &asked.names).await?;
     let bar = output::progress_bar(args.json.json, STEPS, "{wide_bar} {msg}  {elapsed}");
     let outcome = tokio::select! {
         // A state that is already reached counts, whatever the timeout.

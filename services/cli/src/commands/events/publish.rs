@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use lacuna_model::Timestamp;
+use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::clock::wall;
 use lacuna_wire::address;
 
 use super::input::{self, check, documents, is_structured};
 use crate::client::{Client, ConnectArgs};
-use crate::commands::node_selector::expand;
+use crate::commands::selector::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, parse_time};
 
@@ -190,7 +190,7 @@ fn from_arguments(kind: Kind, args: &PublishArgs) -> Result<Vec<Value>> {
         common.insert("reason".to_owned(), json!(reason));
     }
     if !args.nodes.is_empty() {
-        let nodes = expand(&args.nodes).map_err(refused)?;
+        let nodes: Vec<NodeId> = expand(&args.nodes).map_err(refused)?;
         common.insert("nodes".to_owned(), json!(nodes));
     }
     let event = |key: &str, name: &str| {
@@ -203,7 +203,7 @@ fn from_arguments(kind: Kind, args: &PublishArgs) -> Result<Vec<Value>> {
         Kind::Planned => named("job"),
         Kind::Reservation => named("name"),
         Kind::Idle | Kind::Busy | Kind::Down | Kind::Wanted => {
-            let nodes = expand(&args.names).map_err(refused)?;
+            let nodes: Vec<NodeId> = expand(&args.names).map_err(refused)?;
             nodes.iter().map(|n| event("node", n.as_str())).collect()
         }
     })

@@ -9,7 +9,7 @@ use lacuna_wire::msg::DeadLetter;
 use lacuna_wire::{Message, Subject, address, external};
 
 use crate::client::{Client, ConnectArgs, from_bus, lost};
-use crate::commands::node_selector::NodeSelector;
+use crate::commands::selector::NodeSelector;
 use crate::error::Result;
 use crate::output::{self, iso, iso_short, parse_span};
 

@@ -21,7 +21,7 @@ pub(crate) use prepare::{Prepared, prepare};
 use self::folder::{Entry, KeyFolder};
 use self::ring::User;
 use super::ListArgs;
-use super::node_selector::expand;
+use super::selector::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg};
 use crate::table::{self, Side};
