@@ -1,8 +1,9 @@
 //! The whole of Lacuna with keys: each service does its work with just its permissions.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -206,5 +207,71 @@ async fn a_restart_of_the_bus_refuses_nothing_to_a_service() {
         denied.iter().all(|n| *n == 0) && !nats.contains("Violation"),
         "{denied:?}: {nats}"
     );
+    up.stop();
+}
+
+/// Secrets by a file of the nodes and by `environment` reach the program. No answer, log, metric or
+/// page has them, whether the program trains or has failed.
+#[tokio::test]
+async fn values_of_an_environment_reach_the_program_alone() {
+    let dir = tempfile::Builder::new()
+        .prefix("lacuna-secure-")
+        .tempdir()
+        .unwrap();
+    let file = dir.path().join("key.env");
+    std::fs::write(&file, "FILE_KEY=hush-of-the-file\n").unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let up = Up::start(&dir.path().join("data"), &[], &[]).await;
+    let submit = dir.path().join("s.toml");
+    let text = "[[trainer]]\nname = \"s\"\nlauncher = \"command\"\nprogram = \"/bin/sh\"\n\
+                arguments = [\"-c\", \"echo got ${#FILE_KEY} ${#TOKEN}; while [ ! -e end ]; do \
+                sleep 0.1; done; exit 3\"]\nenvironment = { TOKEN = \"hush-of-it\" }\n\
+                environment_from = [\"key.env\"]\nuntil = \"exit\"\nmin_nodes = 1\nmax_nodes = 1\n";
+    std::fs::write(&submit, text).unwrap();
+    let submit = submit.display().to_string();
+    up.lacuna(&["events", "publish", "node.idle", "n1"])
+        .unwrap();
+    let mut said = up
+        .lacuna(&["submit", "--test-only", "--json", &submit])
+        .unwrap();
+    said += &up.lacuna(&["submit", "--json", &submit]).unwrap();
+    let logs = || up.lacuna(&["logs", "s"]).unwrap_or_default();
+    until("the program has both", || logs().contains("got 16 10")).await;
+    let looks = [
+        "trainers --all --json",
+        "trainers",
+        "explain s --json",
+        "explain s",
+        "explain n1 --json",
+        "nodes --json",
+        "plan --json",
+        "audit --json",
+        "audit",
+        "logs s --json",
+    ];
+    let mut look = || {
+        for args in looks {
+            let args: Vec<&str> = args.split(' ').collect();
+            said += &up.lacuna(&args).unwrap_or_else(|error| error);
+        }
+        for (service, at) in up.addresses() {
+            said += &get(&at, "/metrics").unwrap_or_default();
+            said += &up.log(&service);
+        }
+        let page = up.file()["page"].as_str().unwrap().to_owned();
+        let page = page.trim_start_matches("http://").trim_end_matches('/');
+        said += &get(page, "/").unwrap_or_default();
+        said += &up.log("nats");
+    };
+    look();
+    std::fs::write(dir.path().join("end"), "").unwrap();
+    until("it has failed", || {
+        let text = up.lacuna(&["explain", "s"]).unwrap_or_default();
+        text.contains("exit code 3")
+    })
+    .await;
+    look();
+    assert!(said.contains("exit code 3") && said.contains("key.env"));
+    assert!(!said.contains("hush"), "{said}");
     up.stop();
 }
