@@ -35,8 +35,8 @@ class Accounting(WithLacuna):
         conf.write_text(changed(conf.read_text(), text))
         for line in text.splitlines():
             if line.startswith("sacctmgr "):
-                words = shlex.split(line.replace("user USER", f"user {PILOT}"))
-                said = self.cluster.ctl(words[0], "-i", *words[1:], check=False)
+                words = shlex.split(line.replace("$PILOT_USER", PILOT))
+                said = self.cluster.ctl(*words, check=False)
                 # A repetition changes nothing, and reports this.
                 self.assertTrue(said.returncode == 0 or "Nothing" in said.stdout + said.stderr, f"{line}: {said}")
         self.cluster.ctl("scontrol", "reconfigure")

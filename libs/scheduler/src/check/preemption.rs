@@ -3,6 +3,9 @@
 use super::record::{Record, seconds};
 use super::{Finding, Site, Verdict, add};
 
+/// Seconds of KillWait that a batch job may wait for a pilot without harm worth a warning.
+pub(super) const LONGEST_KILL_WAIT: u64 = 30;
+
 pub(super) fn judge(site: &Site<'_>, out: &mut Vec<Finding>) {
     kind(site, out);
     modes(site, out);
@@ -251,7 +254,7 @@ fn grace(site: &Site<'_>, out: &mut Vec<Finding>) {
     };
     let verdict = match seconds(&text) {
         None => Verdict::Unknown,
-        Some(0..=30) => Verdict::Ok,
+        Some(0..=LONGEST_KILL_WAIT) => Verdict::Ok,
         Some(_) => Verdict::Warning,
     };
     add(

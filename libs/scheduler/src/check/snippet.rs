@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::preemption::LONGEST_KILL_WAIT;
+use super::record::seconds;
 use super::{Facts, Filler};
 
 /// Lines for `slurm.conf` and commands of `sacctmgr` with which pilots do no harm at this site.
@@ -30,7 +32,15 @@ pub fn snippet(facts: &Facts, filler: &Filler) -> String {
         out.push_str("PreemptType=preempt/partition_prio\n");
     }
     // The mode of the cluster must allow preemption; the partitions of batch jobs forbid it.
-    out.push_str("PreemptMode=CANCEL\nPreemptExemptTime=00:00:00\nKillWait=30\n");
+    out.push_str("PreemptMode=CANCEL\nPreemptExemptTime=00:00:00\n");
+    match facts.setting("KillWait") {
+        Some(found) if seconds(&found).is_some_and(|wait| wait <= LONGEST_KILL_WAIT) => {
+            let _ = writeln!(out, "# KillWait={found} stays as it is.");
+        }
+        _ => {
+            let _ = writeln!(out, "KillWait={LONGEST_KILL_WAIT}");
+        }
+    }
     let mut nodes = "ALL";
     let mut lowest = u32::MAX;
     for partition in facts.partitions.iter().filter(|p| p.name != name) {
@@ -64,16 +74,21 @@ pub fn snippet(facts: &Facts, filler: &Filler) -> String {
     let _ = write!(
         out,
         "\n# once, as an administrator, where accounting is kept\n\
-         sacctmgr add account {account} Description=\"pilots of Lacuna\" Fairshare=1\n\
-         sacctmgr add qos {qos}\n\
-         sacctmgr modify qos {qos} set Flags=NoReserve UsageFactor=0 GraceTime=0 \
+         PILOT_USER=lacuna  # the account of lacuna-control, which submits pilots\n\
+         sacctmgr -i add account {account} Description=\"pilots of Lacuna\" Fairshare=1\n\
+         sacctmgr -i add qos {qos}\n\
+         sacctmgr -i modify qos {qos} set Flags=NoReserve UsageFactor=0 GraceTime=0 \
          PreemptExemptTime=0 PreemptMode=cancel Priority=0\n\
-         sacctmgr add user USER Account={account} QOS={qos} DefaultQOS={qos}\n"
+         sacctmgr -i add user \"$PILOT_USER\" Account={account} QOS={qos} DefaultQOS={qos}\n"
     );
     if by_qos {
         let others = facts.qos.iter().flatten().filter(|q| q.name != qos);
         for other in others {
-            let _ = writeln!(out, "sacctmgr modify qos {} set Preempt+={qos}", other.name);
+            let _ = writeln!(
+                out,
+                "sacctmgr -i modify qos {} set Preempt+={qos}",
+                other.name
+            );
         }
     }
     out

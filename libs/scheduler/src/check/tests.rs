@@ -471,6 +471,20 @@ fn the_snippet_passes_its_own_check() {
         .filter(|f| f.verdict >= Verdict::Warning && f.condition != "immediate jobs")
         .collect();
     assert!(bad.is_empty(), "{bad:#?}\n{text}");
+    // Its commands ask nothing, and a shorter wait stays.
+    let mut commands = text.lines().filter(|line| line.starts_with("sacctmgr"));
+    assert!(
+        commands.all(|line| line.starts_with("sacctmgr -i ")),
+        "{text}"
+    );
+    facts.read("KillWait                = 5 sec\n");
+    let text = snippet(&facts, &filler);
+    assert!(
+        text.contains("\n# KillWait=5 sec stays as it is.\n"),
+        "{text}"
+    );
+    facts.read("KillWait                = 120 sec\n");
+    assert!(snippet(&facts, &filler).contains("\nKillWait=30\n"));
 }
 
 #[test]

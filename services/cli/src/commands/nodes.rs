@@ -23,8 +23,9 @@ Examples:
   lacuna nodes 'a[01-16]' 'b*'
   lacuna nodes --json | jq '[.nodes[] | select(.state == \"leased\")] | length'
 
-STATE is idle (a hole without a trainer), leased, releasing (the hole has ended, the lease is
-being given up) or busy (with batch jobs). WITHHELD is the reason why an idle node may not be
+STATE is idle (a hole without a trainer), drained (idle, and `lacuna drain` keeps it so), leased,
+releasing (the hole has ended, the lease is being given up) or busy (with batch jobs, or down: the
+main scheduler does not offer it). WITHHELD is the reason why an idle node may not be
 used: drained, list, paused, window or cap (see lacuna limits). EPOCH numbers the leases of the
 cluster: a later lease of a node has a higher one. LEAF is the switch of the node, where the
 topology is known (ingest.topology); --json has the switches above it too. KIND is the kind of the

@@ -17,8 +17,8 @@ use crate::view::trouble::TroubleRow;
 pub(crate) struct NodeRow {
     /// The name of the node.
     pub(crate) node: String,
-    /// `idle` (in the pool, without a trainer), `leased`, `releasing` (no longer in the pool, but
-    /// still leased) or `busy`.
+    /// `idle` (in the pool, without a trainer), `drained` (the same, and an operator has drained it),
+    /// `leased`, `releasing` (no longer in the pool, but still leased) or `busy`.
     pub(crate) state: &'static str,
     /// The start of its idleness.
     pub(crate) idle_since: Option<String>,
@@ -66,7 +66,10 @@ pub(crate) fn node_rows(
             node: n.node.to_string(),
             state: match (n.idle_since, &n.trainer) {
                 (Some(_), Some(_)) => "leased",
-                (Some(_), None) => "idle",
+                (Some(_), None) => match withheld.get(&n.node) {
+                    Some(WithheldBy::Drained) => "drained",
+                    _ => "idle",
+                },
                 (None, Some(_)) => "releasing",
                 (None, None) => "busy",
             },
@@ -180,8 +183,12 @@ pub(crate) fn node_troubles(rows: &[NodeRow]) -> String {
 #[must_use]
 pub(crate) fn nodes_summary(rows: &[NodeRow]) -> String {
     let count = |state| rows.iter().filter(|r| r.state == state).count();
+    let drained = match count("drained") {
+        0 => String::new(),
+        drained => format!(", {drained} drained"),
+    };
     format!(
-        "{} nodes: {} leased, {} idle, {} releasing, {} busy",
+        "{} nodes: {} leased, {} idle{drained}, {} releasing, {} busy",
         rows.len(),
         count("leased"),
         count("idle"),
@@ -226,6 +233,18 @@ mod tests {
             nodes_summary(&rows)
         ));
         assert_eq!(rows[0].idle_s, Some(7_200.0));
+        let used = UseState {
+            withheld: [(WithheldBy::Drained, vec![NodeId::new("a01n02").unwrap()])].into(),
+            ..UseState::default()
+        };
+        let idle = [node("a01n01", Some(0), None), node("a01n02", Some(0), None)];
+        let now = Timestamp::from_unix(7_200);
+        let rows = node_rows(&idle, now, &used, &TopologyState::default());
+        assert_eq!([rows[0].state, rows[1].state], ["idle", "drained"]);
+        assert_eq!(
+            nodes_summary(&rows),
+            "2 nodes: 0 leased, 1 idle, 1 drained, 0 releasing, 0 busy"
+        );
         let path = vec!["leaf1".to_owned(), "top".to_owned()];
         let topology = Topology::new([(NodeId::new("a01n02").unwrap(), path)].into()).unwrap();
         let mut places = TopologyState {
