@@ -26,6 +26,7 @@ async fn everything_is_reached_by_keyboard_and_the_focus_is_seen() {
     page.say_the_rest().await;
     browser.open(&page.address());
     browser.until("document.querySelectorAll('#services tr').length === 4");
+    browser.until("document.getElementById('gantt-note').textContent.startsWith('12 nodes')");
     let mut reached = BTreeSet::new();
     for _ in 0..18 {
         browser.press(&[TAB]);
@@ -65,7 +66,6 @@ async fn everything_is_reached_by_keyboard_and_the_focus_is_seen() {
         before,
         "a letter of a name is no key"
     );
-    browser.until("document.getElementById('gantt-note').textContent.startsWith('12 nodes')");
     browser.script("document.getElementById('gantt').focus();");
     browser.press(&[DOWN]);
     browser.until("document.getElementById('told').innerText.startsWith('n00000.hall: trains')");

@@ -87,7 +87,7 @@ async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
         ));
     }
     let words = "[...document.querySelectorAll('summary .word')].map((at) => at.innerText).join()";
-    browser.until(&format!("{words} === 'not lately,yes,22,500 node-hours'"));
+    browser.until(&format!("{words} === 'not recently,yes,22,500 node-hours'"));
     browser.script("for (const at of document.querySelectorAll('details')) at.open = true;");
     check(&browser, "small");
     browser.prefer("light");

@@ -297,7 +297,7 @@ impl Control {
                 () = shutdown.cancelled() => return self.save_totals().await,
                 () = link.changed() => {
                     let up = link.seen().up;
-                    tracing::info!(up, "bus");
+                    tracing::debug!(up, "bus");
                     let input = if up { Input::Connected } else { Input::Disconnected };
                     self.input(input, "").await?;
                     self.state_at_risk |= up;

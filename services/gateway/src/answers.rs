@@ -12,7 +12,7 @@ use crate::view::{Arrived, View};
 /// A state that is older than this is said to be old.
 const OLD_S: f64 = 120.0;
 /// Harm counts as present for this long.
-const LATELY: Span = Span::from_secs(24 * 3600);
+const RECENT: Span = Span::from_secs(24 * 3600);
 /// A bus whose room is taken to this share is nearly full; above the second it is about to fail.
 const FULL: [f64; 2] = [0.8, 0.95];
 /// A check that has not held yet since its service's start.
@@ -87,7 +87,7 @@ fn unknown(service: &str) -> Answer {
 fn day(at: Timestamp, now: Timestamp) -> String {
     let text = jiff::Timestamp::from_millisecond(at.unix_ms());
     let text = text.map_or_else(|_| String::new(), |at| at.to_string().replace('T', " "));
-    let (length, zone) = if now.since(at) < LATELY {
+    let (length, zone) = if now.since(at) < RECENT {
         (16, " UTC")
     } else {
         (10, "")
@@ -154,7 +154,7 @@ fn harm(totals: &Totals, now: Timestamp) -> Answer {
         "trainers",
         format!("lost nodes unasked {preempted}"),
     ));
-    let is_recent = all.last_late.is_some_and(|at| now.since(at) < LATELY);
+    let is_recent = all.last_late.is_some_and(|at| now.since(at) < RECENT);
     let unconfirmed = totals.unconfirmed > 0;
     let (state, word, text) = match (all.given_back, all.late) {
         (0, _) if unconfirmed => (
@@ -187,7 +187,7 @@ fn harm(totals: &Totals, now: Timestamp) -> Answer {
         (_, 0) => (State::Good, "no", format!("{} since {since}.", waits(&all))),
         _ => (
             if is_recent { State::Bad } else { State::Look },
-            if is_recent { "yes" } else { "not lately" },
+            if is_recent { "yes" } else { "not recently" },
             format!("{} since {since}{}.", waits(&all), last_late(&all, now)),
         ),
     };
@@ -419,7 +419,7 @@ fn bus(view: &View) -> Item {
         || "no limit".to_owned(),
         |fill| format!("{:.1} % of its room taken", 100.0 * fill),
     );
-    let slow = watched.slow_lately();
+    let slow = watched.slow_recently();
     let text = format!(
         "nats-server {}: {room}, {} of {}",
         state.version,
@@ -585,7 +585,7 @@ mod tests {
 
     #[test]
     fn harm_is_of_all_causes_and_never_blank_beside_preemptions() {
-        let long_ago = NOW - LATELY - LATELY;
+        let long_ago = NOW - RECENT - RECENT;
         for (answer, state, word) in [
             (harmed(&[], 0, 0, NOW), State::Good, "no"),
             (harmed(&[], 21, 0, NOW), State::Unknown, "not known"),
@@ -596,7 +596,7 @@ mod tests {
             (
                 harmed(&[20, 501], 2, 0, long_ago),
                 State::Look,
-                "not lately",
+                "not recently",
             ),
         ] {
             assert_eq!(
@@ -727,7 +727,7 @@ mod tests {
     fn what_is_gained_has_its_beginning() {
         let mut view = view();
         view.take_totals(Totals {
-            since: NOW - LATELY - LATELY,
+            since: NOW - RECENT - RECENT,
             now: NOW,
             idle_node_s: 8e7,
             harvested_node_s: 4e7,

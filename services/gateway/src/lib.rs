@@ -5,7 +5,7 @@
 //! - `history` keeps the trainer of each node over time: codes of trainers, changes only, cut at
 //!   `gateway.history` or at half a million changes.
 //! - `answers` says whether anybody is harmed, whether anything is broken, and what is gained.
-//! - `watched` asks nats-server's monitor (`bus_state`) and Prometheus (`alerts`), if they are named.
+//! - `watched` keeps what nats-server's monitor (`bus_state`) and Prometheus (`alerts`) say.
 //! - `recent` puts the events of one rack and moment on one line.
 //! - `learnt` keeps what trainers report of their steps and batches over time.
 //! - `snapshot` makes the data of the page, at most twice a second, once for all browsers.

@@ -14,18 +14,21 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 
+use crate::alerts::firing;
+use crate::bus_state::BusState;
 use crate::change::Before;
 use crate::metrics::Metrics;
 use crate::snapshot::{names, snapshot};
 use crate::token::Token;
 use crate::view::View;
-use crate::watched::watch;
 use crate::web::{Shown, Site, cookie, router};
 
 /// Least time between two snapshots.
 const SNAPSHOT: Duration = Duration::from_millis(500);
 /// A snapshot is made at the latest after this many intervals, since ages grow without messages.
 const STILL: u32 = 10;
+/// Time between two questions to nats-server's monitor and to Prometheus.
+const WATCH: Duration = Duration::from_secs(15);
 /// Time between two removals of data that the page no longer shows.
 const TIDY: Duration = Duration::from_secs(60);
 /// Most agents' statuses that are handled at once. A large cluster sends thousands.
@@ -104,7 +107,7 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
     tracing::info!(page = %format!("http://{address}/"), "the operator's page");
     let ended = tokio::select! {
         ended = listen(&ctx, &view, show) => ended,
-        () = watch(settings, &ctx.cluster, &metrics.bus, &view) => Ok(()),
+        () = watch(&ctx, &metrics, &view) => Ok(()),
         served = &mut server => return Err(match served {
             // The server was stopped, and ended before the loop.
             Ok(()) if ctx.shutdown.is_cancelled() => return Ok(()),
@@ -115,6 +118,30 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
     // The sender of snapshots is dropped, so the streams to browsers end.
     let _ = tokio::time::timeout(LEAVE, server).await;
     ended
+}
+
+/// Asks nats-server's monitor and Prometheus again and again, where they are named. Never ends.
+async fn watch(ctx: &Context, metrics: &Metrics, view: &Mutex<View>) {
+    let settings = &ctx.config.gateway;
+    let lock = || view.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut before = None;
+    loop {
+        if let Some(address) = &settings.bus_monitor {
+            let state = BusState::read(address).await;
+            metrics
+                .bus
+                .show(address, state.as_ref().ok(), before.as_ref());
+            if let Ok(state) = &state {
+                before = Some(state.clone());
+            }
+            lock().watched.take_bus(state);
+        }
+        if let Some(address) = &settings.prometheus {
+            let alerts = firing(address, &ctx.cluster).await;
+            lock().watched.alerts = Some(alerts);
+        }
+        tokio::time::sleep(WATCH).await;
+    }
 }
 
 /// Follows the bus, and makes snapshots of its states.
