@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
-    observe, place, plan, recommend, renew, stalls, submit, top, trainers, wait,
+    observe, place, plan, recommend, renew, report, stalls, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -89,6 +89,8 @@ enum Command {
     /// Check whether a scheduler lets pilots run without harm, or a file of where nodes are
     #[command(subcommand)]
     Check(check::CheckCommand),
+    /// Report what was gained and what batch jobs waited, since Lacuna first ran
+    Report(report::ReportArgs),
     /// Report what pilots would have harvested, before any is started
     #[command(subcommand)]
     Observe(observe::ObserveCommand),
@@ -162,6 +164,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Top(args) => top::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Check(command) => check::run(command).await,
+            Command::Report(args) => report::run(args).await,
             Command::Observe(command) => observe::run(command).await,
             Command::Pilots(command) => observe::pilots(command).await,
             Command::Pause(args) => controls::pause(args).await,
@@ -217,6 +220,7 @@ mod tests {
             "lacuna check slurm --config slurm.conf --partition filler --json",
             "lacuna check topology nodes.json --keys switch,cabinet --json",
             "lacuna observe report --since 24h",
+            "lacuna report --json",
             "lacuna place ctr.json --rate 500000 --limit cpu=40 --limit gpu=none --json",
             "lacuna stalls --save a.jsonl -- torchrun --nproc-per-node 2 train.py --json",
             "lacuna stalls a.jsonl b.jsonl --json",

@@ -34,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "For planners of a centre",
-        &["replay", "holes", "place", "observe", "check"],
+        &["replay", "holes", "place", "observe", "report", "check"],
     ),
     ("For external schedulers", &["events"]),
 ];

@@ -17,6 +17,7 @@ pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod recommend;
 pub(crate) mod renew;
+pub(crate) mod report;
 pub(crate) mod selector;
 pub(crate) mod signing;
 pub(crate) mod stalls;
