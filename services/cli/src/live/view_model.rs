@@ -115,10 +115,12 @@ fn percent(share: f64) -> String {
 
 /// The share lost to one cause: samples lost over samples done.
 fn lost(cost: f64, stall: &Stall, totals: &Totals) -> String {
-    percent(measure::share(
-        measure::samples_lost(cost, stall),
-        totals.samples,
-    ))
+    let share = measure::share(measure::samples_lost(cost, stall), totals.samples);
+    // More cannot be lost than was done: with next to nothing done there is no share yet.
+    if share > 1.0 {
+        return "-".to_owned();
+    }
+    percent(share)
 }
 
 /// The efficiency, or the reason why it is unknown.
