@@ -19,39 +19,41 @@ use crate::answer::{AnswerError, nodes};
 use crate::sinfo::Partition;
 use crate::{JobReport, JobState, NodeFlags, NodeReport};
 
-/// Reads the nodes of an answer.
+/// Reads the nodes of an answer. A damaged entry counts as missing, and is added to `flaws`.
 ///
 /// # Errors
 /// [`AnswerError`] if the answer is no such JSON, contains an error, or holds no node.
-pub fn read_nodes(answer: &str) -> Result<Vec<NodeReport>, AnswerError> {
+pub fn read_nodes(answer: &str, flaws: &mut Vec<String>) -> Result<Vec<NodeReport>, AnswerError> {
     let (list, form) = list_of_nodes(answer)?;
     let mut found: BTreeMap<NodeId, NodeReport> = BTreeMap::new();
+    let mut first = None;
     for (record, value) in (1..).zip(&list) {
-        let field = |at| AnswerError::Field { record, at };
-        match form {
-            Form::Nodes => {
-                let report = node(value).map_err(field)?;
-                found.insert(report.node.clone(), report);
-            }
-            Form::Sinfo => {
-                for report in nodes_of_state(value).map_err(field)? {
-                    match found.get_mut(&report.node) {
-                        None => {
-                            found.insert(report.node.clone(), report);
-                        }
-                        Some(known) => {
-                            // As in `crate::sinfo`: a node with two states is never a hole.
-                            known.flags.strange |= known.flags != report.flags;
-                            known.partitions.extend(report.partitions);
-                        }
-                    }
+        let reports = match form {
+            Form::Nodes => node(value).map(|report| vec![report]),
+            Form::Sinfo => nodes_of_state(value),
+        };
+        let reports = reports.unwrap_or_else(|at| {
+            let error = AnswerError::Field { record, at };
+            flaws.push(error.to_string());
+            first.get_or_insert(error);
+            Vec::new()
+        });
+        for report in reports {
+            match found.get_mut(&report.node) {
+                Some(known) if form == Form::Sinfo => {
+                    // As in `crate::sinfo`: a node with two states is never a hole.
+                    known.flags.strange |= known.flags != report.flags;
+                    known.partitions.extend(report.partitions);
+                }
+                _ => {
+                    found.insert(report.node.clone(), report);
                 }
             }
         }
     }
     if found.is_empty() {
         let expected = "a node at least";
-        return Err(AnswerError::Empty { expected });
+        return Err(first.unwrap_or(AnswerError::Empty { expected }));
     }
     Ok(found.into_values().collect())
 }
@@ -198,17 +200,19 @@ fn facts_of_state(value: &Value) -> Result<Vec<Facts>, FieldError> {
     Ok(names(value)?.into_iter().map(facts).collect())
 }
 
-/// Reads the jobs of an answer, without those that are over.
+/// Reads the jobs of an answer, without those that are over. A damaged job is left out, and is added
+/// to `flaws`: the state of its nodes shows that they are taken.
 ///
 /// # Errors
 /// [`AnswerError`] if the answer is no such JSON, or contains an error.
-pub fn read_jobs(answer: &str) -> Result<Vec<JobReport>, AnswerError> {
+pub fn read_jobs(answer: &str, flaws: &mut Vec<String>) -> Result<Vec<JobReport>, AnswerError> {
     let mut found = Vec::new();
     for (record, value) in (1..).zip(&list(answer, "jobs")?) {
-        let report = job(value).map_err(|at| AnswerError::Field { record, at })?;
-        // The answer keeps jobs that are over for a while.
-        if !matches!(report.state, JobState::Over(_)) {
-            found.push(report);
+        match job(value) {
+            // The answer keeps jobs that are over for a while.
+            Ok(report) if matches!(report.state, JobState::Over(_)) => {}
+            Ok(report) => found.push(report),
+            Err(at) => flaws.push(AnswerError::Field { record, at }.to_string()),
         }
     }
     Ok(found)

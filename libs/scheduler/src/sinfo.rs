@@ -60,6 +60,10 @@ pub fn arguments(partition: Option<&str>) -> Vec<String> {
 pub fn read(answer: &str) -> Result<Vec<NodeReport>, AnswerError> {
     let mut nodes: BTreeMap<NodeId, NodeReport> = BTreeMap::new();
     each(answer, |[node, state, partition, available, reason]| {
+        // A partition without nodes says nothing of any node.
+        if node.is_empty() && state.eq_ignore_ascii_case("n/a") {
+            return Ok(());
+        }
         let node =
             NodeId::new(node).map_err(|error| FieldError::new("NodeList", error.expected, node))?;
         let flags = NodeFlags::parse(state);

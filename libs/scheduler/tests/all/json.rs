@@ -2,7 +2,7 @@
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_scheduler::settings::{Marks, Slurm};
-use lacuna_scheduler::{JobState, NodeStatus, Tracker, json};
+use lacuna_scheduler::{AnswerError, JobReport, JobState, NodeReport, NodeStatus, Tracker, json};
 use lacuna_skip::{data, or_skip};
 
 const OLD_NODES: &str = r#"{"meta": {}, "errors": [], "nodes": [
@@ -40,13 +40,38 @@ const NEW_JOBS: &str = r#"{"errors": [], "warnings": [], "jobs": [
      "preempt_time": {"set": false, "infinite": false, "number": 0}, "comment": "", "name": "x"},
     {"job_id": 5, "job_state": ["COMPLETED"], "partition": "batch", "nodes": "n1", "name": "y"}]}"#;
 
+/// The nodes of an answer without flaws.
+fn nodes_of(answer: &str) -> Result<Vec<NodeReport>, AnswerError> {
+    json::read_nodes(answer, &mut Vec::new())
+}
+
+fn jobs_of(answer: &str) -> Result<Vec<JobReport>, AnswerError> {
+    json::read_jobs(answer, &mut Vec::new())
+}
+
+#[test]
+fn a_damaged_node_or_job_costs_no_other_one() {
+    let mut flaws = Vec::new();
+    let nodes = r#"{"nodes": [{"name": "n1", "state": "idle"}, {"name": "n 2", "state": "idle"},
+        {"name": "n3"}, 7, {"name": "n4", "state": ["ALLOCATED"]}]}"#;
+    let nodes = json::read_nodes(nodes, &mut flaws).unwrap();
+    let names: Vec<_> = nodes.iter().map(|report| report.node.as_str()).collect();
+    assert_eq!((names, flaws.len()), (vec!["n1", "n4"], 3));
+    assert!(flaws[0].starts_with("record 2: "), "{flaws:?}");
+    let jobs = r#"{"jobs": [{"job_id": 1}, {"job_id": 2, "job_state": "RUNNING", "nodes": "n[1-"},
+        {"job_id": 3, "job_state": ["RUNNING"], "nodes": "n4"}]}"#;
+    flaws.clear();
+    let jobs = json::read_jobs(jobs, &mut flaws).unwrap();
+    assert_eq!((jobs[0].id.as_str(), jobs.len(), flaws.len()), ("3", 1, 2));
+}
+
 #[test]
 fn old_and_new_json_give_the_same_records() {
-    let nodes = json::read_nodes(OLD_NODES).unwrap();
-    assert_eq!(nodes, json::read_nodes(NEW_NODES).unwrap());
+    let nodes = nodes_of(OLD_NODES).unwrap();
+    assert_eq!(nodes, nodes_of(NEW_NODES).unwrap());
     assert_eq!(nodes[1].flags.unusable(), Some("drained"));
-    let jobs = json::read_jobs(OLD_JOBS).unwrap();
-    assert_eq!(jobs, json::read_jobs(NEW_JOBS).unwrap());
+    let jobs = jobs_of(OLD_JOBS).unwrap();
+    assert_eq!(jobs, jobs_of(NEW_JOBS).unwrap());
     assert_eq!(jobs.len(), 2, "jobs that are over are left out");
     assert_eq!(jobs[0].preempted, Some(Timestamp::from_unix(1_700_000_100)));
     assert_eq!(jobs[0].time_limit, Some(Span::from_secs(3600)));
@@ -73,17 +98,14 @@ fn errors_and_damage_are_refused() {
         ("Authentication failure", "cannot be read"),
         (r#"{"nodes": [{"state": "idle"}]}"#, "record 1: name"),
         (r#"{"nodes": [{"name": "n1"}]}"#, "record 1: state"),
-        (
-            r#"{"nodes": [{"name": "n1", "state": "idle"}, 7]}"#,
-            "record 2: record",
-        ),
+        (r#"{"nodes": [7]}"#, "record 1: record"),
     ] {
-        let error = json::read_nodes(text).unwrap_err().to_string();
+        let error = nodes_of(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
     let two =
         r#"{"jobs": [{"job_id": 1, "job_state": ["RUNNING", "COMPLETING"], "nodes": "n[1-2]"}]}"#;
-    assert_eq!(json::read_jobs(two).unwrap()[0].state, JobState::Completing);
+    assert_eq!(jobs_of(two).unwrap()[0].state, JobState::Completing);
 }
 
 /// Answers of a live Slurm 22.05.8 while two of four pilots were in their grace time.
@@ -108,9 +130,9 @@ fn pilots_in_grace_are_wanted_in_recorded_answers() {
             )
         })
         .collect();
-    let nodes = json::read_nodes(&format!("{{\"nodes\":[{}]}}", four.join(","))).unwrap();
+    let nodes = nodes_of(&format!("{{\"nodes\":[{}]}}", four.join(","))).unwrap();
     let mut statuses = |text: &str| -> Vec<NodeStatus> {
-        let result = tracker.take(&nodes, &json::read_jobs(text).unwrap());
+        let result = tracker.take(&nodes, &jobs_of(text).unwrap());
         result.nodes.into_iter().map(|(_, status)| status).collect()
     };
     let wanted = NodeStatus::Wanted {
@@ -126,17 +148,17 @@ fn pilots_in_grace_are_wanted_in_recorded_answers() {
         statuses(&completing),
         [taken.clone(), taken, NodeStatus::Hole, NodeStatus::Hole]
     );
-    let drained = json::read_nodes(&read("sinfo_drain_down.json").unwrap()).unwrap();
+    let drained = nodes_of(&read("sinfo_drain_down.json").unwrap()).unwrap();
     let why: Vec<_> = drained.iter().map(|n| n.flags.unusable()).collect();
     assert_eq!(why, [None, None, Some("drained"), Some("not responding")]);
     assert!(
-        json::read_nodes(&read("slurmrestd_v0.0.38_nodes.json").unwrap())
+        nodes_of(&read("slurmrestd_v0.0.38_nodes.json").unwrap())
             .unwrap()
             .len()
             == 4
     );
     assert!(
-        !json::read_jobs(&read("slurmrestd_v0.0.38_jobs.json").unwrap())
+        !jobs_of(&read("slurmrestd_v0.0.38_jobs.json").unwrap())
             .unwrap()
             .is_empty()
     );
@@ -148,7 +170,7 @@ fn entries_of_partitions_and_states_are_nodes() {
     let path = or_skip!(data("cases/slurm-sinfo-json/input-sinfo.json"));
     let text = std::fs::read_to_string(path).unwrap();
     let shown = |text: &str| -> Vec<String> {
-        let nodes = json::read_nodes(text).unwrap();
+        let nodes = nodes_of(text).unwrap();
         let one = |node: &lacuna_scheduler::NodeReport| {
             let partitions = node
                 .partitions
@@ -192,6 +214,6 @@ fn entries_of_partitions_and_states_are_nodes() {
             r#""cluster": "east", "node": {"state": ["IDLE"]}"#,
         )
         .replace(r#""port": 6818"#, r#""cluster": "west""#);
-    let error = json::read_nodes(&clusters).unwrap_err().to_string();
+    let error = nodes_of(&clusters).unwrap_err().to_string();
     assert!(error.contains("east, west"), "{error}");
 }

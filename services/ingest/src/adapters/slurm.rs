@@ -17,6 +17,9 @@ use super::pacer::{Breaker, Cycle, Pacer};
 use super::source::Source;
 use crate::topology::{Asked, Asking, News};
 
+/// Nodes, jobs, and what of them could not be read.
+type Answer = (Vec<NodeReport>, Vec<JobReport>, Vec<String>);
+
 /// The adapter of Slurm.
 pub(crate) struct Poller {
     settings: Slurm,
@@ -66,9 +69,10 @@ impl Poller {
             let answer = self.ask(&mut slowest).await;
             let failed = answer.is_err();
             match answer {
-                Ok((nodes, jobs)) => {
+                Ok((nodes, jobs, flaws)) => {
                     let result = tracker.take(&nodes, &jobs);
                     self.source.answered();
+                    self.source.flawed(&flaws);
                     let metrics = &self.source.metrics;
                     metrics.count(result.nodes.iter().map(|(_, status)| status));
                     let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
@@ -147,11 +151,8 @@ impl Poller {
             .await
     }
 
-    /// One polling cycle of two requests.
-    async fn ask(
-        &self,
-        slowest: &mut Span,
-    ) -> Result<(Vec<NodeReport>, Vec<JobReport>), (&'static str, Failure)> {
+    /// One polling cycle of two requests: nodes, jobs, and what of them could not be read.
+    async fn ask(&self, slowest: &mut Span) -> Result<Answer, (&'static str, Failure)> {
         let settings = &self.settings;
         let partition = settings.pilots.partition.as_deref();
         let zone = &self.zone;
@@ -160,12 +161,13 @@ impl Poller {
             true => (Vec::new(), Vec::new()),
             false => (sinfo::arguments(partition), squeue::arguments()),
         };
+        let (mut flaws, mut more) = (Vec::new(), Vec::new());
         let read_nodes = |answer: &str| match is_json {
-            true => json::read_nodes(answer),
+            true => json::read_nodes(answer, &mut flaws),
             false => sinfo::read(answer),
         };
         let read_jobs = |answer: &str| match is_json {
-            true => json::read_jobs(answer),
+            true => json::read_jobs(answer, &mut more),
             false => squeue::read(answer, zone),
         };
         let nodes = self
@@ -176,7 +178,8 @@ impl Poller {
             .request("squeue", &settings.squeue, &squeue_args, slowest, read_jobs)
             .await
             .map_err(|failure| ("squeue", failure))?;
-        Ok((nodes, jobs))
+        flaws.append(&mut more);
+        Ok((nodes, jobs, flaws))
     }
 
     async fn request<T>(
