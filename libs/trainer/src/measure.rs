@@ -28,7 +28,7 @@
 //!     checkpoint does not cover, or that the state of a regrouped program has not absorbed.
 //!     They are not credited, and are done again. A simulated trainer has none.
 //! - **Samples lost** ([`samples_lost`]) are the stall cost and the samples redone together; the
-//!   **share lost** ([`share`]) is samples lost over samples done.
+//!   **share lost** ([`share_lost`]) is samples lost over samples done.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,13 @@ const TOLERANCE: f64 = 1.2;
 #[must_use]
 pub fn share(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
+}
+
+/// Samples lost over samples done; `None` where more was lost than done, as soon after the start: a
+/// share of next to nothing says nothing.
+#[must_use]
+pub fn share_lost(lost: f64, samples: f64) -> Option<f64> {
+    (lost <= samples.max(0.0)).then(|| share(lost, samples))
 }
 
 /// Efficiency U: samples done over dedicated samples; 0 without dedicated samples.

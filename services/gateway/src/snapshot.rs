@@ -75,9 +75,9 @@ struct TotalsRow {
     efficiency_unknown: &'static str,
     samples: f64,
     /// Shares lost: samples lost over samples done.
-    lost_to_rescaling: f64,
-    lost_to_preemption: f64,
-    lost_to_restarts: f64,
+    lost_to_rescaling: Option<f64>,
+    lost_to_preemption: Option<f64>,
+    lost_to_restarts: Option<f64>,
     preemptions: u64,
     rescales: u64,
     done: u64,
@@ -239,7 +239,8 @@ fn service<'a>((name, arrived): (&'a String, &'a Arrived<Leader>)) -> ServiceRow
 }
 
 fn totals(totals: &Totals) -> TotalsRow {
-    let lost = |cost, stall| measure::share(measure::samples_lost(cost, stall), totals.samples);
+    let lost =
+        |cost, stall| measure::share_lost(measure::samples_lost(cost, stall), totals.samples);
     let stalls = &totals.stalls;
     TotalsRow {
         since: totals.since.unix_ms(),

@@ -115,12 +115,9 @@ fn percent(share: f64) -> String {
 
 /// The share lost to one cause: samples lost over samples done.
 fn lost(cost: f64, stall: &Stall, totals: &Totals) -> String {
-    let share = measure::share(measure::samples_lost(cost, stall), totals.samples);
-    // More cannot be lost than was done: with next to nothing done there is no share yet.
-    if share > 1.0 {
-        return "-".to_owned();
-    }
-    percent(share)
+    let lost = measure::samples_lost(cost, stall);
+    measure::share_lost(lost, totals.samples)
+        .map_or_else(|| "- (more lost than done)".to_owned(), percent)
 }
 
 /// The efficiency, or the reason why it is unknown.

@@ -61,7 +61,9 @@ function figures(p) {
   if (!p.totals) return;
   const { harvested_node_h: got, idle_node_h: idle, efficiency } = p.totals;
   const { lost_to_rescaling: rescaling, lost_to_preemption: preemption, lost_to_restarts: restarts } = p.totals;
-  const lost = rescaling + preemption + restarts, isShare = p.totals.samples > 0 && lost <= 1;
+  // A share of which more was lost than done is none (`null`).
+  const shares = [rescaling, preemption, restarts], lost = shares.reduce((sum, share) => sum + share, 0);
+  const isShare = p.totals.samples > 0 && shares.every((share) => share !== null) && lost <= 1;
   setText("f-used", idle > 0 ? percent(p.totals.idle_share_used) : "-");
   setText("f-used-note", idle > 0 ? `${short(got)} of ${short(idle)} idle node-hours` : "no node was idle yet");
   setText("f-efficiency", efficiency === null ? "-" : percent(efficiency));
