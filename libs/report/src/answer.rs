@@ -5,19 +5,22 @@ use std::fmt::Write;
 use lacuna_sim::Summary;
 use lacuna_sim::pool_stats::PoolStats;
 
-use super::data::Answer;
+use super::data::{Answer, Tile};
 use super::svg::{count, escape, percent, span};
 
 /// Length of time from which it is written in days.
 const DAYS_FROM_H: f64 = 48.0;
 
 /// Draws the answer in words, and its caveats.
-pub(super) fn draw(out: &mut String, answers: &[Answer], caveats: &[String]) {
+pub(super) fn draw(out: &mut String, answers: &[Answer], tiles: &[Tile], caveats: &[String]) {
     if answers.is_empty() && caveats.is_empty() {
         return;
     }
     out.push_str("<div class='answer'>");
-    for answer in answers {
+    for (number, answer) in answers.iter().enumerate() {
+        if number == 1 {
+            shown(out, tiles);
+        }
         let _ = write!(
             out,
             "<h2>{}</h2><p>{}</p>",
@@ -35,16 +38,87 @@ pub(super) fn draw(out: &mut String, answers: &[Answer], caveats: &[String]) {
     out.push_str("</div>\n");
 }
 
+/// Draws the figures of the answer.
+fn shown(out: &mut String, tiles: &[Tile]) {
+    if tiles.is_empty() {
+        return;
+    }
+    out.push_str("<dl class='tiles'>");
+    for tile in tiles {
+        let texts = [&tile.value, &tile.unit, &tile.range].map(|text| escape(text));
+        let [value, unit, range] = texts;
+        let _ = write!(
+            out,
+            "<div><dd>{value}</dd><dt>{unit}</dt><dd class='range'>{range}</dd></div>"
+        );
+    }
+    out.push_str("</dl>");
+}
+
+/// Hours of a year.
+const YEAR_H: f64 = 8766.0;
+
+/// The answer in figures: what the machine's idle nodes are worth. Each has its range over the
+/// quarters of the time, and is rounded to half of it.
+pub(super) fn tiles(summary: &Summary, pool: &PoolStats) -> Vec<Tile> {
+    let known = pool.without_outages.quarters.iter().flatten().copied();
+    let (low, high) = known.fold((f64::MAX, 0.0), |(low, high): (f64, f64), quarter| {
+        (low.min(quarter), high.max(quarter))
+    });
+    let machine = f64::from(pool.nodes).max(1.0);
+    let rows = [
+        ("node-hours a year", YEAR_H, ""),
+        ("nodes of their own do as much", 1.0, ""),
+        ("of the machine", 100.0 / machine, " %"),
+    ];
+    let tile = |(unit, times, sign): (&str, f64, &str)| {
+        let scaled = |nodes: f64| nodes * summary.efficiency * times;
+        let [value, low, high] = [summary.equivalent_nodes, low.min(high), high].map(scaled);
+        let step = step((high - low) / 2.0, value);
+        Tile {
+            value: rounded(value, step) + sign,
+            unit: unit.to_owned(),
+            range: format!(
+                "{} to {}{sign} by quarter of the time",
+                rounded(low, step),
+                rounded(high, step)
+            ),
+        }
+    };
+    rows.map(tile).to_vec()
+}
+
+/// The power of ten to which a figure of this uncertainty is rounded; at least a hundredth of it.
+fn step(uncertainty: f64, value: f64) -> f64 {
+    let least = (value / 100.0).max(1e-3);
+    10_f64.powf(uncertainty.max(least).log10().floor())
+}
+
+fn rounded(value: f64, step: f64) -> String {
+    let value = (value / step).round() * step;
+    match step {
+        step if step >= 1.0 => count(value),
+        step if step >= 0.1 => format!("{value:.1}"),
+        step if step >= 0.01 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
 /// The answer to the questions of a centre's planner.
-pub(super) fn of(summary: &Summary, pool: &PoolStats, simulated: bool) -> Vec<Answer> {
+pub(super) fn of(
+    summary: &Summary,
+    pool: &PoolStats,
+    simulated: bool,
+    left_out: Option<&str>,
+) -> Vec<Answer> {
     vec![
-        gain(summary, pool),
+        gain(summary, pool, left_out),
         certainty(pool, simulated),
         harm(pool, simulated),
     ]
 }
 
-fn gain(summary: &Summary, pool: &PoolStats) -> Answer {
+fn gain(summary: &Summary, pool: &PoolStats, left_out: Option<&str>) -> Answer {
     let idle = summary.equivalent_nodes;
     let offered = idle * summary.hours;
     let held = if offered > 0.0 {
@@ -52,16 +126,9 @@ fn gain(summary: &Summary, pool: &PoolStats) -> Answer {
     } else {
         "-".to_owned()
     };
-    let outages = if pool.has_outages() {
-        format!(
-            ", outages included (--leave-out-idle-above {} leaves them out of all that follows)",
-            pool.without_outages.above
-        )
-    } else {
-        String::new()
-    };
+    let left_out = left_out.map_or_else(String::new, |words| format!(" {words}."));
     let text = format!(
-        "{} In the replay, {}, {} were idle on average{outages}: {} node-hours. Trainers would have \
+        "{}{left_out} In the replay, {}, {} were idle on average: {} node-hours. Trainers would have \
          held {held} of them and done as much as {} nodes of their own would have done in the same \
          time, never taken away and never rescaled: an efficiency of {}.",
         how_many(pool),
@@ -190,6 +257,19 @@ fn length(hours: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tiles_are_rounded_to_what_their_range_supports() {
+        for (value, uncertainty, expected) in [
+            (1_024_370.0, 210_000.0, "1,000,000"),
+            (111.5, 34.0, "110"),
+            (2.54, 0.3, "2.5"),
+            (0.0, 0.0, "0.000"),
+            (74.123, 0.0, "74.1"),
+        ] {
+            assert_eq!(rounded(value, step(uncertainty, value)), expected);
+        }
+    }
 
     #[test]
     fn figures_have_one_decimal_while_they_are_small() {

@@ -14,10 +14,13 @@ pub struct Report {
     /// The answer in words, first on the page.
     #[serde(default)]
     pub answer: Vec<Answer>,
+    /// The answer in figures, under it.
+    #[serde(default)]
+    pub tiles: Vec<Tile>,
     /// Caveats of the answer: gaps of the log, and assumptions in their place.
     #[serde(default)]
     pub caveats: Vec<String>,
-    /// Headline figures: label and value, the most important first.
+    /// Further figures, in the appendix: label and value.
     pub figures: Vec<(String, String)>,
     /// Settings: label and value.
     pub settings: Vec<(String, String)>,
@@ -65,6 +68,17 @@ pub struct Answer {
     pub question: String,
     /// The answer, some sentences.
     pub text: String,
+}
+
+/// A figure of the answer, with its range over the quarters of the time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tile {
+    /// The figure, rounded to what its range supports.
+    pub value: String,
+    /// Its unit, in words.
+    pub unit: String,
+    /// The range, in words.
+    pub range: String,
 }
 
 /// A figure of learning over time.

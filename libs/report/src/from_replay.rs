@@ -30,6 +30,8 @@ pub struct Source<'a> {
     pub simulated: bool,
     /// The log and its machine: label and value.
     pub machine: &'a [(String, String)],
+    /// What counts as an outage, in words; no figure counts its nodes as idle.
+    pub left_out: Option<String>,
     /// Caveats of the trace, such as damage or an uncertain end.
     pub notes: &'a [String],
 }
@@ -46,6 +48,7 @@ impl<'a> Source<'a> {
             calibration: Some(SkillOptions::default()),
             simulated: false,
             machine: &[],
+            left_out: None,
             notes: &[],
         }
     }
@@ -100,7 +103,8 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
             },
             summary.settings.max_parallel
         ),
-        answer: answer::of(summary, &pool, source.simulated),
+        answer: answer::of(summary, &pool, source.simulated, source.left_out.as_deref()),
+        tiles: answer::tiles(summary, &pool),
         caveats: source.notes.to_vec(),
         figures: {
             let mut rows = figures(summary, &pool);
@@ -135,23 +139,14 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
 /// The headline figures.
 fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
-    let rest = &pool.without_outages;
-    let (idle, p50, label) = match pool.has_outages() {
-        true => (rest.equivalent_nodes, rest.p50, ", without outages"),
-        false => (pool.equivalent_nodes, pool.idle.p50, ""),
-    };
     let mut figures = vec![
         row(
-            &format!("nodes idle on average{label}"),
-            format!("{idle:.1}"),
+            "nodes idle on average",
+            format!("{:.1}", pool.equivalent_nodes),
         ),
-        row(&format!("median{label}"), count(f64::from(p50))),
+        row("median", count(f64::from(pool.idle.p50))),
         row("efficiency U", percent(summary.efficiency, 2)),
         row("hours replayed", format!("{:.2}", summary.hours)),
-        row(
-            "idle nodes (mean of the replay)",
-            format!("{:.1}", summary.equivalent_nodes),
-        ),
         row("harvested node-hours", count(summary.harvested_node_hours)),
         row("trainers done", count(summary.trainers_done as f64)),
         row("samples trained", format!("{:.3e}", summary.samples)),

@@ -18,8 +18,7 @@ const ROWS: usize = 30;
 #[must_use]
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
-    answer::draw(&mut out, &report.answer, &report.caveats);
-    shell::pairs(&mut out, "figures", &report.figures);
+    answer::draw(&mut out, &report.answer, &report.tiles, &report.caveats);
     let end_s = end(report);
     if !report.pool.is_empty() {
         let legend = "<i class='pool'></i>nodes in the pool <i class='used'></i>nodes that train";
@@ -49,10 +48,21 @@ pub fn render(report: &Report) -> String {
         shell::section(&mut out, "Node by node", &legend, &chart, "");
     }
     holes(&mut out, report);
-    if let Some(calibrated) = &report.calibration {
-        calibration(&mut out, calibrated);
+    appendix(&mut out, report);
+    for note in &report.notes {
+        let _ = write!(out, "<p class='note'>{}</p>", escape(note));
     }
-    decisions(&mut out, report);
+    shell::page(&report.title, &report.subtitle, &out)
+}
+
+/// What tells how the answer came about: further figures, forecasts, decisions, settings.
+fn appendix(out: &mut String, report: &Report) {
+    let mut parts = String::new();
+    shell::pairs(&mut parts, "figures", &report.figures);
+    if let Some(calibrated) = &report.calibration {
+        calibration(&mut parts, calibrated);
+    }
+    decisions(&mut parts, report);
     for (heading, pairs) in [
         ("The log and its machine", &report.machine),
         ("Settings", &report.settings),
@@ -60,13 +70,16 @@ pub fn render(report: &Report) -> String {
         if !pairs.is_empty() {
             let mut list = String::new();
             shell::pairs(&mut list, "settings", pairs);
-            shell::section(&mut out, heading, "", &list, "");
+            shell::section(&mut parts, heading, "", &list, "");
         }
     }
-    for note in &report.notes {
-        let _ = write!(out, "<p class='note'>{}</p>", escape(note));
+    if !parts.is_empty() {
+        let summary = "Appendix: all figures, forecasts, decisions and settings";
+        let _ = writeln!(
+            out,
+            "<details class='appendix'><summary>{summary}</summary>{parts}</details>"
+        );
     }
-    shell::page(&report.title, &report.subtitle, &out)
 }
 
 /// Draws the beginning of a report: its first answer, pool and use, and the nodes of its window.

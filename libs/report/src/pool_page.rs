@@ -29,7 +29,7 @@ pub struct About<'a> {
 #[must_use]
 pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
     let mut body = String::new();
-    answer::draw(&mut body, &[answer::idle(stats)], about.notes);
+    answer::draw(&mut body, &[answer::idle(stats)], &[], about.notes);
     shell::pairs(&mut body, "figures", &headline(stats));
     shell::section(
         &mut body,

@@ -18,7 +18,7 @@ const LEAST: f64 = -0.25;
 #[must_use]
 pub fn render_skill(evaluation: &Evaluation, about: &About<'_>) -> String {
     let mut body = String::new();
-    answer::draw(&mut body, &answers(evaluation), about.notes);
+    answer::draw(&mut body, &answers(evaluation), &[], about.notes);
     shell::pairs(&mut body, "figures", &headline(evaluation));
     skill_section(&mut body, evaluation);
     for predictor in &evaluation.predictors {

@@ -58,20 +58,11 @@ fn variables(ground: Ground) -> String {
         })
 }
 
-/// Steps of colour, with the strongest contrast to the ground for the largest number, and the
-/// colours of text on low and on high steps.
-fn steps(ground: Ground) -> String {
-    let (low, high) = match ground {
-        Ground::Light => ("#10222e", "#ffffff"),
-        Ground::Dark => ("#ffffff", "#10222e"),
-    };
-    let mut out = format!("svg .low{{fill:{low}}}svg .high{{fill:{high}}}");
-    for at in 0..STEPS {
-        let place = match ground {
-            Ground::Light => STEPS - 1 - at,
-            Ground::Dark => at,
-        };
-        let colour = VIRIDIS.get(place).copied().unwrap_or("#000000");
+/// Steps of colour, which mean the same on light and on dark ground, and the colours of text on low
+/// and on high steps.
+fn steps() -> String {
+    let mut out = "svg .low{fill:#ffffff}svg .high{fill:#10222e}".to_owned();
+    for (at, colour) in VIRIDIS.iter().enumerate() {
         let _ = write!(out, "svg .v{at}{{fill:{colour}}}");
     }
     out
@@ -81,17 +72,16 @@ fn steps(ground: Ground) -> String {
 pub(super) fn of_page() -> String {
     format!(
         ":root{{color-scheme:light dark;{}}}{}\
-         @media screen and (prefers-color-scheme:dark){{:root{{{}}}{}}}\n{CHART}\n{PAGE}",
+         @media screen and (prefers-color-scheme:dark){{:root{{{}}}}}\n{CHART}\n{PAGE}",
         variables(Ground::Light),
-        steps(Ground::Light),
-        variables(Ground::Dark),
-        steps(Ground::Dark)
+        steps(),
+        variables(Ground::Dark)
     )
 }
 
 /// The style sheet of a drawing, in plain colours, since few drawing programs support variables.
 pub(super) fn of_drawing() -> String {
-    let mut out = format!("{CHART}{}", steps(Ground::Light));
+    let mut out = format!("{CHART}{}", steps());
     for (name, light, _) in COLOURS {
         out = out.replace(&format!("var(--{name})"), light);
     }

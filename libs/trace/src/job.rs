@@ -67,6 +67,10 @@ pub struct JobRecord {
     pub user: String,
     /// Queue or partition; empty if the log does not contain it.
     pub queue: String,
+    /// Name of the job, up to a delimiter of the log in it; empty if the log does not contain it.
+    pub name: String,
+    /// Account or project; empty if the log does not contain it.
+    pub account: String,
 }
 
 impl JobRecord {
@@ -83,8 +87,10 @@ impl JobRecord {
             outcome,
             user,
             queue,
+            name,
+            account,
         } = self;
-        for text in [id, hosts, user, queue] {
+        for text in [id, hosts, user, queue, name, account] {
             text.clear();
         }
         (*submit, *start, *end, *walltime) = (None, None, None, None);

@@ -61,6 +61,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let mut log = args.log.clone();
     // A policy that knows all ends of holes needs no planned starts.
     log.planned.clone_from(&args.planned);
+    log.without_outages = true;
     log.planned_starts = settings.policy.forecasts()
         && settings.forecast.hints
         && settings.lookahead != Lookahead::All;
@@ -211,6 +212,7 @@ fn report_of(
         pool: pool_options(args, log_summary, recording),
         simulated: log_summary.kind == HoleSource::Simulated,
         machine: &machine,
+        left_out: log_summary.left_out.map(|left_out| left_out.words()),
         notes: &notes,
         ..Source::new(&log_summary.file, recording, trainers)
     };
@@ -225,8 +227,9 @@ fn pool_options(
 ) -> PoolOptions {
     PoolOptions {
         machine_nodes: log_summary.machine_nodes,
+        // The recording has no outages, so that all figures are of one time.
+        outage_above: Some(u32::MAX),
         utc_offset_s: args.log.utc_offset_s(recording.start()),
-        ..PoolOptions::default()
     }
 }
 

@@ -26,6 +26,13 @@ pub struct PoolOptions {
     pub utc_offset_s: i64,
 }
 
+/// The number of idle nodes above which the time counts as an outage, by the size of the machine; `None`
+/// for a small machine.
+#[must_use]
+pub fn outage_above(nodes: u32) -> Option<u32> {
+    (nodes >= SMALL).then(|| OUTAGE_NODES.min(nodes / 2))
+}
+
 /// The start of a hole, for a node without one.
 const NONE: i64 = i64::MIN;
 
@@ -138,11 +145,8 @@ impl Count {
         }
         let nodes_with_holes = self.seen.iter().filter(|&&seen| seen).count() as u32;
         let nodes = options.machine_nodes.unwrap_or(nodes_with_holes);
-        let above = options.outage_above.unwrap_or(if nodes < SMALL {
-            nodes
-        } else {
-            OUTAGE_NODES.min(nodes / 2)
-        });
+        let above = options.outage_above.or_else(|| outage_above(nodes));
+        let above = above.unwrap_or(nodes);
         let (all_ms, node_ms) = self.time.sum(|_| true);
         let (rest_ms, rest_node_ms) = self.time.sum(|size| size <= above);
         let hours = ms_to_hours(all_ms as f64);

@@ -129,7 +129,7 @@ impl JobParser for Jobcomp {
         let name = memchr::memrchr(b'(', user).and_then(|at| user.get(..at));
         copy(&mut record.user, name.unwrap_or(user));
         keys.value_until("GroupId", " Name=")?;
-        keys.value_until("Name", " JobState=")?;
+        copy(&mut record.name, keys.value_until("Name", " JobState=")?);
         let state = keys.value_until("JobState", " Partition=")?;
         record.outcome = outcome(state);
         copy(&mut record.queue, keys.value("Partition")?);
@@ -162,6 +162,7 @@ impl JobParser for Jobcomp {
             None => {}
         }
         self.is_long = record.submit.is_some();
+        copy(&mut record.account, keys.last(" Account=").unwrap_or(&[]));
         if listed == 0 && nodes == 0 {
             // The job never started. The resources contain its request.
             record.nodes = keys.last(" Tres=").and_then(asked).unwrap_or(0);

@@ -49,6 +49,8 @@ struct Job {
     submit: Option<Timestamp>,
     user: String,
     queue: String,
+    name: String,
+    account: String,
     walltime: Option<Span>,
     /// Requested number of nodes.
     asked: u32,
@@ -73,6 +75,8 @@ impl Job {
         for (field, text) in [
             (&mut self.user, attributes.user),
             (&mut self.queue, attributes.queue),
+            (&mut self.name, attributes.jobname),
+            (&mut self.account, attributes.account),
         ] {
             if let Some(text) = text {
                 field.clear();
@@ -103,6 +107,8 @@ impl Job {
         record.nodes = self.asked;
         record.user.clone_from(&self.user);
         record.queue.clone_from(&self.queue);
+        record.name.clone_from(&self.name);
+        record.account.clone_from(&self.account);
         if let Some(run) = &self.run {
             record.start = Some(run.start);
             record.hosts.clone_from(&run.hosts);

@@ -524,6 +524,8 @@ impl<'a> Row<'a> {
         fields::copy(&mut record.id, id);
         fields::copy(&mut record.user, self.cell(Role::User));
         fields::copy(&mut record.queue, self.cell(Role::Partition));
+        fields::copy(&mut record.name, self.cell(Role::JobName));
+        fields::copy(&mut record.account, self.cell(Role::Account));
         Ok(())
     }
 

@@ -8,8 +8,10 @@ use jiff::tz::TimeZone;
 
 use lacuna_batchsim::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 use lacuna_model::{Span, Timestamp};
-use lacuna_trace::{Format, Reading, Window};
+use lacuna_sim::pool_stats::outage_above;
+use lacuna_trace::{Format, JobRecord, Reading, Window};
 
+use super::ours::Ours;
 use super::unavailable;
 use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
@@ -31,6 +33,9 @@ pub struct LogArgs {
     /// it; it takes time.
     #[arg(skip)]
     pub planned_starts: bool,
+    /// Whether outages are left out by default. The command that trains in the holes sets it.
+    #[arg(skip)]
+    pub without_outages: bool,
     /// The planned starts beside a list of holes. The command that uses them sets it.
     #[arg(skip)]
     pub planned: Option<PathBuf>,
@@ -51,6 +56,10 @@ pub(super) struct TextArgs {
     /// The zone of times without one, such as Europe/Warsaw [default: UTC; PBS logs name their own]
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     time_zone: Option<TimeZone>,
+    /// What pilots of Lacuna have in the log, as account=ml,partition=idle,name=pilot (all must fit):
+    /// they are no batch jobs [default: a name lacuna-pilot..., or the account or partition lacuna]
+    #[arg(long, value_name = "MARKS")]
+    ours: Option<Ours>,
     /// Refuse a log with a damaged line, instead of counting and skipping the line
     #[arg(long)]
     strict: bool,
@@ -108,9 +117,11 @@ pub(super) struct PartArgs {
     /// Only the first N nodes, in the order of --nodes-file, else of first appearance
     #[arg(long, value_name = "N")]
     pub(super) first_nodes: Option<usize>,
-    /// Leave out the time in which more than N nodes were idle: an outage rather than holes
-    #[arg(long, value_name = "N")]
-    pub(super) leave_out_idle_above: Option<u32>,
+    /// Count no node as idle while more than N are: an outage rather than holes; none: always count
+    /// [default: for a replay 1000, or half of the machine if that is less; none on machines of fewer
+    /// than 100 nodes]
+    #[arg(long, value_name = "N", value_parser = limit)]
+    leave_out_idle_above: Option<u32>,
 }
 
 /// The largest accepted machine. Its nodes are kept in memory, so a typing error or a damaged
@@ -129,6 +140,16 @@ fn when(text: &str) -> std::result::Result<When, String> {
     parse_time(text)
         .map(When::At)
         .or_else(|error| text.parse().map(When::Local).map_err(|_| error))
+}
+
+/// A number of nodes; `none` is one that no machine exceeds.
+fn limit(text: &str) -> std::result::Result<u32, String> {
+    match text {
+        "none" => Ok(u32::MAX),
+        number => number
+            .parse()
+            .map_err(|_| "expected a number of nodes, or none".to_owned()),
+    }
 }
 
 fn zone(name: &str) -> std::result::Result<TimeZone, String> {
@@ -182,6 +203,17 @@ impl LogArgs {
             procs_per_node: self.machine.procs_per_node,
             strict: text.strict,
         }
+    }
+
+    /// The number of idle nodes above which none of a machine of this many nodes counts as idle.
+    pub(super) fn outage_above(&self, nodes: u32) -> Option<u32> {
+        let usual = self.without_outages.then(|| outage_above(nodes)).flatten();
+        self.part.leave_out_idle_above.or(usual)
+    }
+
+    /// Whether a job is a pilot of Lacuna.
+    pub(super) fn is_ours(&self, job: &JobRecord) -> bool {
+        Ours::has(self.text.ours.as_ref(), job)
     }
 
     /// Whether jobs start at their recorded times.

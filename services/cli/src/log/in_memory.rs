@@ -9,12 +9,19 @@ use lacuna_trace::{first_nodes, read_nodes, read_planned};
 
 use super::args::LogArgs;
 use super::error::unreadable;
-use super::outages::leave_out;
+use super::outages::{Outage, leave_out};
+use super::summary::LeftOut;
 use crate::error::{CliError, Result};
 
 /// The holes and planned starts of a log, in memory.
 pub(super) struct HolesInMemory {
     holes: Vec<HoleRecord>,
+    /// First and last moment, and number of nodes, of all holes, outages included.
+    span: Option<(Timestamp, Timestamp)>,
+    named: u32,
+    /// More idle nodes than this make an outage, which has no holes.
+    above: u32,
+    outages: Vec<Outage>,
     planned: Vec<PlannedStart>,
     nodes: Option<HashSet<NodeId>>,
 }
@@ -36,13 +43,16 @@ impl HolesInMemory {
                 planned.without_hole
             ));
         }
-        let holes = match args.part.leave_out_idle_above {
-            Some(most) => {
-                let (kept, left_out_s) = leave_out(&holes, most);
-                notes.push(format!(
-                    "{:.1} h in which more than {most} nodes were idle are left out: none counts as idle then",
-                    left_out_s / 3600.0
-                ));
+        let named: HashSet<&NodeId> = holes.iter().map(|hole| &hole.node).collect();
+        let named = u32::try_from(named.len()).unwrap_or(u32::MAX);
+        let machine = args.machine.machine_nodes.unwrap_or(named);
+        let span = span(&holes);
+        let above = args.outage_above(machine);
+        let mut outages = Vec::new();
+        let holes = match above {
+            Some(above) => {
+                let kept;
+                (kept, outages) = leave_out(&holes, above);
                 kept
             }
             None => holes,
@@ -50,17 +60,38 @@ impl HolesInMemory {
         let planned = planned.starts;
         let memory = Self {
             holes,
+            span,
+            named,
+            above: above.unwrap_or(u32::MAX),
+            outages,
             planned,
             nodes,
         };
         Ok((memory, notes))
     }
 
-    /// The first and the last moment; none without holes.
-    pub(super) fn span(&self) -> Option<(Timestamp, Timestamp)> {
-        let from = self.holes.iter().map(|hole| hole.from).min()?;
-        let until = self.holes.iter().map(|hole| hole.until).max()?;
-        Some((from, until))
+    /// The first and the last moment, outages included; none without holes.
+    pub(super) const fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        self.span
+    }
+
+    /// Whether outages are left out.
+    pub(super) const fn has_outages(&self) -> bool {
+        !self.outages.is_empty()
+    }
+
+    /// The outages in a part of the time, if there are any.
+    pub(super) fn left_out(&self, from: Timestamp, until: Timestamp) -> Option<LeftOut> {
+        let within = self.outages.iter().map(|&(begins, ends)| {
+            let part = ends.min(until).since(begins.max(from));
+            part.as_secs_f64().max(0.0)
+        });
+        LeftOut::of(self.above, within.sum::<f64>() / 3600.0)
+    }
+
+    /// Number of nodes with a hole, outages included.
+    pub(super) const fn named(&self) -> u32 {
+        self.named
     }
 
     /// The chosen nodes; none if all are meant.
@@ -73,6 +104,13 @@ impl HolesInMemory {
         let nodes = self.nodes.as_ref();
         HoleTrace::with_planned(&self.holes, &self.planned, nodes, from, until)
     }
+}
+
+/// The first and the last moment of holes; none without holes.
+fn span(holes: &[HoleRecord]) -> Option<(Timestamp, Timestamp)> {
+    let from = holes.iter().map(|hole| hole.from).min()?;
+    let until = holes.iter().map(|hole| hole.until).max()?;
+    Some((from, until))
 }
 
 /// The list of nodes that is named, or that lies beside the log.

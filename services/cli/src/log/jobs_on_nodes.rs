@@ -30,6 +30,9 @@ pub(super) struct JobsOnNodes {
     /// Number of jobs on unlisted nodes only, and on some unlisted nodes.
     pub(super) elsewhere: u64,
     pub(super) partly: u64,
+    /// Number of pilots of Lacuna, and the time of each on each of its nodes.
+    pilots: u64,
+    piloted: Vec<(u32, Timestamp, Option<Timestamp>)>,
     without_nodes: u64,
     bad_hosts: u64,
     bad_host: Option<String>,
@@ -62,7 +65,7 @@ impl JobsOnNodes {
         };
         let mut record = JobRecord::default();
         while log.read(&mut record).map_err(unreadable)? {
-            jobs_on_nodes.add(&record);
+            jobs_on_nodes.add(&record, args.is_ours(&record));
             if jobs_on_nodes.records.is_multiple_of(4096) {
                 bar.reading(&args.log, jobs_on_nodes.records);
             }
@@ -74,7 +77,7 @@ impl JobsOnNodes {
         Ok(jobs_on_nodes)
     }
 
-    fn add(&mut self, record: &JobRecord) {
+    fn add(&mut self, record: &JobRecord, is_ours: bool) {
         self.records += 1;
         let Some(start) = record.start else {
             self.never_started += 1;
@@ -114,6 +117,13 @@ impl JobsOnNodes {
             *count += 1;
         }
         if self.numbers.is_empty() {
+            return;
+        }
+        if is_ours {
+            self.pilots += 1;
+            for &node in &self.numbers {
+                self.piloted.push((node, start, record.end));
+            }
             return;
         }
         self.named_hours += ran.unwrap_or(0.0) * self.numbers.len() as f64;
@@ -203,6 +213,7 @@ impl JobsOnNodes {
             ("unreadable_nodes", self.bad_hosts),
             ("on_nodes_not_listed", self.elsewhere),
             ("with_nodes", found.jobs),
+            ("pilots", self.pilots),
             ("running_at_the_end", found.running),
             ("over_with_their_walltime", found.overdue),
             ("without_an_end", found.stale),
@@ -213,12 +224,20 @@ impl JobsOnNodes {
         }
         let counts = |node: &NodeId| chosen.is_none_or(|chosen| chosen.contains(node));
         let shares = self.occupancy.shares((part.start(), part.end()), counts);
-        let of = self
-            .occupancy
-            .nodes()
-            .iter()
-            .filter(|node| counts(node))
-            .count();
+        let names = self.occupancy.nodes();
+        let of = names.iter().filter(|node| counts(node)).count();
+        if self.pilots > 0 {
+            let ours = self.piloted.iter().filter(|(node, ..)| {
+                let node = names.get(*node as usize);
+                node.is_some_and(&counts)
+            });
+            let hours = ours.map(|&(_, from, until)| {
+                let until = until.unwrap_or(part.end()).min(part.end());
+                until.since(from.max(part.start())).as_secs_f64().max(0.0) / 3600.0
+            });
+            let idle = shares.hole_node_ms as f64 / 3_600_000.0;
+            summary.harvested(hours.sum(), idle);
+        }
         summary.utilised(
             shares.utilisation(),
             u32::try_from(of).unwrap_or(u32::MAX),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::{HoleTrace, PoolTrace, SimulatedTrace, Simulation};
 use lacuna_trace::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, Window};
 
@@ -13,7 +14,7 @@ use super::in_memory::HolesInMemory;
 use super::jobs_on_nodes::{self, JobsOnNodes};
 use super::outage_filter::OutageFilter;
 use super::progress::Bar;
-use super::summary::{HoleSource, LogSummary};
+use super::summary::{HoleSource, LeftOut, LogSummary};
 use super::{machine, simulated};
 use crate::error::{CliError, Result};
 use crate::output::{iso, iso_short};
@@ -252,6 +253,14 @@ fn part_in_memory(
             (*nodes, summary.nodes_from) = (chosen, "by --first-nodes");
         }
     }
+    if summary.machine_nodes.is_none() && memory.has_outages() {
+        let chosen = args
+            .part
+            .first_nodes
+            .and_then(|count| u32::try_from(count).ok());
+        summary.machine_nodes = Some(memory.named().min(chosen.unwrap_or(u32::MAX)));
+        summary.nodes_from = "those that had a hole";
+    }
     let Some((first, last)) = recorded.span.or_else(|| memory.span()) else {
         let path = args.log.display();
         let mut error = CliError::failed(format!("{path}: there is no hole in it"));
@@ -271,6 +280,7 @@ fn part_in_memory(
         ));
     }
     let until = requested.until.map_or(last, |until| until.min(last));
+    summary.left_out = memory.left_out(start, until);
     let trace = memory.trace(start, Some(until));
     Ok((trace, memory.into_chosen()))
 }
@@ -364,12 +374,17 @@ fn from_jobs(
             args.log.display()
         )));
     }
-    let recording: Box<dyn PoolTrace> = match args.part.leave_out_idle_above {
+    let recording: Box<dyn PoolTrace> = match args.outage_above(nodes) {
         None => Box::new(simulated),
         Some(most) => {
-            summary.notes.push(format!(
-                "the time in which more than {most} nodes were idle is left out: none counts as idle then"
-            ));
+            let options = PoolOptions {
+                machine_nodes: Some(nodes),
+                outage_above: Some(most),
+                ..PoolOptions::default()
+            };
+            let stats =
+                pool_stats(&simulated, options).map_err(|e| CliError::failed(e.to_string()))?;
+            summary.left_out = LeftOut::of(most, stats.without_outages.hours_left_out);
             Box::new(OutageFilter {
                 inner: Box::new(simulated),
                 most,

@@ -11,6 +11,7 @@ mod in_memory;
 mod jobs_on_nodes;
 mod load;
 mod machine;
+mod ours;
 mod outage_filter;
 mod outages;
 mod progress;

@@ -2,22 +2,21 @@
 
 use lacuna_model::{HoleRecord, Timestamp};
 
-/// The parts of the holes outside outages, in which more than `most` nodes are idle; and the total
-/// length of the outages in seconds.
+/// An outage, from its start to its end.
+pub(super) type Outage = (Timestamp, Timestamp);
+
+/// The parts of the holes outside outages, in which more than `most` nodes are idle; and the outages,
+/// in order of time.
 #[must_use]
-pub(super) fn leave_out(holes: &[HoleRecord], most: u32) -> (Vec<HoleRecord>, f64) {
+pub(super) fn leave_out(holes: &[HoleRecord], most: u32) -> (Vec<HoleRecord>, Vec<Outage>) {
     let crowded = crowded(holes, most);
-    let left_out = crowded
-        .iter()
-        .map(|(from, until)| until.since(*from).as_secs_f64())
-        .sum();
     let mut kept: Vec<HoleRecord> = holes.iter().flat_map(|hole| rest(hole, &crowded)).collect();
     kept.sort_by(|a, b| (a.from, &a.node).cmp(&(b.from, &b.node)));
-    (kept, left_out)
+    (kept, crowded)
 }
 
 /// The intervals in which more than `most` nodes are idle, in order of time.
-fn crowded(holes: &[HoleRecord], most: u32) -> Vec<(Timestamp, Timestamp)> {
+fn crowded(holes: &[HoleRecord], most: u32) -> Vec<Outage> {
     let ends = holes.iter().map(|hole| (hole.until, -1_i64));
     let mut changes: Vec<(Timestamp, i64)> = holes.iter().map(|hole| (hole.from, 1)).collect();
     changes.extend(ends);
@@ -84,13 +83,14 @@ mod tests {
         // Two nodes are idle in 20..30 and from 60 on; the second hole lies within the first.
         let holes = [hole("a", 0, 100), hole("b", 20, 30), hole("c", 60, 100)];
         let (kept, left_out) = leave_out(&holes, 1);
-        assert_eq!(left_out, 50.0);
+        let at = Timestamp::from_unix;
+        assert_eq!(left_out, [(at(20), at(30)), (at(60), at(100))]);
         let mut first = hole("a", 0, 20);
         first.censored = false;
         let mut second = hole("a", 30, 60);
         second.censored = false;
         assert_eq!(kept, [first, second]);
-        assert_eq!(leave_out(&holes, 2), (holes.to_vec(), 0.0));
+        assert_eq!(leave_out(&holes, 2), (holes.to_vec(), Vec::new()));
         let node_s =
             |holes: &[HoleRecord]| -> f64 { holes.iter().map(|h| h.length().as_secs_f64()).sum() };
         assert_eq!(node_s(&leave_out(&holes, 0).0), 0.0);

@@ -8,8 +8,6 @@ use serde_json::{Map, Value};
 use lacuna_model::Span;
 use lacuna_trace::{Damage, Refused};
 
-use super::jobs_on_nodes::jobs;
-
 /// The origin of the holes of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -38,7 +36,7 @@ impl HoleSource {
 const NAMED: usize = 3;
 
 /// The counts of jobs, by name in JSON, and in words.
-const COUNTS: [(&str, &str); 22] = [
+const COUNTS: [(&str, &str); 23] = [
     ("records", "records"),
     ("passed_over", "other lines (steps, jobs of other clusters)"),
     (
@@ -47,6 +45,10 @@ const COUNTS: [(&str, &str); 22] = [
     ),
     ("jobs", "jobs that ran"),
     ("with_nodes", "jobs on named nodes"),
+    (
+        "pilots",
+        "pilots of Lacuna, whose nodes count as idle (--ours)",
+    ),
     ("without_nodes", "on nodes without names"),
     (
         "unreadable_nodes",
@@ -71,6 +73,31 @@ const COUNTS: [(&str, &str); 22] = [
     ("killed_at_walltime", "ended at their walltime"),
     ("found_too_few_nodes", "found too few free nodes"),
 ];
+
+/// The time that counts as an outage: no node counts as idle in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// More nodes than this were idle.
+    pub above: u32,
+    /// Its length, hours.
+    pub hours: f64,
+}
+
+impl LeftOut {
+    pub(super) fn of(above: u32, hours: f64) -> Option<Self> {
+        (hours > 0.0).then_some(Self { above, hours })
+    }
+
+    /// What is left out, in words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!(
+            "{:.1} h in which more than {} were idle count as busy, as outages",
+            self.hours,
+            grouped(u64::from(self.above))
+        )
+    }
+}
 
 /// The summary of a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -100,6 +127,9 @@ pub struct LogSummary {
     pub(crate) first_damaged: Vec<String>,
     /// Holes that contradict each other and were left out.
     pub(crate) refused_holes: Refused,
+    /// Outages that no figure counts as idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
     /// Counts of the jobs, by name.
     pub(crate) jobs: Map<String, Value>,
     /// Notes for readers of the figures.
@@ -122,6 +152,7 @@ impl LogSummary {
             damaged_lines: 0,
             first_damaged: Vec::new(),
             refused_holes: Refused::default(),
+            left_out: None,
             jobs: Map::new(),
             notes: Vec::new(),
         }
@@ -135,9 +166,9 @@ impl LogSummary {
             let lines = lines.collect::<Vec<_>>().join(", ");
             let more = damage.doubtful > damage.first_doubtful.len() as u64;
             self.notes.push(format!(
-                "{} with texts of users that look like other columns or rows, of which the likeliest \
+                "{} records with texts of users that look like other columns or rows, of which the likeliest \
                  reading was taken (lines {lines}{}): print the log without these texts to be sure",
-                jobs(damage.doubtful),
+                grouped(damage.doubtful),
                 if more { ", ..." } else { "" }
             ));
         }
@@ -166,6 +197,12 @@ impl LogSummary {
         self.put("utilisation", Value::from(share));
         let s = if nodes == 1 { "" } else { "s" };
         self.utilisation_of = format!("of {} node{s} over {time}", grouped(u64::from(nodes)));
+    }
+
+    /// Records the node-hours that pilots of Lacuna had, of `idle` node-hours without batch jobs.
+    pub(super) fn harvested(&mut self, hours: f64, idle: f64) {
+        self.put("pilot_node_hours", Value::from(hours));
+        self.put("idle_node_hours", Value::from(idle));
     }
 
     /// The warning about damaged lines, if there are any.
@@ -277,6 +314,17 @@ impl LogSummary {
         if let Some(share) = of("utilisation") {
             let share = format!("{:.2} % {}", share * 100.0, self.utilisation_of);
             rows.push(("utilisation", share));
+        }
+        if let Some(hours) = of("pilot_node_hours") {
+            let idle = of("idle_node_hours").filter(|idle| *idle >= 1.0);
+            let share = match idle {
+                Some(idle) => format!("{:.1} % of {idle:.1} idle ones", hours / idle * 100.0),
+                None => "next to none was idle".to_owned(),
+            };
+            rows.push((
+                "harvested by pilots",
+                format!("{hours:.1} node-hours ({share})"),
+            ));
         }
         if let Some(share) = of("busy_time_shared") {
             let text = format!(

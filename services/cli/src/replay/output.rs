@@ -30,7 +30,6 @@ fn value(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Value {
         "equivalent_nodes": pool.equivalent_nodes,
         "share": pool.share,
         "idle": pool.idle,
-        "without_outages": pool.without_outages,
     });
     value["start"] = json!(iso(summary.start));
     value["end"] = json!(iso(summary.end));
@@ -56,18 +55,12 @@ pub(super) fn table(
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
     let settings = &summary.settings;
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let efficiency = match pool.has_outages() {
-        true => format!(
-            "{}, outages included (--leave-out-idle-above {} leaves them out)",
-            percent(summary.efficiency),
-            pool.without_outages.above
-        ),
-        false => percent(summary.efficiency),
-    };
     let mut rows = pool.headline();
-    rows.insert(1, ("how sure", log.certainty()));
+    let left_out = log.left_out.map(|left_out| ("left out", left_out.words()));
+    let sure = left_out.into_iter().chain([("how sure", log.certainty())]);
+    rows.splice(1..1, sure);
     rows.extend([
-        ("efficiency U", efficiency),
+        ("efficiency U", percent(summary.efficiency)),
         ("hours", format!("{:.2}", summary.hours)),
         (
             "idle nodes (mean)",

@@ -307,8 +307,7 @@ fn outages_can_be_left_out() {
         near(&found["holes"]["node_hours"], 90.0 / 3600.0),
         "{found}"
     );
-    let notes = found["log"]["notes"].to_string();
-    assert!(notes.contains("more than 1 nodes were idle"), "{notes}");
+    assert_eq!(found["log"]["left_out"]["above"], 1);
     // n2 and n3 from 0 to 20 and from 80 to 100; from 150 on all four are idle.
     let found = figures(
         &bench,
@@ -318,58 +317,6 @@ fn outages_can_be_left_out() {
         near(&found["holes"]["node_hours"], 80.0 / 3600.0),
         "{found}"
     );
-}
-
-#[test]
-fn the_pool_without_outages_comes_first() {
-    let bench = folder();
-    // A hundred nodes are idle for the last 100 of 1,000 s, and n0 for half of the time before.
-    let mut list = "node,idle_from,idle_until,censored\nn0,1000,1450,0\n".to_owned();
-    for node in 0..100 {
-        list.push_str(&format!("n{node},1900,2000,0\n"));
-    }
-    bench.file("holes.csv", &list);
-    let output = bench.lacuna(&["replay", "holes.csv", "--machine-nodes", "100"]);
-    assert!(output.status.success(), "{output:?}");
-    let table = String::from_utf8(output.stdout).unwrap();
-    let mut lines = table.lines();
-    let first = lines.next().unwrap();
-    for said in [
-        "of 100 nodes 0.500 on average (0.50 %), median 0; ",
-        " h (10 %) with more than 50 idle are taken for outages",
-    ] {
-        assert!(
-            first.starts_with("idle ") && first.contains(said),
-            "{table}"
-        );
-    }
-    let second = lines.next().unwrap();
-    assert!(second.starts_with("how sure"), "{table}");
-    assert!(
-        second.contains("the log states which nodes were idle"),
-        "{table}"
-    );
-    assert!(table.contains(" on average (10.45 %), median 1"), "{table}");
-    let found = figures(&bench, &["replay", "holes.csv", "--machine-nodes", "100"]);
-    let rest = &found["pool"]["without_outages"];
-    assert!(near(&rest["equivalent_nodes"], 0.5), "{found}");
-    assert!(near(&found["pool"]["equivalent_nodes"], 10.45), "{found}");
-    assert_eq!(
-        (&rest["p50"], &found["pool"]["idle"]["p50"]),
-        (&0.into(), &1.into())
-    );
-    // The report has the same figures in words.
-    let report = ["--machine-nodes", "100", "--report", "out.html"];
-    let output = bench.lacuna(&[&["replay", "holes.csv"][..], &report].concat());
-    assert!(output.status.success(), "{output:?}");
-    let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
-    for said in [
-        "0.5 idle on average (0.5 %)",
-        "How sure is that?",
-        "10 % of the time",
-    ] {
-        assert!(page.contains(said), "{said}: {page}");
-    }
 }
 
 #[test]
@@ -386,4 +333,69 @@ fn states_of_nodes_count_from_the_first_observation() {
         &figures(&bench, &from)["equivalent_nodes"],
         100.0 / 150.0
     ));
+}
+
+#[test]
+fn pilots_are_no_batch_jobs_and_tell_what_was_harvested() {
+    let hour =
+        |from: u32, until: u32| format!("2024-01-01T{from:02}:00:00|2024-01-01T{until:02}:00:00");
+    let log = format!(
+        "JobID|JobName|Account|Partition|Start|End|State|NNodes|NodeList\n\
+         1|a|phys|batch|{}|COMPLETED|2|n[1-2]\n\
+         2|lacuna-pilot|ml|idle|{}|PREEMPTED|1|n1\n\
+         3|lacuna-pilot|ml|idle|{}|PREEMPTED|1|n2\n\
+         4|b|phys|batch|{}|COMPLETED|2|n[1-2]\n",
+        hour(0, 1),
+        hour(1, 5),
+        hour(1, 3),
+        hour(5, 6)
+    );
+    let bench = Bench::with(&[("log.txt", &log)]);
+    for marks in [&[][..], &["--ours", "account=ml,partition=idle"]] {
+        for command in ["holes", "replay"] {
+            let found = figures(&bench, &[&[command, "log.txt"][..], marks].concat());
+            assert!(near(&found["equivalent_nodes"], 8.0 / 5.0), "{found}");
+            let jobs = &found["log"]["jobs"];
+            assert_eq!(jobs["pilots"], 2);
+            assert!(near(&jobs["pilot_node_hours"], 6.0), "{found}");
+            assert!(near(&jobs["utilisation"], 0.2), "{found}");
+        }
+    }
+    let found = figures(&bench, &["holes", "log.txt", "--ours", "name=other"]);
+    assert!(near(&found["equivalent_nodes"], 2.0 / 5.0), "{found}");
+}
+
+#[test]
+fn a_replay_counts_outages_as_busy_in_every_figure_and_says_so() {
+    // A hundred nodes are idle for 100 s, and one of them for 1000 s.
+    let mut list = "node,idle_from,idle_until,censored\nn0,0,1000,0\n".to_owned();
+    for node in 1..100 {
+        list.push_str(&format!("n{node},0,100,0\n"));
+    }
+    let bench = Bench::with(&[("holes.csv", &list)]);
+    let found = figures(&bench, &["replay", "holes.csv"]);
+    let left_out = &found["log"]["left_out"];
+    assert_eq!(left_out["above"], 50);
+    assert!(near(&left_out["hours"], 100.0 / 3600.0), "{found}");
+    for mean in [
+        &found["equivalent_nodes"],
+        &found["pool"]["equivalent_nodes"],
+    ] {
+        assert!(near(mean, 0.9), "{found}");
+    }
+    let output = bench.lacuna(&["replay", "holes.csv", "--report", "page.html"]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
+    for text in [table, page] {
+        assert!(
+            text.contains("more than 50 were idle count as busy"),
+            "{text}"
+        );
+        assert!(text.contains("0.9"), "{text}");
+    }
+    let all = figures(
+        &bench,
+        &["replay", "holes.csv", "--leave-out-idle-above", "none"],
+    );
+    assert!(near(&all["equivalent_nodes"], 10.9), "{all}");
 }

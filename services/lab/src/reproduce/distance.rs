@@ -101,7 +101,11 @@ impl DistanceArgs {
     fn rows(&self, folder: &std::path::Path, cases: &[Case]) -> Vec<Row> {
         let file = |name: &str| folder.join(name).display().to_string();
         let row = |label: &str, arguments: &[String], place: &str| {
-            let mut command = vec!["replay".to_owned(), file("holes.csv.gz")];
+            let mut command = vec![
+                "replay".to_owned(),
+                "--leave-out-idle-above=none".to_owned(),
+                file("holes.csv.gz"),
+            ];
             command.extend(["--trainers".to_owned(), file("hpo-1000.jsonl.gz")]);
             command.push("--endless".to_owned());
             for (flag, value) in [

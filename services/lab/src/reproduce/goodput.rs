@@ -136,7 +136,10 @@ impl GoodputArgs {
                     Aim::LongestFirst => "speedup * (samples_left / rate1) ^ 0.15",
                     Aim::Throughput | Aim::ScalingEfficiency => "as-given",
                 };
-                let mut command = vec!["replay".to_owned()];
+                let mut command = vec![
+                    "replay".to_owned(),
+                    "--leave-out-idle-above=none".to_owned(),
+                ];
                 command.push(summit.join("holes.csv.gz").display().to_string());
                 for (flag, value) in [
                     ("--trainers", file(folder, case, start, order)),

@@ -190,7 +190,11 @@ impl KindsArgs {
         for order in ORDERS {
             for cost in &self.costs {
                 for (plan, name) in PLANS.iter().enumerate() {
-                    let mut command = vec!["replay".to_owned(), holes.clone()];
+                    let mut command = vec![
+                        "replay".to_owned(),
+                        "--leave-out-idle-above=none".to_owned(),
+                        holes.clone(),
+                    ];
                     command.push("--endless".to_owned());
                     for (flag, value) in [
                         ("--trainers", files.path(&format!("trainers-{plan}.jsonl"))),

@@ -186,6 +186,7 @@ impl Rows<'_> {
             ("--nodes", "random".to_owned()),
             ("--horizon", "120s".to_owned()),
             ("--max-parallel", "10".to_owned()),
+            ("--leave-out-idle-above", "none".to_owned()),
         ];
         let mut switches = Vec::new();
         let mut words = more.split_whitespace().peekable();

@@ -73,9 +73,11 @@ impl JobParser for Acct {
         let nodes = fields.hosts(&mut record.hosts)?;
         let status = fields.number("jStatus")?;
         fields.skip_real("hostFactor")?;
-        fields.skip_texts(&["jobName", "command"])?;
+        copy(&mut record.name, fields.text("jobName")?);
+        fields.skip_texts(&["command"])?;
         fields.skip_usage()?;
-        fields.skip_texts(&["mailUser", "projectName"])?;
+        fields.skip_texts(&["mailUser"])?;
+        copy(&mut record.account, fields.text("projectName")?);
         fields.skip_numbers(&["exitStatus", "maxNumProcessors"])?;
         fields.skip_texts(&["loginShell", "timeEvent"])?;
         let index = fields.number("idx")?;

@@ -69,6 +69,7 @@ struct Job {
     submit: Option<Timestamp>,
     user: String,
     queue: String,
+    name: String,
     walltime: Option<Span>,
     /// Whether this is an array as a whole, whose jobs start one by one.
     is_array: bool,
@@ -94,6 +95,7 @@ impl Job {
         record.walltime = self.walltime;
         record.user.clone_from(&self.user);
         record.queue.clone_from(&self.queue);
+        record.name.clone_from(&self.name);
         if let Some(run) = &self.run {
             record.start = Some(run.start);
             record.hosts.clone_from(&run.hosts);
@@ -148,7 +150,9 @@ impl Events {
         fields.skip_texts(&["inFile", "outFile", "errFile", "subHomeDir", "jobFile"])?;
         fields.skip_list("numAskedHosts", "askedHosts")?;
         fields.skip_texts(&["dependCond", "preExecCmd"])?;
-        job.is_array = is_array(fields.text("jobName")?);
+        let name = fields.text("jobName")?;
+        copy(&mut job.name, name);
+        job.is_array = is_array(name);
         // LSF rewrites the file from time to time, with the events of jobs that are not over. The
         // numbering may restart too.
         let id = (number, 0);
@@ -197,6 +201,7 @@ impl Events {
             job.walltime = array.walltime;
             job.user.clone_from(&array.user);
             job.queue.clone_from(&array.queue);
+            job.name.clone_from(&array.name);
         }
         job
     }

@@ -22,10 +22,12 @@ pub(super) enum Role {
     User,
     Partition,
     Cluster,
+    JobName,
+    Account,
 }
 
 /// Number of roles.
-pub(super) const ROLES: usize = 15;
+pub(super) const ROLES: usize = 17;
 
 impl Role {
     const ALL: [(&'static str, Self); ROLES] = [
@@ -44,6 +46,8 @@ impl Role {
         ("user", Self::User),
         ("partition", Self::Partition),
         ("cluster", Self::Cluster),
+        ("jobname", Self::JobName),
+        ("account", Self::Account),
     ];
 
     fn of(name: &str) -> Option<Self> {
@@ -119,6 +123,7 @@ impl Form {
             Some(Role::NodeList) => Self::Hosts,
             Some(Role::Timelimit | Role::TimelimitRaw) => Self::Length,
             Some(Role::User | Role::Partition | Role::Cluster) => Self::Word,
+            Some(Role::JobName | Role::Account) => Self::Free,
             None => {
                 let mut forms = FORMS.iter();
                 let typed = forms.find(|(known, _)| known.eq_ignore_ascii_case(name));

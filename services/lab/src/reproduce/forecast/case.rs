@@ -87,7 +87,11 @@ impl Choice {
         let mut cases = Vec::new();
         for (nodes, parallel) in self.pairs() {
             for &cost in &self.costs {
-                let mut command = vec!["replay".to_owned(), file("holes.csv.gz")];
+                let mut command = vec![
+                    "replay".to_owned(),
+                    "--leave-out-idle-above=none".to_owned(),
+                    file("holes.csv.gz"),
+                ];
                 command.extend(["--trainers".to_owned(), file("hpo-1000.jsonl.gz")]);
                 command.extend(["--endless", "--from", FROM].map(str::to_owned));
                 command.extend(["--first-nodes".to_owned(), nodes.to_string()]);
@@ -117,7 +121,11 @@ impl Choice {
         let mut cases = Vec::new();
         for parallel in parallel {
             for &cost in &self.costs {
-                let mut command = vec!["replay".to_owned(), log.display().to_string()];
+                let mut command = vec![
+                    "replay".to_owned(),
+                    "--leave-out-idle-above=none".to_owned(),
+                    log.display().to_string(),
+                ];
                 if let Some(trainers) = trainers {
                     command.extend(["--trainers".to_owned(), trainers.display().to_string()]);
                     command.push("--endless".to_owned());
