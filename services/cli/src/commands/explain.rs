@@ -85,6 +85,23 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
     }
 }
 
+/// What the owner of a trainer that waits for its turn has to do; none if something else holds.
+fn to_do(record: &TrainerRecord, now: Timestamp) -> Option<String> {
+    let waits = match record.phase {
+        Phase::Queued => record.spec.submit <= now,
+        Phase::Active => record.nodes.is_empty() && record.spec.kinds.loads_for().is_none(),
+        Phase::Done | Phase::Cancelled | Phase::Failed => false,
+    };
+    let is_sound = record.failures == 0 && record.reason.is_empty();
+    (waits && is_sound).then(|| {
+        format!(
+            "{} waits and starts by itself: nothing is to do. It starts earlier with fewer min_nodes, \
+             a higher priority, or more idle nodes (`lacuna nodes`)",
+            record.spec.id
+        )
+    })
+}
+
 /// What is wrong with a trainer's program, and what to do about it.
 fn trouble(record: &TrainerRecord, row: Option<&TrainerRow>) -> Vec<String> {
     let id = &record.spec.id;
@@ -240,6 +257,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             // The first says when it is tried again, as the lines above.
             lines.extend(hindered.into_iter().skip(1));
         } else if hindered.is_empty() {
+            lines.extend(to_do(&record, now));
             lines.push(why.trim_end().to_owned());
         } else {
             lines.extend(hindered);
@@ -339,4 +357,26 @@ fn why_of(view: &NodeView, plan: Option<&PlanState>) -> String {
                 view.node
             ),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::record;
+
+    #[test]
+    fn one_that_waits_for_its_turn_has_nothing_to_do() {
+        let now = Timestamp::from_unix(2_000_000_000);
+        let waits = |record: &TrainerRecord| to_do(record, now).is_some();
+        assert!(waits(&record("a", Phase::Queued, 0)));
+        assert!(waits(&record("a", Phase::Active, 0)));
+        assert!(!waits(&record("a", Phase::Active, 2)));
+        assert!(!waits(&record("a", Phase::Done, 0)));
+        let mut later = record("a", Phase::Queued, 0);
+        later.spec.submit = Timestamp::from_unix(3_000_000_000);
+        assert!(!waits(&later));
+        let mut failed = record("a", Phase::Active, 0);
+        failed.failures = 1;
+        assert!(!waits(&failed));
+    }
 }
