@@ -13,8 +13,7 @@ use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_wire::msg::{Kept, LogPlace, Reply, Request};
 
 use super::selector::{NodeSelector, TrainerSelector, first_few};
-use super::trainers::{one, selected};
-use super::wait::unknown;
+use super::trainers::{one, selected, unknown};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span, parse_time};

@@ -10,8 +10,7 @@ use lacuna_wire::msg::{Kept, NodeView, Reply, Request};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
-use crate::commands::selector::TrainerSelector;
-use crate::commands::wait::unknown;
+use crate::commands::selector::{TrainerSelector, examples_like};
 use crate::error::{CliError, Exit, Result};
 use crate::live::{Screen, Surface};
 use crate::output::{self, JsonArg};
@@ -210,6 +209,18 @@ pub(crate) async fn one(
         Reply::Refused { code, .. } if code == "L0009" => Ok(None),
         other => Err(unexpected(other)),
     }
+}
+
+/// The error for an unknown trainer; it names similar trainers.
+pub(super) async fn unknown(client: &Client, name: &TrainerId) -> CliError {
+    let known = match pages(client, Kept::Books).await {
+        Ok((_, records)) => records,
+        Err(error) => return error,
+    };
+    let known = known.iter().map(|record| record.spec.id.as_str());
+    let near = examples_like(known, name.as_str());
+    let said = format!("there is no trainer named {name}: {near}");
+    CliError::new("L0009", Exit::Failed, said)
 }
 
 /// Runs `trainers`.

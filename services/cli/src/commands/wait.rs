@@ -11,8 +11,8 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Kept, Reply, Request, TrainersState};
 
-use super::selector::{TrainerSelector, examples_like};
-use super::trainers::{one, pages, selected};
+use super::selector::TrainerSelector;
+use super::trainers::{one, selected, unknown};
 use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span};
@@ -344,18 +344,6 @@ impl Watched {
             ..CliError::failed(message)
         })
     }
-}
-
-/// The error for an unknown trainer; it names similar trainers.
-pub(super) async fn unknown(client: &Client, name: &TrainerId) -> CliError {
-    let known = match pages(client, Kept::Books).await {
-        Ok((_, records)) => records,
-        Err(error) => return error,
-    };
-    let known = known.iter().map(|record| record.spec.id.as_str());
-    let near = examples_like(known, name.as_str());
-    let said = format!("there is no trainer named {name}: {near}");
-    CliError::new("L0009", Exit::Failed, said)
 }
 
 /// Completes after the timeout; never, if there is none.
