@@ -55,7 +55,7 @@ fn deep_full_and_forbidden_folders_are_removed_and_no_link_is_followed() {
     symlink(&precious, folder.join("link")).unwrap();
     let _socket = UnixListener::bind(folder.join("socket")).unwrap();
     for name in ["closed/below", "closed", ""] {
-        fs::set_permissions(folder.join(name), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(folder.join(name), Permissions::from_mode(0o000)).unwrap();
     }
     assert!(remove(&folder));
     assert!(!folder.exists());

@@ -82,7 +82,10 @@ fn a_node_without_an_agent_is_no_trouble_while_it_is_withheld() {
         since: at(5).cluster,
     };
     nodes.open(hole, &config);
-    let kind = |nodes: &Nodes| nodes.trouble(&id, at(10)).map(|trouble| trouble.kind);
+    let kind = |nodes: &Nodes| {
+        let others = nodes.counterparts(at(10));
+        nodes.trouble(&id, &others, at(10)).map(|trouble| trouble.kind)
+    };
     assert_eq!(kind(&nodes), Some(TroubleKind::Unheard));
     let _ = nodes.withhold(&[(id.clone(), WithheldBy::Reserve)].into());
     assert_eq!(kind(&nodes), None);
