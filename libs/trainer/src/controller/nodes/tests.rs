@@ -84,7 +84,9 @@ fn a_node_without_an_agent_is_no_trouble_while_it_is_withheld() {
     nodes.open(hole, &config);
     let kind = |nodes: &Nodes| {
         let others = nodes.counterparts(at(10));
-        nodes.trouble(&id, &others, at(10)).map(|trouble| trouble.kind)
+        nodes
+            .trouble(&id, &others, at(10))
+            .map(|trouble| trouble.kind)
     };
     assert_eq!(kind(&nodes), Some(TroubleKind::Unheard));
     let _ = nodes.withhold(&[(id.clone(), WithheldBy::Reserve)].into());
