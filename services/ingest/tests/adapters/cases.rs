@@ -30,7 +30,7 @@ async fn a_comment_that_is_no_json_costs_no_node_of_pbs() {
     let service = Service::start(&nats, config).await;
     assert_eq!(consumer.receive(1).await, ["+n1"]);
     service
-        .until("the comment is told", |s| {
+        .until("the comment is said", |s| {
             let (ok, note) = s.check("pbs");
             ok && note.contains("damaged")
         })
@@ -63,7 +63,7 @@ async fn sinfo_of_a_later_slurm_has_holes_and_a_damaged_node_costs_no_other() {
         "{\"jobs\": [{\"job_id\": \"x\"}], \"errors\": []}",
     );
     service
-        .until("the damage is told", |s| {
+        .until("the damage is said", |s| {
             let (ok, note) = s.check("slurm");
             ok && note.contains("record 1")
         })
