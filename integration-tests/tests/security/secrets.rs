@@ -42,7 +42,7 @@ async fn no_secret_of_a_secure_cluster_is_written_anywhere() {
     let config = dir.path().join("lacuna.toml");
     std::fs::write(
         &config,
-        format!("[telemetry]\nlog = \"trace\"\n[gateway]\ntoken_file = {token:?}\n"),
+        format!("[telemetry]\nlog = \"trace,async_nats=trace\"\n[gateway]\ntoken_file = {token:?}\n"),
     )
     .unwrap();
     let config = config.display().to_string();
@@ -147,7 +147,7 @@ async fn a_password_is_sent_and_never_logged() {
     let quiet = Stdio::null;
     let config = dir.path().join("lacuna.toml");
     let text = format!(
-        "[bus]\nurl = \"{}\"\nuser = \"lacuna\"\n[telemetry]\nlog = \"trace\"\n",
+        "[bus]\nurl = \"{}\"\nuser = \"lacuna\"\n[telemetry]\nlog = \"trace,async_nats=trace\"\n",
         server.url()
     );
     std::fs::write(&config, text).unwrap();

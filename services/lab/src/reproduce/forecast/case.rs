@@ -199,8 +199,8 @@ mod tests {
         let row = cases[1].row(&COLUMNS[0]);
         assert_eq!(
             row.command.join(" "),
-            "replay /d/holes.csv.gz --trainers /d/hpo-1000.jsonl.gz --endless --from 1613347732 \
-             --first-nodes 1024 --max-parallel 10 --cost-scale 5 --policy dp --horizon 120s \
+            "replay --leave-out-idle-above=none /d/holes.csv.gz --trainers /d/hpo-1000.jsonl.gz \
+             --endless --from 1613347732 --first-nodes 1024 --max-parallel 10 --cost-scale 5 --policy dp --horizon 120s \
              --nodes random"
         );
         let more = Choice {
