@@ -42,7 +42,9 @@ async fn no_secret_of_a_secure_cluster_is_written_anywhere() {
     let config = dir.path().join("lacuna.toml");
     std::fs::write(
         &config,
-        format!("[telemetry]\nlog = \"trace,async_nats=trace\"\n[gateway]\ntoken_file = {token:?}\n"),
+        format!(
+            "[telemetry]\nlog = \"trace,async_nats=trace\"\n[gateway]\ntoken_file = {token:?}\n"
+        ),
     )
     .unwrap();
     let config = config.display().to_string();

@@ -72,7 +72,6 @@ fn trainer(truth: &Truth) -> Result<TrainerSpec> {
             program: "train".to_owned(),
             args: Vec::new(),
             env: BTreeMap::new(),
-            // Without checkpoints no size is tried at the price of the work.
             checkpoint_dir: Some("/scratch".to_owned()),
             directory: Directory::default(),
             environment_from: Vec::new(),

@@ -97,6 +97,8 @@ impl Program {
         let (trainer, run) = (training.part.trainer.clone(), training.part.run);
         let progress = Progress {
             world_size: nodes,
+            // It saves at each report: no size is tried at the price of work.
+            saved: Some(training.samples),
             ..Progress::new(on.node.clone(), trainer, run, wall(), training.samples)
         };
         let _ = on.events.send(LauncherEvent::Progress(progress));
