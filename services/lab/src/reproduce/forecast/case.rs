@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(cases[0].label, "theta.swf, x10");
         assert_eq!(
             cases[0].command.join(" "),
-            "replay /t/theta.swf --cost-scale 10 --machine-nodes 4392"
+            "replay --leave-out-idle-above=none /t/theta.swf --cost-scale 10 --machine-nodes 4392"
         );
     }
 }
