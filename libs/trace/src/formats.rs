@@ -73,6 +73,12 @@ pub(crate) trait JobParser: Send {
         None
     }
 
+    /// Whether [`JobParser::joins`] is asked about each line before it is read, since the first line
+    /// of a record may be no damage by itself.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
     /// Number of records that can be read in several ways, with different results.
     fn doubtful(&self) -> u64 {
         0

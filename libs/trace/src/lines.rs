@@ -16,7 +16,8 @@ const LONGEST: usize = 16 * 1024 * 1024;
 /// Bytes that are looked through for the end of a record.
 const AHEAD: usize = 64 * 1024;
 
-/// Byte order mark of UTF-8, which some editors write before the first line.
+/// Byte order mark of UTF-8, which some editors write before the first line of a file. Files may be
+/// joined.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Returns the lines of a stream one after another.
@@ -95,10 +96,7 @@ impl Lines {
         self.line += 1;
         self.bytes += (next - start) as u64;
         let text = self.buffer.get(start..end).unwrap_or(&[]);
-        let text = match self.line {
-            1 => text.strip_prefix(MARK).unwrap_or(text),
-            _ => text,
-        };
+        let text = text.strip_prefix(MARK).unwrap_or(text);
         Ok(Some(text.strip_suffix(b"\r").unwrap_or(text)))
     }
 
@@ -136,6 +134,7 @@ impl Lines {
         }
         self.newest = start;
         let joined = self.buffer.get(start..self.from).unwrap_or(&[]);
+        let joined = joined.strip_prefix(MARK).unwrap_or(joined);
         let joined = joined.strip_suffix(b"\n").unwrap_or(joined);
         Ok(joined.strip_suffix(b"\r").unwrap_or(joined))
     }

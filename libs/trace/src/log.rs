@@ -169,7 +169,15 @@ impl JobLog {
                 }
                 break;
             };
-            let result = parser.line(line, record);
+            let looks_ahead = parser.looks_ahead();
+            let result = match looks_ahead {
+                false => parser.line(line, record),
+                true => {
+                    let ahead = read.lines.ahead().inspect_err(|_| read.finishing = true)?;
+                    let more = parser.joins(ahead).unwrap_or(0);
+                    parser.line(read.lines.join(more)?, record)
+                }
+            };
             read.damage.doubt(read.lines.line(), parser.doubtful());
             match result {
                 Ok(true) => return Ok(true),
@@ -178,7 +186,9 @@ impl JobLog {
                     if let Some(reason) = parser.refusal(false) {
                         return Err(read.unreadable(reason));
                     }
-                    if self.join(record, at)? {
+                    if looks_ahead {
+                        read.refuse(at)?;
+                    } else if self.join(record, at)? {
                         return Ok(true);
                     }
                 }

@@ -78,6 +78,11 @@ impl LocalTimes {
             }
             _ => (0, rest),
         };
+        // `%F %T %z` has a blank in front of the zone.
+        let rest = match rest {
+            [b' ', zone @ ..] if !zone.is_empty() => zone,
+            rest => rest,
+        };
         let seconds = match rest {
             [] => self.unix_seconds(local)?,
             [b'Z' | b'z'] => local,
@@ -209,7 +214,8 @@ pub fn civil(year: i64, month: i64, day: i64, hour: i64, minute: i64, second: i6
         && (1..=last).contains(&day)
         && (0..24).contains(&hour)
         && (0..60).contains(&minute)
-        && (0..60).contains(&second);
+        // A leap second ends a quarter of an hour in any zone.
+        && ((0..60).contains(&second) || second == 60 && minute % 15 == 14);
     if !fits {
         return None;
     }
@@ -244,6 +250,8 @@ mod tests {
             ("2016-12-21T21:43:34Z", 1_482_356_614),
             ("2016-12-21T22:43:34+01:00", 1_482_356_614),
             ("2016-12-21T16:13:34-0530", 1_482_356_614),
+            ("2016-12-21 16:13:34 -0530", 1_482_356_614),
+            ("2016-12-31T23:59:60", 1_483_228_800),
             ("2000-02-29T23:59:59", 951_868_799),
             ("0001-01-01T00:00:00", -62_135_596_800),
         ] {

@@ -83,6 +83,35 @@ fn a_finished_job_is_a_record() {
 }
 
 #[test]
+fn texts_may_hold_line_ends_and_quotes() {
+    let whole = finish(0, "1 \"n1\"", 64, 0, 60);
+    let expected = "7 ann@normal 10 20 100 1 60 n1 Completed";
+    for text in ["a\nb", "a\r\n\nb", "\n# a\n", "\"\"a\"\"\n\"\"JOB_FINISH\"\" \"\"b", "\n", "a\n\"\""] {
+        for place in ["\"job\"", "\"echo \"\"a b\"\" 1\"", "\"span[ptile=2]\"", "\"select[any] \""] {
+            assert!(whole.contains(place), "{place}");
+            let log = whole.replace(place, &format!("\"{text}\""));
+            assert_eq!(read(&(log.clone() + &log), Format::LsbAcct), [expected, expected], "{log}");
+        }
+        let log = submitted(1, 1, text, 600)
+            + &event("JOB_MODIFY2", 1, &format!("\"1\" \"{text}\" 1"))
+            + &submitted(1, 1, "a", 600).replace("sleep 1", text)
+            + &started(2, 1, 0, "1 \"n1\"")
+            + &status(9, 1, 0, 64, 8, 0);
+        let expected = "1 ann@normal 1 2 8 1 600 n1 Completed";
+        assert_eq!(read(&log, Format::LsbEvents), [expected], "{log}");
+    }
+    let quoted = whole.replace("\"job\"", "\"\"\"a\"\" b\"");
+    let (records, _) = jobs(text(&quoted, &as_format(Format::LsbAcct)).unwrap()).unwrap();
+    assert_eq!(records[0].name, "\"a\" b");
+    // A torn record takes none behind it.
+    let torn = &whole[..whole.find("ho \"\"a").unwrap()];
+    let log = format!("{torn}\n{whole}{torn}");
+    let (records, damage) = jobs(text(&log, &as_format(Format::LsbAcct)).unwrap()).unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(located(&damage), ["1 column 30 (command)", "3 column 30 (command)"]);
+}
+
+#[test]
 fn old_records_are_shorter() {
     let whole = finish(0, "1 \"n1\"", 64, 0, 60);
     let (until_spool, _) = whole.split_once(" \"\" 0 \"\" 0 \"\" -1").unwrap();

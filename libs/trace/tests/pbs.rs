@@ -326,3 +326,89 @@ fn a_log_of_ends_alone_lacks_running_jobs() {
         assert_eq!(jobs.has_starts(), expected);
     }
 }
+
+#[test]
+fn a_text_may_hold_line_ends() {
+    let end = |id: u32, account: &str, more: &str| {
+        let message = format!(
+            "user=ann account={account} queue=q start=+1 exec_host=n{id}/0*4 end=+9 \
+             Exit_status=0{more}"
+        );
+        record(9, "E", &id.to_string(), &message)
+    };
+    let texts = ["a", "\"a\nb c\n; d\n\n# e\"", "a\nb\n;c", "\"say \"x\"\nmore\"", "\"a\r\nb\""];
+    let log: String = (1..).zip(texts).map(|(id, text)| end(id, text, "")).collect();
+    let expected: Vec<String> = (1..=texts.len())
+        .map(|id| format!("{id} ann@q - 1 9 1 - n{id} Completed"))
+        .collect();
+    assert_eq!(read(&log), expected);
+    // A text behind all attributes, and lines that are no part of a record.
+    let log = end(1, "a", " resources_used.note=\"x\ny\"") + &end(2, "a", "") + "torn start=1\n";
+    let (records, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
+    assert_eq!(records.len(), 2);
+    assert_eq!(located(&damage), ["4 record"]);
+}
+
+#[test]
+fn what_a_record_lacks_is_said() {
+    let whole = record(
+        9,
+        "E",
+        "1",
+        "user=ann ctime=+0 start=+1 exec_host=n1/0 end=+9 Exit_status=0",
+    );
+    let whole = whole.trim_end();
+    // A log that ends anywhere in its last record never has another job without a word.
+    for until in 0..whole.len() {
+        let log = format!("{whole}\n{}", &whole[..until]);
+        let (records, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
+        let is_said = damage.lines > 0 || damage.doubtful > 0;
+        let expected = shown(&records[0], NOON);
+        let is_same = records.len() == 2 && shown(&records[1], NOON) == expected;
+        // Behind the end only the exit status is missing.
+        let is_told = until < 20 || whole[..until].contains(" end=1734782409");
+        assert!(is_said || is_same || is_told, "{log}: {records:?}");
+    }
+    // A start without hosts, a quote without an end, and an attribute in a text.
+    for message in [
+        "user=ann ctime=+0 start=+1",
+        "user=ann account=\"a start=+1 exec_host=n1/0",
+        "user=ann jobname=a start=+1 start=+2 exec_host=n1/0",
+    ] {
+        let log = record(1, "S", "1", message);
+        let (_, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
+        assert_eq!((damage.lines, damage.doubtful), (0, 1), "{message}");
+    }
+}
+
+#[test]
+fn ids_have_several_forms() {
+    let end = |id: &str| {
+        record(9, "E", id, "start=+1 exec_host=n1/0*4+n2/0*4 end=+9 Exit_status=0")
+    };
+    for id in ["1", "1.srv", "1.srv@other", "1[4].srv", "1[4].srv@other.site", "1@srv"] {
+        let expected = format!("{id} @ - 1 9 2 - n1,n2 Completed");
+        assert_eq!(read(&end(id)), [expected]);
+    }
+    for id in ["1[]", "1[].srv", "1[].srv@other", "1[1-5].srv", "1[1-9:2].srv", "1[1,3].srv"] {
+        assert!(read(&end(id)).is_empty(), "{id}");
+    }
+}
+
+#[test]
+fn odd_times_are_read_or_refused() {
+    let with = |time: &str| {
+        let log = format!("{time};Q;1.srv;queue=q\n");
+        let (records, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
+        (records.first().map(|record| shown(record, NOON)), damage.lines)
+    };
+    let waiting = |second: i64| Some(format!("1.srv @q {second} - - 0 - - Running"));
+    assert_eq!(with("12/21/2024 12:00:01.250"), (waiting(1), 0));
+    assert_eq!(with("12/21/2024 12:14:60"), (waiting(900), 0));
+    for time in ["12/21/2024 12:00:60", "02/30/2024 12:00:00", "12/21/0000 12:00:00"] {
+        assert_eq!(with(time), (None, 1), "{time}");
+    }
+    // Marks of files that were joined, and line ends of another system.
+    let log = "\u{feff}# a\r\n\u{feff}12/21/2024 12:00:00;Q;1.srv;queue=q\r\n";
+    assert_eq!(read(log), ["1.srv @q 0 - - 0 - - Running"]);
+}

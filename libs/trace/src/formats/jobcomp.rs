@@ -39,6 +39,8 @@ pub(super) struct Jobcomp {
     times: LocalTimes,
     /// Whether records have the keys behind the folder, as in the record before.
     is_long: bool,
+    /// Records whose texts hold keys of the format.
+    doubtful: u64,
 }
 
 impl Jobcomp {
@@ -46,6 +48,7 @@ impl Jobcomp {
         Self {
             times: LocalTimes::new(reading.zone()),
             is_long: false,
+            doubtful: 0,
         }
     }
 
@@ -119,6 +122,36 @@ impl JobParser for Jobcomp {
         if line.trim_ascii().is_empty() {
             return Ok(false);
         }
+        let found = self.record(line, record)?;
+        let keys = [&b" JobState="[..], b" StartTime=", b" SubmitTime="];
+        let is_repeated = |key: &&[u8]| find(line, key) != rfind(line, key);
+        self.doubtful += u64::from(keys.iter().any(is_repeated));
+        Ok(found)
+    }
+
+    fn doubtful(&self) -> u64 {
+        self.doubtful
+    }
+
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
+        let mut length = lines.next().filter(|line| begins(line))?.len();
+        let mut record = JobRecord::default();
+        for (number, line) in (1..).zip(lines.take_while(|line| !begins(line))) {
+            length += line.len();
+            let joined = ahead.get(..length).unwrap_or(ahead);
+            record.clear();
+            if self.record(joined.trim_ascii_end(), &mut record).is_ok() {
+                return Some(number);
+            }
+        }
+        std::mem::take(&mut self.is_long).then_some(0)
+    }
+}
+
+impl Jobcomp {
+    /// Reads a record.
+    fn record(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
         let mut keys = Keys { rest: line };
         let id = keys.value("JobId")?;
         if unsigned(id).is_none() {
@@ -185,21 +218,6 @@ impl JobParser for Jobcomp {
         }
         (record.start, record.end) = (Some(start), Some(end));
         Ok(true)
-    }
-
-    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
-        let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
-        let mut length = lines.next().filter(|line| begins(line))?.len();
-        let mut record = JobRecord::default();
-        for (number, line) in (1..).zip(lines.take_while(|line| !begins(line))) {
-            length += line.len();
-            let joined = ahead.get(..length).unwrap_or(ahead);
-            record.clear();
-            if self.line(joined.trim_ascii_end(), &mut record).is_ok() {
-                return Some(number);
-            }
-        }
-        std::mem::take(&mut self.is_long).then_some(0)
     }
 }
 

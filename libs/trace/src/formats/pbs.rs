@@ -2,8 +2,8 @@
 //!
 //! Source: the PBS Professional Administrator's Guide, chapter "Accounting", and Torque's, "Job
 //! accounting". A record is `MM/DD/YYYY HH:MM:SS;type;id;key=value ...` with local time in
-//! front and Unix seconds in the values. Values with blanks are in quotes. Lines that begin with
-//! `;` or `#` are comments. Without a configured time zone, records with both times of one moment
+//! front and Unix seconds in the values. Values with blanks are in quotes. A text of a user may hold
+//! line ends, so a record may be several lines. Lines that begin with `;` or `#` are comments. Without a configured time zone, records with both times of one moment
 //! give the zone of the local times. Meaning of the types:
 //!
 //! - `Q`: a job waits. `S` and `T`: it starts. `s`: its nodes differ from those of the start.
@@ -15,9 +15,9 @@
 //! - Other types (licences, reservations, provisioning, changes of a running job) are skipped.
 //!   Nodes that a job releases early count as its own until its end.
 //!
-//! An array as a whole (`123[].server`) is skipped, since its jobs have records of their own. A
-//! second start without an end between means that the end of the first life is missing. That life
-//! lasts at most until the second start.
+//! An array as a whole (`123[].server`), or a range of it, is skipped, since its jobs have records of
+//! their own. A second start without an end between means that the end of the first life is missing.
+//! That life lasts at most until the second start.
 //!
 //! Memory grows with the number of jobs that wait or run at a time. A job whose end is missing or
 //! damaged counts as running at the end of the log.
@@ -29,13 +29,16 @@ use lacuna_model::{Span, Timestamp};
 use crate::fields::{copy, signed, unexpected, unsigned};
 use crate::formats::JobParser;
 use crate::formats::front::{Order, ahead_s};
-use crate::records::pbs::{Attributes, Parts, hosts, time, walltime};
+use crate::records::pbs::{Attributes, Parts, hosts, joins, time, walltime};
 use crate::times::{LocalTimes, civil};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// OpenPBS's exit status of a job that was killed because it reached its walltime
 /// (`JOB_EXEC_KILL_WALLTIME` in `job.h`).
 const KILLED_AT_WALLTIME: i64 = -29;
+
+/// Longest time from a start to its record. A greater one is of a number that was cut short.
+const LATE: Span = Span::from_secs(7 * 86_400);
 
 /// Whether one of these first lines is a record. The comments before records look like those of
 /// the Standard Workload Format.
@@ -124,6 +127,8 @@ pub(super) struct Pbs {
     ahead_s: Option<i64>,
     order: Order,
     has_starts: bool,
+    /// Records whose texts may hold attributes, and starts without hosts.
+    doubtful: u64,
     jobs: HashMap<Box<[u8]>, Job>,
     /// At the end of the log: ids of the jobs that still wait or run, in reverse order.
     rest: Option<Vec<Box<[u8]>>>,
@@ -136,6 +141,7 @@ impl Pbs {
             ahead_s: reading.time_zone.is_none().then_some(0),
             order: Order::default(),
             has_starts: false,
+            doubtful: 0,
             jobs: HashMap::new(),
             rest: None,
         }
@@ -187,6 +193,10 @@ impl Pbs {
             start: time("start", attributes.start)?.unwrap_or(at),
             ..Run::default()
         };
+        if at.since(run.start) > LATE {
+            let found = attributes.start.unwrap_or(&[]);
+            return Err(unexpected("start", "a time near that of the record", found));
+        }
         run.nodes = hosts(attributes, &mut run.hosts)?;
         let known = self.known(id);
         let unseen = match &known.run {
@@ -215,6 +225,10 @@ impl Pbs {
         attributes: &Attributes<'_>,
         record: &mut JobRecord,
     ) -> Result<bool, FieldError> {
+        if attributes.end.is_none() && attributes.exit_status.is_none() {
+            let expected = "end and Exit_status, as in a record that is not cut short";
+            return Err(unexpected("end", expected, b""));
+        }
         let start = time("start", attributes.start)?;
         let end = time("end", attributes.end)?.unwrap_or(at);
         // A copy, so that a damaged record changes nothing.
@@ -224,15 +238,19 @@ impl Pbs {
         job.learn(attributes)?;
         let before = job.run.take();
         let Some(start) = start.or(before.as_ref().map(|run| run.start)) else {
-            // The job ended before it started. An unknown job has no record then.
+            if !is_known {
+                let expected = "a start, as the log has none of this job";
+                return Err(unexpected("start", expected, b""));
+            }
+            // The job ended before it started.
             job.fill(id, record);
             record.outcome = JobOutcome::Cancelled;
             self.jobs.remove(id);
-            return Ok(is_known);
+            return Ok(true);
         };
         let mut run = before.unwrap_or_default();
         run.start = start;
-        if attributes.exec_host.is_some() || attributes.exec_vnode.is_some() {
+        if attributes.has_hosts() {
             run.nodes = hosts(attributes, &mut run.hosts)?;
         }
         if end < start {
@@ -320,7 +338,7 @@ impl JobParser for Pbs {
             return Err(unexpected("record", expected, line));
         };
         let (letter, id) = (parts.letter, parts.id);
-        if !b"QSTsERCDAM".contains(&letter) || memchr::memmem::find(id, b"[]").is_some() {
+        if !b"QSTsERCDAM".contains(&letter) || parts.is_array() {
             return Ok(false);
         }
         if id.is_empty() {
@@ -328,6 +346,9 @@ impl JobParser for Pbs {
         }
         let attributes = Attributes::of(parts.message);
         let at = self.at(&parts, &attributes)?;
+        let is_start = matches!(letter, b'S' | b'T');
+        let is_doubtful = attributes.is_doubtful() || (is_start && !attributes.has_hosts());
+        self.doubtful += u64::from(is_doubtful);
         match letter {
             b'Q' => {
                 let job = self.known(id);
@@ -356,6 +377,18 @@ impl JobParser for Pbs {
                 Ok(false)
             }
         }
+    }
+
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        joins(ahead)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn doubtful(&self) -> u64 {
+        self.doubtful
     }
 
     fn has_starts(&self) -> bool {

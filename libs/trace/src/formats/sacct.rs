@@ -11,6 +11,7 @@
 //! - Jobs without nodes (`None assigned`) never started, even with a start time.
 
 mod columns;
+mod notation;
 
 use std::cmp::Reverse;
 
@@ -22,7 +23,7 @@ use crate::formats::clusters::{Clusters, Of};
 use crate::times::LocalTimes;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
-use columns::{Columns, Cut, DELIMITERS, ROLES, Role, is_data};
+use columns::{Columns, Cut, DELIMITERS, NO_TIMES, ROLES, Role, is_data};
 
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
     lines.first().is_some_and(|line| {
@@ -119,6 +120,10 @@ pub(super) struct Sacct {
     is_in_row: bool,
     /// Number of the next lines that are no row for certain.
     barren: usize,
+    /// Whether a row with a time has been read.
+    has_times: bool,
+    /// The first time with another meaning elsewhere. In a log without any other time it is no damage.
+    unclear: Option<String>,
 }
 
 /// Result of a row.
@@ -141,6 +146,8 @@ impl Sacct {
             is_doubtful: false,
             is_in_row: false,
             barren: 0,
+            has_times: false,
+            unclear: None,
         }
     }
 
@@ -189,6 +196,7 @@ impl JobParser for Sacct {
             Ok((found, is_doubtful)) => {
                 self.skipped += u64::from(found == Found::Other);
                 self.doubtful += u64::from(is_doubtful || was_doubtful);
+                self.has_times |= record.submit.is_some() || record.start.is_some();
                 Ok(found == Found::Job)
             }
             // The line may be the header of a table with another first column.
@@ -202,6 +210,9 @@ impl JobParser for Sacct {
                     Ok(false)
                 }
                 _ => {
+                    if !self.has_times && self.unclear.is_none() {
+                        self.unclear = unclear_time(columns, line);
+                    }
                     if is_first {
                         // The damaged line may have given a wrong delimiter.
                         self.columns = None;
@@ -283,7 +294,14 @@ impl JobParser for Sacct {
     }
 
     fn refusal(&self, is_end: bool) -> Option<String> {
-        self.clusters.refusal(is_end, "sacct")
+        let unclear = self.unclear.as_ref().filter(|_| is_end && !self.has_times);
+        let unclear = unclear.map(|time| {
+            format!(
+                "its times ({time}) are no whole dates with one meaning: print it again with \
+                 SLURM_TIME_FORMAT=standard sacct ..."
+            )
+        });
+        unclear.or_else(|| self.clusters.refusal(is_end, "sacct"))
     }
 }
 
@@ -300,6 +318,18 @@ const MOST_BEHIND: usize = 16;
 fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// A time in a row with another meaning elsewhere, as of `SLURM_TIME_FORMAT=relative`.
+fn unclear_time(columns: &Columns, line: &[u8]) -> Option<String> {
+    let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+    if columns.cut(line, &mut cells) != Cut::Whole {
+        return None;
+    }
+    let row = Row { columns, cells };
+    let mut times = [Role::Submit, Role::Start, Role::End].map(|role| row.cell(role)).into_iter();
+    let unclear = times.find(|time| notation::is_unclear(time))?;
+    Some(String::from_utf8_lossy(unclear).into_owned())
 }
 
 /// Whether a refused line behind a row belongs to the text in the row's last column: it has fewer
@@ -541,16 +571,20 @@ impl<'a> Row<'a> {
             return Ok(Some(time));
         }
         if text.is_empty()
-            || [&b"Unknown"[..], b"None", b"N/A"]
-                .iter()
-                .any(|no| text.eq_ignore_ascii_case(no))
+            || NO_TIMES.iter().any(|no| text.eq_ignore_ascii_case(no))
         {
             return Ok(None);
         }
-        // With `SLURM_TIME_FORMAT=%s`.
-        fields::unix(text)
-            .map(Some)
-            .ok_or_else(|| self.unexpected(role, "a time as in 2016-12-21T21:43:34, or Unknown"))
+        // With another `SLURM_TIME_FORMAT`: `%s`, or one of the user.
+        let other = || {
+            let (local, is_utc) = notation::local(text)?;
+            let seconds = if is_utc { local } else { times.unix_seconds(local)? };
+            Some(Timestamp::from_unix(seconds))
+        };
+        fields::unix(text).or_else(other).map(Some).ok_or_else(|| {
+            let expected = "a time as in 2016-12-21T21:43:34 (SLURM_TIME_FORMAT=standard), or Unknown";
+            self.unexpected(role, expected)
+        })
     }
 
     /// Outcome of the job, and whether it still waits.

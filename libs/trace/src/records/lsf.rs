@@ -7,7 +7,7 @@ use lacuna_model::Timestamp;
 
 use super::hosts::distinct;
 use crate::FieldError;
-use crate::fields::{signed, unexpected, unix};
+use crate::fields::{copy, signed, unexpected, unix};
 
 /// Number of fields of resource usage in a record (`lsfRusage`).
 const USAGE: usize = 19;
@@ -179,6 +179,30 @@ impl<'a> Fields<'a> {
         let place = format!("column {} (execHosts)", self.column);
         let nodes = distinct(&place, names.into_iter(), list)?;
         Ok((nodes > 0 || !elsewhere).then_some(nodes))
+    }
+}
+
+/// Number of lines behind the first of `ahead` that belong to its record, since texts in quotes may
+/// hold line ends. A record has an even number of quotes, as quotes inside texts are doubled. So a
+/// text has no line that begins like a record.
+pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
+    let begins = |line: &[u8]| matches!(line, [b'"', b'A'..=b'Z', ..]);
+    let is_open = |line: &[u8]| memchr::memchr_iter(b'"', line).count() % 2 == 1;
+    let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
+    let first = lines.next().filter(|line| begins(line))?;
+    if lines.clone().next().is_none_or(begins) || !is_open(first) {
+        return None;
+    }
+    let behind = (1..).zip(lines.take_while(|line| !begins(line)));
+    let mut closing = behind.filter(|(_, line)| is_open(line));
+    closing.next().map(|(number, _)| number)
+}
+
+/// Appends a text, whose inner quotes are doubled, to a field of a record.
+pub(crate) fn copy_text(field: &mut String, text: &[u8]) {
+    copy(field, text);
+    if field.contains("\"\"") {
+        *field = field.replace("\"\"", "\"");
     }
 }
 

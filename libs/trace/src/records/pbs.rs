@@ -21,9 +21,13 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Cuts a line into its parts; `None` if it is no record.
+    /// Cuts a line into its parts; `None` if it is no record. Decimals of the second are ignored.
     pub fn of(line: &'a [u8]) -> Option<Self> {
         let (time, rest) = line.split_first_chunk::<19>()?;
+        let rest = match rest.strip_prefix(b".") {
+            Some(decimals) => decimals.get(memchr::memchr(b';', decimals)?..)?,
+            None => rest,
+        };
         let [b';', letter, b';', rest @ ..] = rest else {
             return None;
         };
@@ -63,11 +67,66 @@ impl<'a> Parts<'a> {
             message: message.get(1..)?,
         })
     }
+
+    /// Whether the record is of an array as a whole (`123[].server`) or of a range of its jobs
+    /// (`123[1-5].server`). Each job of an array has records of its own.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        let inside = self.id.split(|&byte| byte == b'[').nth(1);
+        let inside = inside.and_then(|rest| rest.split(|&byte| byte == b']').next());
+        inside.is_some_and(|index| index.is_empty() || !index.iter().all(u8::is_ascii_digit))
+    }
+}
+
+/// Most lines of a record behind the first.
+const MOST_LINES: usize = 64;
+
+/// Number of lines behind the first of `ahead` that belong to its record, since texts may hold line
+/// ends: those up to the end of a text in quotes, or those with attributes that the record lacks.
+/// Such an attribute is evidence enough only if no other one is repeated.
+pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
+    let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
+    let first = lines.next()?;
+    let is_record = |line: &&[u8]| Parts::of(line.trim_ascii()).is_some();
+    if lines.clone().next().as_ref().is_none_or(is_record) {
+        return None;
+    }
+    let of = |text: &'_ [u8]| {
+        let parts = Parts::of(text.trim_ascii())?;
+        let attributes = Attributes::of(parts.message);
+        Some((attributes.is_open, attributes.found, attributes.is_repeated))
+    };
+    let (mut is_open, mut known, _) = of(first)?;
+    let (mut until, mut joined) = (first.len(), None);
+    let behind = lines.take_while(|line| !is_record(line)).take(MOST_LINES);
+    for (number, line) in (1..).zip(behind) {
+        until += line.len();
+        // A line with several semicolons may be a damaged record.
+        let semicolons = memchr::memchr_iter(b';', line).count();
+        if !is_open && semicolons > 1 {
+            break;
+        }
+        let (still_open, found, is_repeated) = of(ahead.get(..until)?)?;
+        if is_repeated {
+            break;
+        }
+        if (is_open && !still_open) || (!still_open && found > known) {
+            (joined, known) = (Some(number), found);
+        }
+        is_open &= still_open;
+    }
+    joined
 }
 
 /// Attributes in the message of a record, as text. The first of a repeated key holds.
 #[derive(Debug, Default)]
 pub struct Attributes<'a> {
+    /// Number of attributes that are read.
+    found: u32,
+    /// Whether one of these is repeated.
+    is_repeated: bool,
+    /// Whether a value begins with a quote that no other one ends.
+    is_open: bool,
     /// `user`: owner of the job.
     pub user: Option<&'a [u8]>,
     /// `account`: account of the job.
@@ -103,6 +162,7 @@ impl<'a> Attributes<'a> {
         let mut attributes = Self::default();
         let mut rest = message;
         while let Some((key, value)) = next(&mut rest) {
+            attributes.is_open |= is_open(value);
             let place = match key {
                 b"user" => &mut attributes.user,
                 b"account" => &mut attributes.account,
@@ -119,9 +179,28 @@ impl<'a> Attributes<'a> {
                 b"Exit_status" => &mut attributes.exit_status,
                 _ => continue,
             };
-            place.get_or_insert(value);
+            match place {
+                Some(_) => attributes.is_repeated = true,
+                None => {
+                    *place = Some(value);
+                    attributes.found += 1;
+                }
+            }
         }
         attributes
+    }
+
+    /// Whether a text may be taken for attributes, or attributes for a text: a quote has no end, or an
+    /// attribute is repeated.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.is_open || self.is_repeated
+    }
+
+    /// Whether the record names hosts.
+    #[must_use]
+    pub fn has_hosts(&self) -> bool {
+        self.exec_host.is_some() || self.exec_vnode.is_some()
     }
 
     /// Time of submission: `ctime`, or `qtime` without it.
@@ -155,6 +234,15 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let (value, after) = text.split_at_checked(end)?;
         *rest = after;
         return Some((key, value));
+    }
+}
+
+/// Whether a value begins with a quote that it does not end with.
+fn is_open(value: &[u8]) -> bool {
+    match value {
+        [quote @ (b'"' | b'\''), .., last] => quote != last,
+        [b'"' | b'\''] => true,
+        _ => false,
     }
 }
 

@@ -254,6 +254,45 @@ fn dates_are_in_the_configured_zone() {
 }
 
 #[test]
+fn times_of_another_notation_are_read_or_refused_with_the_remedy() {
+    let row = |id: u32, from: &str, until: &str| {
+        format!("{id}|a|ann|batch|{from}|{from}|{until}|COMPLETED|2|n[1-2]|01:00:00\n")
+    };
+    let table = |from: &str, until: &str| format!("{NAMES}\n{}", row(1, from, until));
+    for (from, until) in [
+        ("1640995200", "1640998800"),
+        ("2022-01-01 00:00:00 +0000", "2022-01-01 01:00:00 +0000"),
+        ("2022/01/01 00:00", "2022/01/01 01:00"),
+        ("20220101T000000", "20220101T010000"),
+        ("Sat Jan  1 00:00:00 2022", "Sat Jan  1 01:00:00 2022"),
+        ("01-Jan-2022 12:00:00 AM", "01-Jan-2022 01:00:00 AM"),
+    ] {
+        let found = jobs(text(&table(from, until), &Reading::default()).unwrap()).unwrap();
+        let found: Vec<String> = found.0.iter().map(|job| shown(job, ZERO)).collect();
+        let expected = ["1 ann@batch 0 0 3600 2 3600 n[1-2] Completed"];
+        assert_eq!(found, expected, "{from}");
+    }
+    for (from, until) in [
+        ("Ystday 14:22", "Ystday 15:22"),
+        ("14:22:31", "15:22:31"),
+        ("Mon 14:22", "Tue 14:22"),
+        ("3 Nov 14:22", "3 Nov 15:22"),
+        ("3 Nov 2025", "4 Nov 2025"),
+        ("03/11/2025 14:22:31", "03/11/2025 15:22:31"),
+    ] {
+        let log = text(&table(from, until), &Reading::default()).unwrap();
+        let error = jobs(log).unwrap_err().to_string();
+        let remedy = "SLURM_TIME_FORMAT=standard";
+        assert!(error.contains(from) && error.contains(remedy), "{error}");
+        // In a log with other times it is a damaged line.
+        let good = row(2, "2022-01-01T00:00:00", "2022-01-01T01:00:00");
+        let log = table(from, until) + &good;
+        let (records, damage) = jobs(text(&log, &Reading::default()).unwrap()).unwrap();
+        assert_eq!((records.len(), located(&damage)), (1, vec!["2 column 5 (Submit)".to_owned()]));
+    }
+}
+
+#[test]
 fn damage_is_counted_with_line_and_field_or_refused() {
     let good =
         "1|a|u|p|2022-01-01T00:00:00|2022-01-01T00:00:10|2022-01-01T00:00:20|COMPLETED|1|n1|1";

@@ -11,7 +11,7 @@ use lacuna_model::Span;
 use super::outcome;
 use crate::fields::copy;
 use crate::formats::JobParser;
-use crate::records::lsf::{Fields, version};
+use crate::records::lsf::{Fields, copy_text, joins, version};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// Records of LSF from this version on have all fields behind the array index.
@@ -39,6 +39,14 @@ impl Acct {
 }
 
 impl JobParser for Acct {
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        joins(ahead)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
     fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
         let line = line.trim_ascii();
         if matches!(line.first(), None | Some(b'#')) {
@@ -73,11 +81,11 @@ impl JobParser for Acct {
         let nodes = fields.hosts(&mut record.hosts)?;
         let status = fields.number("jStatus")?;
         fields.skip_real("hostFactor")?;
-        copy(&mut record.name, fields.text("jobName")?);
+        copy_text(&mut record.name, fields.text("jobName")?);
         fields.skip_texts(&["command"])?;
         fields.skip_usage()?;
         fields.skip_texts(&["mailUser"])?;
-        copy(&mut record.account, fields.text("projectName")?);
+        copy_text(&mut record.account, fields.text("projectName")?);
         fields.skip_numbers(&["exitStatus", "maxNumProcessors"])?;
         fields.skip_texts(&["loginShell", "timeEvent"])?;
         let index = fields.number("idx")?;

@@ -21,7 +21,7 @@ use lacuna_model::{Span, Timestamp};
 use super::{DONE, EXIT, outcome};
 use crate::fields::copy;
 use crate::formats::JobParser;
-use crate::records::lsf::Fields;
+use crate::records::lsf::{Fields, copy_text, joins};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// Bits of a job's status: pending, or pending and suspended.
@@ -151,7 +151,7 @@ impl Events {
         fields.skip_list("numAskedHosts", "askedHosts")?;
         fields.skip_texts(&["dependCond", "preExecCmd"])?;
         let name = fields.text("jobName")?;
-        copy(&mut job.name, name);
+        copy_text(&mut job.name, name);
         job.is_array = is_array(name);
         // LSF rewrites the file from time to time, with the events of jobs that are not over. The
         // numbering may restart too.
@@ -284,6 +284,14 @@ impl Events {
 }
 
 impl JobParser for Events {
+    fn joins(&mut self, ahead: &[u8]) -> Option<usize> {
+        joins(ahead)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
     fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
         let line = line.trim_ascii();
         if matches!(line.first(), None | Some(b'#')) {

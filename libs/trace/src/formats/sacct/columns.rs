@@ -2,6 +2,7 @@
 
 use memchr::memchr_iter;
 
+use super::notation;
 use crate::{fields, hosts};
 
 /// Role of a column. The names are those of `sacct --helpformat`, in any case.
@@ -169,7 +170,9 @@ impl Form {
                         && parts.all(|step| step.iter().all(of(b"_+-.,]%")))
                 }
                 Self::Time => {
-                    is_numeric(b"-T:.Z+ ") || is_one_of(cell, &[&b"Unknown"[..], b"None", b"N/A"])
+                    is_numeric(b"-T:.Z+ ")
+                        || is_one_of(cell, &NO_TIMES)
+                        || notation::local(cell).is_some()
                 }
                 Self::State => {
                     let word = cell.split(|&byte| byte == b' ').next().unwrap_or(cell);
@@ -196,6 +199,9 @@ impl Form {
             }
     }
 }
+
+/// Words of a time that is none.
+pub(super) const NO_TIMES: [&[u8]; 5] = [b"Unknown", b"None", b"N/A", b"INVALID", b"(null)"];
 
 /// Words of a length of time that is none.
 const LIMITS: [&[u8]; 7] = [
