@@ -120,10 +120,16 @@ impl AddAssign for Span {
     }
 }
 
+/// Longest length of time that is read from a text, days: a hundred years. Sums of such lengths, and
+/// clocks behind them, do not overflow.
+const MOST_DAYS: u32 = 36_525;
+
 /// Why a length of time could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a length of time: expected a number with a unit, as in 10s, 1.5m, 2h, 250ms, 1d"
+    "{text:?} is not a length of time: expected a number with a unit, as in 10s, 1.5m, 2h, 250ms, 1d, \
+     and at most {most}d",
+    most = MOST_DAYS
 )]
 pub struct SpanError {
     /// The text as it was given.
@@ -166,7 +172,10 @@ impl FromStr for Span {
             total += number * seconds;
             rest = tail.trim_start();
         }
-        Ok(Self::from_secs_f64(total))
+        match total <= f64::from(MOST_DAYS) * 86_400.0 {
+            true => Ok(Self::from_secs_f64(total)),
+            false => Err(refuse()),
+        }
     }
 }
 
@@ -205,7 +214,16 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Span>().unwrap(), Span::from_ms(ms), "{text}");
         }
-        for bad in ["", "12", "s", "1w", "-3s", "1.2.3s"] {
+        for bad in [
+            "",
+            "12",
+            "s",
+            "1w",
+            "-3s",
+            "1.2.3s",
+            "36526d",
+            "99999999999999999999h",
+        ] {
             assert!(bad.parse::<Span>().is_err(), "{bad:?} was accepted");
         }
         assert_eq!(Span::from_secs(7_500).to_string(), "2h05m");

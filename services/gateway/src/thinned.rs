@@ -43,7 +43,7 @@ impl<T: At> Thinned<T> {
                 keep = !keep;
                 keep
             });
-            self.every = Span::from_ms(self.every.as_ms() * 2);
+            self.every = Span::from_ms(self.every.as_ms().saturating_mul(2));
         }
     }
 

@@ -217,3 +217,100 @@ fn pilots_that_make_no_sense_are_refused_by_name() {
         assert!(error.to_string().contains(name), "{key}: {error}");
     }
 }
+
+/// The keys of all numbers, lengths and points of time in a schema, with their kind.
+fn numbers(key: &str, schema: &serde_json::Value, all: &mut Vec<(String, &'static str)>) {
+    let one_of = ["anyOf", "oneOf", "allOf"].map(|name| schema.get(name));
+    for part in one_of
+        .into_iter()
+        .flatten()
+        .filter_map(|list| list.as_array())
+    {
+        part.iter().for_each(|part| numbers(key, part, all));
+    }
+    let inner = schema.get("properties").and_then(|value| value.as_object());
+    for (name, inner) in inner.into_iter().flatten() {
+        let dot = if key.is_empty() { "" } else { "." };
+        numbers(&format!("{key}{dot}{name}"), inner, all);
+    }
+    if let Some(inner) = schema
+        .get("additionalProperties")
+        .filter(|value| value.is_object())
+    {
+        numbers(&format!("{key}.a"), inner, all);
+    }
+    let types = schema
+        .get("type")
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let format = schema.get("format").and_then(|value| value.as_str());
+    if format == Some(lacuna_model::SpanText::FORMAT) {
+        all.push((key.to_owned(), "length"));
+    } else if types.contains("integer") || types.contains("number") {
+        all.push((key.to_owned(), "number"));
+    }
+}
+
+#[test]
+fn a_number_at_its_end_is_read_or_refused_with_its_key() {
+    let inline = schemars::generate::SchemaSettings::draft2020_12();
+    let inline = inline.with(|settings| settings.inline_subschemas = true);
+    let schema = inline.into_generator().into_root_schema_for::<Config>();
+    let mut keys = Vec::new();
+    numbers("", schema.as_value(), &mut keys);
+    assert!(keys.len() > 100, "{keys:?}");
+    let lengths = [
+        "0s",
+        "1ms",
+        "0.0001ms",
+        "-1s",
+        "nans",
+        "1e308s",
+        "36525d",
+        "36526d",
+        "999999999999999999999999d",
+        "9223372036854775807ms",
+        "",
+    ];
+    let numbers = [
+        "0",
+        "-1",
+        "0.5",
+        "nan",
+        "inf",
+        "-inf",
+        "1e308",
+        "-1e308",
+        "1e-308",
+        "255",
+        "65535",
+        "2147483648",
+        "4294967295",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "99999999999999999999999",
+    ];
+    for (key, kind) in &keys {
+        let texts: Vec<String> = match *kind {
+            "length" => lengths.iter().map(|text| format!("{text:?}")).collect(),
+            _ => numbers.iter().map(ToString::to_string).collect(),
+        };
+        for text in texts {
+            let file = format!("{key} = {text}\n");
+            match parse(&file) {
+                Ok(config) => {
+                    let printed = config.print().unwrap();
+                    let again = Config::parse(&printed, Path::new("x")).unwrap();
+                    assert_eq!(again, config, "{file}");
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    let is_placed =
+                        error.starts_with("lacuna.toml:1:") || error.starts_with("configuration: ");
+                    assert!(is_placed, "{file}: {error}");
+                }
+            }
+        }
+    }
+}
