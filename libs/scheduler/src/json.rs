@@ -157,18 +157,27 @@ pub(crate) struct Facts {
     pub(crate) gres: String,
 }
 
-/// Reads what tells nodes apart.
+/// Reads what tells nodes apart. A damaged entry is left out: [`read_nodes`] names it.
+///
+/// # Errors
+/// As [`read_nodes`].
 pub(crate) fn read_facts(answer: &str) -> Result<Vec<Facts>, AnswerError> {
     let (list, form) = list_of_nodes(answer)?;
-    let facts = |(record, value): (usize, &Value)| {
+    let (mut found, mut first) = (Vec::new(), None);
+    for (record, value) in (1..).zip(&list) {
         let facts = match form {
             Form::Nodes => facts(value).map(|facts| vec![facts]),
             Form::Sinfo => facts_of_state(value),
         };
-        facts.map_err(|at| AnswerError::Field { record, at })
-    };
-    let all: Result<Vec<Vec<Facts>>, _> = (1..).zip(&list).map(facts).collect();
-    Ok(all?.into_iter().flatten().collect())
+        match facts {
+            Ok(facts) => found.extend(facts),
+            Err(at) => first = first.or(Some(AnswerError::Field { record, at })),
+        }
+    }
+    match first {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
 }
 
 fn facts(value: &Value) -> Result<Facts, FieldError> {

@@ -208,7 +208,7 @@ pub fn read_slurm(answer: &str) -> Result<Labels, AnswerError> {
 /// Reads the JSON of slurmrestd, `scontrol show nodes --json` or `sinfo --json`.
 ///
 /// # Errors
-/// [`AnswerError`] if the answer is no such JSON, contains an error, or holds no node.
+/// [`AnswerError`] if the answer is no such JSON, contains an error, or holds no node that can be read.
 pub fn read_slurm_json(answer: &str) -> Result<Labels, AnswerError> {
     let mut all = Labels::new();
     for facts in crate::json::read_facts(answer)? {
@@ -387,12 +387,24 @@ mod tests {
     fn json_of_slurm_says_the_same() {
         let answer = r#"{"nodes": [
             {"name": "c1", "partitions": ["cpu"], "features": "ib,skylake", "gres": ""},
+            {"name": "a node", "partitions": ["cpu"]},
             {"name": "g1", "partitions": ["gpu"], "features": ["icelake"], "gres": "gpu:a100:4"}
         ]}"#;
         let labels = read_slurm_json(answer).unwrap();
         let rules = rules(&[("cpu", &["feature:ib"]), ("gpu", &["gres:gpu"])]);
         assert_eq!(of(&rules, &labels, "c1").as_deref(), Some("cpu"));
         assert_eq!(of(&rules, &labels, "g1").as_deref(), Some("gpu"));
+    }
+
+    #[test]
+    fn a_damaged_node_costs_no_other_its_labels() {
+        let error = read_slurm_json(r#"{"nodes": [{"name": "a b"}]}"#).unwrap_err();
+        assert!(error.to_string().contains("a b"), "{error}");
+        let answer = r#"{"sinfo": [{"nodes": 7}, {"nodes": {"nodes": ["n[1-2]"]},
+            "partition": {"name": "gpu"}}]}"#;
+        let labels = read_slurm_json(answer).unwrap();
+        let gpu = rules(&[("gpu", &["partition:gpu"])]);
+        assert_eq!(of(&gpu, &labels, "n2").as_deref(), Some("gpu"));
     }
 
     #[test]

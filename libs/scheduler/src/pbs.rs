@@ -23,12 +23,17 @@ use crate::node_status::NodeStatus;
 use crate::settings::Marks;
 use crate::squeue::JobState;
 
+/// Most bytes of a record that lacks its hosts.
+const LONGEST: usize = 64 * 1024;
+
 /// Reads accounting records and keeps the running jobs.
 #[derive(Debug)]
 pub struct PbsRecords {
     marks: Marks,
     times: LocalTimes,
     running: RunningJobs,
+    /// The newest record if it lacks its hosts, which may be in the lines behind it.
+    begun: Vec<u8>,
 }
 
 impl PbsRecords {
@@ -40,6 +45,7 @@ impl PbsRecords {
             marks,
             times: LocalTimes::new(zone),
             running,
+            begun: Vec::new(),
         }
     }
 
@@ -48,25 +54,42 @@ impl PbsRecords {
         &mut self.running
     }
 
-    /// Takes a line. Returns the time of its record; comments and blank lines have none.
+    /// Takes a line. Returns the time of its record; comments and blank lines have none. A start
+    /// whose texts hold line ends counts from the line with its hosts on.
     ///
     /// # Errors
     /// [`FieldError`] if the record is damaged. It then changes nothing.
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Timestamp>, FieldError> {
         let line = line.trim_ascii();
+        let mut begun = std::mem::take(&mut self.begun);
+        if Parts::of(line).is_some() {
+            return self.record(line);
+        }
+        if !begun.is_empty() && begun.len() < LONGEST {
+            begun.push(b'\n');
+            begun.extend_from_slice(line);
+            return self.record(&begun);
+        }
         if matches!(line.first(), None | Some(b';' | b'#')) {
             return Ok(None);
         }
-        let Some(parts) = Parts::of(line) else {
-            let expected = "MM/DD/YYYY HH:MM:SS;type;id;key=value ...";
-            return Err(unexpected("record", expected, line));
+        let expected = "MM/DD/YYYY HH:MM:SS;type;id;key=value ...";
+        Err(unexpected("record", expected, line))
+    }
+
+    fn record(&mut self, text: &[u8]) -> Result<Option<Timestamp>, FieldError> {
+        let Some(parts) = Parts::of(text) else {
+            return Ok(None);
         };
         let at = self.at(&parts)?;
-        let is_array = memchr::memmem::find(parts.id, b"[]").is_some();
         let id = String::from_utf8_lossy(parts.id);
         match parts.letter {
-            b'S' | b'T' | b's' if !is_array => {
+            b'S' | b'T' | b's' if !parts.is_array() => {
                 let attributes = Attributes::of(parts.message);
+                if !attributes.has_hosts() {
+                    self.begun = text.to_vec();
+                    return Ok(Some(at));
+                }
                 let mut list = String::new();
                 hosts(&attributes, &mut list)?;
                 let nodes = nodes("exec_host", &list)?;

@@ -84,6 +84,17 @@ fn records_of_pbs_give_the_nodes_of_running_jobs() {
             format!("11/20/2026 12:00:11;S;5[1].srv;{foreign} exec_vnode=(n9:ncpus=1)"),
             "-n9",
         ),
+        // A text over several lines.
+        (
+            "11/20/2026 12:00:12;S;6.srv;user=ann account=\"a".to_owned(),
+            "",
+        ),
+        ("; b".to_owned(), ""),
+        ("\" queue=workq exec_host=n8/0".to_owned(), "-n8"),
+        (
+            "11/20/2026 12:00:13;E;6.srv;user=ann end=9".to_owned(),
+            "+n8",
+        ),
     ] {
         records.line(line.as_bytes()).unwrap();
         assert_eq!(short(records.running().changes()), expected, "{line}");
