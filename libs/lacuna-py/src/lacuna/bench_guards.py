@@ -1,7 +1,7 @@
 """The cost of finding wrong use of a training loop: ``python3 -m lacuna.bench guards``.
 
 One process trains a model of equal tensors under :func:`lacuna.elastic`, in turns as it is and with the
-functions of :mod:`lacuna.misuse` that a step calls left empty. The ratio is that of the processor time
+functions of :mod:`lacuna.misuse`, :mod:`lacuna.marks` and :mod:`lacuna.alike` that a step calls left empty. The ratio is that of the processor time
 of two rounds in turn. A round has whole periods of the thorough comparison of gradients.
 """
 
@@ -18,7 +18,7 @@ import torch
 
 import lacuna
 
-from . import bench_common, misuse
+from . import alike, bench_common, marks, misuse
 
 EXAMPLES = """examples:
   python3 -m lacuna.bench guards                            three models, nine rounds of each
@@ -57,7 +57,9 @@ def main(argv: Sequence[str]) -> int:
             }
         )
         if not options.json:
-            text = "{model}: {ratio:.3f} of a step without ({least:.3f} to {most:.3f}), {step_s:.5f} s"
+            text = (
+                "{model}: {ratio:.3f} of a step without ({least:.3f} to {most:.3f}), {step_s:.5f} s"
+            )
             print(text.format(**rows[-1]))
     host = bench_common.host()
     if options.json:
@@ -75,11 +77,9 @@ def _round(tensors: int, numbers: int) -> tuple[float, float]:
 
 
 def _step_s(tensors: int, numbers: int) -> float:
-    model = torch.nn.ParameterList(
-        torch.nn.Parameter(torch.zeros(numbers)) for _ in range(tensors)
-    )
+    model = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(numbers)) for _ in range(tensors))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    steps, began = misuse.THOROUGH, 0.0
+    steps, began = marks.THOROUGH, 0.0
     x = torch.ones(2 * (steps + 1), 1)
     with lacuna.elastic(model, optimizer, batch=2) as run:
         for (part,) in run.steps((x,), epochs=1):
@@ -100,10 +100,13 @@ def _without() -> Iterator[None]:
         return None
 
     empty: dict[type, dict[str, Callable[..., Any]]] = {
-        misuse.Marks: {name: nothing for name in ("begin", "came", "moved", "check")},
+        marks.Marks: {
+            name: nothing for name in ("begin", "came", "moved", "look", "check", "applied")
+        },
         misuse.Closed: {
             "_close": nothing,
             "check": nothing,
+            "loop": nothing,
             "program": lambda _: nullcontext(),
             "lifted": lambda _: nullcontext(),
         },
@@ -112,5 +115,5 @@ def _without() -> Iterator[None]:
         for owner, functions in empty.items():
             for name, function in functions.items():
                 stack.enter_context(mock.patch.object(owner, name, function))
-        stack.enter_context(mock.patch.object(misuse, "common", lambda *_: {}))
+        stack.enter_context(mock.patch.object(alike, "common", lambda *_: {}))
         yield

@@ -57,6 +57,9 @@ class Accumulation:
         self.weight = 1.0
         #: Parts that were not given yet.
         self.left = 0
+        #: How many there are, and the most samples of one; 0 before they are cut.
+        self.passes = 0
+        self.size = 0
         self._loss: Optional[torch.Tensor] = None
 
     def add(self, loss: torch.Tensor) -> None:
@@ -86,6 +89,7 @@ class Accumulation:
         # FSDP's passes need all workers of a node: one with few samples takes some twice, as none.
         lent = max(0, passes - number)
         self.left = number + lent
+        self.passes, self.size = number, most
         for part, weight in zip([*parts, *parts[:1] * lent], [*weights, *[0.0] * lent]):
             self.weight = weight
             self.left -= 1

@@ -33,14 +33,15 @@ from torch import nn
 from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
-from .misuse import Marks
+from .marks import Marks
 from .moments import Moments
 from .norms import Norms, added
 from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
 _MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES, _MARKS, _MARKS_SQUARED = range(8)
-_HEAD = 8
+_PLACES, _PLACES_SQUARED = 8, 9
+_HEAD = 10
 
 _NORMS = (
     nn.BatchNorm1d,
@@ -84,10 +85,18 @@ class Vote:
     more: tuple[float, ...] = ()
     #: Of all members: the squared norms of their gradients by their part of the batch.
     squares: float = 0.0
-    #: A whole number that all members must have alike (:func:`lacuna.misuse.mark`), and the sum
+    #: A whole number that all members must have alike (:func:`lacuna.alike.mark`), and the sum
     #: of its squares.
     mark: float = 0.0
     marks_squared: float = 0.0
+    #: Where this member's weights are (:func:`lacuna.alike.place`), and the sum of its squares.
+    place: float = 0.0
+    places_squared: float = 0.0
+
+    def is_together(self, members: int, apart: float) -> bool:
+        """Whether all members' weights are within this distance of each other; of the sums."""
+        spread = members * self.places_squared - self.place * self.place
+        return not spread > (members * apart) ** 2
 
     def is_common(self, members: int) -> bool:
         """Whether all members had the same mark; of the sums."""
@@ -128,7 +137,7 @@ class Gradients:
         self._kept: list[torch.Tensor] = []
         self._arrivals = Arrivals(len(self._parameters))
         #: How the backward passes of this step left the gradients.
-        self.marks = Marks(self._parameters, self._name)
+        self.marks = Marks(self._parameters, optimizers, self._name)
         self._buckets: Optional[Buckets] = None
         self._bucket_order: Optional[list[int]] = None
         #: Gradients that each bucket still waits for, and the bucket that is launched next.
@@ -168,6 +177,11 @@ class Gradients:
     def parameters(self) -> Sequence[nn.Parameter]:
         """The parameters that are trained, by their place."""
         return self._parameters
+
+    @property
+    def names(self) -> list[str]:
+        """Their names in the model."""
+        return [self._name(place) for place in range(len(self._parameters))]
 
     @property
     def measured(self) -> bool:
@@ -305,10 +319,8 @@ class Gradients:
             self._moments.take(last[end:])
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
         more = tuple(head[_HEAD:begin])
-        squares, marks = head[_SQUARES], head[_MARKS : _MARKS_SQUARED + 1]
-        agreed = Vote(
-            head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, squares, *marks
-        )
+        squares, marks = head[_SQUARES], head[_MARKS:_HEAD]
+        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, squares, *marks)
         self._arrivals.end(self._too_early)
         if agreed.too_early == 0.0:
             self._deliver(buckets, head[begin:], last[begin + count : end])
@@ -324,6 +336,7 @@ class Gradients:
         numbers[_MOVING], numbers[_LEAVING] = vote.moving, vote.leaving
         numbers[_TOO_EARLY] = float(self._too_early)
         numbers[_MARKS], numbers[_MARKS_SQUARED] = vote.mark, vote.mark * vote.mark
+        numbers[_PLACES], numbers[_PLACES_SQUARED] = vote.place, vote.place * vote.place
         if vote.loss is not None:
             numbers[_LOSS], numbers[_WEIGHT] = vote.loss * self._weight, self._weight
         if self._squares and self._weight > 0.0:

@@ -67,13 +67,16 @@ def after(between: str = "", after: str = "", options: str = "", head: str = "")
 class Loop:
     """A loop before and after; ``refused``: words of the error where it is wrong use.
 
-    ``alone``: whether one member is refused too. ``needs``: a part of PyTorch, and its version.
+    ``alone``: whether one member is refused too. ``other``: one member trains something else than
+    before. ``some``: of two one may go on. ``needs``: a part of PyTorch, and its version.
     """
 
     before: str
     after: str
     refused: Optional[str] = None
     alone: bool = True
+    other: bool = False
+    some: bool = False
     samples: int = 70
     needs: Optional[tuple[str, str]] = None
 
@@ -149,6 +152,27 @@ second = torch.optim.Adam(other.parameters(), lr=0.01)
         loss_b.backward()
         {step}
 """
+CRITIC = """\
+second = torch.optim.Adam(other.parameters(), lr=0.01)
+n = 0
+{loop}
+        optimizer.zero_grad()
+        second.zero_grad(set_to_none=True)
+        loss = loss_of(model(x), y)
+        loss.backward()
+        {step}
+        if {n} % 2 == 1:
+            loss_of(other(y), x[:, :1]).backward()
+            {other}
+        n += 1
+"""
+ZERO, STEP = "        optimizer.zero_grad()\n", "run.step(loss)"
+BACKWARD, LOSS = "        loss.backward()\n", "loss_of(model(x), y)"
+SUM = "(model(x) - y).pow(2).sum()"
+CLASSES = """cross_entropy(
+            torch.cat([model(x), -model(x)], 1), (y[:, 0] > 0).long(),
+            weight=torch.tensor([1.0, 5.0]).double(),
+        )"""
 PLAIN_LOOP = "for epoch in range(EPOCHS):\n    for x, y in batches(BATCH):"
 ELASTIC_LOOP = """\
 with lacuna.elastic(model, {optimizers}, batch=BATCH{options}) as run:
@@ -341,6 +365,126 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
         after(head="optimizer = torch.optim.LBFGS(model.parameters())"),
         "needs no closure",
     ),
+    "clipping after the step": Loop(before(CLIP), after(after=CLIP), "clip_norm=1.0"),
+    "no gradients cleared": Loop(before().replace(ZERO, ""), after().replace(ZERO, "")),
+    "no backward": Loop(before(), after().replace(BACKWARD, ""), "loss.backward() before it"),
+    "another model than that of the run": Loop(
+        before(),
+        after(head="import copy\nown = model", after="model = copy.deepcopy(model)"),
+        "the model that lacuna.elastic has",
+    ),
+    "an error that is caught": Loop(
+        before(CLIP),
+        after(CLIP).replace(
+            STEP,
+            "try:\n            run.step(loss)\n        except RuntimeError:\n"
+            "            run.step(loss)",
+        ),
+        "clip_norm=1.0",
+    ),
+    "loss that is a sum": Loop(
+        before().replace(LOSS, SUM), after().replace(LOSS, SUM), "loss = loss / len(x)"
+    ),
+    "loss that is a sum, divided": Loop(
+        before().replace(LOSS, f"{SUM} / len(x)"), after().replace(LOSS, f"{SUM} / len(x)")
+    ),
+    "loss by class weights": Loop(
+        before().replace(LOSS, CLASSES), after().replace(LOSS, CLASSES), "reduction='none').mean()"
+    ),
+    "accumulation divided by its parts": Loop(
+        ACCUMULATED,
+        PARTS.format(line="run.backward(loss / 4)"),
+        "leave the division out",
+        samples=64,
+    ),
+    "scheduler that the run lacks": Loop(
+        before(after="scheduler.step()", head=STEP_LR),
+        after(after="scheduler.step()", head=STEP_LR),
+        "scheduler=scheduler",
+    ),
+    "optimiser that the run lacks": Loop(
+        GAN.format(loop=PLAIN_LOOP, step="optimizer.step()\n        second.step()"),
+        GAN.format(
+            loop=ELASTIC_LOOP.format(optimizers="optimizer", options=""),
+            step="run.step(loss_a + loss_b)\n        second.step()",
+        ),
+        "[optimizer, second]",
+    ),
+    "optimiser of every second step": Loop(
+        CRITIC.format(loop=PLAIN_LOOP, n="n", step="optimizer.step()", other="second.step()"),
+        CRITIC.format(
+            loop=ELASTIC_LOOP.format(
+                optimizers="[optimizer, second]", options=", state={'other': other}"
+            ),
+            n="run.steps_done",
+            step="",
+            other="pass",
+        )
+        + "        run.step(loss)\n",
+    ),
+    "validation in a loop of its own": Loop(
+        before(),
+        after(
+            after="if run.epoch_ended:\n    for x, y in run.steps(data, epochs=1):\n"
+            "        judged(model)"
+        ),
+        "run.evaluate(test, judge)",
+    ),
+    "weights changed by random numbers": Loop(
+        before(),
+        after(after="for p in model.parameters():\n    p.data.add_(torch.randn_like(p))"),
+        "torch.Generator().manual_seed(run.steps_done)",
+        alone=False,
+        other=True,
+    ),
+    "weights changed at rank 0": Loop(
+        before(),
+        after(after="if run.rank == 0:\n    model[0].weight.data.mul_(0.9)"),
+        "not at one rank alone",
+        alone=False,
+        other=True,
+    ),
+    "data shuffled by each member": Loop(
+        before(),
+        after(
+            head="import numpy\norder = numpy.random.default_rng().permutation(len(data[0]))\n"
+            "data = tuple(part[torch.from_numpy(order)] for part in data)"
+        ),
+        "run.steps(data) shuffles by itself",
+        alone=False,
+        other=True,
+    ),
+    "an end by each member's own loss": Loop(
+        before(),
+        after(after="if float(loss) < 0.2:\n    break"),
+        "run.reduce({'loss': loss}, 'max')",
+        alone=False,
+        other=True,
+        some=True,
+    ),
+    "an end by the common loss": Loop(
+        before(after="if loss < 0.1:\n    break").replace("EPOCHS", "1"),
+        after(after="if run.loss < 0.1:\n    break").replace("EPOCHS", "1"),
+    ),
+    "a loop over the loader": Loop(
+        before(),
+        """\
+with lacuna.elastic(model, optimizer, batch=BATCH) as run:
+    for epoch in range(EPOCHS):
+        for x, y in batches(BATCH):
+            optimizer.zero_grad()
+            loss_of(model(x), y).backward()
+            optimizer.step()
+""",
+        "run.steps(data, epochs=N)",
+    ),
+    "layers frozen on the way": Loop(
+        before(after="seen.value += 1\nif seen.value == 9:\n    model[0].requires_grad_(False)"),
+        after(
+            after="seen.value += 1\nif seen.value == 9:\n    model[0].requires_grad_(False)",
+            options="state={'seen': seen}",
+        ),
+    ),
 }
 
 
@@ -374,6 +518,7 @@ def train(text: str, samples: int) -> list[float]:
             **{"loss_of": loss_of, "judged": judged, "EPOCHS": 3, "BATCH": 8},
             "batches": lambda size: zip(*(torch.split(part, size) for part in data)),
             "judge": lambda batch: {"loss": loss_of(model(batch[0]), batch[1])},
+            "cross_entropy": nn.functional.cross_entropy,
             "clip_grad_norm_": nn.utils.clip_grad_norm_,
             "clip_grad_value_": nn.utils.clip_grad_value_,
         }
@@ -431,6 +576,8 @@ def judged(loop: Loop, end: Any, wanted: list[float], alone: bool) -> tuple[bool
         expected = loop.refused is not None and (loop.alone or not alone) and loop.refused in end
         return expected, f"refused: {end}"
     off = differ(end, wanted)
+    if alone and loop.other:
+        return True, "trains something else, as on one process"
     right = (loop.refused is None or (alone and not loop.alone)) and off <= RIGHT
     return right, f"{'right' if off <= RIGHT else 'WRONG'}, off by {off:.1g}"
 
@@ -450,10 +597,10 @@ def row(name: str, members: int, env: dict[str, str]) -> dict[str, Any]:
     if members > 1:
         with tempfile.TemporaryDirectory() as folder:
             ends = on_two(name, Path(folder), env)
-        # Rank 0 alone reads the best checkpoint again, and is either of them.
         looks = [judged(loop, end, wanted, False) for end in ends]
         good = [look for look in looks if look[0]]
-        right &= len(good) >= (1 if "best.pt" in loop.after else 2)
+        # Rank 0 alone reads the best checkpoint again, and is either of them.
+        right &= len(good) >= (1 if loop.some or "best.pt" in loop.after else 2)
         found["two members"] = (good or looks)[0][1]
     return {**found, "right": right}
 

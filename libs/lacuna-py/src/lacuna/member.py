@@ -113,6 +113,10 @@ class Alone:
         """Whether this member departs at this boundary, and whether all do."""
         return leaving, leaving
 
+    def goes_on(self, rank: int) -> bool:
+        """Whether a member that did not come to a call trains on elsewhere: none does."""
+        return False
+
     def stepped(self) -> None:
         """Does nothing: no timeout changes here."""
 
@@ -213,6 +217,10 @@ class Torchrun:
         group.part()
         return True, True
 
+    def goes_on(self, rank: int) -> bool:
+        """Whether a member that did not come to a call trains on elsewhere: none does."""
+        return False
+
     def stepped(self) -> None:
         """Does nothing: no timeout changes here."""
 
@@ -286,6 +294,11 @@ class Regroup:
             return self._rendezvous.poll(run, look, lambda: None, over)
 
         return Place(prefix, run.rank, run.world_size, poll, absent)
+
+    def goes_on(self, rank: int) -> bool:
+        """Whether a member that did not come to a call is one of the newest run."""
+        run, newest = self._all, self._link.newest
+        return run is not None and newest is not None and run.members[rank] in newest.members
 
     def _here(self, run: Membership) -> str:
         """The name of the group that this worker tries."""

@@ -7,22 +7,16 @@ of one member as if they were those of the batch.
 
 from __future__ import annotations
 
+import gc
 import inspect
 from contextlib import contextmanager
 from functools import partial, wraps
 from types import MethodType
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 import torch
 
-from .sharding import local
 from .state import Parts, Value
-
-#: Each such step of a process compares the contents of gradients too: ``grad.data.clamp_()`` leaves
-#: no trace in their versions.
-THOROUGH = 128
-#: The sum of a gradient's bits, by the bytes of an element.
-_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 ONE_CALL = (
     "each batch needs one call of run.step(loss), also one that is passed over. To add up the "
@@ -34,7 +28,38 @@ NO_BATCH = (
     "outside of the loop. Losses of several backward passes of one batch are added up: "
     "loss_a.backward(); loss_b.backward(); run.step(loss_a + loss_b)"
 )
-WITHIN = "run.steps() belongs between batches: this one had no run.step(loss) yet"
+WITHIN = (
+    "run.steps() within the loop of another, which has not ended: one loop trains at a time. To "
+    "judge on other data write found = run.evaluate(test, judge), behind run.step(loss)"
+)
+NO_LOOP = (
+    "the with block of lacuna.elastic has ended without run.steps(): each member has done its own "
+    "work, and Lacuna none. Write for x, y in run.steps(data, epochs=N): ... run.step(loss)"
+)
+NO_BACKWARD = (
+    "run.step(loss) has a loss, and no gradient of it has come to a parameter of the optimisers: "
+    "write loss.backward() before it, and train the model that lacuna.elastic has. A batch that is "
+    "passed over has run.step() without a loss"
+)
+AFTER_STEP = (
+    "were changed after run.step(loss), where nothing uses them any more: clip with "
+    "lacuna.elastic(..., clip_norm=1.0), or change them in a function before_step="
+)
+STRANGER = (
+    "an optimiser that lacuna.elastic() was not given is stepped in the loop, on the gradients of "
+    "this member alone: give it all of them, lacuna.elastic(model, [optimizer, second], "
+    "state={'other': other}), and leave second.step() out"
+)
+ZEROS = (
+    "an optimiser has gradients of zero, and no backward pass has reached its parameters in this "
+    "step: its momentum would still move them. Write second.zero_grad(set_to_none=True), and it "
+    "is left out of the step"
+)
+OTHER_DATA = (
+    "members have different data. What chooses or shuffles samples must be the same at all: "
+    "random_split(data, parts, generator=torch.Generator().manual_seed(0)), a seed for numpy. "
+    "run.steps(data) shuffles by itself, the same at all"
+)
 BARE = (
     "one step has loss.backward() and run.backward(loss), which counts a part by its samples: "
     "write run.backward(loss) for each part"
@@ -48,7 +73,35 @@ SCHEDULER = (
     "counts epochs: lacuna.elastic(..., state={'scheduler': scheduler}) in place of scheduler=, "
     "and if run.epoch_ended: scheduler.step()"
 )
+NO_SCHEDULER = (
+    "a scheduler of this optimiser is not given to lacuna.elastic(), so members that join and "
+    "restarts begin it anew: lacuna.elastic(..., scheduler=scheduler) for one that counts steps, "
+    "without scheduler.step(); state={'scheduler': scheduler} for one that counts epochs, and if "
+    "run.epoch_ended: scheduler.step()"
+)
 TWO_LOSSES = "run.backward(loss) has added up the loss of this step: write run.step()"
+
+
+def divided(parts: float) -> str:
+    """A loss that is divided by the number of parts, beside its weight."""
+    return (
+        f"the loss of a part is divided by {parts:g}, and there are {parts:g} parts: "
+        "run.backward(loss) weighs each by its samples already, so leave the division out. A "
+        f"factor of another meaning: run.backward({1 / parts:g} * loss)"
+    )
+
+
+def left_alone(step: int, others: Sequence[tuple[int, Optional[int]]]) -> str:
+    """A member that has left the loop at another step than others, by rank."""
+    shown = ", ".join(
+        f"rank {rank} " + ("goes on" if other is None else f"at step {other}")
+        for rank, other in others
+    )
+    return (
+        f"this member has left the loop at step {step}, {shown}: a condition to end must be the "
+        "same at all members, as run.loss, run.steps_done, or a metric of run.evaluate() or "
+        "run.reduce({'loss': loss}, 'max')"
+    )
 
 
 def all_done(epochs: int) -> str:
@@ -102,9 +155,13 @@ class Closed:
     def __init__(self, parts: Parts) -> None:
         #: Whether the program's own lines run, in the loop.
         self.on = False
+        self._parts = parts
         # Whatever a scheduler holds belongs to its state, so it is counted and not closed.
         self._schedulers = parts.schedulers
-        self._counts: list[Any] = []
+        self._strangers: list[Any] = []
+        self._counts: tuple[list[Any], list[Any]] = ([], [])
+        #: Whether a loop has begun.
+        self.looped = False
         self._undo: list[Callable[[], None]] = []
         scaled = "" if parts.scaler is None else ", scaler.step() and scaler.update()"
         for optimizer in parts.optimizers:
@@ -121,6 +178,23 @@ class Closed:
                 f"run.step(loss) does scaler.{name}() for all members: leave it out. To clip "
                 "gradients write lacuna.elastic(..., scaler=scaler, clip_norm=1.0)",
             )
+
+    def loop(self) -> None:
+        """A loop begins: optimisers and schedulers that the run was not given are closed too."""
+        if self.looped:
+            return
+        self.looped = True
+        known = {id(one) for one in self._parts.optimizers}
+        for optimizer in _alive(torch.optim.Optimizer):
+            if id(optimizer) not in known:
+                self._close(optimizer, "step", STRANGER)
+        given = [*self._schedulers, *self._parts.extra.values()]
+        if any(_may_hold_a_scheduler(one) for one in given):
+            return
+        ours = {id(one) for part in given for one in _all_schedulers(part)}
+        for scheduler in _alive(*_SCHEDULERS):
+            if id(getattr(scheduler, "optimizer", None)) in known and id(scheduler) not in ours:
+                self._strangers.append(scheduler)
 
     @contextmanager
     def program(self) -> Iterator[None]:
@@ -145,15 +219,20 @@ class Closed:
 
     def check(self) -> None:
         """Raises RuntimeError if the program has stepped a scheduler."""
-        if self._counts != self._counted():
+        (given, strangers), (now, strange) = self._counts, self._counted()
+        if given != now:
             raise RuntimeError(SCHEDULER)
+        if strangers != strange:
+            raise RuntimeError(NO_SCHEDULER)
 
-    def _counted(self) -> list[Any]:
-        return [_steps_of(scheduler) for scheduler in self._schedulers]
+    def _counted(self) -> tuple[list[Any], list[Any]]:
+        given, strangers = self._schedulers, self._strangers
+        return [_steps_of(one) for one in given], [_steps_of(one) for one in strangers]
 
     def close(self) -> None:
         """Everything may be called again."""
         self.on = False
+        self._strangers.clear()
         for undo in self._undo:
             undo()
         self._undo.clear()
@@ -178,6 +257,32 @@ class Closed:
         self._undo.append(partial(_put_back, thing, name, ours, before))
 
 
+_SCHEDULERS = tuple(
+    getattr(torch.optim.lr_scheduler, name)
+    for name in ("_LRScheduler", "LRScheduler", "ReduceLROnPlateau")
+    if hasattr(torch.optim.lr_scheduler, name)
+)
+
+
+def _alive(*kinds: type) -> list[Any]:
+    """All things of these kinds in this process. Asking a thing for its class may run its code."""
+    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
+
+
+def _may_hold_a_scheduler(part: Any) -> bool:
+    """Whether a thing of the program's own may have schedulers in its state."""
+    plain = (torch.nn.Module, torch.optim.Optimizer, Value, *_SCHEDULERS)
+    return not isinstance(part, plain) and not hasattr(part, "scheduler")
+
+
+def _all_schedulers(part: Any) -> Iterator[Any]:
+    """A scheduler, those of which it is made, and that which it wraps."""
+    yield part
+    wrapped = getattr(part, "scheduler", None)
+    for inner in [*getattr(part, "_schedulers", ()), *([] if wrapped is None else [wrapped])]:
+        yield from _all_schedulers(inner)
+
+
 def _steps_of(scheduler: Any) -> list[Any]:
     """How often a scheduler, and those of which it is made, were stepped."""
     own = [getattr(scheduler, name, None) for name in ("_step_count", "last_epoch")]
@@ -191,167 +296,3 @@ def _put_back(thing: Any, name: str, ours: Any, before: Any) -> None:
         delattr(thing, name)
     else:
         setattr(thing, name, before)
-
-
-class Marks:
-    """Whether gradients are still as the backward passes of this step left them.
-
-    ``name``: of a parameter, by its place.
-    """
-
-    def __init__(
-        self, parameters: Sequence[torch.nn.Parameter], name: Callable[[int], str]
-    ) -> None:
-        self._parameters = parameters
-        self._name = name
-        self._steps = 0
-        #: Whether the contents of this step's gradients are compared.
-        self.thorough = False
-        #: Whether ``run.backward`` runs, and whether gradients came outside of it.
-        self.weighed = False
-        self.bare = False
-        #: By place: gradient and version after the last pass that reached it.
-        self._left: dict[int, tuple[Optional[torch.Tensor], int]] = {}
-        self._sums: dict[int, Optional[torch.Tensor]] = {}
-        #: Places that the present pass has reached.
-        self._reached: list[int] = []
-        self._waits = False
-
-    def begin(self) -> None:
-        """Begins a step."""
-        self.thorough = self._steps % THOROUGH == 0
-        self._steps += 1
-        self._forget()
-
-    def came(self, place: int) -> None:
-        """A gradient has arrived, in a backward pass."""
-        self._reached.append(place)
-        if self._waits:
-            return
-        self._waits = True
-        try:
-            # Gradients of one pass may be parts of one tensor, and so have one version.
-            torch.autograd.Variable._execution_engine.queue_callback(self._passed)
-        except RuntimeError:
-            # FSDP calls hooks by itself, perhaps when its pass has ended.
-            self._passed()
-
-    def moved(self, place: int) -> None:
-        """The gradient was put elsewhere, by Lacuna."""
-        if place in self._left:
-            grad = self._parameters[place].grad
-            self._left[place] = (grad, 0 if grad is None else grad._version)
-
-    def _passed(self) -> None:
-        self._waits = False
-        self.bare |= not self.weighed
-        reached, self._reached = self._reached, []
-        parameters, left = self._parameters, self._left
-        for place in reached:
-            grad = parameters[place].grad
-            left[place] = (grad, 0 if grad is None else grad._version)
-        if self.thorough:
-            for place in reached:
-                self._sums[place] = _sum(self._parameters[place].grad)
-
-    def _forget(self) -> None:
-        self._left.clear()
-        self._sums.clear()
-        self._reached.clear()
-        self._waits = self.bare = False
-
-    def check(self) -> None:
-        """Raises RuntimeError if gradients were changed since the passes. Ends the step."""
-        parameters = self._parameters
-        changed = [
-            place
-            for place, (grad, version) in self._left.items()
-            if parameters[place].grad is not grad or (grad is not None and grad._version != version)
-        ]
-        if not changed and self.thorough:
-            changed = [
-                place
-                for place, before in self._sums.items()
-                if before is not None and not torch.equal(before, _now(parameters[place]))
-            ]
-        self._forget()
-        if changed:
-            raise RuntimeError(self._words(sorted(changed)))
-
-    def _words(self, changed: list[int]) -> str:
-        grads = [self._parameters[place].grad for place in changed]
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        names = self._name(changed[0]) + more
-        if all(grad is None or not bool(local(grad).to_dense().any()) for grad in grads):
-            return (
-                f"the gradients of {names} were cleared between backward() and run.step(loss): "
-                "write optimizer.zero_grad() before backward(), or after run.step(loss)"
-            )
-        return (
-            f"the gradients of {names} were changed between backward() and run.step(loss), where "
-            "they are those of one member's part of the batch. To clip them write "
-            "lacuna.elastic(..., clip_norm=1.0) in place of clip_grad_norm_. What else changes "
-            "them is a function that runs on the averaged ones: lacuna.elastic(..., before_step="
-            "lambda: clip_grad_value_(model.parameters(), 1.0)). A gradient scaler is given so: "
-            "lacuna.elastic(..., scaler=scaler), without unscale_"
-        )
-
-
-def _sum(grad: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
-    """A number that follows from all bits of a gradient; None if it has none."""
-    if grad is None or grad.is_sparse:
-        return None
-    part = local(grad.detach())
-    bits = _BITS.get(part.element_size())
-    return None if bits is None else part.view(bits).sum()
-
-
-def _now(parameter: torch.nn.Parameter) -> torch.Tensor:
-    found = _sum(parameter.grad)
-    return torch.zeros(()) if found is None else found
-
-
-# What is the same at all members.
-
-
-def common(parts: Parts, bests: Mapping[str, float]) -> dict[str, float]:
-    """Numbers by name that a program may change, and that all members must have alike."""
-    found: dict[str, float] = {}
-    for i, optimizer in enumerate(parts.optimizers):
-        for j, group in enumerate(optimizer.param_groups):
-            for name, value in group.items():
-                if type(value) in (float, int):
-                    found[f"{name} of optimiser {i}, group {j}"] = value
-    for name, part in parts.extra.items():
-        if isinstance(part, Value) and isinstance(part.value, (float, int)):
-            found[f"state[{name!r}].value"] = part.value
-    for name, value in bests.items():
-        found[f"run.best({name!r})"] = value
-    return found
-
-
-def mark(numbers: Mapping[str, float]) -> float:
-    """A whole number of 20 bits that differs where the numbers do; sums of its square are exact."""
-    # The hash of a NaN is that of its place in memory, and that of a name differs by process.
-    values = tuple(v if v == v else -1e300 for _, v in sorted(numbers.items()))
-    return float(hash(values) & 0xFFFFF)
-
-
-def differences(members: Sequence[Optional[Mapping[str, float]]]) -> str:
-    """The error for members whose numbers differ, by rank."""
-    there = [(rank, one) for rank, one in enumerate(members) if one is not None]
-    names = sorted({name for _, one in there for name in one})
-    for name in names:
-        values = [(rank, one.get(name)) for rank, one in there]
-        if any(repr(value) != repr(values[0][1]) for _, value in values):
-            text = ", ".join(
-                f"rank {rank} {'none' if value is None else value}" for rank, value in values
-            )
-            break
-    else:
-        name, text = "a number of the optimisers", "not all of them answered"
-    return (
-        f"members differ in {name}: {text}. What it follows from must be the same at all: a metric "
-        "of run.evaluate() or run.reduce(), run.steps_done, run.epoch; call run.best() at all "
-        "members, and give schedulers to lacuna.elastic(scheduler=) or state="
-    )

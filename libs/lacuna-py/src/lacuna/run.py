@@ -14,11 +14,11 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Type, T
 import torch
 from torch import nn
 
-from . import misuse, serving
+from . import alike, losses, misuse, serving
 from .busy import Busy
 from .calls import Calls, Place
 from .cutting import Accumulation
-from .data import Indices, Source, source, whole
+from .data import Indices, Source, mark, source, whole
 from .feed import Feed
 from .gradients import Gradients, Vote
 from .group import Group, backend_of, check_backend
@@ -185,6 +185,10 @@ class Elastic:
         #: Of this batch, if run.parts() or run.backward() is used for it.
         self._accumulation: Optional[Accumulation] = None
         self._bests = Bests()
+        #: The mark of the loop's data (:func:`lacuna.data.mark`).
+        self._data = ""
+        #: Whether the program is in a loop over batches.
+        self._in_loop = False
         #: The greatest number of epochs that a loop of this process has ended with.
         self._ended: Optional[int] = None
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
@@ -364,23 +368,28 @@ class Elastic:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        if self._departing is not None and error is None:
-            self._leave(save=self._departing)
-        if self._group is not None:
-            if error is None:
+        wrong: Optional[str] = None
+        if error is None:
+            if self._departing is not None:
+                self._leave(save=self._departing)
+            wrong = self._left_alone() if self._closed.looped else misuse.NO_LOOP
+            if wrong is None:
                 self._finish()
-            else:
-                # Peers see at once that this member is gone.
-                self._group.close()
-                self._group = None
+        if self._group is not None:
+            # Peers see at once that this member is gone.
+            self._group.close()
+            self._group = None
         self._closed.close()
         self._gradients.close()
         self._saver.settle()
         if self._busy is not None:
             self._busy.close()
-        if error is None:
+        is_done = error is None and wrong is None
+        if is_done:
             self._reporter.done(self._span, self._position)
-        self._link.part(done=error is None)
+        self._link.part(done=is_done)
+        if wrong is not None:
+            raise RuntimeError(wrong)
 
     def steps(
         self,
@@ -413,6 +422,7 @@ class Elastic:
         the first one has done.
         """
         self._may_begin(epochs)
+        self._closed.loop()
         seed = self._settings.seed if self._settings.reseed else None
         policy = self._update.policy
         join = serving.wanted()
@@ -432,6 +442,7 @@ class Elastic:
                 "leave balance out, or give the data set a __len__"
             )
         order = Order(feed.length, self._settings.seed, shuffled)
+        self._data = mark(data)
         return self._batches(self._with_loaders(feed), order, epochs)
 
     def _with_loaders(self, feed: Source) -> Source:
@@ -466,18 +477,20 @@ class Elastic:
     ) -> Iterator[torch.Tensor]:
         """Like :meth:`steps`, but gives the indices (int64) of this member's samples."""
         self._may_begin(epochs)
+        self._closed.loop()
         order = Order(length, self._settings.seed, shuffle)
         return self._batches(Indices(length), order, epochs)
 
     def _may_begin(self, epochs: Optional[int]) -> None:
         """Raises RuntimeError for a loop that cannot give a batch, or is within another's."""
-        if self._share is not None:
+        if self._in_loop:
             raise RuntimeError(misuse.WITHIN)
         if epochs is not None and self._ended is not None and epochs <= self._ended:
             raise RuntimeError(misuse.all_done(epochs))
 
     def _batches(self, feed: Source, order: Order, epochs: Optional[int]) -> Iterator[Any]:
         self._order = order
+        self._in_loop = True
         self._moments.reads(feed.loading)
         # A share, and what was read for it: that is kept if the group was let go meanwhile.
         ready: Optional[tuple[Share, Share, Any]] = None
@@ -534,6 +547,7 @@ class Elastic:
                     raise RuntimeError(misuse.ONE_CALL)
         finally:
             self._share = None
+            self._in_loop = False
             feed.close()
 
     def _has_enough(self, order: Order, epochs: Optional[int]) -> bool:
@@ -618,9 +632,16 @@ class Elastic:
 
         Raises RuntimeError outside of a batch of :meth:`steps`.
         """
-        if self._share is None:
+        share = self._share
+        if share is None:
             raise RuntimeError("run.backward(loss) belongs to a batch of run.steps()")
         sum_of, marks, scaler = self._accumulated(), self._gradients.marks, self._parts.scaler
+        why = losses.why_not_a_mean(loss) if marks.thorough else None
+        divisor = losses.divisor(loss) if marks.thorough and sum_of.passes else None
+        if divisor is not None and divisor > 1.0 and divisor in (sum_of.passes, share.batch / sum_of.size):
+            why = misuse.divided(divisor)
+        if why is not None:
+            raise RuntimeError(why)
         part = sum_of.weight if weight is None else weight
         loss = loss if part == 1.0 else torch.mul(loss, part)
         sum_of.add(loss)
@@ -836,14 +857,16 @@ class Elastic:
         sent too early.
 
         Raises RuntimeError for a batch that had its call, for gradients or a scheduler that the
-        program changed before it, and where members differ in what they must have alike: rates of
-        learning, numbers in a :class:`lacuna.Value`, :attr:`bests`.
+        program changed before it, for a loss that is no mean or brought no gradient, and where
+        members differ in what they must have alike: rates of learning, numbers in a
+        :class:`lacuna.Value`, :attr:`bests`, weights.
         """
         share, group, order = self._share, self._group, self._order
         if share is None or order is None:
             raise RuntimeError(misuse.NO_BATCH)
         loss = self._whole_loss(loss)
         self._closed.check()
+        self._gradients.marks.look(loss)
         self._gradients.marks.check()
         self._share, self._applied = None, False
         leaving = self._link.leaving is not None
@@ -858,9 +881,14 @@ class Elastic:
             learning.alone(self._halves.shares, local, whole)
             self._halves = None
         more = learning.numbers(self._rank, self.world_size, took)
-        common = misuse.common(self._parts, self._bests.values)
-        mark = misuse.mark(common) if self._lends(order) else 0.0
-        vote = Vote(float(self._membership.moving()), float(leaving), value, more=more, mark=mark)
+        common = alike.common(self._parts, self._bests.values)
+        common_mark = alike.mark(common) if self._lends(order) else 0.0
+        weights, parameters = [], self._gradients.parameters
+        if self._node.count == 1 and self._lends(order) and alike.is_due(self._position.step):
+            weights = alike.places(parameters)
+        place, size = alike.place(weights)
+        flags = float(self._membership.moving()), float(leaving)
+        vote = Vote(*flags, value, more=more, mark=common_mark, place=place)
         if self.world_size > 1:
             watch = self._membership.watch(self._step_seconds)
             agreed, failure = self._gradients.finish(vote, watch)
@@ -885,7 +913,9 @@ class Elastic:
                 return False
             vote = agreed
             if not vote.is_common(self.world_size):
-                raise RuntimeError(misuse.differences(self._all_of(common)))
+                raise RuntimeError(alike.differences(self._all_of(common)))
+            if not vote.is_together(self.world_size, alike.APART * size):
+                raise RuntimeError(alike.apart(self._all_of(weights), self._gradients.names))
             learning.agreed(share, vote.more, vote.squares, self._gradients.measured)
         else:
             self._moments.summed()
@@ -901,6 +931,7 @@ class Elastic:
         factor, ticks, worth = learning.applies(share)
         with self._closed.lifted():
             self._update.apply(self.nodes, factor, ticks)
+        self._gradients.marks.applied()
         self._moments.updated()
         self._position.advance(share.batch, order.length, worth)
         learning.after(self._rank, self._gradients, period, self.world_size)
@@ -955,6 +986,7 @@ class Elastic:
             "lineage": self._lineage,
             "saved": seen,
             "timeout": max(settings.timeout, silence),
+            "data": self._data,
             "plan": f"{length}:{settings.seed}:{policy}:{self._gradients.plan}:{settings.backend}",
         }
 
@@ -1034,6 +1066,10 @@ class Elastic:
                 f"this member's length:seed:batch:model:backend is {cards[group.rank]['plan']}, "
                 f"that of the group is {cards[source]['plan']}"
             )
+        # Where a group trains, one that joins with other data leaves it alone.
+        with_me = cards if held is None else [cards[source], cards[group.rank]]
+        if len({card["data"] for card in with_me}) > 1:
+            raise RuntimeError(misuse.OTHER_DATA)
         same = [(card["state"], card["lineage"]) for card in cards]
         mine = group.rank == source
         state: Optional[dict[str, Any]] = None
@@ -1080,6 +1116,21 @@ class Elastic:
                 *(self._span, self._position, self._loss, saved, stalls, last),
                 worth=lambda: self._learning.report(self.batch),
             )
+
+    def _left_alone(self) -> Optional[str]:
+        """The error if the program has left the loop at another step than the other members."""
+        if self._group is None or self.world_size == 1:
+            return None
+        mine = self._position.step
+        # A member that goes on ends its group when it has waited for this one.
+        steps = self._calls.gather(self._membership.place(), -1, mine)
+        goes_on = self._membership.goes_on
+        others = [
+            (rank, step)
+            for rank, step in enumerate(steps)
+            if step != mine and (step is not None or goes_on(rank))
+        ]
+        return misuse.left_alone(mine, others) if others else None
 
     def _finish(self) -> None:
         """The program's own end: saves the state, and sends the last report."""

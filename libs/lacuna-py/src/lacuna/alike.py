@@ -1,0 +1,107 @@
+"""What all members must have alike: rates of learning, counters, weights."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Sequence
+
+import torch
+
+from .marks import THOROUGH
+from .sharding import local
+from .state import Parts, Value
+
+#: Weights of two members are apart where they differ by more than this share of their size: more
+#: than processors of two kinds come to by rounding.
+APART = 1e-3
+
+
+def common(parts: Parts, bests: Mapping[str, float]) -> dict[str, float]:
+    """Numbers by name that a program may change, and that all members must have alike."""
+    found: dict[str, float] = {}
+    for i, optimizer in enumerate(parts.optimizers):
+        for j, group in enumerate(optimizer.param_groups):
+            for name, value in group.items():
+                of = f"{name} of optimiser {i}, group {j}"
+                if type(value) in (float, int):
+                    found[of] = value
+                elif isinstance(value, torch.Tensor):
+                    # A number on a device would be waited for.
+                    if value.numel() == 1 and value.device.type == "cpu":
+                        found[of] = float(value)
+                elif type(value) is tuple:
+                    numbers = (part for part in value if type(part) in (float, int))
+                    found.update((f"{of}, number {k}", part) for k, part in enumerate(numbers, 1))
+    for name, part in parts.extra.items():
+        if isinstance(part, Value) and isinstance(part.value, (float, int)):
+            found[f"state[{name!r}].value"] = part.value
+    for name, value in bests.items():
+        found[f"run.best({name!r})"] = value
+    return found
+
+
+def mark(numbers: Mapping[str, float]) -> float:
+    """A whole number of 20 bits that differs where the numbers do; sums of its square are exact."""
+    # The hash of a NaN is that of its place in memory, and that of a name differs by process.
+    values = tuple(v if v == v else -1e300 for _, v in sorted(numbers.items()))
+    return float(hash(values) & 0xFFFFF)
+
+
+def differences(members: Sequence[Optional[Mapping[str, float]]]) -> str:
+    """The error for members whose numbers differ, by rank."""
+    there = [(rank, one) for rank, one in enumerate(members) if one is not None]
+    names = sorted({name for _, one in there for name in one})
+    for name in names:
+        values = [(rank, one.get(name)) for rank, one in there]
+        if any(repr(value) != repr(values[0][1]) for _, value in values):
+            text = ", ".join(
+                f"rank {rank} {'none' if value is None else value}" for rank, value in values
+            )
+            break
+    else:
+        name, text = "a number of the optimisers", "not all of them answered"
+    return (
+        f"members differ in {name}: {text}. What it follows from must be the same at all: a metric "
+        "of run.evaluate() or run.reduce(), run.steps_done, run.epoch; call run.best() at all "
+        "members, and give schedulers to lacuna.elastic(scheduler=) or state="
+    )
+
+
+def is_due(step: int) -> bool:
+    """Whether members compare their weights at this step of the training."""
+    return step % THOROUGH == 0 or step & (step - 1) == 0
+
+
+def places(parameters: Sequence[torch.nn.Parameter]) -> list[tuple[float, float]]:
+    """By parameter a sum of its numbers with signs in turn, and its size: the root of that of their
+    squares. Numbers of few digits are left out, since these differ by more."""
+    found = []
+    for parameter in parameters:
+        flat = local(parameter.detach()).flatten()
+        if flat.dtype not in (torch.float32, torch.float64):
+            flat = flat[:0].float()
+        even, odd = (flat[at::2].sum(dtype=torch.float64) for at in (0, 1))
+        found.append((float(even - odd), float(flat.norm())))
+    return found
+
+
+def place(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The same of all parameters together."""
+    return sum(at for at, _ in found), sum(size * size for _, size in found) ** 0.5
+
+
+def apart(members: Sequence[Optional[Sequence[Any]]], names: Sequence[str]) -> str:
+    """The error for members whose weights are apart: by rank, what :func:`places` gave."""
+    there = [(rank, one) for rank, one in enumerate(members) if one is not None]
+
+    def spread(i: int) -> float:
+        at = [one[i][0] for _, one in there]
+        return (max(at) - min(at)) / (there[0][1][i][1] or 1.0)
+
+    most = max(range(len(names)), key=spread)
+    sizes = ", ".join(f"rank {rank} {one[most][1]:.6g}" for rank, one in there)
+    return (
+        f"members have different weights, most in {names[most]}, of these norms: {sizes}. What "
+        "changes weights in the loop must be the same at all members: not at one rank alone, and "
+        "with random numbers that are the same at all, as of "
+        "torch.Generator().manual_seed(run.steps_done)"
+    )
