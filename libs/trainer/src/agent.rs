@@ -30,6 +30,8 @@ pub use effect::Effect;
 
 /// Reason in the status of an agent that gives its node back after the lease timeout.
 const LEASE_TIMEOUT: &str = "dead man";
+/// Reason in the status of an agent that was suspended (SIGSTOP), so that its guards ended its programs.
+const SUSPENDED: &str = "agent suspended";
 /// Reason in the status of an agent whose node has gone to a trainer that it does not serve.
 const FOREIGN: &str = "the node is another trainer's";
 
@@ -493,10 +495,21 @@ impl Agent {
     /// The program that was started under `run` has stopped on demand: of this agent, or of the
     /// process that also watches the lease timeout.
     pub fn stopped(&mut self, run: RunId) -> Vec<Effect> {
+        self.ended_for(run, LEASE_TIMEOUT)
+    }
+
+    /// The program that was started under `run` was ended by its guard, since this agent was suspended.
+    /// That is no failure of the program, which need not have done it.
+    pub fn suspended(&mut self, run: RunId) -> Vec<Effect> {
+        self.ended_for(run, SUSPENDED)
+    }
+
+    /// The program that was started under `run` has been ended: by a command, or else for `reason`.
+    fn ended_for(&mut self, run: RunId, reason: &str) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
             State::Stopping(old, then) if old.started == run => self.follow(then),
             State::Running(old) | State::Prepared { program: old, .. } if old.started == run => {
-                self.released = Some(LEASE_TIMEOUT.to_owned());
+                self.released = Some(reason.to_owned());
                 self.follow(Then::Free)
             }
             other => {

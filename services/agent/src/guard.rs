@@ -16,7 +16,8 @@
 //! A program of the agent's user can kill its guard. So the agent does not rely on the guard alone:
 //! orphans of a dead guard become children of the agent, which kills them (`safety`).
 //!
-//! An agent that is stopped (SIGSTOP) ends nothing. Its guards continue it, and end their programs.
+//! An agent that is suspended (SIGSTOP) ends nothing. Its guards continue it, and end their programs. Such
+//! a guard ends by [`SUSPENDED`]: of several programs one may have done it, and nothing says which.
 //!
 //! The end of a program is reported only when none of its processes is left.
 
@@ -33,7 +34,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use lacuna_model::Span;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, raise};
 use nix::unistd::{getpid, getppid};
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
@@ -57,12 +58,14 @@ pub(crate) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 pub(crate) const NOT_STARTED: i32 = 127;
 /// Longest first line of the input, in bytes.
 const LINE: u64 = 4 << 20;
-/// Time between two looks at the agent, and how many in a row find it stopped before its program ends.
+/// The signal by which a guard ends that has ended its program because the agent was suspended.
+pub(crate) const SUSPENDED: Signal = Signal::SIGALRM;
+/// Time between two looks at the agent, and how many in a row find it suspended before its program ends.
 /// Where a whole job is suspended and goes on, its processes do so within moments of each other.
 const LOOK: Duration = Duration::from_secs(1);
-const STOPPED: u32 = 3;
-/// Most time that a program then has: it may have stopped its agent.
-const STOPPED_GRACE: Span = Span::from_secs(3);
+const LOOKS: u32 = 3;
+/// Most time that a program then has: it may have suspended its agent.
+const SUSPENDED_GRACE: Span = Span::from_secs(3);
 /// How long killed processes are waited for.
 const DYING: Duration = Duration::from_secs(2);
 
@@ -127,7 +130,7 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Ok(runtime) = runtime else {
         return ExitCode::from(70);
     };
-    let code = runtime.block_on(watch(watched));
+    let end = runtime.block_on(watch(watched));
     // Remaining processes of the program must not train on.
     wait_for(kill_below(getpid()), DYING);
     // The program's last act may have been to stop it.
@@ -135,10 +138,25 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if is_stopped(agent) {
         let _ = kill(agent, Signal::SIGCONT);
     }
+    let code = match end {
+        End::Code(code) => code,
+        End::Suspended => {
+            let _ = raise(SUSPENDED);
+            128 + SUSPENDED as i32
+        }
+    };
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-async fn watch(watched: Watched) -> i32 {
+/// How a program has ended.
+enum End {
+    /// With this exit code.
+    Code(i32),
+    /// By its guard, since the agent was suspended.
+    Suspended,
+}
+
+async fn watch(watched: Watched) -> End {
     // Signals to the group are meant for the program. The guard ignores them.
     let kinds = [
         SignalKind::terminate(),
@@ -164,15 +182,15 @@ async fn watch(watched: Watched) -> i32 {
                 "cannot start {}: {error}",
                 watched.program.display()
             ));
-            return NOT_STARTED;
+            return End::Code(NOT_STARTED);
         }
     };
-    let grace = tokio::select! {
-        code = workers.end() => return code,
-        () = end_of_input() => watched.grace,
-        () = agent_is_stopped() => {
-            complain(format_args!("the agent is stopped: its program ends"));
-            watched.grace.min(STOPPED_GRACE)
+    let (grace, is_suspended) = tokio::select! {
+        code = workers.end() => return End::Code(code),
+        () = end_of_input() => (watched.grace, false),
+        () = agent_is_suspended() => {
+            complain(format_args!("the agent is suspended: its program ends"));
+            (watched.grace.min(SUSPENDED_GRACE), true)
         }
     };
     let end = lacuna_runtime::clock::wall() + grace;
@@ -183,14 +201,17 @@ async fn watch(watched: Watched) -> i32 {
     }
     workers.stop();
     let ended = tokio::time::timeout(grace.to_std(), workers.end()).await;
-    ended.unwrap_or(128 + Signal::SIGKILL as i32)
+    match is_suspended {
+        true => End::Suspended,
+        false => End::Code(ended.unwrap_or(128 + Signal::SIGKILL as i32)),
+    }
 }
 
-/// Waits until the agent is stopped for some time, and continues it.
-async fn agent_is_stopped() {
+/// Waits until the agent is suspended for some time, and continues it.
+async fn agent_is_suspended() {
     let agent = getppid();
     let mut found = 0;
-    while found < STOPPED {
+    while found < LOOKS {
         tokio::time::sleep(LOOK).await;
         found = if is_stopped(agent) { found + 1 } else { 0 };
     }

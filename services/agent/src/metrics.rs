@@ -72,7 +72,13 @@ impl Metrics {
                 "lacuna_agent_given_back_total",
                 "nodes given back without a command, by cause",
                 "cause",
-                &["dead man", "agent stopped", "wanted", "alone"],
+                &[
+                    "dead man",
+                    "agent stopped",
+                    "agent suspended",
+                    "wanted",
+                    "alone",
+                ],
             )?,
             starts: counter("lacuna_agent_programs_started_total", "programs started")?,
             exits: labelled(

@@ -239,6 +239,14 @@ impl Shell {
                     let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
                     (node, effects)
                 }
+                LauncherEvent::Suspended { node, run } => {
+                    self.programs.forget(&node, run);
+                    tracing::warn!(%node, "the agent was suspended, giving the node back");
+                    let cause = "agent suspended";
+                    self.metrics.released.with_label_values(&[cause]).inc();
+                    let effects = self.agents.get_mut(&node).map(|a| a.suspended(run));
+                    (node, effects)
+                }
                 LauncherEvent::Ends { node, run, ending } => {
                     tracing::debug!(%node, run = run.0, ?ending, "a program says how far it is");
                     let effects = self.agents.get_mut(&node).map(|a| a.ends(run, ending));
@@ -357,8 +365,9 @@ impl Shell {
 
     /// Handles the end of a killed program.
     pub(crate) fn reaped(&mut self, event: LauncherEvent) {
-        if let LauncherEvent::Exited { node, run, .. } | LauncherEvent::Stopped { node, run } =
-            event
+        if let LauncherEvent::Exited { node, run, .. }
+        | LauncherEvent::Stopped { node, run }
+        | LauncherEvent::Suspended { node, run } = event
         {
             self.programs.forget(&node, run);
         }

@@ -478,6 +478,20 @@ async fn a_program_that_stops_its_agent_ends_and_the_agent_goes_on() {
     assert!(!lives(pid) && !lives(hidden), "it outlives its agent");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_ends_since_its_agent_was_suspended_has_not_failed() {
+    let mut harness = Harness::plain("60s").await;
+    let pid = harness.run(STAY, Elastic::Restart).await;
+    let agent = Pid::from_raw(i32::try_from(harness.agent.id()).unwrap());
+    kill(agent, Signal::SIGSTOP).unwrap();
+    harness.gone(pid).await;
+    let ended = |s: &AgentStatus| !matches!(s.activity, Activity::Running { .. });
+    let status = harness.until(ended).await;
+    assert_eq!(status.activity, Activity::Free, "{}", harness.log());
+    assert_eq!(status.released.as_deref(), Some("agent suspended"));
+    harness.run(STAY, Elastic::Restart).await;
+}
+
 /// A process that keeps a file open and is no child of the agent.
 fn holder(file: &Path, mark: Option<&Path>) -> Child {
     let file = fs::File::open(file).unwrap();

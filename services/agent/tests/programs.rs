@@ -570,6 +570,7 @@ time.sleep(600)
                 break;
             }
             LauncherEvent::Stopped { .. } => seen.push("stopped".to_owned()),
+            LauncherEvent::Suspended { .. } => seen.push("suspended".to_owned()),
             LauncherEvent::Ends { .. } => {}
         }
     }

@@ -366,6 +366,14 @@ impl World {
         self.agent_does(id, more);
     }
 
+    /// The guard of a node's program ends it, since the agent was suspended.
+    pub(crate) fn suspend(&mut self, id: &NodeId) {
+        self.report(id, self.now.cluster);
+        let run = self.programs.remove(id).unwrap().run;
+        let more = self.agents.get_mut(id).unwrap().suspended(run);
+        self.agent_does(id, more);
+    }
+
     /// The program of a node ends by itself.
     pub(crate) fn exit(&mut self, id: &NodeId, code: i32) {
         self.exit_as(id, code, false);

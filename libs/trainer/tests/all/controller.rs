@@ -715,6 +715,36 @@ fn an_agent_obeys_only_the_newest_command_and_only_once() {
     assert_eq!(effects, [lacuna_trainer::agent::Effect::Report(free)]);
 }
 
+/// Whichever program has suspended the agent that they share.
+#[test]
+fn programs_that_end_since_their_agent_was_suspended_begin_again_at_once() {
+    let mut w = world(vec![
+        spec("a", 1, 1, Work::UntilExit),
+        spec("b", 1, 1, Work::UntilExit),
+    ]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0]), ("b", &[1])]);
+    for times in 1..=10 {
+        // Longer than their starts: a row of restarts without new samples counts as failures.
+        w.pass(Span::from_secs(30));
+        w.deliver(usize::MAX);
+        (0..2).for_each(|n| w.suspend(&node(n)));
+        w.deliver(usize::MAX);
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+        assert_eq!(w.programs.len(), 2, "after {times}");
+    }
+    for id in ["a", "b"] {
+        let record = w.controller.record(&trainer(id)).unwrap();
+        assert_eq!((record.nodes.len(), record.failures), (1, 0), "{id}");
+        assert!(
+            record.reason.contains("agent suspended"),
+            "{}",
+            record.reason
+        );
+    }
+}
+
 #[test]
 fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);

@@ -68,6 +68,13 @@ pub enum LauncherEvent {
         /// How.
         exit: Exit,
     },
+    /// The guard of a run has ended its program, since this agent was suspended.
+    Suspended {
+        /// The node.
+        node: NodeId,
+        /// The incarnation under which it was started.
+        run: RunId,
+    },
     /// The program of a run has ended after it was stopped.
     Stopped {
         /// The node.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use super::past;
 use super::talk::{FromProgram, Message, Talk};
 use super::{LauncherEvent, Settings};
 use crate::account::of_program;
-use crate::guard::{GUARD, PROGRESS_FILE, Surroundings, Task, code};
+use crate::guard::{GUARD, PROGRESS_FILE, SUSPENDED, Surroundings, Task, code};
 use crate::metrics::Metrics;
 use crate::removal::{Remover, Temporary};
 use crate::safety::Ward;
@@ -321,6 +321,12 @@ impl Run {
             }
         };
         let stopped = self.finish().await;
+        let by_signal = status.as_ref().ok().and_then(ExitStatus::signal);
+        let is_suspended = by_signal == Some(SUSPENDED as i32)
+            && !stopped
+            && unfit.is_none()
+            && hung.is_none()
+            && crew.ending() != Some(Ending::Exiting);
         let held = self.devices_closed(devices).await;
         let account = owned.map(|owned| owned.account);
         // Messages that the program had sent before its end. A program that never sent one has
@@ -353,7 +359,12 @@ impl Run {
             Some(held) => format!("{reason} ({held})"),
             None => reason,
         };
-        self.note_end(stopped, code).await;
+        self.note_end(stopped || is_suspended, code).await;
+        if is_suspended {
+            let (node, run) = (self.node.clone(), self.started);
+            let _ = self.events.send(LauncherEvent::Suspended { node, run });
+            return;
+        }
         self.ended(
             stopped,
             Exit {
