@@ -684,6 +684,40 @@ def long_ids_request(c: Cluster):
     return [], None
 
 
+@attack("fill-by-ids", owners=2)
+def fill_by_ids(c: Cluster):
+    """Eight submissions of a thousand trainers each. Their ids, which records may carry, are as long as a
+    header may be, and shorter in the end."""
+    refused: list[str] = []
+
+    def trainer(name: str) -> dict:
+        curve = [{"nodes": nodes, "rate": 50.0 * nodes} for nodes in (1, 4)]
+        more = {"rescale": {"up_s": 1.0, "down_s": 1.0}, "work": {"samples": 1e9}, "launch": {"launcher": "simulated"}}
+        return {"id": name, "submit": 0, "min_nodes": 4, "max_nodes": 4, "throughput": curve, **more}
+
+    async def run() -> None:
+        key = c.key("eve")
+        client = await key.connect(c.url)
+        subject = next(s for s in key.publish if ".req." in s)
+        for number, length in enumerate([21_000] * 5 + [5_000, 300, 1]):
+            trainers = [trainer(f"f{number}-{n}") for n in range(1000)]
+            body = json.dumps({"ask": "submit", "test_only": False, "trainers": trainers}).encode()
+            head = headers("lacuna.request", {"content-type": "application/json", "ce-id": "%22" * length})
+            try:
+                answer = await client.request(subject, body, timeout=30, headers=head)
+                said = msgpack.unpackb(answer.data)
+                if said.get("answer") == "refused":
+                    refused.append(str(said))
+            except Exception as error:  # noqa: BLE001 (a server that has thrown us out, or no answer)
+                refused.append(repr(error))
+        await leave(client)
+
+    asyncio.run(run())
+    # A request that is not understood would fill nothing.
+    faults = [f"the attack submits nothing: {refused[0][:200]}"] if len(refused) == 8 else []
+    return faults + still_open(c), None
+
+
 @attack("long-ids-agent")
 def long_ids_agent(c: Cluster):
     """Statuses and reports by the key of one node, with long correlations."""
@@ -713,7 +747,7 @@ def long_ids_event(c: Cluster):
     return [], "n2"
 
 
-@attack("connections")
+@attack("connections", config='[control.access]\noperators = ["boss"]\n')
 def connections(c: Cluster):
     """As many connections to the bus as a researcher gets, 2,100 at most, held to the end: do operators
     and others get theirs?"""
@@ -733,7 +767,7 @@ def connections(c: Cluster):
     asyncio.run_coroutine_threadsafe(run(), loop).result(300)
     faults = []
     for words in (["trainers"], ["pause", "--max-nodes", "4"], ["resume"]):
-        code, said = c.lacuna(*words, user="operator")
+        code, said = c.lacuna(*words)
         if code:
             faults.append(f"an operator's {words[0]} ends with {code}: {said.strip()[-120:]}")
     code, said = c.lacuna("trainers", user="eve")
