@@ -423,6 +423,58 @@ async fn a_queue_repeats_unprocessed_messages() {
     }
 }
 
+/// Of three messages the second ends its readers. The first, at which two end by chance, has been read
+/// between.
+#[tokio::test]
+async fn a_message_that_ends_two_readers_is_a_dead_letter() {
+    let nats = TestNats::start();
+    let incoming = address::incoming(&cluster());
+    let publish = address::incoming_from(&cluster(), "slurm.1");
+    let bus = connect(&nats, &cluster(), "ingest").await;
+    for n in 0..3_u8 {
+        let stored = bus.store_raw(publish.as_str(), &[], vec![n]).await;
+        stored.unwrap().wait().await.unwrap();
+    }
+    let mut letters = bus.subscribe(&address::dead_all(&cluster())).await.unwrap();
+    // What each reader reads, and at which message it ends.
+    for (ends_at, reads) in [
+        (Some(0), vec![]),
+        (Some(1), vec![0]),
+        (Some(0), vec![]),
+        (Some(1), vec![0]),
+        (None, vec![0, 2]),
+    ] {
+        let bus = connect(&nats, &cluster(), "ingest").await;
+        let mut queue = bus.queue(&incoming).await.unwrap();
+        let mut read = Vec::new();
+        for n in 0..3_u8 {
+            let delivery = tokio::time::timeout(WAIT, queue.next()).await;
+            let delivery = delivery.unwrap().unwrap();
+            assert_eq!(delivery.payload(), [n]);
+            let may_be_read = queue.begin(&delivery).await;
+            if ends_at == Some(n) {
+                break;
+            }
+            read.extend(may_be_read.then_some(n));
+        }
+        if ends_at.is_none() {
+            queue.end().await;
+        }
+        assert_eq!(read, reads);
+    }
+    let letter = tokio::time::timeout(WAIT, letters.next()).await;
+    let letter = letter.expect("no dead letter").unwrap().message;
+    assert_eq!(
+        (letter.payload, letter.subject),
+        (vec![1], publish.to_string())
+    );
+    assert!(
+        letter.reason.contains("readers have ended"),
+        "{}",
+        letter.reason
+    );
+}
+
 #[tokio::test]
 async fn a_queue_continues_at_its_place_after_an_outage() {
     let mut nats = TestNats::start();

@@ -380,6 +380,8 @@ fn ingest(to: &mut Access, c: &ClusterId) {
         .publishes(&address::clock(c));
     to.gets(&address::topology(c))
         .publishes(&address::topology(c));
+    to.gets(&address::reading(c))
+        .publishes(&address::reading(c));
     to.subscribes(&address::settled(c));
 }
 
@@ -684,6 +686,7 @@ mod tests {
             ("lacuna.v1.c.state.snapshot", "ingest"),
             ("lacuna.v1.c.state.clock", "ingest"),
             ("lacuna.v1.c.state.topology", "ingest"),
+            ("lacuna.v1.c.state.reading", "ingest"),
             ("lacuna.v1.c.state.pool", "forecast"),
             ("lacuna.v1.c.state.plan", "planner"),
             ("lacuna.v1.c.state.trainers", "control"),

@@ -10,8 +10,8 @@ use lacuna_model::{ClusterId, NodeEvent, NodeId, Past, Span, TrainerId, TrainerR
 
 use crate::msg::{
     AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord, Members,
-    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Request, Settled,
-    StoreSecret, TopologyState, Totals, TrainersState, UseState,
+    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Reading, Renewal, Request,
+    Settled, StoreSecret, TopologyState, Totals, TrainersState, UseState,
 };
 use crate::token::escape;
 
@@ -118,6 +118,8 @@ subjects! {
     store_secret: StoreSecret = "state.secret" in "secret";
     /// Where nodes are, from ingest.
     topology: TopologyState = "state.topology" in "state";
+    /// Which external event ingest reads, for itself after a restart.
+    reading: Reading = "state.reading" in "state";
     /// The newest plan, from planner.
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.
@@ -398,6 +400,7 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
             totals(cluster).text,
             use_state(cluster).text,
             topology(cluster).text,
+            reading(cluster).text,
         ],
         ..limits("state", "", Span::ZERO, 48, 1, Durability::Buffered)
     };

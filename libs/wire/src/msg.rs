@@ -102,6 +102,7 @@ message!(AuditRecord, "lacuna.audit", 1);
 message!(Leader, "lacuna.leader", 1);
 message!(StoreSecret, "lacuna.secret", 1);
 message!(TopologyState, "lacuna.topology", 1);
+message!(Reading, "lacuna.reading", 1);
 
 /// The pace of the cluster's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -166,6 +167,17 @@ pub struct TopologyState {
     /// The kind of each node.
     #[serde(default, skip_serializing_if = "NodeKinds::is_empty")]
     pub kinds: NodeKinds,
+}
+
+/// Which message of a queue is being read, kept for the next reader: a reader that ends meanwhile cannot
+/// say so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Its sequence number in the stream; 0 for none.
+    pub at: u64,
+    /// Messages at which readers have ended, and how many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<(u64, u32)>,
 }
 
 /// The admitted trainers and their nodes, sent by control at every change.

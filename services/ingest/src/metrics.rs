@@ -52,7 +52,7 @@ const TYPES: [&str; 7] = [
 ];
 
 /// Outcomes of external events.
-const OUTCOMES: [&str; 7] = [
+const OUTCOMES: [&str; 8] = [
     "taken",
     "duplicate",
     "unchanged",
@@ -60,6 +60,7 @@ const OUTCOMES: [&str; 7] = [
     "ahead",
     "unknown_node",
     "malformed",
+    "deadly",
 ];
 
 impl Metrics {

@@ -156,7 +156,7 @@ async fn go_on(
                 while batch.len() < BATCH && let Some(more) = queue.try_next() {
                     batch.push(more);
                 }
-                if shell.external(&batch, queue.is_empty()).await? {
+                if shell.external(&batch, queue).await? {
                     done = batch.pop();
                 }
             }
@@ -255,15 +255,22 @@ impl Shell {
         self.publish(out, "", Stopwatch::start()).await;
     }
 
-    /// Takes external messages; `last`: no more have arrived. Returns whether a stream keeps all
-    /// their events. A crash before that repeats the messages, so none is lost.
+    /// Takes external messages of the queue. Returns whether a stream keeps all their events. A crash before that repeats the messages, so none is lost.
     ///
     /// # Errors
     /// If a later ingest writes. The messages then stay in the queue for that ingest.
-    async fn external(&mut self, batch: &[Delivery], last: bool) -> Result<bool, ServiceError> {
+    async fn external(
+        &mut self,
+        batch: &[Delivery],
+        queue: &mut Queue,
+    ) -> Result<bool, ServiceError> {
         let wall = clock::wall();
         let mut events = Vec::new();
         for delivery in batch {
+            if !queue.begin(delivery).await {
+                self.metrics.external.with_label_values(&["deadly"]).inc();
+                continue;
+            }
             // An event without a time has the time of its arrival at the server. So a repeated
             // event does not count as newer than events that have overtaken it.
             let now = clock::at(self.clock.as_ref(), delivery.stored.min(wall));
@@ -272,7 +279,8 @@ impl Shell {
                 self.metrics.external.with_label_values(&[outcome]).inc();
             }
         }
-        self.backlog = !last || batch.last().is_some_and(|d| d.pending > 0);
+        queue.end().await;
+        self.backlog = !queue.is_empty() || batch.last().is_some_and(|d| d.pending > 0);
         if !self.store(&events).await {
             return Ok(false);
         }

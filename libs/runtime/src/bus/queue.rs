@@ -2,15 +2,26 @@
 //!
 //! Ingest reads `lac_c_in` in order. It removes an event when a synced snapshot includes it, since
 //! the stream of events is buffered. After a restart it reads from the oldest message.
+//!
+//! So a message that ends its reader would end each further one. Of messages that wait at the start, a
+//! reader notes on the bus which one it is reading ([`Queue::begin`], [`Queue::end`]). One at which
+//! [`DEADLY`] readers have ended becomes a dead letter. Later messages need no note: whatever ends the
+//! reader there, they wait at the next start.
 
 use lacuna_model::Timestamp;
-use lacuna_wire::Subject;
+use lacuna_wire::msg::Reading;
+use lacuna_wire::{Subject, address};
 use tokio::sync::{mpsc, watch};
 
 use super::follow::RETRY;
 use super::transport::{Record, kept_by, timestamp};
 use super::{Bus, BusError, Start, pairs};
 use crate::clock::Stopwatch;
+
+/// This many readers that end while they read one message are enough: it ends no further one.
+const DEADLY: u32 = 2;
+/// Most such messages that are remembered.
+const REMEMBERED: usize = 64;
 
 /// A message of a queue.
 #[derive(Debug)]
@@ -62,6 +73,11 @@ pub struct Queue {
     messages: mpsc::Receiver<Delivery>,
     /// Messages up to this number are processed.
     done: watch::Sender<u64>,
+    bus: Bus,
+    /// What is noted on the bus.
+    reading: Reading,
+    /// The newest message that waited at the start, once the first one is known.
+    waited: Option<u64>,
 }
 
 impl Queue {
@@ -86,6 +102,47 @@ impl Queue {
         self.messages.is_empty()
     }
 
+    /// To be called before a message is read. It must not be read if this returns `false`: it has ended
+    /// its readers, and is a dead letter now.
+    pub async fn begin(&mut self, delivery: &Delivery) -> bool {
+        let number = delivery.sequence;
+        let waited = *self.waited.get_or_insert(number + delivery.pending);
+        if number > waited {
+            return true;
+        }
+        let ended = self.reading.ended.iter();
+        let ended = ended
+            .filter(|(at, _)| *at == number)
+            .map(|(_, times)| *times);
+        if ended.sum::<u32>() >= DEADLY {
+            let reason = format!("{DEADLY} readers have ended while they read it");
+            self.bus
+                .dead_letter(delivery.subject(), &reason, delivery.payload());
+            return false;
+        }
+        self.note(number).await;
+        true
+    }
+
+    /// To be called when the messages that were begun have been read.
+    pub async fn end(&mut self) {
+        if self.reading.at != 0 {
+            self.note(0).await;
+        }
+    }
+
+    /// Notes which message is being read. Where that is not possible, messages are read without a note.
+    async fn note(&mut self, number: u64) {
+        let before = std::mem::replace(&mut self.reading.at, number);
+        // The one before has been read.
+        self.reading.ended.retain(|(number, _)| *number != before);
+        let subject = address::reading(self.bus.cluster());
+        if let Err(error) = self.bus.store(&subject, &self.reading, "").await {
+            tracing::warn!(%error, "which external event is read is not noted");
+            self.waited = Some(0);
+        }
+    }
+
     /// Marks a message and all before it as processed, so that the next reader does not get them.
     /// If this process or the server is killed within moments, the mark may be lost.
     pub fn done(&self, delivery: &Delivery) {
@@ -108,12 +165,35 @@ impl Bus {
         let messages = self.follow_as(subject, Start::All, Delivery::read).await?;
         let (done, upto) = watch::channel(0);
         crate::task::spawn(take_out(self.clone(), stream, upto));
+        let noted = self.last(&address::reading(self.cluster())).await;
+        let noted = noted.inspect_err(|error| {
+            tracing::warn!(%error, "which external event was read last is not known");
+        });
+        // A server with accounts of an older release allows no notes.
+        let waited = noted.is_err().then_some(0);
+        let noted = noted.ok().flatten().map(|noted| followed(noted.message));
         Ok(Queue {
             subject: subject.to_string(),
             messages,
             done,
+            bus: self.clone(),
+            reading: noted.unwrap_or_default(),
+            waited,
         })
     }
+}
+
+/// The note of a reader, as its successor takes it: a message that was being read has ended it.
+fn followed(mut noted: Reading) -> Reading {
+    let at = std::mem::take(&mut noted.at);
+    let ended = &mut noted.ended;
+    match ended.iter_mut().find(|(number, _)| *number == at) {
+        _ if at == 0 => {}
+        Some((_, times)) => *times += 1,
+        None => ended.push((at, 1)),
+    }
+    ended.drain(..ended.len().saturating_sub(REMEMBERED));
+    noted
 }
 
 /// Removes processed messages from the stream, as long as there is a reader.

@@ -22,8 +22,8 @@ use lacuna_model::{
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
     ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, NodeView, ObservedHour,
-    Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    StoreSecret, TopologyState, Totals, TrainersState,
+    Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Reading, Renewal, Reply, Request,
+    Settled, StoreSecret, TopologyState, Totals, TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, HeaderText, Message, codec};
 use proptest::prelude::*;
@@ -213,6 +213,13 @@ fn every_message_keeps_its_bytes() {
         },
     ]);
     check(&[PilotsRequest::Stop, PilotsRequest::Resume]);
+    check(&[
+        Reading::default(),
+        Reading {
+            at: 7,
+            ended: vec![(5, 2), (7, 1)],
+        },
+    ]);
     check(&[DeadLetter {
         subject: "lacuna.v1.c.event".to_owned(),
         service: "forecast".to_owned(),
