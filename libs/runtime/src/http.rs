@@ -26,6 +26,12 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Stopwatch;
 use crate::metrics;
 
+/// The health check of a service's main loop.
+pub const LOOP: &str = "loop";
+
+/// The health check of the connection to nats-server.
+pub(crate) const BUS: &str = "bus";
+
 /// Longest time for the head of a request, and until the next request on a connection.
 const HEAD: Duration = Duration::from_secs(10);
 
@@ -134,6 +140,15 @@ impl Health {
             Some(format!("{}: {reason}", check.name))
         });
         failing.take(FAILING).collect()
+    }
+
+    /// Whether the main loop has turned and does so no more, as `/healthz` judges it. While the bus is
+    /// away a loop may wait for it.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let has_turned = self.silence(LOOP).is_some_and(|(_, has_turned)| has_turned);
+        let checks = self.report().checks;
+        let holds = |name| checks.iter().all(|check| check.name != name || check.ok);
+        has_turned && !holds(LOOP) && holds(BUS)
     }
 
     /// Seconds since a check with a `max_age` last held, and whether it ever has: if not, they are those
@@ -353,6 +368,26 @@ mod tests {
         let report = health.report();
         assert_eq!(report.status, "ok");
         assert_eq!(report.checks[0].note.as_deref(), Some("disk nearly full"));
+    }
+
+    #[test]
+    fn a_loop_is_stuck_if_it_has_turned_and_the_bus_is_there() {
+        let health = Health::default();
+        assert!(!health.is_stuck(), "a standby has no loop");
+        let bus = health.check(BUS, None);
+        bus.ok();
+        let turns = health.check(LOOP, Some(Span::from_ms(20)));
+        let wait = || std::thread::sleep(Duration::from_millis(40));
+        wait();
+        assert!(!health.is_stuck(), "it has not begun");
+        turns.ok();
+        wait();
+        assert!(health.is_stuck());
+        bus.fail("no server");
+        assert!(!health.is_stuck());
+        bus.ok();
+        turns.ok();
+        assert!(!health.is_stuck());
     }
 
     #[tokio::test]

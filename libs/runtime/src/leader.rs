@@ -43,8 +43,7 @@ const CHECKS: u32 = 12;
 /// Renewals of the leadership within its length.
 const RENEWALS: u32 = 3;
 
-/// The health check of a service's main loop.
-pub const LOOP: &str = "loop";
+pub use crate::http::LOOP;
 
 /// Longest time until the loop first turns. A start reads files and states.
 const START: Duration = Duration::from_secs(120);

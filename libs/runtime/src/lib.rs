@@ -71,6 +71,7 @@ pub mod supervise;
 pub mod task;
 pub mod telemetry;
 pub mod virtual_time;
+mod watchdog;
 
 pub use args::{CommonArgs, NoArgs};
 pub use bus::{

@@ -24,6 +24,7 @@ use crate::supervise::{ServiceError, Tasks};
 use crate::task;
 use crate::telemetry;
 use crate::virtual_time::{self, Host};
+use crate::watchdog;
 
 /// The configuration cannot be used, as the service finds when it runs. It then exits with
 /// [`exit::CONFIG`].
@@ -187,6 +188,7 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
         health.clone(),
         http_stop.clone(),
     ));
+    watchdog::start(health.clone());
     let bus = Bus::connect(&config.bus, &config.cluster.id, service, &registry, &health);
     let bus = tokio::select! {
         biased;

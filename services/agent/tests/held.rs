@@ -21,6 +21,7 @@ use lacuna_wire::address;
 use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tokio::net::UnixDatagram;
 
 /// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -110,6 +111,8 @@ fn agent(dir: &Path, args: &[&str]) -> Child {
         .env("TMPDIR", "/dev/shm")
         .env("SITE_TOKEN", "secret")
         .env("SITE_NAME", "known")
+        .env("NOTIFY_SOCKET", dir.join("notify"))
+        .env("WATCHDOG_USEC", "300000")
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
@@ -490,6 +493,30 @@ async fn a_program_that_ends_since_its_agent_was_suspended_has_not_failed() {
     assert_eq!(status.activity, Activity::Free, "{}", harness.log());
     assert_eq!(status.released.as_deref(), Some("agent suspended"));
     harness.run(STAY, Elastic::Restart).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_agent_gives_no_sign_of_life() {
+    let harness = Harness::plain("60s").await;
+    let socket = UnixDatagram::bind(harness.path("notify")).unwrap();
+    let mut sign = [0; 64];
+    let mut hears = async |limit| {
+        let heard = tokio::time::timeout(limit, socket.recv(&mut sign)).await;
+        heard.is_ok_and(|length| sign[..length.unwrap()].starts_with(b"WATCHDOG=1"))
+    };
+    assert!(hears(LIMIT).await, "{}", harness.log());
+    let agent = Pid::from_raw(i32::try_from(harness.agent.id()).unwrap());
+    kill(agent, Signal::SIGSTOP).unwrap();
+    while !fs::read_to_string(format!("/proc/{agent}/stat"))
+        .unwrap()
+        .contains(") T ")
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    while hears(Duration::ZERO).await {}
+    assert!(!hears(Duration::from_secs(1)).await);
+    kill(agent, Signal::SIGCONT).unwrap();
+    assert!(hears(LIMIT).await, "{}", harness.log());
 }
 
 /// A process that keeps a file open and is no child of the agent.

@@ -24,7 +24,7 @@ use super::{Bus, BusError, BusMetrics, Inner};
 use super::{certificate, key_end};
 use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
-use crate::http::Health;
+use crate::http::{BUS, Health};
 use crate::identity::Identity;
 use crate::metrics;
 use crate::virtual_time;
@@ -61,7 +61,7 @@ impl Bus {
         let said = Mutex::new(None::<Stopwatch>);
         let logged = Mutex::new(String::new());
         let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
-        let check = health.check("bus", None);
+        let check = health.check(BUS, None);
         let gauge = metrics.connected.clone();
         let slow = metrics.slow.clone();
         let lost = metrics.disconnects.clone();
@@ -239,7 +239,7 @@ impl Bus {
             metrics.dead_letters,
             metrics.failed,
         );
-        let check = health.check("bus", None);
+        let check = health.check(BUS, None);
         let (gauge, lost) = (metrics.connected, metrics.disconnects);
         let mut changes = bus.link();
         changes.wait_for(|link| link.up).await;
