@@ -196,6 +196,29 @@ impl Account {
             Self::Events => format!("lacuna_{cluster}+events"),
         }
     }
+
+    /// The names of all accounts of this kind. People are dealt out over several: a person who takes all
+    /// connections of one leaves those of the others. All are there from the start: nats-server 2.15 gives
+    /// a new account what it imports only at the second reload.
+    pub fn names(self, cluster: &ClusterId) -> impl Iterator<Item = String> {
+        let name = self.name(cluster);
+        (0..if self == Self::People { 16 } else { 1 }).map(move |number: u32| match number {
+            0 => name.clone(),
+            _ => format!("{name}{number}"),
+        })
+    }
+
+    /// The most connections of one account. They suffice for ten thousand nodes whose hooks all run at
+    /// once. Together they stay below the server's 65,536 connections.
+    #[must_use]
+    pub const fn most_connections(self) -> u32 {
+        match self {
+            Self::Services | Self::People => 512,
+            Self::Operators => 1024,
+            Self::Agents => 32_768,
+            Self::Events => 16_384,
+        }
+    }
 }
 
 impl Role {

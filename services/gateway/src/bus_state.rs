@@ -1,8 +1,10 @@
 //! The state of nats-server, read from the pages of its monitor: `/varz`, `/jsz` and `/connz`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use lacuna_runtime::http::ask;
+use nix::sys::statvfs::statvfs;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -37,6 +39,8 @@ pub(crate) struct BusState {
     pub(crate) stored: u64,
     /// The room that its configuration gives them.
     pub(crate) room: u64,
+    /// What is free in their file system, if the gateway sees it.
+    pub(crate) free: Option<u64>,
     /// Each stream: its size, and its limit if it has one.
     pub(crate) streams: BTreeMap<String, (u64, Option<u64>)>,
     /// Connections by account and program.
@@ -117,11 +121,11 @@ fn program(name: &str) -> &str {
 }
 
 impl BusState {
-    /// Asks the monitor at an address.
+    /// Asks the monitor at an address. `store` is the folder of the streams, if it is known.
     ///
     /// # Errors
     /// Why it does not answer, in words.
-    pub(crate) async fn read(address: &str) -> Result<Self, String> {
+    pub(crate) async fn read(address: &str, store: Option<&Path>) -> Result<Self, String> {
         let varz: Varz = page(address, "/varz").await?;
         let jsz: Jsz = page(address, "/jsz?accounts=true&streams=true&config=true").await?;
         let mut state = Self {
@@ -131,6 +135,7 @@ impl BusState {
             slow: varz.slow_consumers,
             stored: jsz.storage,
             room: jsz.config.max_storage,
+            free: store.map(free).transpose()?,
             ..Self::default()
         };
         let streams = jsz.account_details.into_iter();
@@ -164,6 +169,14 @@ impl BusState {
     pub(crate) fn clients(&self) -> u64 {
         self.connections.values().sum()
     }
+}
+
+/// Bytes that a program may still write in the file system of a folder.
+fn free(folder: &Path) -> Result<u64, String> {
+    let found = statvfs(folder);
+    let found =
+        found.map_err(|error| format!("gateway.bus_store {}: {error}", folder.display()))?;
+    Ok(found.blocks_available() * found.fragment_size())
 }
 
 /// A page of the monitor.

@@ -1,6 +1,8 @@
 //! Metrics of the gateway: its own, and those of nats-server, which exports none.
 
+use lacuna_model::ClusterId;
 use lacuna_runtime::metrics::{Error, Registry, counter, counters, gauge, gauges};
+use lacuna_wire::access::Account;
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
 
 use crate::bus_state::BusState;
@@ -20,11 +22,13 @@ pub(crate) struct BusMetrics {
     watched: GaugeVec,
     disk: GaugeVec,
     room: GaugeVec,
+    free: GaugeVec,
     memory: GaugeVec,
     streams: GaugeVec,
     limits: GaugeVec,
     connections: GaugeVec,
     most_connections: GaugeVec,
+    most_of_account: GaugeVec,
     slow: IntCounterVec,
 }
 
@@ -77,6 +81,10 @@ impl BusMetrics {
                 "lacuna_bus_server_disk_limit_bytes",
                 "Room for these files by nats-server's configuration.",
             )?,
+            free: of_server(
+                "lacuna_bus_server_disk_free_bytes",
+                "What is free in the file system of these files.",
+            )?,
             memory: of_server(
                 "lacuna_bus_server_memory_bytes",
                 "Resident memory of nats-server.",
@@ -96,6 +104,12 @@ impl BusMetrics {
                 "lacuna_bus_server_connections_limit",
                 "Most clients that nats-server takes.",
             )?,
+            most_of_account: gauges(
+                registry,
+                "lacuna_bus_account_connections_limit",
+                "Most clients of an account, by the file that `lacuna keys` of this release writes.",
+                &["account"],
+            )?,
             slow: counters(
                 registry,
                 "lacuna_bus_server_slow_consumers_total",
@@ -103,6 +117,16 @@ impl BusMetrics {
                 &["server"],
             )?,
         })
+    }
+
+    /// Shows the limits of a cluster's accounts.
+    pub(crate) fn show_limits(&self, cluster: &ClusterId) {
+        for account in Account::ALL {
+            for name in account.names(cluster) {
+                let gauge = self.most_of_account.with_label_values(&[name.as_str()]);
+                gauge.set(f64::from(account.most_connections()));
+            }
+        }
     }
 
     /// Shows the newest state of the server at an address; nothing if it does not answer. `before`
@@ -125,6 +149,10 @@ impl BusMetrics {
             (&self.most_connections, state.most_connections),
         ] {
             gauge.with_label_values(&server).set(value as f64);
+        }
+        self.free.reset();
+        if let Some(free) = state.free {
+            self.free.with_label_values(&server).set(free as f64);
         }
         for (name, (bytes, limit)) in &state.streams {
             let stream = [name.as_str()];
@@ -170,10 +198,12 @@ mod tests {
             slow: 3,
             stored: 4,
             room: 5,
+            free: Some(9),
             streams: [stream].into(),
             connections: [(agents, 6)].into(),
         };
         metrics.bus.show("127.0.0.1:8222", Some(&state), None);
+        metrics.bus.show_limits(&ClusterId::new("c").unwrap());
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/bus.txt");
         golden(path, &exposed());
         // A server that began again counts from 0.

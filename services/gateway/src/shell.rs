@@ -125,9 +125,12 @@ async fn watch(ctx: &Context, metrics: &Metrics, view: &Mutex<View>) {
     let settings = &ctx.config.gateway;
     let lock = || view.lock().unwrap_or_else(PoisonError::into_inner);
     let mut before = None;
+    if settings.bus_monitor.is_some() && ctx.bus.proven() {
+        metrics.bus.show_limits(&ctx.cluster);
+    }
     loop {
         if let Some(address) = &settings.bus_monitor {
-            let state = BusState::read(address).await;
+            let state = BusState::read(address, settings.bus_store.as_deref()).await;
             metrics
                 .bus
                 .show(address, state.as_ref().ok(), before.as_ref());

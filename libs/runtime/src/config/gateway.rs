@@ -26,6 +26,9 @@ pub struct Gateway {
     /// The address at which nats-server shows its state (`http` in its configuration), as in
     /// `127.0.0.1:8222`. The page and the metrics then have it.
     pub bus_monitor: Option<String>,
+    /// The folder in which nats-server keeps streams, if this machine has it. What is free in its file
+    /// system is then among the metrics.
+    pub bus_store: Option<PathBuf>,
     /// The address of the Prometheus whose firing alerts the page shows, as in `127.0.0.1:9090`.
     pub prometheus: Option<String>,
     /// How far back the page shows which trainer had which node.
@@ -42,6 +45,7 @@ impl Default for Gateway {
             behind_tls: false,
             viewers: 64,
             bus_monitor: None,
+            bus_store: None,
             prometheus: None,
             history: Span::from_secs(6 * 3600),
         }

@@ -192,6 +192,8 @@ impl Supervisor {
         own.get_or_insert_with(|| store.to_string());
         let own = &mut config.gateway.bus_monitor;
         let monitor = own.get_or_insert_with(|| monitor.to_string()).clone();
+        let bus_store = &mut config.gateway.bus_store;
+        bus_store.get_or_insert_with(|| nats::store(&data_dir));
         config.bus.url = format!("nats://127.0.0.1:{port}");
         if config.agent.nodes.is_empty() {
             config.agent.all_nodes = true;

@@ -18,25 +18,18 @@ pub(crate) const FILE: &str = "lacuna-accounts.conf";
 /// Consumers are counted for each stream.
 const STREAMS: &str = "    jetstream { max_file: 2GB, max_streams: 64, max_consumers: 1024 }\n";
 
-/// The limits of an account: its connections, and for each connection the subscriptions and the
-/// length of a message. They suffice for ten thousand nodes whose hooks all run at once. Together
-/// they stay below the server's 65,536 connections.
+/// The limits of each connection of an account: its subscriptions, and the length of a message.
 const fn limits(account: Account) -> &'static str {
     match account {
-        Account::Services => "max_conn: 512, max_subs: 4096",
+        Account::Services => "max_subs: 4096",
         // The longest message of a person is a list of trainers.
-        Account::Operators => "max_conn: 1024, max_subs: 1024, max_payload: 1MB",
-        Account::People => "max_conn: 512, max_subs: 1024, max_payload: 1MB",
-        Account::Agents => "max_conn: 32768, max_subs: 1024, max_payload: 1MB",
+        Account::Operators | Account::People | Account::Agents => {
+            "max_subs: 1024, max_payload: 1MB"
+        }
         // The longest message is a snapshot of all nodes.
-        Account::Events => "max_conn: 16384, max_subs: 64",
+        Account::Events => "max_subs: 64",
     }
 }
-
-/// Accounts of people, over which they are dealt out: a person who takes all connections of one leaves
-/// those of the others. All are there from the start: nats-server 2.15 gives a new account what it imports
-/// only at the second reload.
-const OF_PEOPLE: usize = 16;
 
 /// An account as nats-server has it.
 struct Block<'r> {
@@ -48,22 +41,15 @@ struct Block<'r> {
 fn blocks<'r>(ring: &'r KeyRing, cluster: &ClusterId) -> Vec<Block<'r>> {
     let mut blocks = Vec::new();
     for account in Account::ALL {
-        let name = account.name(cluster);
+        let names: Vec<String> = account.names(cluster).collect();
+        let number = names.len();
         let all = ring.users.iter();
         // Revoked ones count, so no other moves.
         let all = all.filter(|user| user.cluster == *cluster && user.role.account() == account);
         let all: Vec<&User> = all.collect();
-        let number = if account == Account::People {
-            OF_PEOPLE
-        } else {
-            1
-        };
-        blocks.extend((0..number).map(|first| Block {
+        blocks.extend(names.into_iter().enumerate().map(|(first, name)| Block {
             account,
-            name: match first {
-                0 => name.clone(),
-                _ => format!("{name}{first}"),
-            },
+            name,
             users: all.iter().copied().skip(first).step_by(number).collect(),
         }));
     }
@@ -86,7 +72,8 @@ pub(crate) fn text(ring: &KeyRing) -> String {
             if block.account == Account::Services {
                 out.push_str(STREAMS);
             }
-            let _ = writeln!(out, "    limits {{ {} }}", limits(block.account));
+            let (most, each) = (block.account.most_connections(), limits(block.account));
+            let _ = writeln!(out, "    limits {{ max_conn: {most}, {each} }}");
             exports(&mut out, &all, &handed, block.account);
             imports(&mut out, cluster, &handed, block.account);
             users(&mut out, cluster, &block.users);
