@@ -148,7 +148,9 @@ class Cluster:
         for node in AGENTS:
             self.must("keys", "add-user", str(self.keys), f"agent-{node}", "--role", "agent", "--node", node)
         os.kill(self.file()["children"]["nats"], signal.SIGHUP)
-        time.sleep(0.5)
+        log = self.data / "logs/nats.log"
+        if not until(lambda: "Reloaded server configuration" in log.read_text(errors="replace"), 30):
+            raise Broken("nats-server does not read the accounts again")
         self.pids = self.file()["children"]
 
     def stop(self) -> None:
