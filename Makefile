@@ -92,7 +92,7 @@ attack: setup build ## attacks on a whole secure cluster, checked; ARGS=--short,
 	@PYTHONPATH=$(ATTACK_PY) python3 integration-tests/attack/attack.py $(ARGS)
 
 .PHONY: reboot
-reboot: setup build ## kills and reboots of containers and engine after each command on keys (root, Docker; five minutes)
+reboot: setup build ## kills, reboots, a full disk and starts in any order, after commands on keys (root, Docker; six minutes)
 	@integration-tests/reboot.py $(ARGS)
 
 .PHONY: verify

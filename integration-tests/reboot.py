@@ -3,8 +3,10 @@
 
 A Docker engine of its own, in namespaces that end with it, runs the composition. After each command on keys
 every container is killed, the engine is stopped and started, and it loses power: engine and containers
-get SIGKILL. Each time all must be healthy again without a hand, and a trainer that was submitted first
-still be known. Prints the seconds of each. Needs root, Docker and the binaries of `make build`.
+get SIGKILL. Then the bus's disk fills up and has room again, by one and by three tries, and all containers
+are stopped and started in several orders. Each time all must be healthy again without a hand, and a trainer
+that was submitted first still be known. All of it runs with umask 077, as administrators' shells do. Prints
+the seconds of each. Needs root, Docker and the binaries of `make build`.
 
 Exit codes: 0 all came back (or SKIPPED), 1 something stayed down.
 """
@@ -12,6 +14,7 @@ Exit codes: 0 all came back (or SKIPPED), 1 something stayed down.
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -30,6 +33,11 @@ COMMANDS = {
     "renew-tls": "keys renew-tls",
     "up again": "up",
 }
+# The disk of the bus, MB, and the writes that fill it, bytes.
+DISK = 64
+PIECE = 1 << 16
+# Orders in which containers are started.
+ORDERS = 3
 TRAINER = {"name": "kept", "submit": 0, "min_nodes": 1, "max_nodes": 2, "rescale_up_s": 0, "rescale_down_s": 0}
 TRAINER |= {"samples": 1e9, "nodes": [1, 2], "samples_per_s": [1, 2]}
 
@@ -108,6 +116,13 @@ class Site:
         self.engine, self.folder = Engine(folder), folder
 
     def up(self) -> None:
+        # The bus's volume is a small disk of its own, which outlives engines. An engine whose folder is no
+        # mount would mount it upon itself, and hide the disk.
+        root = self.folder / "root"
+        self.disk = root / "volumes" / f"{os.environ['COMPOSE_PROJECT_NAME']}_nats-data" / "_data"
+        self.disk.mkdir(parents=True)
+        run("mount", "--bind", str(root), str(root))
+        run("mount", "-t", "tmpfs", "-o", f"size={DISK}m,mode=0755,uid=10002,gid=10002", "bus", str(self.disk))
         self.engine.start()
         run("docker", "load", "-i", str(self.folder / "base.tar"))
         run("deploy/up.sh", "up", limit=900)
@@ -138,20 +153,68 @@ class Site:
         self.engine.lose_power()
         self.engine.start()
 
+    def full(self) -> None:
+        """The disk of the bus is full until the health of its writers says so, then has room again."""
+        fill, started = self.disk / "fill", time.monotonic()
+        with open(fill, "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(PIECE)):
+                    pass
+            except OSError:
+                pass
+        try:
+            while "its disk may be full" not in (said := self.control_says()):
+                if time.monotonic() - started > LIMIT:
+                    raise Failed(f"control does not say within {LIMIT:.0f} s that the disk is full: {said}")
+                time.sleep(0.5)
+        finally:
+            fill.unlink()
+
+    def control_says(self) -> str:
+        """The answer of control's /healthz; empty while it has no container."""
+        ours = ["--filter", "label=com.docker.compose.service=control"]
+        script = "exec 3<>/dev/tcp/127.0.0.1/9464; printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3; timeout 3 cat <&3"
+        found = run("docker", "ps", "-q", *ours).split()
+        words = ["docker", "exec", *found, "bash", "-c", script]
+        return subprocess.run(words, capture_output=True, text=True).stdout if found else ""
+
+    def full_thrice(self) -> None:
+        for _ in range(3):
+            self.full()
+
+    def start_in_order(self, seed: int) -> None:
+        names = sorted(name for name, _ in pids())
+        random.Random(seed).shuffle(names)
+        run("docker", "stop", "-t", "20", *names)
+        for name in names:
+            run("docker", "start", name)
+
+    def back(self, after: str, fault: str, happen, ended: bool) -> dict:
+        """Seconds from the end of a fault until all is healthy and control answers. `ended`: it ends every
+        container."""
+        before = set(pids())
+        started = time.monotonic()
+        happen()
+        if not ended:
+            # The fault lasts; what counts is the time after it.
+            started = time.monotonic()
+        while (wrong := self.faults()) or (ended and before & set(pids())):
+            if time.monotonic() - started > LIMIT:
+                raise Failed(f"{after}, {fault}: not back within {LIMIT:.0f} s: {'; '.join(wrong)}")
+            time.sleep(0.5)
+        return {"after": after, "fault": fault, "seconds": round(time.monotonic() - started, 1)}
+
     def all(self):
-        """Seconds from each fault after each command until all is healthy and control answers."""
+        """Each fault, and how long it lasts."""
         faults = [("containers killed", self.kill), ("engine restarted", self.restart), ("power lost", self.lose_power)]
         for place, (fault, happen) in enumerate(faults):
             for command, words in COMMANDS.items():
                 run("deploy/up.sh", *words.format(user=f"user-{place}").split())
-                before = dict(pids())
-                started = time.monotonic()
-                happen()
-                while (wrong := self.faults()) or set(before.items()) & set(pids()):
-                    if time.monotonic() - started > LIMIT:
-                        raise Failed(f"{command}, {fault}: not back within {LIMIT:.0f} s: {'; '.join(wrong)}")
-                    time.sleep(0.5)
-                yield {"after": command, "fault": fault, "seconds": round(time.monotonic() - started, 1)}
+                yield self.back(command, fault, happen, ended=True)
+        yield self.back("room again", "disk full, once", self.full, ended=False)
+        yield self.back("room again", "disk full, 3 times", self.full_thrice, ended=False)
+        for seed in range(ORDERS):
+            yield self.back("the last one", f"started in order {seed}", lambda seed=seed: self.start_in_order(seed), ended=False)
 
 
 def reboots(folder: Path, as_json: bool) -> int:
@@ -168,12 +231,13 @@ def reboots(folder: Path, as_json: bool) -> int:
         for row in site.all():
             rows.append(row)
             if not as_json:
-                print("{after:<10} {fault:<18} all healthy after {seconds:5.1f} s".format(**row), flush=True)
+                print("{after:<12} {fault:<18} all healthy after {seconds:5.1f} s".format(**row), flush=True)
     except Failed as failed:
         print(f"reboot: {failed}", file=sys.stderr)
         return 1
     finally:
         site.engine.lose_power()
+        subprocess.run(["umount", "-R", "-l", str(folder / "root")], capture_output=True)
     if as_json:
         print(json.dumps({"rows": rows}))
     return 0
@@ -188,6 +252,7 @@ def main() -> int:
     if os.geteuid() != 0 or lacking:
         what = f"not installed: {', '.join(lacking)}" if lacking else "not root"
         return left_out("docker", "reboot", what, "root, docker.io, docker-compose, iproute2")
+    os.umask(0o077)
     folder = Path(tempfile.mkdtemp(prefix="lacuna-reboot-"))
     try:
         saved = subprocess.run(["docker", "save", "-o", str(folder / "base.tar"), base], capture_output=True, text=True)
