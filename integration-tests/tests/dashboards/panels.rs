@@ -114,6 +114,69 @@ fn without_cluster(expression: &str) -> Vec<String> {
         .collect()
 }
 
+/// The divisions of an expression whose divisor may be zero: it is neither a number nor `(... > 0)`.
+fn open_divisions(expression: &str) -> Vec<&str> {
+    // Selectors may contain slashes.
+    let (mut found, mut quoted) = (Vec::new(), false);
+    for (at, letter) in expression.char_indices() {
+        quoted ^= letter == '"';
+        if letter != '/' || quoted {
+            continue;
+        }
+        let mut divisor = expression[at + 1..].trim_start();
+        for word in ["on", "ignoring", "group_left", "group_right"] {
+            if let Some(rest) = divisor.strip_prefix(word) {
+                let rest = rest.trim_start();
+                let labels = rest.starts_with('(') && word.len() < "group_left".len();
+                let after = labels.then(|| rest.split_once(')')).flatten();
+                divisor = after.map_or(rest, |(_, rest)| rest).trim_start();
+            }
+        }
+        let mut depth = 0;
+        let within = divisor.strip_prefix('(').map(|inner| {
+            let end = inner.find(|c| {
+                depth += i32::from(c == '(') - i32::from(c == ')');
+                depth < 0
+            });
+            &inner[..end.unwrap_or(inner.len())]
+        });
+        let is_number = divisor.starts_with(|c: char| c.is_ascii_digit());
+        if !is_number && !within.is_some_and(|text| text.ends_with("> 0")) {
+            found.push(divisor);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_ratio_with_nothing_below_it_is_none() {
+    let mut divisions = 0;
+    let mut check = |place: &str, expression: &str| {
+        assert_eq!(open_divisions(expression), [""; 0], "{place}: {expression}");
+        divisions += expression.matches(" / ").count();
+    };
+    for (file, dashboard) in dashboards() {
+        for panel in panels(&dashboard) {
+            for target in list(panel, "targets") {
+                check(&file, target["expr"].as_str().unwrap_or_default());
+            }
+        }
+    }
+    for alert in super::alerts::read() {
+        check(&alert.name, &alert.expression);
+    }
+    assert!(divisions > 5, "only {divisions} divisions found");
+    for (open, expression) in [
+        (1, r#"a{b="c/d"} / sum(rate(e[5m]))"#),
+        (1, "a / ignoring (part) group_left b{c=\"d\"}"),
+        (0, "a / on (cluster, instance) (b > 0) > 0.8"),
+        (0, "a / ignoring (part) group_left (sum(b) > 0) <= 1"),
+        (0, "sum(a) / 3600"),
+    ] {
+        assert_eq!(open_divisions(expression).len(), open, "{expression}");
+    }
+}
+
 #[test]
 fn alert_rules_ask_only_for_metrics_that_exist() {
     let exported = Exported::read();

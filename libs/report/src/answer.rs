@@ -61,10 +61,8 @@ const YEAR_H: f64 = 8766.0;
 /// The answer in figures: what the machine's idle nodes are worth. Each has its range over the
 /// quarters of the time, and is rounded to half of it.
 pub(super) fn tiles(summary: &Summary, pool: &PoolStats) -> Vec<Tile> {
-    let known = pool.without_outages.quarters.iter().flatten().copied();
-    let (low, high) = known.fold((f64::MAX, 0.0), |(low, high): (f64, f64), quarter| {
-        (low.min(quarter), high.max(quarter))
-    });
+    let low = pool.quarters.into_iter().fold(f64::MAX, f64::min);
+    let high = pool.quarters.into_iter().fold(0.0, f64::max);
     let machine = f64::from(pool.nodes).max(1.0);
     let rows = [
         ("node-hours a year", YEAR_H, ""),
@@ -73,7 +71,7 @@ pub(super) fn tiles(summary: &Summary, pool: &PoolStats) -> Vec<Tile> {
     ];
     let tile = |(unit, times, sign): (&str, f64, &str)| {
         let scaled = |nodes: f64| nodes * summary.efficiency * times;
-        let [value, low, high] = [summary.equivalent_nodes, low.min(high), high].map(scaled);
+        let [value, low, high] = [pool.equivalent_nodes, low, high].map(scaled);
         let step = step((high - low) / 2.0, value);
         Tile {
             value: rounded(value, step) + sign,
@@ -119,24 +117,20 @@ pub(super) fn of(
 }
 
 fn gain(summary: &Summary, pool: &PoolStats, left_out: Option<&str>) -> Answer {
-    let idle = summary.equivalent_nodes;
-    let offered = idle * summary.hours;
+    let offered = pool.equivalent_nodes * pool.hours;
     let held = if offered > 0.0 {
         percent(summary.harvested_node_hours / offered, 1)
     } else {
         "-".to_owned()
     };
-    let left_out = left_out.map_or_else(String::new, |words| format!(" {words}."));
     let text = format!(
-        "{}{left_out} In the replay, {}, {} were idle on average: {} node-hours. Trainers would have \
-         held {held} of them and done as much as {} nodes of their own would have done in the same \
-         time, never taken away and never rescaled: an efficiency of {}.",
-        how_many(pool),
-        length(summary.hours),
-        nodes(idle),
+        "{} That is {} node-hours. Trainers would have held {held} of them and done as much as {} nodes \
+         of their own would have done in the same time, never taken away and never rescaled: an \
+         efficiency of {}.",
+        how_many(pool, left_out),
         count(offered),
-        nodes(idle * summary.efficiency),
-        percent(summary.efficiency, 1)
+        nodes(pool.equivalent_nodes * summary.efficiency),
+        efficiency(summary, 1)
     );
     Answer {
         question: "What would Lacuna have gained here?".to_owned(),
@@ -144,29 +138,25 @@ fn gain(summary: &Summary, pool: &PoolStats, left_out: Option<&str>) -> Answer {
     }
 }
 
-/// Number of idle nodes in words: without outages first, and the median beside the mean.
-fn how_many(pool: &PoolStats) -> String {
-    let rest = &pool.without_outages;
-    let of = |mean: f64, share: f64, median: u32| {
-        format!(
-            "{} idle on average ({}), half of the time no more than {}",
-            nodes(mean),
-            percent(share, 1),
-            count(f64::from(median))
-        )
-    };
-    let all = of(pool.equivalent_nodes, pool.share, pool.idle.p50);
-    let machine = count(f64::from(pool.nodes));
-    let hours = length(pool.hours);
-    if !pool.has_outages() {
-        return format!("Over {hours} the machine's {machine} nodes left {all}.");
+/// Efficiency with this number of digits; none without idle nodes.
+pub(super) fn efficiency(summary: &Summary, digits: usize) -> String {
+    match summary.equivalent_nodes > 0.0 {
+        true => percent(summary.efficiency, digits),
+        false => "-".to_owned(),
     }
+}
+
+/// Number of idle nodes in words, the median beside the mean, and what counts as busy.
+fn how_many(pool: &PoolStats, left_out: Option<&str>) -> String {
+    let left_out = left_out.map_or_else(String::new, |words| format!(" {words}."));
     format!(
-        "Over {hours} the machine's {machine} nodes left {}, without the {} in which more than {} were \
-         idle, which is taken for outages. With these it was {all}.",
-        of(rest.equivalent_nodes, rest.share, rest.p50),
-        length(rest.hours_left_out),
-        count(f64::from(rest.above))
+        "Over {} the machine's {} nodes left {} idle on average ({}), half of the time no more than \
+         {}.{left_out}",
+        length(pool.hours),
+        count(f64::from(pool.nodes)),
+        nodes(pool.equivalent_nodes),
+        percent(pool.share, 1),
+        count(f64::from(pool.idle.p50))
     )
 }
 
@@ -178,23 +168,12 @@ fn certainty(pool: &PoolStats, simulated: bool) -> Answer {
     } else {
         "The log tells where batch jobs ran, or which nodes were idle."
     };
-    let rest = &pool.without_outages;
-    let of = |quarter: Option<f64>| quarter.map_or_else(|| "none".to_owned(), nodes);
-    let quarters = rest.quarters.map(of).join(", ");
-    let outages = if pool.has_outages() {
-        let hours = pool.hours.max(f64::MIN_POSITIVE);
-        format!(
-            " What is taken for outages is {} of the time.",
-            percent(rest.hours_left_out / hours, 0)
-        )
-    } else {
-        String::new()
-    };
     Answer {
         question: "How sure is that?".to_owned(),
         text: format!(
-            "{source} Means of the four quarters of the time: {quarters} idle nodes. The farther these are \
-             apart, the less is known of another such time.{outages}"
+            "{source} Means of the four quarters of the time: {} idle nodes. The farther these are \
+             apart, the less is known of another such time.",
+            pool.quarters.map(nodes).join(", ")
         ),
     }
 }
@@ -222,11 +201,11 @@ fn harm(pool: &PoolStats, simulated: bool) -> Answer {
 }
 
 /// The answer about the number of idle nodes and the lengths of holes.
-pub(super) fn idle(stats: &PoolStats) -> Answer {
+pub(super) fn idle(stats: &PoolStats, left_out: Option<&str>) -> Answer {
     let text = format!(
-        "{} In all that is {} node-hours. Half of the holes were over within {}; holes of an hour and \
+        "{} That is {} node-hours. Half of the holes were over within {}; holes of an hour and \
          more held {} of the idle node-time.",
-        how_many(stats),
+        how_many(stats, left_out),
         count(stats.holes.node_hours),
         span(stats.holes.p50_s.round()),
         percent(1.0 - stats.holes.under_1_h.node_time, 0)

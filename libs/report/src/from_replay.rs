@@ -66,7 +66,15 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     let summary = &replayed.summary;
     let empty = History::default();
     let history = replayed.history.as_ref().unwrap_or(&empty);
-    let pool = pool_stats(source.trace, source.pool)?;
+    // All figures are of the time of the replay, also where the trainers end before the trace.
+    let until = Some(summary.until());
+    let pool = pool_stats(
+        source.trace,
+        PoolOptions {
+            until,
+            ..source.pool
+        },
+    )?;
     let calibration = match &source.calibration {
         Some(options) => Some(evaluate(source.trace, options, &mut |_| {})?),
         None => None,
@@ -81,11 +89,10 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     let notes = vec![
         "Time is recorded time since the start of the replay. Efficiency is work done over the \
          work of the same trainers on dedicated nodes that offer the same node-time; losses are \
-         samples lost over samples done. The pool's figures are of the trace from the start of \
-         the replay to its end, also where the trainers end earlier. Days are 24 hours from the \
-         start, named by the date on which they begin. Losses: nodes without a trainer are valued \
-         at what a node-second brings on dedicated nodes; what is left after all other losses is \
-         that sizes follow the pool, so that trainers work elsewhere on their scaling curves."
+         samples lost over samples done. Days are 24 hours from the start, named by the date on \
+         which they begin. Losses: nodes without a trainer are valued at what a node-second brings \
+         on dedicated nodes; what is left after all other losses is that sizes follow the pool, so \
+         that trainers work elsewhere on their scaling curves."
             .to_owned(),
     ];
     Ok(Report {
@@ -138,6 +145,10 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
 
 /// The headline figures.
 fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
+    let lost = |fraction| {
+        let share = measure::share_lost(fraction, 1.0);
+        share.map_or_else(|| "more than it".to_owned(), |share| percent(share, 2))
+    };
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut figures = vec![
         row(
@@ -145,18 +156,18 @@ fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
             format!("{:.1}", pool.equivalent_nodes),
         ),
         row("median", count(f64::from(pool.idle.p50))),
-        row("efficiency U", percent(summary.efficiency, 2)),
+        row("efficiency U", answer::efficiency(summary, 2)),
         row("hours replayed", format!("{:.2}", summary.hours)),
         row("harvested node-hours", count(summary.harvested_node_hours)),
         row("trainers done", count(summary.trainers_done as f64)),
         row("samples trained", format!("{:.3e}", summary.samples)),
         row(
             "rescaling, of work done",
-            percent(summary.rescale_cost_fraction, 2),
+            lost(summary.rescale_cost_fraction),
         ),
         row(
             "preemption, of work done",
-            percent(summary.preempt_cost_fraction, 2),
+            lost(summary.preempt_cost_fraction),
         ),
         row("preemptions", count(summary.preemptions as f64)),
         row("rescales", count(summary.rescales as f64)),
@@ -187,7 +198,10 @@ fn of_kind(of: &HarvestOfKind) -> Vec<(String, String)> {
             format!("{kind}: harvested node-hours"),
             count(of.harvested_node_hours),
         ),
-        (format!("{kind}: idle share used"), percent(used, 2)),
+        (
+            format!("{kind}: idle share used"),
+            used.map_or_else(|| "-".to_owned(), |used| percent(used, 2)),
+        ),
     ]
 }
 

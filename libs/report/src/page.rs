@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use lacuna_sim::skill::Evaluation;
+use lacuna_trainer::measure;
 
 use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow, bin_solves};
 use super::shell::{self, Panel, Table};
-use super::svg::{count, escape, percent, share, span, value};
+use super::svg::{HALF, WIDTH, both, count, escape, percent, share, span, value};
 use super::{answer, charts, pool_page};
 
 /// Most days that are shown day by day; more are shown by week.
@@ -22,7 +23,7 @@ pub fn render(report: &Report) -> String {
     let end_s = end(report);
     if !report.pool.is_empty() {
         let legend = "<i class='pool'></i>nodes in the pool <i class='used'></i>nodes that train";
-        let chart = charts::pool(&report.pool, end_s);
+        let chart = both(WIDTH, |width| charts::pool(&report.pool, end_s, width));
         shell::section(&mut out, "Pool and use", legend, &chart, "");
     }
     work(&mut out, report, end_s);
@@ -32,7 +33,7 @@ pub fn render(report: &Report) -> String {
             let _ = write!(text, "<p>{}</p>", escape(paragraph));
         }
         text.push_str("</div>");
-        shell::section(&mut out, "Possible harm", "", &text, "");
+        shell::half(&mut out, "Possible harm", "", &text, "");
     }
     if !report.trainers.is_empty() {
         trainers(&mut out, report, end_s);
@@ -44,7 +45,7 @@ pub fn render(report: &Report) -> String {
             span(gantt.from_s),
             span(gantt.until_s)
         );
-        let chart = charts::gantt(gantt, &report.trainers);
+        let chart = both(WIDTH, |width| charts::gantt(gantt, &report.trainers, width));
         shell::section(&mut out, "Node by node", &legend, &chart, "");
     }
     holes(&mut out, report);
@@ -90,7 +91,7 @@ pub fn drawing(report: &Report) -> String {
         panels.push(Panel {
             title: "Pool and use",
             legend: "light: nodes in the pool; dark: nodes that train",
-            chart: charts::pool(&report.pool, end(report)),
+            chart: charts::pool(&report.pool, end(report), WIDTH),
             height: charts::POOL_HEIGHT,
         });
     }
@@ -105,7 +106,7 @@ pub fn drawing(report: &Report) -> String {
         panels.push(Panel {
             title: "Node by node",
             legend: &legend,
-            chart: charts::gantt(gantt, &report.trainers),
+            chart: charts::gantt(gantt, &report.trainers, WIDTH),
             height: charts::gantt_height(gantt),
         });
     }
@@ -129,20 +130,22 @@ fn end(report: &Report) -> f64 {
 /// Sections of efficiency over time, of losses and of days.
 fn work(out: &mut String, report: &Report, end_s: f64) {
     if !report.efficiency.is_empty() {
-        shell::section(
+        shell::half(
             out,
             "Efficiency so far",
             "work done since the start, over the work of the same trainers on as much dedicated node-time",
-            &charts::efficiency(&report.efficiency, end_s),
+            &both(HALF, |width| {
+                charts::efficiency(&report.efficiency, end_s, width)
+            }),
             "",
         );
     }
     for line in &report.learning {
         let (heading, chart) = (
             format!("Learning: {}", line.name),
-            charts::line(line, end_s),
+            both(HALF, |width| charts::line(line, end_s, width)),
         );
-        shell::section(out, &heading, &escape(&line.meaning), &chart, "");
+        shell::half(out, &heading, &escape(&line.meaning), &chart, "");
     }
     if !report.days.is_empty() {
         days(out, report);
@@ -164,11 +167,13 @@ fn work(out: &mut String, report: &Report, end_s: f64) {
                 percent(of_whole, 3),
             ]);
         }
-        shell::section(
+        shell::half(
             out,
             "Losses",
             "from the work of dedicated nodes with the same node-time to the work done, in samples",
-            &charts::loss(&whole, &split.parts, &done),
+            &both(HALF, |width| {
+                charts::loss(&whole, &split.parts, &done, width)
+            }),
             &table.folded("as a table"),
         );
     } else if let Some(losses) = &report.losses {
@@ -176,7 +181,7 @@ fn work(out: &mut String, report: &Report, end_s: f64) {
             out,
             "Work done and lost",
             "in samples, as shares of the work done and lost",
-            &charts::simple(&charged(losses)),
+            &both(HALF, |width| charts::simple(&charged(losses), width)),
             "",
         );
     }
@@ -235,33 +240,27 @@ fn days(out: &mut String, report: &Report) {
         "efficiency",
     ]);
     for day in &days {
-        let of_done = |lost: f64| percent(share(lost, day.samples), 2);
-        let trained = share(day.used_node_hours, day.offered_node_hours);
-        let done = day.samples > 0.0;
+        let of_done = |lost: f64| match measure::share_lost(lost, day.samples) {
+            Some(share) if day.samples > 0.0 => percent(share, 2),
+            _ => "-".to_owned(),
+        };
+        let trained = measure::idle_share_used(day.used_node_hours, day.offered_node_hours);
         table.row([
             day.label.clone(),
             count(day.offered_node_hours),
-            percent(trained, 1),
+            trained.map_or_else(|| "-".to_owned(), |trained| percent(trained, 1)),
             value(day.samples),
-            if done {
-                of_done(day.rescale)
-            } else {
-                "-".to_owned()
-            },
-            if done {
-                of_done(day.preempt)
-            } else {
-                "-".to_owned()
-            },
+            of_done(day.rescale),
+            of_done(day.preempt),
             day.efficiency
                 .map_or_else(|| "-".to_owned(), |u| percent(u, 1)),
         ]);
     }
-    shell::section(
+    shell::half(
         out,
         heading,
         "the wider a bar, the more node-time was offered",
-        &charts::days(&days),
+        &both(HALF, |width| charts::days(&days, width)),
         &table.folded("as a table"),
     );
 }
@@ -308,7 +307,7 @@ fn trainers(out: &mut String, report: &Report, end_s: f64) {
             span(until)
         );
     }
-    let chart = charts::trainers(rows, until);
+    let chart = both(WIDTH, |width| charts::trainers(rows, until, width));
     let heading = if report.trainers_left_out > 0 {
         "The first trainers"
     } else {
@@ -337,17 +336,14 @@ fn holes(out: &mut String, report: &Report) {
         pool_page::size_section(out, stats);
         pool_page::length_section(out, stats);
         pool_page::week_section(out, stats);
-        let mut table = Table::new(&["figure", "value"]);
-        for (label, value) in stats.figures() {
-            table.row([label, value]);
-        }
-        shell::section(out, "The pool in figures", "", &table.html(), "");
+        let table = pool_page::figures(stats).html();
+        shell::half(out, "The pool in figures", "", &table, "");
     } else if report.holes.iter().any(|bin| bin.count > 0) {
         shell::section(
             out,
             "Holes by length",
             "<i class='pale'></i>% of all holes <i class='full'></i>% of their node-time",
-            &charts::holes(&report.holes),
+            &both(HALF, |width| charts::holes(&report.holes, width)),
             "",
         );
     }
@@ -401,7 +397,9 @@ fn calibration(out: &mut String, calibrated: &Evaluation) {
         out,
         "Are forecasts right?",
         &legend,
-        &charts::calibration(&calibrated.predictors.iter().collect::<Vec<_>>()),
+        &both(HALF, |width| {
+            charts::calibration(&calibrated.predictors.iter().collect::<Vec<_>>(), width)
+        }),
         &table.html(),
     );
 }
@@ -419,7 +417,7 @@ fn decisions(out: &mut String, report: &Report) {
             out,
             "Time per decision",
             "number of decisions by wall-clock time",
-            &charts::solves(bins),
+            &both(WIDTH, |width| charts::solves(bins, width)),
             "",
         );
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lacuna_sim::pool_stats::PoolStats;
 
 use super::shell::{self, Panel, Table};
-use super::svg::{count, percent, share};
+use super::svg::{HALF, WIDTH, both, count, percent, share};
 use super::{answer, charts};
 
 /// Legends of the charts.
@@ -21,6 +21,8 @@ pub struct About<'a> {
     pub name: &'a str,
     /// The log and its machine: label and value.
     pub machine: &'a [(String, String)],
+    /// What counts as an outage, in words; no figure counts its nodes as idle.
+    pub left_out: Option<&'a str>,
     /// Caveats, one paragraph each.
     pub notes: &'a [String],
 }
@@ -29,23 +31,24 @@ pub struct About<'a> {
 #[must_use]
 pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
     let mut body = String::new();
-    answer::draw(&mut body, &[answer::idle(stats)], &[], about.notes);
+    answer::draw(
+        &mut body,
+        &[answer::idle(stats, about.left_out)],
+        &[],
+        about.notes,
+    );
     shell::pairs(&mut body, "figures", &headline(stats));
     shell::section(
         &mut body,
         "Idle nodes over time",
         OVER_TIME,
-        &charts::over_time(stats),
+        &both(WIDTH, |width| charts::over_time(stats, width)),
         "",
     );
     size_section(&mut body, stats);
     length_section(&mut body, stats);
     week_section(&mut body, stats);
-    let mut table = Table::new(&["figure", "value"]);
-    for (label, value) in stats.figures() {
-        table.row([label, value]);
-    }
-    shell::section(&mut body, "All figures", "", &table.html(), "");
+    shell::half(&mut body, "All figures", "", &figures(stats).html(), "");
     if !about.machine.is_empty() {
         let mut list = String::new();
         shell::pairs(&mut list, "settings", about.machine);
@@ -55,19 +58,10 @@ pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
         body,
         "<p class='note'>Sizes are weighted by time. Lengths of holes that were open at the start \
          or the end of the trace ({} and {} of {}) count as far as they lie in it, so they \
-         are lower bounds.{}</p>",
+         are lower bounds.</p>",
         stats.holes.cut_at_start,
         stats.holes.cut_at_end,
-        count(stats.holes.count as f64),
-        if stats.tells_outages() {
-            format!(
-                " Time with more than {} idle nodes is taken for an outage where figures without \
-                 outages are given.",
-                stats.without_outages.above
-            )
-        } else {
-            String::new()
-        }
+        count(stats.holes.count as f64)
     );
     let subtitle = format!(
         "{}: {} nodes, {:.2} days",
@@ -80,28 +74,13 @@ pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
 
 fn headline(stats: &PoolStats) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
-    let rest = &stats.without_outages;
-    let mut rows = Vec::new();
-    if stats.has_outages() {
-        let most = count(f64::from(rest.above));
-        rows.extend([
-            row(
-                &format!("nodes while at most {most} idle"),
-                format!("{:.1}", rest.equivalent_nodes),
-            ),
-            row("share in that time", percent(rest.share, 2)),
-            row("median in that time", count(f64::from(rest.p50))),
-        ]);
-    }
-    rows.extend([
+    vec![
         row(
             "idle nodes (mean)",
             format!("{:.1}", stats.equivalent_nodes),
         ),
         row("share of the machine", percent(stats.share, 2)),
         row("median", count(f64::from(stats.idle.p50))),
-    ]);
-    rows.extend([
         row("holes", count(stats.holes.count as f64)),
         row("median hole", super::svg::span(stats.holes.p50_s.round())),
         row("node-hours idle", count(stats.holes.node_hours)),
@@ -109,8 +88,16 @@ fn headline(stats: &PoolStats) -> Vec<(String, String)> {
             "in holes over 1 h",
             percent(1.0 - stats.holes.under_1_h.node_time, 0),
         ),
-    ]);
-    rows
+    ]
+}
+
+/// All figures as a table.
+pub(super) fn figures(stats: &PoolStats) -> Table {
+    let mut table = Table::new(&["figure", "value"]);
+    for (label, value) in stats.headline().into_iter().chain(stats.figures()) {
+        table.row([label.to_owned(), value]);
+    }
+    table
 }
 
 /// Section of holes by length.
@@ -127,11 +114,11 @@ pub(super) fn length_section(out: &mut String, stats: &PoolStats) {
             percent(time, 1),
         ]);
     }
-    shell::section(
+    shell::half(
         out,
         "Holes by length",
         LENGTHS,
-        &charts::holes(&stats.lengths),
+        &both(HALF, |width| charts::holes(&stats.lengths, width)),
         &table.folded("as a table"),
     );
 }
@@ -150,11 +137,11 @@ pub(super) fn size_section(out: &mut String, stats: &PoolStats) {
             percent(bin.node_time, 1),
         ]);
     }
-    shell::section(
+    shell::half(
         out,
         "How many nodes are idle",
         SIZES,
-        &charts::sizes(&stats.sizes),
+        &both(HALF, |width| charts::sizes(&stats.sizes, width)),
         &table.folded("as a table"),
     );
 }
@@ -165,11 +152,11 @@ pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
         0 => "UTC".to_owned(),
         s => format!("UTC{:+.1} h", s as f64 / 3600.0),
     };
-    shell::section(
+    shell::half(
         out,
         "Hours of the week",
         &format!("mean idle nodes, {zone}; a stronger colour is more, in equal ratios"),
-        &charts::week(stats),
+        &both(HALF, |width| charts::week(stats, width)),
         "",
     );
 }
@@ -181,25 +168,25 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
         Panel {
             title: "Idle nodes over time",
             legend: "line: mean; band: smallest and largest",
-            chart: charts::over_time(stats),
+            chart: charts::over_time(stats, WIDTH),
             height: 260.0,
         },
         Panel {
             title: "How many nodes are idle",
             legend: "orange, left: % of the time; blue, right: % of the node-time",
-            chart: charts::sizes(&stats.sizes),
+            chart: charts::sizes(&stats.sizes, WIDTH),
             height: 220.0,
         },
         Panel {
             title: "Holes by length",
             legend: "orange, left: % of all holes; blue, right: % of their node-time",
-            chart: charts::holes(&stats.lengths),
+            chart: charts::holes(&stats.lengths, WIDTH),
             height: 220.0,
         },
         Panel {
             title: "Hours of the week",
             legend: "mean idle nodes; a stronger colour is more",
-            chart: charts::week(stats),
+            chart: charts::week(stats, WIDTH),
             height: 182.0,
         },
     ];
@@ -210,7 +197,8 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
         .chain(about.notes.iter().cloned());
     let headline = stats.headline().into_iter();
     let headline = headline.map(|(label, value)| format!("{label}: {value}"));
-    let words: Vec<String> = headline.chain(words).collect();
+    let left_out = about.left_out.map(str::to_owned);
+    let words: Vec<String> = headline.chain(left_out).chain(words).collect();
     let heading = format!(
         "{}, {:.2} days, {} holes",
         about.name,

@@ -21,9 +21,18 @@ pub(super) fn page(title: &str, subtitle: &str, body: &str) -> String {
 /// A section: heading, legend and chart on one page of paper, and `after`, which may begin on the
 /// next. `legend`, `chart` and `after` are HTML of this crate, with outside text escaped already.
 pub(super) fn section(out: &mut String, heading: &str, legend: &str, chart: &str, after: &str) {
+    write(out, "", [heading, legend, chart, after]);
+}
+
+/// A section that has half of a wide window.
+pub(super) fn half(out: &mut String, heading: &str, legend: &str, chart: &str, after: &str) {
+    write(out, " class='half'", [heading, legend, chart, after]);
+}
+
+fn write(out: &mut String, class: &str, [heading, legend, chart, after]: [&str; 4]) {
     let _ = write!(
         out,
-        "<section><div class='chart'><h2>{}</h2>",
+        "<section{class}><div class='chart'><h2>{}</h2>",
         escape(heading)
     );
     if !legend.is_empty() {

@@ -8,7 +8,7 @@ use super::charts::{self, Panel};
 use super::data::Answer;
 use super::pool_page::About;
 use super::shell::{self, Table};
-use super::svg::{count, escape, percent, span};
+use super::svg::{WIDTH, both, count, escape, percent, span};
 use super::{answer, from_history};
 
 /// Skill below this is cut in the drawing: any negative skill is worse than the base rate.
@@ -228,7 +228,7 @@ fn reliability_section(out: &mut String, predictor: &PredictorSkill) {
         &heading,
         "share of holes that stayed open over the probability that was forecast; the area of a dot \
          is the number of forecasts; on the dashed line they come true",
-        &charts::calibration(&[predictor]),
+        &both(WIDTH, |width| charts::calibration(&[predictor], width)),
         &table.html(),
     );
 }

@@ -4,8 +4,25 @@ use std::fmt::Write;
 
 pub(super) use lacuna_sim::pool_stats::grouped as count;
 
-/// The width of every chart, in units of its view box.
+/// The width of a chart, in units of its view box, where there is room.
 pub(super) const WIDTH: f64 = 1000.0;
+
+/// Its width where a wide window has two beside each other.
+pub(super) const HALF: f64 = 800.0;
+
+/// Its width on a phone: letters of the same size, and fewer of them.
+const NARROW: f64 = 400.0;
+
+/// A chart of this width, and as narrow as a phone; the style sheet shows one of them.
+pub(super) fn both(width: f64, chart: impl Fn(f64) -> String) -> String {
+    let (wide, narrow) = (chart(width), chart(NARROW));
+    format!("<div class='wide'>{wide}</div><div class='narrow'>{narrow}</div>")
+}
+
+/// Of labels that are `slot` apart, every how many fit if each needs `room`.
+pub(super) fn every(slot: f64, room: f64) -> usize {
+    (room / slot.max(1.0)).ceil().max(1.0) as usize
+}
 
 /// Text escaped for HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
@@ -47,12 +64,12 @@ fn place(value: f64, (from, to): (f64, f64)) -> f64 {
 }
 
 impl Frame {
-    /// A frame as wide as a chart, with room for the axes, whose data begins at zero.
-    pub(super) fn wide(height: f64, x_max: f64, y_max: f64) -> Self {
+    /// The frame of a chart of this size, with room for the axes, whose data begins at zero.
+    pub(super) fn of((width, height): (f64, f64), x_max: f64, y_max: f64) -> Self {
         Self {
             left: 56.0,
             top: 12.0,
-            width: WIDTH - 56.0 - 24.0,
+            width: width - 56.0 - 24.0,
             height: height - 12.0 - 26.0,
             x: (0.0, x_max),
             y: (0.0, y_max),
@@ -131,7 +148,8 @@ pub(super) fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
 /// Ticks of a time axis under the frame, with their grid lines. A time axis that does not begin
 /// at zero is a window: its ticks are times of day since the start of the run.
 pub(super) fn time_axis(out: &mut String, frame: &Frame) {
-    let (step, unit, name) = time_step(frame.x.1 - frame.x.0, 12.0);
+    // A label has room for a day and a time of day.
+    let (step, unit, name) = time_step(frame.x.1 - frame.x.0, (frame.width / 72.0).floor());
     for at in ticks(frame.x, step) {
         let (x, bottom) = (frame.x(at), frame.bottom());
         let value = at / unit;
@@ -142,7 +160,7 @@ pub(super) fn time_axis(out: &mut String, frame: &Frame) {
             format!("{value:.digits$} {name}")
         };
         // The last label must end within the drawing.
-        let label = x.min(WIDTH - 3.2 * words.len() as f64);
+        let label = x.min(frame.right() + 24.0 - 3.2 * words.len() as f64);
         let _ = write!(
             out,
             "<line class='grid' x1='{x:.1}' y1='{:.1}' x2='{x:.1}' y2='{bottom:.1}'/>\
@@ -263,6 +281,14 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_do_not_fit_are_left_out() {
+        assert_eq!(
+            (every(102.0, 50.0), every(35.0, 50.0), every(0.0, 50.0)),
+            (1, 2, 50)
+        );
+    }
+
+    #[test]
     fn times_in_a_window_are_times_of_day() {
         assert_eq!(time_of_day(86_400.0 + 3660.0), "1d 01:01");
         assert_eq!(time_of_day(15.0), "00:00:15");
@@ -278,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_empty_range_is_drawn_at_its_start() {
-        let frame = Frame::wide(100.0, 0.0, 0.0);
+        let frame = Frame::of((WIDTH, 100.0), 0.0, 0.0);
         assert_eq!((frame.x(5.0), frame.y(5.0)), (frame.left, frame.bottom()));
     }
 }

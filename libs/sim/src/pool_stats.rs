@@ -10,7 +10,7 @@ mod pool_time;
 mod table;
 mod types;
 
-pub use count::{PoolOptions, outage_above, pool_stats};
+pub use count::{PoolOptions, pool_stats};
 pub use lengths::bin_holes;
 pub use table::grouped;
-pub use types::{HoleBin, Holes, Idle, PoolColumn, PoolStats, Shorter, SizeBin, WithoutOutages};
+pub use types::{HoleBin, Holes, Idle, PoolColumn, PoolStats, Shorter, SizeBin};

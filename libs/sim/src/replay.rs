@@ -112,7 +112,7 @@ pub fn replay(
         hours: seconds / 3600.0,
         equivalent_nodes,
         harvested_node_hours: tally.used / 3600.0,
-        idle_share_used: measure::idle_share_used(tally.used, offer.node_s),
+        idle_share_used: measure::share(tally.used, offer.node_s),
         samples: tally.samples,
         zero_cost_fraction,
         rescale_cost_fraction: measure::share(rescale, tally.samples),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_forecast::{Anomalies, Evidence, OrderReport, OrderState};
-use lacuna_model::Timestamp;
+use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Loss, Settings};
@@ -245,4 +245,12 @@ pub struct Summary {
     pub kinds: Option<Vec<HarvestOfKind>>,
     /// The settings of the replay.
     pub settings: Settings,
+}
+
+impl Summary {
+    /// The end of `hours`: all figures are of the time from the start until then.
+    #[must_use]
+    pub fn until(&self) -> Timestamp {
+        self.start + Span::from_secs_f64(self.hours * 3600.0)
+    }
 }

@@ -49,11 +49,11 @@ pub fn share(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
 
-/// Samples lost over samples done; `None` where more was lost than done, as soon after the start: a
-/// share of next to nothing says nothing.
+/// Samples lost over samples done; `None` where none is done, or more was lost than done, as soon after
+/// the start: a share of next to nothing says nothing.
 #[must_use]
 pub fn share_lost(lost: f64, samples: f64) -> Option<f64> {
-    (lost <= samples.max(0.0)).then(|| share(lost, samples))
+    (samples > 0.0 && lost <= samples).then(|| share(lost, samples))
 }
 
 /// Efficiency U: samples done over dedicated samples; 0 without dedicated samples.
@@ -62,10 +62,10 @@ pub fn efficiency(samples: f64, dedicated: f64) -> f64 {
     share(samples, dedicated)
 }
 
-/// Share of the idle node-seconds that was harvested; 0 if no node was idle.
+/// Share of the idle node-seconds that was harvested; `None` if no node was idle.
 #[must_use]
-pub fn idle_share_used(harvested_node_s: f64, idle_node_s: f64) -> f64 {
-    share(harvested_node_s, idle_node_s)
+pub fn idle_share_used(harvested_node_s: f64, idle_node_s: f64) -> Option<f64> {
+    (idle_node_s > 0.0).then(|| share(harvested_node_s, idle_node_s))
 }
 
 /// Dedicated nodes that offer `idle_node_s` node-seconds in `seconds`.

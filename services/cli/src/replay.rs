@@ -24,7 +24,7 @@ use lacuna_sim::{
 use lacuna_trace::{read_kinds, read_staged};
 
 use crate::error::{CliError, Result};
-use crate::log::{Bar, HoleSource, Input, LogSummary, load, unreadable};
+use crate::log::{Bar, HoleSource, Input, LeftOut, LogSummary, load, unreadable};
 
 pub(crate) use args::{ReplayArgs, USUAL};
 pub use order::order;
@@ -58,10 +58,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     }
     let submitted = given.iter().flatten().map(|trainer| trainer.submit).min();
     let mut bar = Bar::new(args.json);
-    let mut log = args.log.clone();
+    let mut log = args.log.clone().leave_out_outages();
     // A policy that knows all ends of holes needs no planned starts.
     log.planned.clone_from(&args.planned);
-    log.without_outages = true;
     log.planned_starts = settings.policy.forecasts()
         && settings.forecast.hints
         && settings.lookahead != Lookahead::All;
@@ -142,6 +141,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let history = shown.then(History::default);
     let mut replayed =
         replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
+    log_summary.ends(replayed.summary.until());
     if let Some(recorder) = recorder {
         let policy = serde_json::json!(settings.policy);
         let policy = policy.as_str().unwrap_or_default();
@@ -157,8 +157,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             target.write(&drawing(&report))?;
         }
     }
-    let pool =
-        pool_stats(recording, pool_options(args, &log_summary, recording)).map_err(failed)?;
+    let options = PoolOptions {
+        until: Some(replayed.summary.until()),
+        ..pool_options(args, &log_summary, recording)
+    };
+    let pool = pool_stats(recording, options).map_err(failed)?;
     bar.done();
     replayed.summary.wall_seconds = watch.seconds();
     replayed.summary.peak_rss_bytes = peak_rss_bytes();
@@ -212,7 +215,7 @@ fn report_of(
         pool: pool_options(args, log_summary, recording),
         simulated: log_summary.kind == HoleSource::Simulated,
         machine: &machine,
-        left_out: log_summary.left_out.map(|left_out| left_out.words()),
+        left_out: log_summary.left_out.as_ref().map(LeftOut::words),
         notes: &notes,
         ..Source::new(&log_summary.file, recording, trainers)
     };
@@ -227,8 +230,7 @@ fn pool_options(
 ) -> PoolOptions {
     PoolOptions {
         machine_nodes: log_summary.machine_nodes,
-        // The recording has no outages, so that all figures are of one time.
-        outage_above: Some(u32::MAX),
+        until: None,
         utc_offset_s: args.log.utc_offset_s(recording.start()),
     }
 }

@@ -228,11 +228,9 @@ fn gain(view: &View, totals: &Totals) -> Answer {
     let hours = totals.harvested_node_s / 3600.0;
     let used = measure::idle_share_used(totals.harvested_node_s, totals.idle_node_s);
     let since = day(totals.since, totals.now);
-    let of_idle = if totals.idle_node_s > 0.0 {
+    let of_idle = used.map_or_else(String::new, |used| {
         format!(", {:.1} % of the time that nodes were idle", 100.0 * used)
-    } else {
-        String::new()
-    };
+    });
     let now = view.present.map_or(0, |reading| reading.training);
     let paused = view.controls.as_ref().is_some_and(|c| c.pause.is_some());
     let state = match hours > 0.0 {

@@ -69,7 +69,8 @@ struct TotalsRow {
     since: i64,
     idle_node_h: f64,
     harvested_node_h: f64,
-    idle_share_used: f64,
+    /// Nothing if no node was idle.
+    idle_share_used: Option<f64>,
     /// Nothing if it is unknown.
     efficiency: Option<f64>,
     efficiency_unknown: &'static str,
@@ -145,7 +146,8 @@ struct KindRow<'a> {
     kind: &'a KindName,
     idle_node_h: f64,
     harvested_node_h: f64,
-    idle_share_used: f64,
+    /// Nothing if no node was idle.
+    idle_share_used: Option<f64>,
     /// Times that a node was given back to the main scheduler.
     given_back: u64,
     /// How long the main scheduler waited then, in the mean and at most; nothing before the first.

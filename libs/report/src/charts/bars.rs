@@ -5,10 +5,10 @@ use std::fmt::Write;
 use lacuna_sim::pool_stats::HoleBin;
 
 use crate::data::{DayRow, SolveBin};
-use crate::svg::{Frame, WIDTH, count, open, percent, rect, share, text, value_axis};
+use crate::svg::{Frame, count, every, open, percent, rect, share, text, value_axis};
 
 /// Holes by length: for each bin its share of all holes, and its share of their node-time.
-pub(crate) fn holes(bins: &[HoleBin]) -> String {
+pub(crate) fn holes(bins: &[HoleBin], width: f64) -> String {
     let holes: u64 = bins.iter().map(|bin| bin.count).sum();
     let hours: f64 = bins.iter().map(|bin| bin.node_hours).sum();
     let pairs: Vec<Pair> = bins
@@ -19,7 +19,11 @@ pub(crate) fn holes(bins: &[HoleBin]) -> String {
             full: share(bin.node_hours, hours),
         })
         .collect();
-    paired(&pairs, "holes by length: share of number and of node-time")
+    paired(
+        &pairs,
+        "holes by length: share of number and of node-time",
+        width,
+    )
 }
 
 /// Two shares of one bin.
@@ -31,13 +35,13 @@ pub(super) struct Pair {
     pub(super) full: f64,
 }
 
-/// Two bars for each pair, with their percentages above.
-pub(super) fn paired(pairs: &[Pair], name: &str) -> String {
+/// Two bars for each pair, with their percentages above if there is room.
+pub(super) fn paired(pairs: &[Pair], name: &str, width: f64) -> String {
     let top = pairs
         .iter()
         .fold(0.05, |top: f64, pair| top.max(pair.pale).max(pair.full));
-    let frame = Frame::wide(220.0, pairs.len() as f64, top * 1.12);
-    let mut out = open(WIDTH, 220.0, name);
+    let frame = Frame::of((width, 220.0), pairs.len() as f64, top * 1.12);
+    let mut out = open(width, 220.0, name);
     value_axis(&mut out, &frame, |v| percent(v, 0));
     let slot = frame.width / pairs.len().max(1) as f64;
     for (at, pair) in pairs.iter().enumerate() {
@@ -51,27 +55,31 @@ pub(super) fn paired(pairs: &[Pair], name: &str) -> String {
                 v => format!("{v:.0}"),
             };
             let middle = (x + slot * 0.18, y - 3.0);
-            text(&mut out, "value", middle, "middle", &words);
+            if slot > 56.0 {
+                text(&mut out, "value", middle, "middle", &words);
+            }
         }
         let middle = (left + slot / 2.0, frame.bottom() + 16.0);
-        text(&mut out, "tick", middle, "middle", &pair.label);
+        if at % every(slot, 62.0) == 0 {
+            text(&mut out, "tick", middle, "middle", &pair.label);
+        }
     }
     out + "</svg>"
 }
 
 /// One bar of efficiency for each day. Its width is the day's share of the offered node-time, so
 /// a day with few nodes weighs less.
-pub(crate) fn days(days: &[DayRow]) -> String {
+pub(crate) fn days(days: &[DayRow], width: f64) -> String {
     let offered = |day: &DayRow| day.offered_node_hours.max(0.0);
     let total: f64 = days.iter().map(offered).sum();
     let top = days
         .iter()
         .filter_map(|day| day.efficiency)
         .fold(1.0, f64::max);
-    let frame = Frame::wide(220.0, total.max(f64::MIN_POSITIVE), top);
-    let mut out = open(WIDTH, 220.0, "efficiency by day");
+    let frame = Frame::of((width, 220.0), total.max(f64::MIN_POSITIVE), top);
+    let mut out = open(width, 220.0, "efficiency by day");
     value_axis(&mut out, &frame, |v| percent(v, 0));
-    let mut before = 0.0;
+    let (mut before, mut free) = (0.0, 0.0);
     for day in days {
         let (left, right) = (frame.x(before), frame.x(before + offered(day)));
         before += offered(day);
@@ -100,8 +108,9 @@ pub(crate) fn days(days: &[DayRow]) -> String {
                 &format!("{:.0}", efficiency * 100.0),
             );
         }
-        // Only the end of the date fits; the table below has the whole date.
-        if width >= 34.0 {
+        // Only the end of the date fits, of days that are apart; the table below has all of it.
+        if middle - 17.0 >= free {
+            free = middle + 17.0;
             let short = day.label.get(5..).unwrap_or(&day.label);
             text(
                 &mut out,
@@ -116,10 +125,10 @@ pub(crate) fn days(days: &[DayRow]) -> String {
 }
 
 /// Number of decisions by wall-clock time, on a logarithmic scale.
-pub(crate) fn solves(bins: &[SolveBin]) -> String {
+pub(crate) fn solves(bins: &[SolveBin], width: f64) -> String {
     let top = bins.iter().map(|bin| bin.count).max().unwrap_or(1) as f64;
-    let frame = Frame::wide(190.0, bins.len() as f64, top * 1.12);
-    let mut out = open(WIDTH, 190.0, "decisions by the time that they took");
+    let frame = Frame::of((width, 190.0), bins.len() as f64, top * 1.12);
+    let mut out = open(width, 190.0, "decisions by the time that they took");
     value_axis(&mut out, &frame, count);
     let slot = frame.width / bins.len().max(1) as f64;
     for (at, bin) in bins.iter().enumerate() {
@@ -141,7 +150,7 @@ pub(crate) fn solves(bins: &[SolveBin]) -> String {
                 &count(bin.count as f64),
             );
         }
-        if slot > 34.0 || at % 2 == 0 {
+        if at % every(slot, 46.0) == 0 {
             text(
                 &mut out,
                 "tick",

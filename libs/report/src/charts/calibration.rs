@@ -5,16 +5,16 @@ use std::fmt::Write;
 use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_sim::skill::{HorizonSkill, PredictorSkill};
 
-use crate::svg::{Frame, WIDTH, count, open, percent, span, text};
+use crate::svg::{Frame, count, open, percent, span, text};
 
 const HEIGHT: f64 = 312.0;
 
 /// Starts of an axis, the largest first.
 const LOWEST: [f64; 4] = [0.96, 0.8, 0.6, 0.0];
 
-/// One diagram for each horizon, side by side. Each dot is a bin of forecasts, with an area by
+/// One diagram for each horizon, side by side, below each other where there is no room. Each dot is a bin of forecasts, with an area by
 /// their number. Calibrated forecasts lie on the diagonal.
-pub(crate) fn calibration(predictors: &[&PredictorSkill]) -> String {
+pub(crate) fn calibration(predictors: &[&PredictorSkill], width: f64) -> String {
     let horizons: Vec<f64> = predictors
         .iter()
         .flat_map(|predictor| predictor.horizons.iter().map(|h| h.horizon_s))
@@ -24,18 +24,20 @@ pub(crate) fn calibration(predictors: &[&PredictorSkill]) -> String {
             }
             seen
         });
+    let across = horizons.len().clamp(1, (width / 200.0) as usize);
+    let down = horizons.len().max(1).div_ceil(across);
     let mut out = open(
-        WIDTH,
-        HEIGHT,
+        width,
+        HEIGHT * down as f64,
         "share of holes that stayed open over the probability that was forecast",
     );
-    let slot = WIDTH / horizons.len().max(1) as f64;
+    let slot = width / across as f64;
     for (at, horizon) in horizons.iter().enumerate() {
         let lowest = lowest(predictors, *horizon);
         let side = (slot - 62.0).min(206.0);
         let frame = Frame {
-            left: slot * at as f64 + 40.0,
-            top: 26.0,
+            left: slot * (at % across) as f64 + 40.0,
+            top: HEIGHT * (at / across) as f64 + 26.0,
             width: side,
             height: side,
             x: (lowest, 1.0),
@@ -101,7 +103,7 @@ fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
         minutes if minutes.fract() == 0.0 => format!("open {minutes} min later"),
         _ => format!("open {} later", span(horizon_s)),
     };
-    text(out, "strong", (middle, 16.0), "middle", &title);
+    text(out, "strong", (middle, frame.top - 10.0), "middle", &title);
     let low = frame.x.0;
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let at = low + (1.0 - low) * part;

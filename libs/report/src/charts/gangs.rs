@@ -30,7 +30,7 @@ fn frame(height: f64, x: (f64, f64)) -> Frame {
         left: LEFT,
         width: WIDTH - LEFT - 24.0,
         x,
-        ..Frame::wide(height, 1.0, 1.0)
+        ..Frame::of((WIDTH, height), 1.0, 1.0)
     }
 }
 

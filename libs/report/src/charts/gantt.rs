@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::data::{Gantt, TrainerRow};
-use crate::svg::{Frame, WIDTH, escape, open, rect, span, text, time_axis};
+use crate::svg::{Frame, escape, open, rect, span, text, time_axis};
 
 /// Number of colours over which trainers rotate.
 const TURNS: u32 = 6;
@@ -23,18 +23,20 @@ pub(crate) fn gantt_height(gantt: &Gantt) -> f64 {
 }
 
 /// Draws the window. `trainers` gives the names of trainers by their places.
-pub(crate) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
+pub(crate) fn gantt(gantt: &Gantt, trainers: &[TrainerRow], width: f64) -> String {
     let (rows, row_height, height) = heights(gantt);
     let longest = gantt.rows.iter().map(|row| row.node.chars().count()).max();
-    let left = (longest.unwrap_or(0) as f64 * 5.6 + 14.0).clamp(56.0, 180.0);
+    let left = (longest.unwrap_or(0) as f64 * 5.6 + 14.0).clamp(56.0, 180.0_f64.min(width / 4.0));
+    // The end of a name tells nodes apart.
+    let fits = ((left - 14.0) / 5.6) as usize;
     let frame = Frame {
         left,
-        width: WIDTH - left - 24.0,
+        width: width - left - 24.0,
         x: (gantt.from_s, gantt.until_s),
-        ..Frame::wide(height, 1.0, 1.0)
+        ..Frame::of((width, height), 1.0, 1.0)
     };
     let mut out = open(
-        WIDTH,
+        width,
         height,
         "nodes over time: batch jobs, trainers, wasted holes",
     );
@@ -42,7 +44,8 @@ pub(crate) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
     for (at, row) in gantt.rows.iter().take(rows).enumerate() {
         let y = frame.top + row_height * at as f64;
         let baseline = y + row_height * 0.5 + 2.6;
-        let name: String = row.node.chars().take(30).collect();
+        let cut = row.node.chars().count().saturating_sub(fits);
+        let name: String = row.node.chars().skip(cut).collect();
         text(&mut out, "name", (frame.left - 6.0, baseline), "end", &name);
         rect(
             &mut out,

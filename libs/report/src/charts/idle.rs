@@ -6,14 +6,14 @@ use lacuna_sim::pool_stats::{PoolColumn, PoolStats, SizeBin};
 
 use super::bars::{Pair, paired};
 use crate::style::STEPS;
-use crate::svg::{Frame, WIDTH, count, open, rect, text, time_axis, value_axis};
+use crate::svg::{Frame, count, every, open, rect, text, time_axis, value_axis};
 
 /// Mean pool over time, with its smallest and largest size.
-pub(crate) fn over_time(stats: &PoolStats) -> String {
+pub(crate) fn over_time(stats: &PoolStats, width: f64) -> String {
     let columns = &stats.timeline;
     let top = columns.iter().map(|c| f64::from(c.max)).fold(1.0, f64::max);
-    let frame = Frame::wide(260.0, stats.hours * 3600.0, top * 1.04);
-    let mut out = open(WIDTH, 260.0, "idle nodes over time");
+    let frame = Frame::of((width, 260.0), stats.hours * 3600.0, top * 1.04);
+    let mut out = open(width, 260.0, "idle nodes over time");
     value_axis(&mut out, &frame, count);
     time_axis(&mut out, &frame);
     let width = frame.width / columns.len().max(1) as f64;
@@ -62,7 +62,7 @@ fn band(
 }
 
 /// Two bars for each range of pool sizes: share of the time, share of the node-time.
-pub(crate) fn sizes(bins: &[SizeBin]) -> String {
+pub(crate) fn sizes(bins: &[SizeBin], width: f64) -> String {
     let pairs: Vec<Pair> = bins
         .iter()
         .map(|bin| Pair {
@@ -75,23 +75,27 @@ pub(crate) fn sizes(bins: &[SizeBin]) -> String {
             full: bin.node_time,
         })
         .collect();
-    paired(&pairs, "share of time and of node-time by size of the pool")
+    paired(
+        &pairs,
+        "share of time and of node-time by size of the pool",
+        width,
+    )
 }
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// Mean pool by hour of the day and day of the week, as colour and as number.
-pub(crate) fn week(stats: &PoolStats) -> String {
+/// Mean pool by hour of the day and day of the week, as colour, and as number if there is room.
+pub(crate) fn week(stats: &PoolStats, width: f64) -> String {
     let hours = || stats.week.iter().flatten().flatten().copied();
     let most = hours().fold(1.0, f64::max);
     let least = hours().fold(most, f64::min);
     // Colours span the values, and at least a factor of two, so that small differences stay small.
     let (low, range) = ((least + 1.0).ln(), ((most + 1.0) / (least + 1.0)).ln());
     let range = range.max(std::f64::consts::LN_2);
-    let (cell, row) = (39.0, 22.0);
+    let (cell, row) = (((width - 64.0) / 24.0).floor(), 22.0);
     let height = row * 7.0 + 28.0;
     let mut out = open(
-        WIDTH,
+        width,
         height,
         "mean idle nodes by hour of day and day of week",
     );
@@ -108,6 +112,9 @@ pub(crate) fn week(stats: &PoolStats) -> String {
             let place = ((mean + 1.0).ln() - low) / range;
             let step = ((place * STEPS as f64) as usize).min(STEPS - 1);
             rect(&mut out, &format!("v{step}"), (x, y), cell - 1.5, row - 1.5);
+            if cell < 30.0 {
+                continue;
+            }
             let class = if step < 5 { "low" } else { "high" };
             let middle = (x + cell / 2.0, y + 14.5);
             let words = if *mean < 9.95 {
@@ -118,7 +125,7 @@ pub(crate) fn week(stats: &PoolStats) -> String {
             text(&mut out, class, middle, "middle", &words);
         }
     }
-    for hour in (0..24).step_by(2) {
+    for hour in (0..24_u32).step_by(2 * every(2.0 * cell, 40.0)) {
         let x = 56.0 + cell * (f64::from(hour) + 0.5);
         text(
             &mut out,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::data::{LearningLine, PoolPoint};
-use crate::svg::{Frame, WIDTH, count, open, percent, time_axis, value_axis};
+use crate::svg::{Frame, count, open, percent, time_axis, value_axis};
 
 /// Number of columns of a long replay. Each shows the mean over its time.
 pub(super) const COLUMNS: usize = 450;
@@ -64,7 +64,7 @@ pub(super) fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) 
 pub(crate) const POOL_HEIGHT: f64 = 260.0;
 
 /// Nodes in the pool, and nodes with a trainer.
-pub(crate) fn pool(points: &[PoolPoint], end_s: f64) -> String {
+pub(crate) fn pool(points: &[PoolPoint], end_s: f64, width: f64) -> String {
     let idle = columns(
         points.iter().map(|p| (p.at_s, f64::from(p.pool))),
         end_s,
@@ -76,9 +76,9 @@ pub(crate) fn pool(points: &[PoolPoint], end_s: f64) -> String {
         COLUMNS,
     );
     let top = idle.iter().copied().fold(1.0, f64::max);
-    let frame = Frame::wide(POOL_HEIGHT, end_s, top * 1.05);
+    let frame = Frame::of((width, POOL_HEIGHT), end_s, top * 1.05);
     let mut out = open(
-        WIDTH,
+        width,
         POOL_HEIGHT,
         "nodes in the pool and nodes that train, over time",
     );
@@ -93,11 +93,11 @@ pub(crate) fn pool(points: &[PoolPoint], end_s: f64) -> String {
 const LINE_HEIGHT: f64 = 130.0;
 
 /// A figure of learning.
-pub(crate) fn line(of: &LearningLine, end_s: f64) -> String {
+pub(crate) fn line(of: &LearningLine, end_s: f64, width: f64) -> String {
     let means = columns(of.steps.iter().copied(), end_s, COLUMNS);
     let top = means.iter().copied().fold(0.0, f64::max).max(1e-9);
-    let frame = Frame::wide(LINE_HEIGHT, end_s, top * 1.05);
-    let mut out = open(WIDTH, LINE_HEIGHT, &format!("{} over time", of.name));
+    let frame = Frame::of((width, LINE_HEIGHT), end_s, top * 1.05);
+    let mut out = open(width, LINE_HEIGHT, &format!("{} over time", of.name));
     value_axis(&mut out, &frame, |value| match top {
         top if top <= 2.0 => percent(value, 0),
         _ => count(value),
@@ -108,10 +108,10 @@ pub(crate) fn line(of: &LearningLine, end_s: f64) -> String {
 }
 
 /// Efficiency from the start until each time.
-pub(crate) fn efficiency(points: &[(f64, f64)], end_s: f64) -> String {
+pub(crate) fn efficiency(points: &[(f64, f64)], end_s: f64, width: f64) -> String {
     let top = points.iter().map(|p| p.1).fold(1.0, f64::max);
-    let frame = Frame::wide(200.0, end_s, top);
-    let mut out = open(WIDTH, 200.0, "efficiency over time");
+    let frame = Frame::of((width, 200.0), end_s, top);
+    let mut out = open(width, 200.0, "efficiency over time");
     value_axis(&mut out, &frame, |v| percent(v, 0));
     time_axis(&mut out, &frame);
     out.push_str("<polyline class='line' points='");

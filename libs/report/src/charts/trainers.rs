@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::over_time::columns;
 use crate::data::TrainerRow;
 use crate::style::STEPS;
-use crate::svg::{Frame, WIDTH, escape, open, span, text, time_axis};
+use crate::svg::{Frame, escape, open, span, text, time_axis};
 
 /// Number of columns of time. Each shows the mean over its time.
 const COLUMNS: usize = 400;
@@ -61,7 +61,7 @@ fn edges(most: f64) -> Vec<f64> {
 }
 
 /// The timeline of all trainers, with its scale of colours on top.
-pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
+pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64, width: f64) -> String {
     let all = lanes(rows, end_s);
     let shown = all.len().min(LANES);
     let most = rows.iter().flat_map(|r| r.sizes.iter().map(|s| s.1)).max();
@@ -72,9 +72,9 @@ pub(crate) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     let frame = Frame {
         top,
         height: lane_height * shown as f64,
-        ..Frame::wide(height, end_s, 1.0)
+        ..Frame::of((width, height), end_s, 1.0)
     };
-    let mut out = open(WIDTH, height, "trainers and their sizes over time");
+    let mut out = open(width, height, "trainers and their sizes over time");
     scale(&mut out, &frame, most);
     time_axis(&mut out, &frame);
     let mut paths = vec![String::new(); STEPS];
@@ -177,7 +177,7 @@ fn life(out: &mut String, row: &TrainerRow, end_s: f64, (x, y): (f64, f64), size
 
 /// The scale of colours.
 fn scale(out: &mut String, frame: &Frame, most: f64) {
-    let width = 42.0;
+    let width = ((frame.width - 60.0) / STEPS as f64).min(42.0);
     text(out, "tick", (frame.left, 26.0), "start", "nodes:");
     let left = frame.left + 44.0;
     for (at, edge) in edges(most).iter().enumerate() {

@@ -65,7 +65,13 @@ fn a_report_is_self_contained() {
     }
     assert!(page.contains("&lt;b&gt;t0&lt;/b&gt;"));
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
-    assert_eq!(page.matches("<svg").count(), 6);
+    // Each chart has a drawing for a phone too.
+    for width in ["wide", "narrow"] {
+        assert_eq!(
+            page.matches(&format!("<div class='{width}'><svg")).count(),
+            6
+        );
+    }
     for number in ["NaN", "inf"] {
         assert!(!page.contains(number), "{number} was drawn");
     }

@@ -25,9 +25,11 @@ fn a_page_and_a_drawing_name_the_log_and_its_damage() {
     let about = About {
         name: "a.swf",
         machine: &machine,
+        left_out: Some("2.0 h count as busy"),
         notes: &notes,
     };
     for page in [render_pool(&stats, &about), pool_drawing(&stats, &about)] {
+        assert!(page.contains("2.0 h count as busy"), "{page}");
         assert!(page.contains("swf: &lt;simulated&gt;"), "{page}");
         assert_eq!(page.matches("damaged lines were skipped").count(), 9);
     }

@@ -1,36 +1,23 @@
 //! The walk over a trace that collects the statistics.
 
+use lacuna_model::Timestamp;
+
 use crate::{PoolTrace, SimError, limits};
 
 use super::lengths::Lengths;
 use super::pool_time::PoolTime;
-use super::types::{Holes, PoolStats, WithoutOutages};
-
-/// More idle nodes than this count as an outage on any machine.
-const OUTAGE_NODES: u32 = 1000;
-
-/// A machine of fewer nodes than this has no outages by default: on a quiet day most of its nodes
-/// are idle.
-const SMALL: u32 = 100;
+use super::types::{Holes, PoolStats};
 
 /// Settings of the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolOptions {
     /// Nodes of the machine, for shares; by default the nodes with a hole.
     pub machine_nodes: Option<u32>,
-    /// Time with more idle nodes than this is left out of the figures without outages. The default
-    /// is the smaller of 1,000 and half of the machine. On a machine of fewer than 100 nodes the
-    /// default leaves nothing out.
-    pub outage_above: Option<u32>,
+    /// End of the statistics, before that of the trace, as where the trainers of a replay end
+    /// earlier: all its figures are of one time.
+    pub until: Option<Timestamp>,
     /// Seconds to add to UTC for days of the week and hours of the day.
     pub utc_offset_s: i64,
-}
-
-/// The number of idle nodes above which the time counts as an outage, by the size of the machine; `None`
-/// for a small machine.
-#[must_use]
-pub fn outage_above(nodes: u32) -> Option<u32> {
-    (nodes >= SMALL).then(|| OUTAGE_NODES.min(nodes / 2))
 }
 
 /// The start of a hole, for a node without one.
@@ -43,6 +30,7 @@ const NONE: i64 = i64::MIN;
 pub fn pool_stats(trace: &dyn PoolTrace, options: PoolOptions) -> Result<PoolStats, SimError> {
     limits::check_length(trace)?;
     let (start, end) = (trace.start(), trace.end());
+    let end = options.until.map_or(end, |until| until.min(end));
     let (start_ms, end_ms) = (start.unix_ms(), end.unix_ms());
     let mut count = Count {
         start_ms,
@@ -59,7 +47,7 @@ pub fn pool_stats(trace: &dyn PoolTrace, options: PoolOptions) -> Result<PoolSta
     let mut steps = trace.steps()?;
     while let Some(step) = steps.next()? {
         let at_ms = start_ms.saturating_add((step.at_s * 1000.0).round() as i64);
-        // A step at the end of the trace has no effect.
+        // A step at the end has no effect.
         if at_ms >= end_ms {
             break;
         }
@@ -67,7 +55,7 @@ pub fn pool_stats(trace: &dyn PoolTrace, options: PoolOptions) -> Result<PoolSta
         count.step(step.closed, step.opened);
     }
     count.advance(end_ms);
-    Ok(count.finish(trace, options))
+    Ok(count.finish((start, end), options))
 }
 
 struct Count {
@@ -135,7 +123,7 @@ impl Count {
         self.lengths.add(self.now_ms.saturating_sub(from));
     }
 
-    fn finish(mut self, trace: &dyn PoolTrace, options: PoolOptions) -> PoolStats {
+    fn finish(mut self, (start, end): (Timestamp, Timestamp), options: PoolOptions) -> PoolStats {
         let mut cut_at_end = 0;
         for since in std::mem::take(&mut self.since) {
             if since != NONE {
@@ -145,30 +133,19 @@ impl Count {
         }
         let nodes_with_holes = self.seen.iter().filter(|&&seen| seen).count() as u32;
         let nodes = options.machine_nodes.unwrap_or(nodes_with_holes);
-        let above = options.outage_above.or_else(|| outage_above(nodes));
-        let above = above.unwrap_or(nodes);
         let (all_ms, node_ms) = self.time.sum(|_| true);
-        let (rest_ms, rest_node_ms) = self.time.sum(|size| size <= above);
         let hours = ms_to_hours(all_ms as f64);
         let mean = ratio(node_ms, all_ms as f64);
-        let mean_of_rest = ratio(rest_node_ms, rest_ms as f64);
         let (lengths, cut_at_start) = (self.lengths, self.cut_at_start);
         PoolStats {
-            start: trace.start(),
-            end: trace.end(),
+            start,
+            end,
             hours,
             nodes,
             nodes_with_holes,
             equivalent_nodes: mean,
             share: ratio(mean, f64::from(nodes)),
-            without_outages: WithoutOutages {
-                above,
-                hours_left_out: ms_to_hours((all_ms - rest_ms) as f64),
-                equivalent_nodes: mean_of_rest,
-                share: ratio(mean_of_rest, f64::from(nodes)),
-                p50: self.time.quantile(0.5, above),
-                quarters: self.time.quarters(above),
-            },
+            quarters: self.time.quarters(),
             idle: self.time.idle(),
             holes: Holes {
                 count: lengths.count(),

@@ -1,7 +1,5 @@
 //! The time at each size of the pool: in all, by part of the trace, and by hour of the week.
 
-use std::collections::BTreeMap;
-
 use super::types::{Idle, PoolColumn, SizeBin};
 
 /// Number of columns of the timeline.
@@ -26,8 +24,8 @@ pub(super) struct PoolTime {
     offset_ms: i64,
     /// Milliseconds at each size.
     at_size: Vec<i64>,
-    /// Milliseconds at each size in each quarter of the trace, for sizes that occur.
-    quarters: [BTreeMap<u32, i64>; 4],
+    /// Node-milliseconds and milliseconds of each quarter of the time.
+    quarters: [(f64, i64); 4],
     columns: Vec<Column>,
     /// Node-milliseconds and milliseconds of each hour of the week.
     week: Vec<(f64, i64)>,
@@ -63,11 +61,12 @@ impl PoolTime {
         if let Some(time) = self.at_size.get_mut(place) {
             *time += until_ms - from_ms;
         }
-        for (at, sizes) in (0..).zip(&mut self.quarters) {
+        for (at, (nodes, all)) in (0..).zip(&mut self.quarters) {
             let border = |at: i64| self.start_ms + self.length_ms * at / 4;
             let time = until_ms.min(border(at + 1)) - from_ms.max(border(at));
             if time > 0 {
-                *sizes.entry(size).or_default() += time;
+                *nodes += time as f64 * f64::from(size);
+                *all += time;
             }
         }
         self.add_to_columns(from_ms - self.start_ms, until_ms - self.start_ms, size);
@@ -118,12 +117,11 @@ impl PoolTime {
         })
     }
 
-    /// The size that the pool does not exceed for a share of the time in which it has no more than
-    /// `most` nodes.
-    pub(super) fn quantile(&self, share: f64, most: u32) -> u32 {
-        let total = self.sum(|size| size <= most).0 as f64;
+    /// The size that the pool does not exceed for a share of the time.
+    fn quantile(&self, share: f64) -> u32 {
+        let total = self.sum(|_| true).0 as f64;
         let mut before = 0;
-        let sizes = (0..=most).zip(&self.at_size);
+        let sizes = (0..).zip(&self.at_size);
         for (size, &ms) in sizes.filter(|(_, ms)| **ms > 0) {
             before += ms;
             if before as f64 >= share * total {
@@ -133,26 +131,18 @@ impl PoolTime {
         0
     }
 
-    /// The mean of each quarter of the trace over the time in which the pool has no more than
-    /// `most` nodes; none without such time.
-    pub(super) fn quarters(&self, most: u32) -> [Option<f64>; 4] {
-        self.quarters.each_ref().map(|sizes| {
-            let (mut time, mut nodes) = (0, 0.0);
-            for (&size, &ms) in sizes.range(..=most) {
-                (time, nodes) = (time + ms, nodes + f64::from(size) * ms as f64);
-            }
-            (time > 0).then(|| nodes / time as f64)
-        })
+    /// The mean of each quarter of the time; 0 without time.
+    pub(super) fn quarters(&self) -> [f64; 4] {
+        self.quarters.map(|(nodes, ms)| nodes / ms.max(1) as f64)
     }
 
     pub(super) fn idle(&self) -> Idle {
-        let quantile = |share: f64| self.quantile(share, u32::MAX);
         let max = self.at_size.iter().rposition(|&ms| ms > 0);
         Idle {
-            min: quantile(0.0),
-            p10: quantile(0.1),
-            p50: quantile(0.5),
-            p90: quantile(0.9),
+            min: self.quantile(0.0),
+            p10: self.quantile(0.1),
+            p50: self.quantile(0.5),
+            p90: self.quantile(0.9),
             max: max.unwrap_or(0) as u32,
         }
     }
@@ -242,11 +232,8 @@ mod tests {
             (0, 0, 4654, 4654, 4654)
         );
         assert_eq!(time.timeline().len(), COLUMNS);
-        // Half of the 400 ms with at most ten nodes have no more than one; then all is an outage.
-        assert_eq!(time.quantile(0.5, 10), 1);
-        assert_eq!(time.quantile(1.0, 10), 10);
-        let quarter = (100.0 * 1.0 + 50.0 * 9.0) / 250.0;
-        let second = (50.0 * 9.0 + 100.0 * 10.0) / 150.0;
-        assert_eq!(time.quarters(10), [Some(quarter), Some(second), None, None]);
+        let first = (100.0 * 1.0 + 50.0 * 9.0) / 250.0;
+        let second = (50.0 * 9.0 + 100.0 * 10.0 + 100.0 * 4654.0) / 250.0;
+        assert_eq!(time.quarters(), [first, second, 4654.0, 4654.0]);
     }
 }

@@ -1,7 +1,5 @@
 //! The statistics as labels and values, for a terminal and for a page.
 
-use std::fmt::Write;
-
 use lacuna_model::Span;
 
 use super::types::PoolStats;
@@ -33,68 +31,35 @@ fn mean(nodes: f64) -> String {
 }
 
 impl PoolStats {
-    /// Idle nodes as labels and values: without outages, by quarter of the time, and with outages
-    /// if there are any.
+    /// Idle nodes as labels and values: of all the time, and by quarter of it.
     #[must_use]
-    pub fn headline(&self) -> Vec<(&'static str, String)> {
-        let rest = &self.without_outages;
-        let with = |nodes: f64, share: f64, p50: u32| {
-            let share = share * 100.0;
-            format!("{} on average ({share:.2} %), median {p50}", mean(nodes))
-        };
-        let quarters = rest
-            .quarters
-            .map(|q| q.map_or_else(|| "-".to_owned(), mean));
-        let by_quarter = ("by quarter", quarters.join(", "));
-        let of = format!("of {} nodes ", grouped(f64::from(self.nodes)));
-        if !self.has_outages() {
-            let all = with(self.equivalent_nodes, self.share, self.idle.p50);
-            return vec![("idle", of + &all), by_quarter];
-        }
-        let quiet = with(rest.equivalent_nodes, rest.share, rest.p50);
-        let left_out = format!(
-            "; {:.1} h ({:.0} %) with more than {} idle are taken for outages",
-            rest.hours_left_out,
-            rest.hours_left_out / self.hours * 100.0,
-            grouped(f64::from(rest.above))
+    pub fn headline(&self) -> [(&'static str, String); 2] {
+        let idle = format!(
+            "of {} nodes {} on average ({:.2} %), median {}",
+            grouped(f64::from(self.nodes)),
+            mean(self.equivalent_nodes),
+            self.share * 100.0,
+            self.idle.p50
         );
-        vec![
-            ("idle", of + &quiet + &left_out),
-            by_quarter,
-            (
-                "with outages",
-                with(self.equivalent_nodes, self.share, self.idle.p50),
-            ),
-        ]
+        let quarters = self.quarters.map(mean).join(", ");
+        [("idle", idle), ("by quarter", quarters)]
     }
 
-    /// Whether some of the time, and not all of it, counts as an outage.
+    /// The figures after the headline as labels and values, in reading order.
     #[must_use]
-    pub fn has_outages(&self) -> bool {
-        let rest = &self.without_outages;
-        self.tells_outages()
-            && rest.hours_left_out > 0.0
-            && rest.quarters.iter().any(Option::is_some)
-    }
-
-    /// All figures as labels and values, in reading order.
-    #[must_use]
-    pub fn figures(&self) -> Vec<(String, String)> {
+    pub fn figures(&self) -> Vec<(&'static str, String)> {
         let seconds = |s: f64| format!("{} ({})", grouped(s), Span::from_secs(s.round() as i64));
         let holes = &self.holes;
         let idle = &self.idle;
-        let row = |label: &str, value: String| (label.to_owned(), value);
-        let under = |label: &str, under: super::Shorter| {
+        let under = |label: &'static str, under: super::Shorter| {
             let (count, time) = (under.count * 100.0, under.node_time * 100.0);
-            row(
+            (
                 label,
                 format!("{count:.1} % of the holes, {time:.1} % of their node-time"),
             )
         };
-        let headline = self.headline().into_iter();
-        let mut figures: Vec<_> = headline.map(|(label, value)| row(label, value)).collect();
-        figures.extend([
-            row(
+        vec![
+            (
                 "recorded",
                 if self.hours < 1.0 {
                     Span::from_ms((self.hours * 3_600_000.0).round() as i64).to_string()
@@ -102,7 +67,7 @@ impl PoolStats {
                     format!("{:.2} days ({:.1} h)", self.hours / 24.0, self.hours)
                 },
             ),
-            row(
+            (
                 "nodes",
                 format!(
                     "{}, of which {} had a hole",
@@ -110,12 +75,12 @@ impl PoolStats {
                     grouped(f64::from(self.nodes_with_holes))
                 ),
             ),
-            row(
+            (
                 "idle nodes p10/50/90",
                 format!("{}/{}/{}", idle.p10, idle.p50, idle.p90),
             ),
-            row("idle nodes min, max", format!("{}, {}", idle.min, idle.max)),
-            row(
+            ("idle nodes min, max", format!("{}, {}", idle.min, idle.max)),
+            (
                 "holes",
                 format!(
                     "{}, cut at the start {}, at the end {}",
@@ -124,10 +89,10 @@ impl PoolStats {
                     grouped(holes.cut_at_end as f64)
                 ),
             ),
-            row("node-hours in holes", grouped(holes.node_hours)),
-            row("hole, mean s", seconds(holes.mean_s)),
-            row("hole, median s", seconds(holes.p50_s)),
-            row(
+            ("node-hours in holes", grouped(holes.node_hours)),
+            ("hole, mean s", seconds(holes.mean_s)),
+            ("hole, median s", seconds(holes.p50_s)),
+            (
                 "hole, p10/90/99 s",
                 format!(
                     "{}/{}/{}",
@@ -136,47 +101,26 @@ impl PoolStats {
                     grouped(holes.p99_s)
                 ),
             ),
-            row(
+            (
                 "hole, min, max s",
                 format!("{}, {}", grouped(holes.min_s), grouped(holes.max_s)),
             ),
             under("holes under 10 min", holes.under_10_min),
             under("holes under 1 h", holes.under_1_h),
-            row(
+            (
                 "nodes join",
                 format!(
                     "{:.1} times an hour, {:.1} at a time",
                     self.joins_per_hour, self.nodes_per_join
                 ),
             ),
-            row(
+            (
                 "nodes leave",
                 format!(
                     "{:.1} times an hour, {:.1} at a time",
                     self.leaves_per_hour, self.nodes_per_leave
                 ),
             ),
-        ]);
-        figures
-    }
-
-    /// Whether there is a number of idle nodes above which time counts as an outage.
-    #[must_use]
-    pub fn tells_outages(&self) -> bool {
-        self.without_outages.above < self.nodes
-    }
-
-    /// All figures as aligned lines for a terminal.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let figures = self.figures();
-        let labels = figures.iter().map(|(label, _)| label.chars().count());
-        let width = labels.max().unwrap_or(0);
-        figures
-            .iter()
-            .fold(String::new(), |mut out, (label, value)| {
-                let _ = writeln!(out, "{label:<width$}  {value}");
-                out
-            })
+        ]
     }
 }

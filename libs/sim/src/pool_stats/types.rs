@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// The pool's statistics over a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
-    /// Start of the trace.
+    /// Start of the statistics.
     pub start: Timestamp,
-    /// End of the trace.
+    /// Their end.
     pub end: Timestamp,
-    /// Length of the trace, hours.
+    /// Their length, hours.
     pub hours: f64,
     /// Nodes of the machine: the given number, or the nodes with a hole.
     pub nodes: u32,
@@ -20,9 +20,9 @@ pub struct PoolStats {
     pub equivalent_nodes: f64,
     /// Mean pool as a fraction of the machine.
     pub share: f64,
-    /// Mean pool without outages: the time in which the number of idle nodes shows that the
-    /// machine, or a large part of it, was out of service.
-    pub without_outages: WithoutOutages,
+    /// Mean pool of each quarter of the time. The farther apart they are, the less is known of
+    /// another such time.
+    pub quarters: [f64; 4],
     /// The pool's size, weighted by time.
     pub idle: Idle,
     /// The holes.
@@ -46,26 +46,6 @@ pub struct PoolStats {
     pub week: Vec<Vec<Option<f64>>>,
     /// Seconds that were added to UTC for days and hours.
     pub utc_offset_s: i64,
-}
-
-/// The mean pool without the time in which very many nodes were idle.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct WithoutOutages {
-    /// Time with more idle nodes than this is left out.
-    pub above: u32,
-    /// How much that is, hours.
-    pub hours_left_out: f64,
-    /// Mean pool in the rest.
-    pub equivalent_nodes: f64,
-    /// The same as a fraction of the machine.
-    pub share: f64,
-    /// The size that the pool does not exceed in half of the rest.
-    #[serde(default)]
-    pub p50: u32,
-    /// Mean pool in the rest of each quarter of the trace; none where nothing is left. The
-    /// farther apart they are, the less is known of another such time.
-    #[serde(default)]
-    pub quarters: [Option<f64>; 4],
 }
 
 /// Quantiles of the pool's size by time: the smallest size that the pool does not exceed for

@@ -55,7 +55,7 @@ fn a_replay_shows_the_figures_of_the_core() {
         near(summary.harvested_node_hours * 3600.0, harvested_node_s),
         "{summary:?}"
     );
-    let used = measure::idle_share_used(harvested_node_s, offered.idle_node_s);
+    let used = measure::idle_share_used(harvested_node_s, offered.idle_node_s).unwrap();
     assert!(near(summary.idle_share_used, used), "{summary:?}");
     let known = |records: &[TrainerRecord]| {
         let trainers = records.iter().map(|record| Worked::of(record, None));

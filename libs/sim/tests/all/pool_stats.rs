@@ -38,18 +38,15 @@ fn small() -> HoleTrace {
 fn a_small_pool_is_counted_as_by_hand() {
     let options = PoolOptions {
         machine_nodes: Some(10),
-        outage_above: Some(1),
-        utc_offset_s: 0,
+        ..PoolOptions::default()
     };
     let stats = pool_stats(&small(), options).unwrap();
     // 2 nodes until 1200, 1 until 3600, 2 until 3660, 1 until 7200.
     let node_seconds = 2.0 * 1200.0 + 2400.0 + 120.0 + 3540.0;
     assert!((stats.equivalent_nodes - node_seconds / 7200.0).abs() < 1e-12);
     assert!((stats.share - stats.equivalent_nodes / 10.0).abs() < 1e-12);
-    assert!((stats.without_outages.hours_left_out - 1260.0 / 3600.0).abs() < 1e-12);
-    assert_eq!(stats.without_outages.equivalent_nodes, 1.0);
-    assert_eq!(stats.without_outages.p50, 1);
-    assert_eq!(stats.without_outages.quarters, [Some(1.0); 4]);
+    let quarters = [1200.0 + 1800.0, 1800.0, 60.0 + 1800.0, 1800.0].map(|s| s / 1800.0);
+    assert_eq!(stats.quarters, quarters);
     let idle = stats.idle;
     assert_eq!(
         (idle.min, idle.p10, idle.p50, idle.p90, idle.max),
@@ -80,25 +77,21 @@ fn a_small_pool_is_counted_as_by_hand() {
     };
     let shifted = pool_stats(&small(), shifted).unwrap();
     assert_eq!(shifted.week[6][23], stats.week[0][0]);
-    // Without outages first, with its median, and then all.
-    let text = stats.text();
-    assert!(text.starts_with("idle "), "{text}");
-    for said in [
-        "of 10 nodes 1.0 on average (10.00 %), median 1; 0.3 h (",
-        " with more than 1 idle are taken for outages",
-        "1.0, 1.0, 1.0, 1.0",
-        "(11.75 %), median 1",
-    ] {
-        assert!(text.contains(said), "{said}: {text}");
-    }
-    // If all time would be an outage, there is no outage, and all time counts.
-    let none = PoolOptions {
-        outage_above: Some(0),
+    let [(_, idle), (_, quarters)] = stats.headline();
+    assert_eq!(idle, "of 10 nodes 1.2 on average (11.75 %), median 1");
+    assert_eq!(quarters, "1.7, 1.0, 1.0, 1.0");
+    // Half of the time has the figures of a trace that ends there.
+    let half = PoolOptions {
+        until: Some(Timestamp::from_unix(MONDAY + 3600)),
         ..options
     };
-    let text = pool_stats(&small(), none).unwrap().text();
-    assert!(!text.contains("outages"), "{text}");
-    assert!(text.contains("(11.75 %), median 1"), "{text}");
+    let half = pool_stats(&small(), half).unwrap();
+    assert_eq!(
+        (half.hours, half.end),
+        (1.0, Timestamp::from_unix(MONDAY + 3600))
+    );
+    assert!((half.equivalent_nodes - 4800.0 / 3600.0).abs() < 1e-12);
+    assert_eq!((half.holes.count, half.holes.cut_at_end), (3, 1));
 }
 
 #[test]
@@ -114,20 +107,6 @@ fn a_recording_may_go_on_after_its_last_hole() {
         let stats = pool_stats(&HoleTrace::new(&records, None, start, end), options).unwrap();
         assert_eq!(stats.hours, hours);
         assert!((stats.share - 1.0 / 6.0 / 2.0 / hours).abs() < 1e-12);
-    }
-}
-
-#[test]
-fn idle_nodes_of_a_small_machine_are_no_outage() {
-    let trace = small();
-    for (nodes, above) in [(3, 3), (99, 99), (100, 50), (4_000, 1_000)] {
-        let options = PoolOptions {
-            machine_nodes: Some(nodes),
-            ..PoolOptions::default()
-        };
-        let stats = pool_stats(&trace, options).unwrap();
-        assert_eq!(stats.without_outages.above, above, "{nodes}");
-        assert!(!stats.has_outages(), "{nodes}");
     }
 }
 
@@ -220,9 +199,6 @@ proptest! {
 /// without numbers of nodes.
 struct Independent {
     equivalent: f64,
-    quiet: f64,
-    quiet_hours: f64,
-    quiet_median: u32,
     p: [u32; 3],
     most: u32,
     lengths: Vec<i64>,
@@ -256,18 +232,9 @@ impl Independent {
             });
             found.unwrap().0 as u32
         };
-        let node_seconds = |most: i64| {
-            let kept = spans.iter().filter(|(size, _)| *size <= most);
-            kept.fold((0, 0), |(n, t), (size, s)| (n + size * s, t + s))
-        };
+        let node_seconds: i64 = spans.iter().map(|(size, s)| size * s).sum();
         let mut lengths: Vec<i64> = holes.iter().map(|(from, until)| until - from).collect();
         lengths.sort_unstable();
-        let quiet = node_seconds(1000);
-        let mut before = 0;
-        let half = spans.iter().find(|(_, seconds)| {
-            before += seconds;
-            2 * before >= quiet.1
-        });
         let hours = total as f64 / 3600.0;
         let distinct = |times: &mut Vec<i64>, not: i64| {
             times.sort_unstable();
@@ -275,10 +242,7 @@ impl Independent {
             times.iter().filter(|time| **time != not).count() as f64 / hours
         };
         Self {
-            equivalent: node_seconds(i64::MAX).0 as f64 / total as f64,
-            quiet: quiet.0 as f64 / quiet.1 as f64,
-            quiet_hours: (total - quiet.1) as f64 / 3600.0,
-            quiet_median: half.unwrap().0 as u32,
+            equivalent: node_seconds as f64 / total as f64,
             p: [quantile(0.1), quantile(0.5), quantile(0.9)],
             most: spans.last().unwrap().0 as u32,
             lengths,
@@ -322,12 +286,6 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
         .map(|r| (seconds(r.from), seconds(r.until)))
         .collect();
     let other = Independent::of(&records);
-    println!("the recorded part, 11.47 days:\n{}", stats.text());
-    println!(
-        "published for the whole recording of 14.92 days: 391.4 equivalent nodes, 8.27 % (188 and \
-         3.97 % without 43 h); idle 4/81/1161, max 4654; holes mean 1192, median 475, p10/90/99 \
-         91/3269/9246; 56 % under 10 min hold 11 %, 91 % under 1 h hold 56 %; 41 joins, 31 leaves an hour"
-    );
     let near = |mine: f64, theirs: f64, room: f64| {
         assert!(
             (mine - theirs).abs() <= room * theirs.abs(),
@@ -337,13 +295,6 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
     let exact = 1e-9;
     near(stats.equivalent_nodes, other.equivalent, exact);
     near(stats.share, other.equivalent / 4734.0, exact);
-    near(stats.without_outages.equivalent_nodes, other.quiet, exact);
-    near(
-        stats.without_outages.hours_left_out,
-        other.quiet_hours,
-        exact,
-    );
-    assert_eq!(stats.without_outages.p50, other.quiet_median);
     let idle = stats.idle;
     assert_eq!([idle.p10, idle.p50, idle.p90], other.p);
     assert_eq!(idle.max, other.most);

@@ -12,7 +12,7 @@ use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 
 use crate::error::{CliError, Result, file_error};
 use crate::files::write_list;
-use crate::log::{Bar, Input, LogArgs, LogSummary, load};
+use crate::log::{Bar, Input, LeftOut, LogArgs, LogSummary, load};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
 use crate::table::key_values;
 
@@ -28,10 +28,6 @@ Examples:
 Takes any log that `lacuna replay` takes. A simulated batch scheduler places jobs that name no
 nodes. The list of holes that --out writes can be replayed.")]
 pub(crate) struct HolesArgs {
-    /// More idle nodes than this make an outage [default: 1000, or half of the machine if that is
-    /// less; none on machines of fewer than 100 nodes]
-    #[arg(long, value_name = "N")]
-    outage_above: Option<u32>,
     #[command(flatten)]
     json: JsonArg,
     /// Write the statistics as a self-contained HTML page
@@ -57,11 +53,11 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     let Input {
         summary: log,
         recording,
-    } = load(&args.log, None, &mut bar)?;
+    } = load(&args.log.clone().leave_out_outages(), None, &mut bar)?;
     let recording = recording.as_ref();
     let options = PoolOptions {
         machine_nodes: log.machine_nodes,
-        outage_above: args.outage_above,
+        until: None,
         utc_offset_s: args.log.utc_offset_s(recording.start()),
     };
     let stats = pool_stats(recording, options).map_err(|e| CliError::failed(e.to_string()))?;
@@ -77,9 +73,11 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
         "from, until".to_owned(),
         format!("{} to {}", iso_short(stats.start), iso_short(stats.end)),
     ));
+    let left_out = log.left_out.as_ref().map(LeftOut::words);
     let about = About {
         name: &log.file,
         machine: &machine,
+        left_out: left_out.as_deref(),
         notes: &notes,
     };
     for (path, page) in [
@@ -105,13 +103,9 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
         "from, until",
         format!("{} to {}", iso_short(stats.start), iso_short(stats.end)),
     ));
-    let sure = [("how sure", log.certainty())];
-    print(&format!(
-        "{}{}\n{}",
-        stats.text(),
-        key_values(&sure),
-        key_values(&rows)
-    ))
+    let figures = log.headline(&stats).into_iter().chain(stats.figures());
+    let figures: Vec<_> = figures.collect();
+    print(&format!("{}\n{}", key_values(&figures), key_values(&rows)))
 }
 
 #[expect(

@@ -129,13 +129,13 @@ fn text(totals: &Totals, owners: &BTreeMap<String, Owner>) -> String {
     let length = |seconds: f64| format!("{seconds:.2} s");
     let (lasted, all) = (totals.now.since(totals.since), harm_of_all(totals));
     let used = idle_share_used(totals.harvested_node_s, totals.idle_node_s);
-    let harvested = match totals.idle_node_s > 0.0 {
-        true => format!(
+    let harvested = match used {
+        Some(used) => format!(
             "{} node-hours, {:.1} % of the idle ones",
             hours(totals.harvested_node_s),
             100.0 * used
         ),
-        false => "no node was idle".to_owned(),
+        None => "no node was idle".to_owned(),
     };
     let waited = match mean(&all) {
         Some(mean) => format!(

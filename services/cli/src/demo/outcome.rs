@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
     /// Mean number of idle nodes.
     pub(crate) equivalent_nodes: f64,
     /// Idle share used: harvested over idle node-hours.
-    pub(crate) idle_share_used: f64,
+    pub(crate) idle_share_used: Option<f64>,
     /// Efficiency U.
     pub(crate) efficiency: Option<f64>,
     /// The reason why the efficiency is unknown; empty if it is known.
@@ -52,9 +52,9 @@ pub(crate) struct Outcome {
     /// Samples trained.
     pub(crate) samples: f64,
     /// Share lost to rescaling: samples lost over samples done.
-    pub(crate) rescale_cost_fraction: f64,
+    pub(crate) rescale_cost_fraction: Option<f64>,
     /// Share lost to preemption: samples lost over samples done.
-    pub(crate) preempt_cost_fraction: f64,
+    pub(crate) preempt_cost_fraction: Option<f64>,
     /// Number of preemptions: losses of nodes that no plan asked for.
     pub(crate) preemptions: u64,
     /// Number of size changes by the planner.
@@ -81,6 +81,14 @@ pub(crate) struct Outcome {
     pub(crate) report: PathBuf,
 }
 
+/// A share with its sign; of nothing there is none.
+fn percent(share: Option<f64>, sign: &str) -> String {
+    share.map_or_else(
+        || "-".to_owned(),
+        |share| format!("{:.1}{sign}", share * 100.0),
+    )
+}
+
 impl Outcome {
     /// The figures of the last view model.
     #[must_use]
@@ -93,7 +101,7 @@ impl Outcome {
     ) -> Self {
         let t = &played.last.totals;
         let seconds = t.now.since(t.since).as_secs_f64();
-        let lost = |cost, stall| measure::share(measure::samples_lost(cost, stall), t.samples);
+        let lost = |cost, stall| measure::share_lost(measure::samples_lost(cost, stall), t.samples);
         Self {
             machine: input.machine.clone(),
             from: iso(t.since),
@@ -130,10 +138,9 @@ impl Outcome {
     /// The figures as labels and short values, the most important first.
     #[must_use]
     pub(crate) fn figures(&self) -> Vec<(String, String)> {
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let known = self.efficiency.map_or_else(|| "-".to_owned(), percent);
+        let percent = |share| percent(share, " %");
         [
-            ("efficiency U", known),
+            ("efficiency U", percent(self.efficiency)),
             ("recorded hours", format!("{:.1}", self.hours)),
             ("idle nodes (mean)", format!("{:.1}", self.equivalent_nodes)),
             (
@@ -161,11 +168,11 @@ impl Outcome {
     /// The figures in words, the most important first.
     #[must_use]
     fn rows(&self) -> Vec<(String, String)> {
-        let percent = |share: f64| format!("{:.1}%", share * 100.0);
+        let percent = |share| percent(share, "%");
         let efficiency = match self.efficiency {
-            Some(u) => format!(
+            known @ Some(_) => format!(
                 "{} of the work of {:.1} dedicated nodes in the same time",
-                percent(u),
+                percent(known),
                 self.equivalent_nodes
             ),
             None => format!("- ({})", self.efficiency_unknown),

@@ -116,8 +116,7 @@ fn percent(share: f64) -> String {
 /// The share lost to one cause: samples lost over samples done.
 fn lost(cost: f64, stall: &Stall, totals: &Totals) -> String {
     let lost = measure::samples_lost(cost, stall);
-    measure::share_lost(lost, totals.samples)
-        .map_or_else(|| "- (more lost than done)".to_owned(), percent)
+    measure::share_lost(lost, totals.samples).map_or_else(|| "-".to_owned(), percent)
 }
 
 /// The efficiency, or the reason why it is unknown.
@@ -185,7 +184,8 @@ fn rows(model: &ViewModel, width: usize, palette: Palette) -> Vec<String> {
             label("harvested"),
             t.harvested_node_s / 3600.0,
             t.idle_node_s / 3600.0,
-            percent(measure::idle_share_used(t.harvested_node_s, t.idle_node_s)),
+            measure::idle_share_used(t.harvested_node_s, t.idle_node_s)
+                .map_or_else(|| "-".to_owned(), percent),
         ),
         format!("{}{}", label("efficiency"), efficiency(t, elapsed, palette)),
         format!(

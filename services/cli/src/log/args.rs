@@ -8,10 +8,10 @@ use jiff::tz::TimeZone;
 
 use lacuna_batchsim::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 use lacuna_model::{Span, Timestamp};
-use lacuna_sim::pool_stats::outage_above;
 use lacuna_trace::{Format, JobRecord, Reading, Window};
 
 use super::ours::Ours;
+use super::outages;
 use super::unavailable;
 use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
@@ -33,9 +33,8 @@ pub struct LogArgs {
     /// it; it takes time.
     #[arg(skip)]
     pub planned_starts: bool,
-    /// Whether outages are left out by default. The command that trains in the holes sets it.
     #[arg(skip)]
-    pub without_outages: bool,
+    without_outages: bool,
     /// The planned starts beside a list of holes. The command that uses them sets it.
     #[arg(skip)]
     pub planned: Option<PathBuf>,
@@ -118,8 +117,8 @@ pub(super) struct PartArgs {
     #[arg(long, value_name = "N")]
     pub(super) first_nodes: Option<usize>,
     /// Count no node as idle while more than N are: an outage rather than holes; none: always count
-    /// [default: for a replay 1000, or half of the machine if that is less; none on machines of fewer
-    /// than 100 nodes]
+    /// [default: 1000, or half of the machine if that is less; none on machines of fewer than 100
+    /// nodes]
     #[arg(long, value_name = "N", value_parser = limit)]
     leave_out_idle_above: Option<u32>,
 }
@@ -205,10 +204,28 @@ impl LogArgs {
         }
     }
 
+    /// The same arguments, but outages are left out by default: for commands that show how many nodes
+    /// are idle.
+    #[must_use]
+    pub(crate) fn leave_out_outages(self) -> Self {
+        Self {
+            without_outages: true,
+            ..self
+        }
+    }
+
     /// The number of idle nodes above which none of a machine of this many nodes counts as idle.
     pub(super) fn outage_above(&self, nodes: u32) -> Option<u32> {
-        let usual = self.without_outages.then(|| outage_above(nodes)).flatten();
+        let usual = self
+            .without_outages
+            .then(|| outages::above(nodes))
+            .flatten();
         self.part.leave_out_idle_above.or(usual)
+    }
+
+    /// Whether the user says how pilots of Lacuna are told.
+    pub(super) const fn marks_ours(&self) -> bool {
+        self.text.ours.is_some()
     }
 
     /// Whether a job is a pilot of Lacuna.
@@ -237,12 +254,14 @@ impl LogArgs {
         .find_map(|(switch, given)| given.then_some(switch))
     }
 
-    /// The first given file of unavailable nodes, which only logs of jobs use, if there is one.
+    /// The first given switch that only logs of jobs use, if there is one.
     #[must_use]
     pub(super) fn of_jobs(&self) -> Option<&'static str> {
         let outages = self.machine.outages.as_ref().map(|_| "--outages");
         let reservations = self.machine.reservations.as_ref();
-        outages.or(reservations.map(|_| "--reservations"))
+        outages
+            .or(reservations.map(|_| "--reservations"))
+            .or(self.marks_ours().then_some("--ours"))
     }
 
     /// Whether the first damaged line is an error.

@@ -82,11 +82,7 @@ impl HolesInMemory {
 
     /// The outages in a part of the time, if there are any.
     pub(super) fn left_out(&self, from: Timestamp, until: Timestamp) -> Option<LeftOut> {
-        let within = self.outages.iter().map(|&(begins, ends)| {
-            let part = ends.min(until).since(begins.max(from));
-            part.as_secs_f64().max(0.0)
-        });
-        LeftOut::of(self.above, within.sum::<f64>() / 3600.0)
+        LeftOut::of(self.above, &self.outages, from, until)
     }
 
     /// Number of nodes with a hole, outages included.

@@ -199,6 +199,7 @@ impl JobsOnNodes {
     /// Records the figures of the jobs, for the requested part of time and nodes.
     pub(super) fn describe(
         self,
+        args: &LogArgs,
         log: &JobLog,
         part: &HoleTrace,
         chosen: Option<&HashSet<NodeId>>,
@@ -226,6 +227,13 @@ impl JobsOnNodes {
         let shares = self.occupancy.shares((part.start(), part.end()), counts);
         let names = self.occupancy.nodes();
         let of = names.iter().filter(|node| counts(node)).count();
+        if self.pilots == 0 && args.marks_ours() {
+            summary.notes.push(
+                "no job fits --ours, so all are batch jobs: does the log have the columns jobname, account \
+                 and partition?"
+                    .to_owned(),
+            );
+        }
         if self.pilots > 0 {
             let ours = self.piloted.iter().filter(|(node, ..)| {
                 let node = names.get(*node as usize);

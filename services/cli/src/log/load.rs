@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::{HoleTrace, PoolTrace, SimulatedTrace, Simulation};
 use lacuna_trace::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, Window};
 
@@ -12,7 +11,7 @@ use super::args::LogArgs;
 use super::error::unreadable;
 use super::in_memory::HolesInMemory;
 use super::jobs_on_nodes::{self, JobsOnNodes};
-use super::outage_filter::OutageFilter;
+use super::outage_filter::{OutageFilter, outages};
 use super::progress::Bar;
 use super::summary::{HoleSource, LeftOut, LogSummary};
 use super::{machine, simulated};
@@ -57,6 +56,8 @@ pub(super) struct Sample {
     pub(super) records: u64,
     named: u64,
     unnamed: u64,
+    /// Pilots of Lacuna among those that ran.
+    pilots: u64,
 }
 
 /// Opens a log of any format. `submitted` is the default start of a replay, the first submission
@@ -76,7 +77,7 @@ pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Resu
         Log::Holes(log) => from_holes(args, log, requested, bar),
         Log::Jobs(mut log) => {
             require_regular_file(&args.log)?;
-            let sample = sample(&mut log)?;
+            let sample = sample(args, &mut log)?;
             if sample.records == 0 {
                 return Err(unreadable_jobs(&args.log, &log));
             }
@@ -87,7 +88,7 @@ pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Resu
                 };
                 from_placed(args, log, requested, bar)
             } else {
-                from_jobs(args, &log, requested, bar)
+                from_jobs(args, &log, sample, requested, bar)
             }
         }
     }
@@ -141,11 +142,12 @@ fn unreadable_jobs(path: &Path, log: &JobLog) -> CliError {
 }
 
 /// Counts the first jobs that ran, with and without names of nodes.
-fn sample(log: &mut JobLog) -> Result<Sample> {
+fn sample(args: &LogArgs, log: &mut JobLog) -> Result<Sample> {
     let mut record = JobRecord::default();
     let mut sample = Sample::default();
     while sample.named + sample.unnamed < SAMPLE && log.read(&mut record).map_err(unreadable)? {
         sample.records += 1;
+        sample.pilots += u64::from(record.start.is_some() && args.is_ours(&record));
         match (record.start, record.hosts.is_empty()) {
             (None, _) => {}
             (Some(_), true) => sample.unnamed += 1,
@@ -229,7 +231,7 @@ fn from_placed(
         begins: "the end of its first job",
     };
     let (trace, chosen) = part_in_memory(args, recorded, &mut summary, requested)?;
-    jobs_on_nodes.describe(&log, &trace, chosen.as_ref(), &mut summary);
+    jobs_on_nodes.describe(args, &log, &trace, chosen.as_ref(), &mut summary);
     zone(args, log.format(), &mut summary);
     Ok(Input {
         summary,
@@ -327,9 +329,17 @@ fn zone(args: &LogArgs, format: Format, summary: &mut LogSummary) {
 fn from_jobs(
     args: &LogArgs,
     log: &JobLog,
+    sample: Sample,
     requested: RequestedPart,
     bar: &mut Bar,
 ) -> Result<Input> {
+    if args.marks_ours() {
+        return Err(CliError::failed(format!(
+            "--ours needs a log that names nodes: {} does not say which nodes pilots had",
+            args.log.display()
+        ))
+        .remedy("print the log with the nodes of jobs (sacct: nodelist), or leave --ours out"));
+    }
     if args.part.first_nodes.is_some() {
         return Err(CliError::failed(format!(
             "--first-nodes needs a log that names nodes: {} has batch jobs without their nodes",
@@ -347,6 +357,13 @@ fn from_jobs(
     let header = log.header();
     let mut summary = LogSummary::new(name(&args.log), log.format().name(), HoleSource::Simulated);
     let nodes = machine::of_jobs(args, &header, &mut summary)?;
+    if sample.pilots > 0 {
+        summary.notes.push(
+            "the log has pilots of Lacuna and names no nodes: they count as batch jobs, so more nodes were \
+             idle than it says"
+                .to_owned(),
+        );
+    }
     let machine = args.machine(nodes)?;
     let simulation = Simulation {
         window: Window {
@@ -377,14 +394,9 @@ fn from_jobs(
     let recording: Box<dyn PoolTrace> = match args.outage_above(nodes) {
         None => Box::new(simulated),
         Some(most) => {
-            let options = PoolOptions {
-                machine_nodes: Some(nodes),
-                outage_above: Some(most),
-                ..PoolOptions::default()
-            };
-            let stats =
-                pool_stats(&simulated, options).map_err(|e| CliError::failed(e.to_string()))?;
-            summary.left_out = LeftOut::of(most, stats.without_outages.hours_left_out);
+            let outages = outages(&simulated, most).map_err(|e| CliError::failed(e.to_string()))?;
+            let (start, end) = (simulated.start(), simulated.end());
+            summary.left_out = LeftOut::of(most, &outages, start, end);
             Box::new(OutageFilter {
                 inner: Box::new(simulated),
                 most,

@@ -23,4 +23,4 @@ pub use args::LogArgs;
 pub use error::unreadable;
 pub use load::{Input, load};
 pub use progress::Bar;
-pub use summary::{HoleSource, LogSummary};
+pub use summary::{HoleSource, LeftOut, LogSummary};

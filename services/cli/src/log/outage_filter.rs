@@ -3,8 +3,41 @@
 
 use std::borrow::Cow;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{Span, Timestamp};
 use lacuna_sim::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, SimError};
+
+use super::outages::Outage;
+
+/// The outages of a trace, in order of time.
+///
+/// # Errors
+/// The trace cannot be read.
+pub(super) fn outages(trace: &dyn PoolTrace, most: u32) -> Result<Vec<Outage>, SimError> {
+    let mut steps = trace.steps()?;
+    let mut is_idle = vec![false; trace.nodes() as usize];
+    let (mut idle, mut since, mut outages) = (0, None, Vec::new());
+    while let Some(step) = steps.next()? {
+        for (&node, now) in (step.closed.iter().map(|node| (node, false)))
+            .chain(step.opened.iter().map(|(node, _)| (node, true)))
+        {
+            if let Some(before) = is_idle.get_mut(node as usize) {
+                idle = idle - u32::from(*before) + u32::from(now);
+                *before = now;
+            }
+        }
+        let at = trace.start() + Span::from_secs_f64(step.at_s);
+        match (idle > most, since) {
+            (true, None) => since = Some(at),
+            (false, Some(from)) => {
+                outages.push((from, at));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    outages.extend(since.map(|from| (from, trace.end())));
+    Ok(outages)
+}
 
 /// The trace `inner`, but without idle nodes while it has more than `most` of them.
 pub(super) struct OutageFilter {
@@ -193,8 +226,10 @@ mod tests {
         let mut seen = 0;
         for most in [0, 3, 6, 8, 12] {
             let (kept, left_out) = leave_out(&holes, most);
+            let whole = HoleTrace::new(&holes, None, start, end);
+            assert_eq!(outages(&whole, most).unwrap(), left_out);
             let walked = OutageFilter {
-                inner: Box::new(HoleTrace::new(&holes, None, start, end)),
+                inner: Box::new(whole),
                 most,
             };
             let stats = pool_stats(&walked, PoolOptions::default()).unwrap();

@@ -1,6 +1,21 @@
-//! Removes outages from holes in memory: times in which too many nodes are idle to be called holes.
+//! Outages: times in which too many nodes are idle to be called holes. They are removed from holes in
+//! memory here, from other traces in `outage_filter.rs`.
 
 use lacuna_model::{HoleRecord, Timestamp};
+
+/// More idle nodes than this are an outage on any machine.
+const MOST: u32 = 1000;
+
+/// A machine of fewer nodes than this has no outages by default: on a quiet day most of its nodes
+/// are idle.
+const SMALL: u32 = 100;
+
+/// The number of idle nodes above which a machine of this many nodes has an outage; `None` for a small
+/// machine.
+#[must_use]
+pub(super) fn above(nodes: u32) -> Option<u32> {
+    (nodes >= SMALL).then(|| MOST.min(nodes / 2))
+}
 
 /// An outage, from its start to its end.
 pub(super) type Outage = (Timestamp, Timestamp);
@@ -76,6 +91,12 @@ mod tests {
             until: Timestamp::from_unix(until),
             censored: until == 100,
         }
+    }
+
+    #[test]
+    fn idle_nodes_of_a_small_machine_are_no_outage() {
+        let most = [3, 99, 100, 4000].map(above);
+        assert_eq!(most, [None, None, Some(50), Some(1000)]);
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use lacuna_model::Span;
+use lacuna_model::{Span, Timestamp};
+use lacuna_sim::pool_stats::PoolStats;
 use lacuna_trace::{Damage, Refused};
+
+use super::outages::Outage;
 
 /// The origin of the holes of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,17 +78,33 @@ const COUNTS: [(&str, &str); 23] = [
 ];
 
 /// The time that counts as an outage: no node counts as idle in it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeftOut {
     /// More nodes than this were idle.
-    pub above: u32,
+    above: u32,
     /// Its length, hours.
-    pub hours: f64,
+    hours: f64,
+    #[serde(skip)]
+    outages: Vec<Outage>,
 }
 
 impl LeftOut {
-    pub(super) fn of(above: u32, hours: f64) -> Option<Self> {
-        (hours > 0.0).then_some(Self { above, hours })
+    /// The outages in a part of the time; none without any.
+    pub(super) fn of(
+        above: u32,
+        outages: &[Outage],
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Option<Self> {
+        let parts = outages.iter().map(|&(a, b)| (a.max(from), b.min(until)));
+        let outages: Vec<Outage> = parts.filter(|(from, until)| from < until).collect();
+        let lengths = outages.iter().map(|(from, until)| until.since(*from));
+        let hours = lengths.map(Span::as_secs_f64).sum::<f64>() / 3600.0;
+        (!outages.is_empty()).then_some(Self {
+            above,
+            hours,
+            outages,
+        })
     }
 
     /// What is left out, in words.
@@ -232,7 +251,7 @@ impl LogSummary {
 
     /// The reliability of the holes, in words.
     #[must_use]
-    pub(crate) fn certainty(&self) -> String {
+    fn certainty(&self) -> String {
         let source = match self.kind {
             HoleSource::Holes => "the log states which nodes were idle",
             HoleSource::Placed => "the log states where batch jobs ran",
@@ -243,6 +262,25 @@ impl LogSummary {
             1 => format!("{source}; see the note below"),
             notes => format!("{source}; see the {notes} notes below"),
         }
+    }
+
+    /// The figures are of the time until this moment.
+    pub(crate) fn ends(&mut self, until: Timestamp) {
+        let all = self.left_out.take();
+        self.left_out = all.and_then(|all| {
+            let from = all.outages.first()?.0;
+            LeftOut::of(all.above, &all.outages, from, until)
+        });
+    }
+
+    /// The rows on idle nodes at the top of an answer: how many, what counts as busy, how sure that is.
+    #[must_use]
+    pub(crate) fn headline(&self, pool: &PoolStats) -> Vec<(&'static str, String)> {
+        let [idle, by_quarter] = pool.headline();
+        let left_out = self.left_out.as_ref().map(|one| ("left out", one.words()));
+        let sure = ("how sure", self.certainty());
+        let rows = [idle].into_iter().chain(left_out);
+        rows.chain([sure, by_quarter]).collect()
     }
 
     /// The rows of a table.

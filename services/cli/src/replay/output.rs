@@ -53,30 +53,31 @@ pub(super) fn table(
     written: &[(&'static str, &Option<PathBuf>)],
 ) -> Result<()> {
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
+    // Of no idle node nothing can be a share.
+    let of_idle = |fraction: f64| match summary.equivalent_nodes > 0.0 {
+        true => percent(fraction),
+        false => "-".to_owned(),
+    };
     let settings = &summary.settings;
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let mut rows = pool.headline();
-    let left_out = log.left_out.map(|left_out| ("left out", left_out.words()));
-    let sure = left_out.into_iter().chain([("how sure", log.certainty())]);
-    rows.splice(1..1, sure);
+    let mut rows = log.headline(pool);
     rows.extend([
-        ("efficiency U", percent(summary.efficiency)),
+        ("efficiency U", of_idle(summary.efficiency)),
         ("hours", format!("{:.2}", summary.hours)),
-        (
-            "idle nodes (mean)",
-            format!("{:.2}", summary.equivalent_nodes),
-        ),
         (
             "harvested",
             format!("{} node-hours", short(summary.harvested_node_hours)),
         ),
-        ("idle share used", percent(summary.idle_share_used)),
+        ("idle share used", of_idle(summary.idle_share_used)),
         ("samples", short(summary.samples)),
     ]);
     if let Some(fraction) = summary.zero_cost_fraction {
         rows.push(("of zero-cost bound", percent(fraction)));
     }
-    let of_samples = |fraction| format!("{} of the samples done", percent(fraction));
+    let of_samples = |fraction| match measure::share_lost(fraction, 1.0) {
+        Some(fraction) => format!("{} of the samples done", percent(fraction)),
+        None => "more samples than were done".to_owned(),
+    };
     rows.extend([(
         "lost to rescaling",
         of_samples(summary.rescale_cost_fraction),
@@ -104,7 +105,7 @@ pub(super) fn table(
             "{} of {} node-hours ({}); {} of {} nodes that left were training",
             short(harvested),
             short(offered),
-            percent(used),
+            used.map_or_else(|| "-".to_owned(), percent),
             harvest.taken_nodes,
             harvest.left_nodes
         );
@@ -124,7 +125,7 @@ pub(super) fn table(
         ("nodes", summary.nodes.to_string()),
         (
             "replayed",
-            format!("{} to {}", iso(summary.start), iso(summary.end)),
+            format!("{} to {}", iso(summary.start), iso(summary.until())),
         ),
         ("history", format!("{} holes", summary.history_holes)),
         (
@@ -226,7 +227,7 @@ fn distance(apart: &Apart) -> Vec<(&'static str, String)> {
     ];
     for quarter in apart.quarters.iter().filter(|quarter| quarter.hours > 0.0) {
         let (from, until) = quarter.pool;
-        let bound = if apart.bounded {
+        let bound = if apart.bounded && quarter.bound > 0.0 {
             let share = quarter.samples / quarter.bound * 100.0;
             format!(", {share:.2} % of the bound")
         } else {
@@ -244,8 +245,11 @@ fn distance(apart: &Apart) -> Vec<(&'static str, String)> {
 /// The shares of trainers' node-time by tier, in words.
 fn by_tier(apart: &Apart) -> String {
     let all: f64 = apart.node_hours.iter().sum();
+    if all <= 0.0 {
+        return "-".to_owned();
+    }
     let shares = apart.node_hours.iter().enumerate().map(|(tier, hours)| {
-        let share = hours / all.max(f64::MIN_POSITIVE) * 100.0;
+        let share = hours / all * 100.0;
         match tier {
             0 => format!("{share:.2} % on one leaf"),
             tier => format!("{share:.2} % at tier {tier}"),

@@ -363,39 +363,81 @@ fn pilots_are_no_batch_jobs_and_tell_what_was_harvested() {
     }
     let found = figures(&bench, &["holes", "log.txt", "--ours", "name=other"]);
     assert!(near(&found["equivalent_nodes"], 2.0 / 5.0), "{found}");
+    let notes = found["log"]["notes"].to_string();
+    assert!(notes.contains("no job fits --ours"), "{notes}");
+    for mark in ["account=ml", "partition=idle", "name=lacuna"] {
+        let found = figures(&bench, &["holes", "log.txt", "--ours", mark]);
+        assert_eq!(found["log"]["jobs"]["pilots"], 2, "{mark}: {found}");
+    }
+    // Without nodes nothing says which of them were idle but for pilots.
+    let bare = log
+        .replace("|n[1-2]", "|")
+        .replace("|n1", "|")
+        .replace("|n2", "|");
+    bench.file("bare.txt", &bare);
+    let nodes = ["holes", "bare.txt", "--machine-nodes", "2"];
+    let notes = figures(&bench, &nodes)["log"]["notes"].to_string();
+    assert!(
+        notes.contains("pilots of Lacuna and names no nodes"),
+        "{notes}"
+    );
+    let text = complaint(&bench, &[&nodes[..], &["--ours", "account=ml"]].concat());
+    assert!(
+        text.contains("--ours needs a log that names nodes"),
+        "{text}"
+    );
 }
 
 #[test]
-fn a_replay_counts_outages_as_busy_in_every_figure_and_says_so() {
+fn outages_count_as_busy_in_every_figure_of_every_answer() {
     // A hundred nodes are idle for 100 s, and one of them for 1000 s.
     let mut list = "node,idle_from,idle_until,censored\nn0,0,1000,0\n".to_owned();
     for node in 1..100 {
         list.push_str(&format!("n{node},0,100,0\n"));
     }
     let bench = Bench::with(&[("holes.csv", &list)]);
-    let found = figures(&bench, &["replay", "holes.csv"]);
-    let left_out = &found["log"]["left_out"];
-    assert_eq!(left_out["above"], 50);
-    assert!(near(&left_out["hours"], 100.0 / 3600.0), "{found}");
+    for command in ["replay", "holes"] {
+        let found = figures(&bench, &[command, "holes.csv"]);
+        let left_out = &found["log"]["left_out"];
+        assert_eq!(left_out["above"], 50);
+        assert!(near(&left_out["hours"], 100.0 / 3600.0), "{found}");
+        assert!(near(&found["equivalent_nodes"], 0.9), "{found}");
+        let pool = found["pool"]["equivalent_nodes"].as_f64();
+        assert!(pool.is_none_or(|mean| (mean - 0.9).abs() < 1e-9), "{found}");
+        let output = bench.lacuna(&[command, "holes.csv", "--report", "page.html"]);
+        let table = String::from_utf8(output.stdout).unwrap();
+        let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
+        for text in [table, page] {
+            for said in ["more than 50 were idle count as busy", "0.9"] {
+                assert!(text.contains(said), "{said}: {text}");
+            }
+            for other in ["10.9 on average", "10.9 idle", "mean, 10.9"] {
+                assert!(!text.contains(other), "{other}: {text}");
+            }
+        }
+        let all = [command, "holes.csv", "--leave-out-idle-above", "none"];
+        assert!(near(&figures(&bench, &all)["equivalent_nodes"], 10.9));
+    }
+}
+
+#[test]
+fn an_answer_is_of_the_time_in_which_something_was_replayed() {
+    // One node is idle for 100 s, then two; 130 nodes make an outage from 300 s to 310 s.
+    let mut list = "node,idle_from,idle_until,censored\nn0,0,1000,0\nn1,100,1000,0\n".to_owned();
+    for node in 2..130 {
+        list.push_str(&format!("n{node},300,310,0\n"));
+    }
+    let trainer = r#"{"name":"a","submit":0,"min_nodes":1,"max_nodes":1,"rescale_up_s":0,"rescale_down_s":0,"samples":2000,"nodes":[1],"samples_per_s":[10]}"#;
+    let bench = Bench::with(&[("holes.csv", &list), ("one.jsonl", trainer)]);
+    let replay = ["replay", "holes.csv", "--trainers", "one.jsonl"];
+    let found = figures(&bench, &replay);
+    // Its work takes 200 s, in which one node is idle for a half and two for the other.
+    assert!(near(&found["hours"], 200.0 / 3600.0), "{found}");
     for mean in [
         &found["equivalent_nodes"],
         &found["pool"]["equivalent_nodes"],
     ] {
-        assert!(near(mean, 0.9), "{found}");
+        assert!(near(mean, 1.5), "{found}");
     }
-    let output = bench.lacuna(&["replay", "holes.csv", "--report", "page.html"]);
-    let table = String::from_utf8(output.stdout).unwrap();
-    let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
-    for text in [table, page] {
-        assert!(
-            text.contains("more than 50 were idle count as busy"),
-            "{text}"
-        );
-        assert!(text.contains("0.9"), "{text}");
-    }
-    let all = figures(
-        &bench,
-        &["replay", "holes.csv", "--leave-out-idle-above", "none"],
-    );
-    assert!(near(&all["equivalent_nodes"], 10.9), "{all}");
+    assert_eq!(found["log"]["left_out"], Value::Null);
 }

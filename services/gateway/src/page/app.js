@@ -35,6 +35,8 @@ function setText(id, text) {
 }
 
 const percent = (share) => `${number(100 * share, 1)} %`;
+/** A share, or nothing where there is nothing below it. */
+const share = (value) => value === null ? "-" : percent(value);
 
 /** A question with its answer: a word with a sign, a sentence, and what it rests on. */
 function answer(id, { state, word, text, items }) {
@@ -64,9 +66,9 @@ function figures(p) {
   // A share of which more was lost than done is none (`null`).
   const shares = [rescaling, preemption, restarts], lost = shares.reduce((sum, share) => sum + share, 0);
   const isShare = p.totals.samples > 0 && shares.every((share) => share !== null) && lost <= 1;
-  setText("f-used", idle > 0 ? percent(p.totals.idle_share_used) : "-");
+  setText("f-used", share(p.totals.idle_share_used));
   setText("f-used-note", idle > 0 ? `${short(got)} of ${short(idle)} idle node-hours` : "no node was idle yet");
-  setText("f-efficiency", efficiency === null ? "-" : percent(efficiency));
+  setText("f-efficiency", share(efficiency));
   setText("f-efficiency-note", efficiency === null ? p.totals.efficiency_unknown : "of the work on as many dedicated nodes");
   setText("f-lost", isShare ? percent(lost) : "-");
   setText("f-lost-note", isShare ? `rescaling ${percent(rescaling)}, preemption ${percent(preemption)}${restarts ? `, restarts ${percent(restarts)}` : ""}`
@@ -232,7 +234,7 @@ function kinds(p) {
     const tr = document.createElement("tr");
     tr.append(
       cell(k.kind, "name"), cell(short(k.idle_node_h), "n"), cell(short(k.harvested_node_h), "n"),
-      cell(`${number(100 * k.idle_share_used, 1)} %`, "n"), cell(number(k.given_back), "n"),
+      cell(share(k.idle_share_used), "n"), cell(number(k.given_back), "n"),
       wait(k.harm_mean_s), wait(k.harm_longest_s),
     );
     return tr;

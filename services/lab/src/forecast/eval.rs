@@ -54,6 +54,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
             name: &log_summary.file,
             machine: &machine,
             notes: &notes,
+            ..About::default()
         };
         target.write(&render_skill(&evaluation, &about))?;
     }

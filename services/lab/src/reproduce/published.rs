@@ -393,23 +393,11 @@ fn endless(rows: &mut Rows<'_>) {
 /// Statistics of the whole machine. They were published for a longer recording than the available
 /// one, so they are shown and not compared.
 fn pool(rows: &mut Rows<'_>) {
-    let command = vec!["holes".to_owned(), rows.file("holes.csv.gz")];
+    let mut command = vec!["holes".to_owned(), rows.file("holes.csv.gz")];
+    command.extend(["--leave-out-idle-above", "none"].map(str::to_owned));
     for (label, pointer, published, digits) in [
         ("equivalent nodes", "/equivalent_nodes", 391.4, 1),
         ("share of the machine", "/share", 0.0827, 4),
-        (
-            "equivalent nodes without outages",
-            "/without_outages/equivalent_nodes",
-            188.0,
-            1,
-        ),
-        ("share without outages", "/without_outages/share", 0.0397, 4),
-        (
-            "hours of outage",
-            "/without_outages/hours_left_out",
-            43.0,
-            1,
-        ),
         ("idle nodes, 10 %", "/idle/p10", 4.0, 0),
         ("idle nodes, median", "/idle/p50", 81.0, 0),
         ("idle nodes, 90 %", "/idle/p90", 1161.0, 0),
