@@ -9,9 +9,9 @@ use super::driver::Browser;
 use super::page::{Moment, Page};
 
 const SIZES: [(&str, u32, u32); 3] = [
-    ("desktop", 1440, 900),
-    ("tablet", 820, 1180),
-    ("phone", 390, 844),
+    ("desktop", 1600, 1000),
+    ("tablet", 1000, 1180),
+    ("phone", 400, 844),
 ];
 
 /// The least contrast that WCAG 2 requires of small text (AA).

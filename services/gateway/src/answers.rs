@@ -108,7 +108,7 @@ fn length(seconds: f64) -> String {
 /// A number and its noun.
 fn count(number: u64, noun: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{end}")
+    format!("{} {noun}{end}", thousands(&number.to_string()))
 }
 
 /// An amount: with two decimals where it is small, else in whole numbers by thousands.
@@ -116,7 +116,11 @@ fn few(amount: f64) -> String {
     if amount < 10.0 {
         return format!("{amount:.2}");
     }
-    let digits = format!("{amount:.0}");
+    thousands(&format!("{amount:.0}"))
+}
+
+/// Digits with commas between thousands.
+fn thousands(digits: &str) -> String {
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at) % 3 == 0 {

@@ -242,6 +242,7 @@ function kinds(p) {
 }
 
 function events(p) {
+  $("no-events").hidden = p.events.length > 0;
   $("events").replaceChildren(...p.events.map((e) => {
     const tr = document.createElement("tr");
     tr.append(cell(moment(e.at), "when"), cell(e.what), cell(e.note ? `${e.whom}: ${e.note}` : e.whom, "whom"));
@@ -319,6 +320,7 @@ function show() {
     setText("cluster", snapshot.cluster);
     setText("state", `${moment(snapshot.now)} UTC${snapshot.rate === 1 ? "" : `, ${snapshot.rate} times real speed`}`);
     $("state").className = "live";
+    document.body.classList.remove("old");
     figures(snapshot);
     controls(snapshot.controls);
     lists(snapshot);
@@ -499,7 +501,9 @@ function connect() {
   });
   live.addEventListener("error", () => {
     $("state").className = "lost";
-    setText("state", "the gateway does not answer; retrying");
+    // What is shown looks old, since it may be wrong by now.
+    document.body.classList.add("old");
+    setText("state", `the gateway does not answer; retrying${snapshot ? `; the page is of ${moment(snapshot.now)} UTC` : ""}`);
     setText("said", "the gateway does not answer");
     // The browser tries again by itself, unless another server answered.
     if (live.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
