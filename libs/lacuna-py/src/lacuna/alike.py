@@ -23,13 +23,13 @@ def common(parts: Parts, bests: Mapping[str, float]) -> dict[str, float]:
             for name, value in group.items():
                 of = f"{name} of optimiser {i}, group {j}"
                 if type(value) in (float, int):
-                    found[of] = value
+                    found[of] = _short(value)
                 elif isinstance(value, torch.Tensor):
                     # A number on a device would be waited for.
                     if value.numel() == 1 and value.device.type == "cpu":
-                        found[of] = float(value)
+                        found[of] = _short(float(value))
                 elif type(value) is tuple:
-                    numbers = (part for part in value if type(part) in (float, int))
+                    numbers = (_short(part) for part in value if type(part) in (float, int))
                     found.update((f"{of}, number {k}", part) for k, part in enumerate(numbers, 1))
     for name, part in parts.extra.items():
         if isinstance(part, Value) and isinstance(part.value, (float, int)):
@@ -37,6 +37,11 @@ def common(parts: Parts, bests: Mapping[str, float]) -> dict[str, float]:
     for name, value in bests.items():
         found[f"run.best({name!r})"] = value
     return found
+
+
+def _short(number: float) -> float:
+    """Without the last digits, in which a cosine differs between processors and libraries."""
+    return float(f"{number:.6g}")
 
 
 def mark(numbers: Mapping[str, float]) -> float:

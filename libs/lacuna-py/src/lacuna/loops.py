@@ -300,6 +300,12 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
         "run.reduce()",
         alone=False,
     ),
+    "rates that differ in the last digit": Loop(
+        before(),
+        after(
+            after="for g in optimizer.param_groups:\n    g['lr'] = 0.1 * (1.0 + run.rank * 2**-52)"
+        ),
+    ),
     "run.step twice": Loop(before(), after(after="run.step(loss)"), "once for each"),
     "a batch passed over": Loop(
         before(),
