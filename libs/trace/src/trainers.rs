@@ -36,7 +36,11 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::error::failed;
+use crate::fields::LATEST_S;
 use crate::{FieldError, Layers, ReadError, open};
+
+/// What a point in time may be.
+const MOMENT: &str = "Unix seconds";
 
 /// What an object in the field `distance` may be.
 const DISTANCE: &str = "an object with shares, measured or fitted";
@@ -264,7 +268,8 @@ fn spec(
         None | Some(Value::Null) => None,
         Some(_) => Some(list(object, "objective", "a number", Value::as_f64)?),
     };
-    let submit = number(object, "submit")?;
+    let submit = get(object, "submit")?;
+    let submit = moment(submit).ok_or_else(|| unexpected("submit", MOMENT, submit))?;
     let curve = |rates: &[f64]| {
         ScalingCurve::from_lists(&nodes, rates).map_err(|source| SpecError::Curve {
             id: id.clone(),
@@ -281,9 +286,9 @@ fn spec(
             value.as_str().map(str::to_owned)
         })?,
         weight: optional(object, "weight", "a number", Value::as_f64)?,
-        deadline: optional(object, "deadline", "Unix seconds", Value::as_f64)?.map(moment),
+        deadline: optional(object, "deadline", MOMENT, moment)?,
         priority: optional(object, "priority", "a whole number", priority)?.unwrap_or(0),
-        submit: moment(submit),
+        submit,
         min_nodes: whole(object, "min_nodes")?,
         max_nodes: whole(object, "max_nodes")?,
         objective: objective.filter(|objective| *objective != throughput),
@@ -372,8 +377,10 @@ fn kinds(object: &Map<String, Value>) -> Result<Result<KindRates, KindError>, Fi
     Ok(KindRates::new(alone, together))
 }
 
-fn moment(seconds: f64) -> Timestamp {
-    Timestamp::from_unix_ms((seconds * 1000.0).round() as i64)
+fn moment(value: &Value) -> Option<Timestamp> {
+    let latest = LATEST_S as f64;
+    let seconds = value.as_f64().filter(|seconds| seconds.abs() <= latest)?;
+    Some(Timestamp::from_unix_ms((seconds * 1000.0).round() as i64))
 }
 
 fn priority(value: &Value) -> Option<i32> {

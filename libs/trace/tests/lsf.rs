@@ -86,11 +86,27 @@ fn a_finished_job_is_a_record() {
 fn texts_may_hold_line_ends_and_quotes() {
     let whole = finish(0, "1 \"n1\"", 64, 0, 60);
     let expected = "7 ann@normal 10 20 100 1 60 n1 Completed";
-    for text in ["a\nb", "a\r\n\nb", "\n# a\n", "\"\"a\"\"\n\"\"JOB_FINISH\"\" \"\"b", "\n", "a\n\"\""] {
-        for place in ["\"job\"", "\"echo \"\"a b\"\" 1\"", "\"span[ptile=2]\"", "\"select[any] \""] {
+    for text in [
+        "a\nb",
+        "a\r\n\nb",
+        "\n# a\n",
+        "\"\"a\"\"\n\"\"JOB_FINISH\"\" \"\"b",
+        "\n",
+        "a\n\"\"",
+    ] {
+        for place in [
+            "\"job\"",
+            "\"echo \"\"a b\"\" 1\"",
+            "\"span[ptile=2]\"",
+            "\"select[any] \"",
+        ] {
             assert!(whole.contains(place), "{place}");
             let log = whole.replace(place, &format!("\"{text}\""));
-            assert_eq!(read(&(log.clone() + &log), Format::LsbAcct), [expected, expected], "{log}");
+            assert_eq!(
+                read(&(log.clone() + &log), Format::LsbAcct),
+                [expected, expected],
+                "{log}"
+            );
         }
         let log = submitted(1, 1, text, 600)
             + &event("JOB_MODIFY2", 1, &format!("\"1\" \"{text}\" 1"))
@@ -108,7 +124,10 @@ fn texts_may_hold_line_ends_and_quotes() {
     let log = format!("{torn}\n{whole}{torn}");
     let (records, damage) = jobs(text(&log, &as_format(Format::LsbAcct)).unwrap()).unwrap();
     assert_eq!(records.len(), 1);
-    assert_eq!(located(&damage), ["1 column 30 (command)", "3 column 30 (command)"]);
+    assert_eq!(
+        located(&damage),
+        ["1 column 30 (command)", "3 column 30 (command)"]
+    );
 }
 
 #[test]

@@ -336,8 +336,17 @@ fn a_text_may_hold_line_ends() {
         );
         record(9, "E", &id.to_string(), &message)
     };
-    let texts = ["a", "\"a\nb c\n; d\n\n# e\"", "a\nb\n;c", "\"say \"x\"\nmore\"", "\"a\r\nb\""];
-    let log: String = (1..).zip(texts).map(|(id, text)| end(id, text, "")).collect();
+    let texts = [
+        "a",
+        "\"a\nb c\n; d\n\n# e\"",
+        "a\nb\n;c",
+        "\"say \"x\"\nmore\"",
+        "\"a\r\nb\"",
+    ];
+    let log: String = (1..)
+        .zip(texts)
+        .map(|(id, text)| end(id, text, ""))
+        .collect();
     let expected: Vec<String> = (1..=texts.len())
         .map(|id| format!("{id} ann@q - 1 9 1 - n{id} Completed"))
         .collect();
@@ -384,13 +393,32 @@ fn what_a_record_lacks_is_said() {
 #[test]
 fn ids_have_several_forms() {
     let end = |id: &str| {
-        record(9, "E", id, "start=+1 exec_host=n1/0*4+n2/0*4 end=+9 Exit_status=0")
+        record(
+            9,
+            "E",
+            id,
+            "start=+1 exec_host=n1/0*4+n2/0*4 end=+9 Exit_status=0",
+        )
     };
-    for id in ["1", "1.srv", "1.srv@other", "1[4].srv", "1[4].srv@other.site", "1@srv"] {
+    for id in [
+        "1",
+        "1.srv",
+        "1.srv@other",
+        "1[4].srv",
+        "1[4].srv@other.site",
+        "1@srv",
+    ] {
         let expected = format!("{id} @ - 1 9 2 - n1,n2 Completed");
         assert_eq!(read(&end(id)), [expected]);
     }
-    for id in ["1[]", "1[].srv", "1[].srv@other", "1[1-5].srv", "1[1-9:2].srv", "1[1,3].srv"] {
+    for id in [
+        "1[]",
+        "1[].srv",
+        "1[].srv@other",
+        "1[1-5].srv",
+        "1[1-9:2].srv",
+        "1[1,3].srv",
+    ] {
         assert!(read(&end(id)).is_empty(), "{id}");
     }
 }
@@ -400,12 +428,19 @@ fn odd_times_are_read_or_refused() {
     let with = |time: &str| {
         let log = format!("{time};Q;1.srv;queue=q\n");
         let (records, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
-        (records.first().map(|record| shown(record, NOON)), damage.lines)
+        (
+            records.first().map(|record| shown(record, NOON)),
+            damage.lines,
+        )
     };
     let waiting = |second: i64| Some(format!("1.srv @q {second} - - 0 - - Running"));
     assert_eq!(with("12/21/2024 12:00:01.250"), (waiting(1), 0));
     assert_eq!(with("12/21/2024 12:14:60"), (waiting(900), 0));
-    for time in ["12/21/2024 12:00:60", "02/30/2024 12:00:00", "12/21/0000 12:00:00"] {
+    for time in [
+        "12/21/2024 12:00:60",
+        "02/30/2024 12:00:00",
+        "12/21/0000 12:00:00",
+    ] {
         assert_eq!(with(time), (None, 1), "{time}");
     }
     // Marks of files that were joined, and line ends of another system.

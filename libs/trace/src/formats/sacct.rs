@@ -327,7 +327,9 @@ fn unclear_time(columns: &Columns, line: &[u8]) -> Option<String> {
         return None;
     }
     let row = Row { columns, cells };
-    let mut times = [Role::Submit, Role::Start, Role::End].map(|role| row.cell(role)).into_iter();
+    let mut times = [Role::Submit, Role::Start, Role::End]
+        .map(|role| row.cell(role))
+        .into_iter();
     let unclear = times.find(|time| notation::is_unclear(time))?;
     Some(String::from_utf8_lossy(unclear).into_owned())
 }
@@ -570,19 +572,22 @@ impl<'a> Row<'a> {
         if let Some(time) = times.iso_after(text, earliest) {
             return Ok(Some(time));
         }
-        if text.is_empty()
-            || NO_TIMES.iter().any(|no| text.eq_ignore_ascii_case(no))
-        {
+        if text.is_empty() || NO_TIMES.iter().any(|no| text.eq_ignore_ascii_case(no)) {
             return Ok(None);
         }
         // With another `SLURM_TIME_FORMAT`: `%s`, or one of the user.
         let other = || {
             let (local, is_utc) = notation::local(text)?;
-            let seconds = if is_utc { local } else { times.unix_seconds(local)? };
+            let seconds = if is_utc {
+                local
+            } else {
+                times.unix_seconds(local)?
+            };
             Some(Timestamp::from_unix(seconds))
         };
         fields::unix(text).or_else(other).map(Some).ok_or_else(|| {
-            let expected = "a time as in 2016-12-21T21:43:34 (SLURM_TIME_FORMAT=standard), or Unknown";
+            let expected =
+                "a time as in 2016-12-21T21:43:34 (SLURM_TIME_FORMAT=standard), or Unknown";
             self.unexpected(role, expected)
         })
     }

@@ -288,7 +288,10 @@ fn times_of_another_notation_are_read_or_refused_with_the_remedy() {
         let good = row(2, "2022-01-01T00:00:00", "2022-01-01T01:00:00");
         let log = table(from, until) + &good;
         let (records, damage) = jobs(text(&log, &Reading::default()).unwrap()).unwrap();
-        assert_eq!((records.len(), located(&damage)), (1, vec!["2 column 5 (Submit)".to_owned()]));
+        assert_eq!(
+            (records.len(), located(&damage)),
+            (1, vec!["2 column 5 (Submit)".to_owned()])
+        );
     }
 }
 

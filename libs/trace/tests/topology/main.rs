@@ -579,3 +579,49 @@ fn a_topology_that_is_not_used_is_not_looked_into() {
     let both = "RingName=r0 Nodes=n[1-4]\nSwitchName=s Nodes=n[1-4]\n";
     assert_eq!(topology(both).1.leaves().len(), 1);
 }
+
+/// A fabric of 1,000 leaf switches, 100 spines, and 10,000 nodes with an adapter on each of four
+/// rails, as `ibnetdiscover` prints it.
+fn large_fabric() -> String {
+    use std::fmt::Write as _;
+    let mut text = String::from("vendid=0x2c9\ndevid=0xd2f2\n");
+    for switch in 0..1_100 {
+        let _ = writeln!(
+            text,
+            "\nSwitch\t64 \"S-{switch:016x}\"\t\t# \"MF0;sw{switch}:MQM8700/U1\" enhanced port 0 lid {switch} lmc 0"
+        );
+        // Four neighbouring switches are the rails of 40 nodes.
+        let (group, rail) = (switch / 4, switch % 4);
+        for node in (group * 40)..(group * 40 + 40) {
+            if switch < 1_000 {
+                let _ = writeln!(
+                    text,
+                    "[{}]\t\"H-{node:08x}{rail:08x}\"[1]({node:x}) \t\t# \"g{node:05} mlx5_{rail}\" lid {node} 4xHDR",
+                    node % 40 + 1
+                );
+            }
+        }
+        for spine in 1_000..1_024 {
+            let _ = writeln!(
+                text,
+                "[{}]\t\"S-{spine:016x}\"[{}]\t\t# \"MF0;sw{spine}:MQM8700/U1\" lid {spine} 4xHDR",
+                spine - 959,
+                switch % 64
+            );
+        }
+    }
+    text
+}
+
+#[test]
+fn a_fabric_of_ten_thousand_nodes_is_read() {
+    let text = large_fabric();
+    let found = read(&text, &none()).unwrap().topology;
+    assert_eq!((found.nodes().count(), found.leaves().len()), (10_000, 250));
+    // Rails that do not agree name one fault, however many there are.
+    let node = "g00039 mlx5_3";
+    assert_eq!(text.matches(node).count(), 1);
+    let crossed = text.replacen(node, "g09999 mlx5_3", 1);
+    let error = read(&crossed, &none()).unwrap_err().to_string();
+    assert!(error.contains("g09999"), "{error}");
+}

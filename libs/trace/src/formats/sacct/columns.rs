@@ -278,6 +278,12 @@ impl Columns {
                 > 1
         })?;
         let names = text.split(char::from(delimiter)).map(str::trim_ascii);
+        // A record of another format may hold a header in a text of a user, but not at its beginning.
+        let is_name = |name: &str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        names.clone().next().filter(|name| is_name(name))?;
         let columns = Self::of(names, delimiter);
         let has_id = columns.has(Role::JobId) || columns.has(Role::JobIdRaw);
         // A line of data may contain one name of a column by chance, but not several.

@@ -59,7 +59,12 @@ impl Written {
     fn of(text: &[u8]) -> Self {
         let mut written = Self::default();
         let is_same = |a: &u8, b: &u8| {
-            let of = |byte: &u8| (byte.is_ascii_digit() || *byte == b':', byte.is_ascii_alphabetic());
+            let of = |byte: &u8| {
+                (
+                    byte.is_ascii_digit() || *byte == b':',
+                    byte.is_ascii_alphabetic(),
+                )
+            };
             of(a) == of(b)
         };
         for part in text.chunk_by(is_same) {
@@ -98,7 +103,10 @@ impl Written {
             self.has_weekday = true;
         } else if word.eq_ignore_ascii_case(b"am") || word.eq_ignore_ascii_case(b"pm") {
             self.is_afternoon = Some(word.eq_ignore_ascii_case(b"pm"));
-        } else if [&b"utc"[..], b"gmt", b"z"].iter().any(|utc| word.eq_ignore_ascii_case(utc)) {
+        } else if [&b"utc"[..], b"gmt", b"z"]
+            .iter()
+            .any(|utc| word.eq_ignore_ascii_case(utc))
+        {
             self.is_utc = true;
         } else if !matches!(word, b"T") {
             self.is_odd = true;
@@ -202,7 +210,11 @@ mod tests {
             "November 3, 2025 02:22:31 PM",
             "03-Nov-2025 14:22:31",
         ] {
-            assert_eq!(local(text.as_bytes()), expected.map(|at| (at, false)), "{text}");
+            assert_eq!(
+                local(text.as_bytes()),
+                expected.map(|at| (at, false)),
+                "{text}"
+            );
             assert!(!is_unclear(text.as_bytes()), "{text}");
         }
         let minute = civil(2025, 11, 3, 14, 22, 0).map(|at| (at, true));
@@ -224,7 +236,15 @@ mod tests {
             assert_eq!(local(text.as_bytes()), None, "{text}");
             assert!(is_unclear(text.as_bytes()), "{text}");
         }
-        for text in ["", "x", "2025-11-03T14:22:3", "2025-13-03 14:22:31", "Unknown", "12", "CET"] {
+        for text in [
+            "",
+            "x",
+            "2025-11-03T14:22:3",
+            "2025-13-03 14:22:31",
+            "Unknown",
+            "12",
+            "CET",
+        ] {
             assert_eq!(local(text.as_bytes()), None, "{text}");
             assert!(!is_unclear(text.as_bytes()), "{text}");
         }
