@@ -20,7 +20,7 @@ ENV = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
 
 @pytest.mark.parametrize("name", loops.LOOPS)
 def test_a_loop_is_right_or_refused(name):
-    found = loops.row(name, 2, ENV)
+    found = loops.row(name, loops.on_two, ENV)
     if "needs" in found:
         pytest.skip(f"newer-torch: {found['needs']}")
     assert found["right"], found

@@ -150,7 +150,8 @@ def main(argv: Sequence[str]) -> int:
         print(
             f"  {row['name']} ({row['launcher']}, at least {row['min']}, exits after "
             f"{row['delays']} s): {row['phase']}, begun {row['begun']} times, "
-            f"ended {row['ended']} times, plans took its nodes {row['displaced']} times: "
+            f"ended {row['ended']} times, plans took its nodes {row['displaced']} times and "
+            f"changed them {row['changed']} times: "
             f"{row['reason']}"
         )
     print(
@@ -232,6 +233,7 @@ def trained(
                 break
         failures = Counter(up.noted(r"program failed.* trainer=(\S+)"))
         displaced = Counter(up.noted(r'run trainer=(\S+) .*after=0 cause="shrunk"'))
+        changed = Counter(up.noted(r"run trainer=(\S+) .*before=[1-9]\d* after=[1-9]"))
         starts = Counter(up.noted(r"run trainer=(\S+) .*before=0 after=[1-9]"))
     counted = Counter(map(tuple, map(json.loads, told.read_text().splitlines())))
     rows = {row["trainer"]: row for row in found}
@@ -243,6 +245,7 @@ def trained(
             starts=starts[name],
             failures=failures[name],
             displaced=displaced[name],
+            changed=changed[name],
             **{key: rows[name][key] for key in ("phase", "reason")},
             times={key: rows[name][key] for key in ("eligible", "started", "ended")},
         )

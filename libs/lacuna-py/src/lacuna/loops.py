@@ -12,11 +12,14 @@ import os
 import sys
 import tempfile
 import textwrap
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .bench_common import environment
+from .bench_up import Up, until
 from .loopback import Loopback
 
 #: Differences up to this are those of the order of sums.
@@ -24,9 +27,14 @@ RIGHT = 1e-6
 EXAMPLES = """examples:
   python3 -m lacuna.loops                         all, on one member and on two
   python3 -m lacuna.loops --members 1 clipping    one of them, on one
+  python3 -m lacuna.loops --up clipping           the two under the services of lacuna up
 """
 #: Seconds after which the members of a loop have failed.
 LIMIT = 120.0
+#: The nodes of two members.
+NODES = ("n1", "n2")
+#: What each of two members of a loop by name ends with: in a folder, with an environment.
+Two = Callable[[str, Path, dict[str, str]], list[Any]]
 
 BEFORE = """\
 {head}for epoch in range(EPOCHS):
@@ -546,18 +554,45 @@ def on_two(name: str, folder: Path, env: dict[str, str]) -> list[Any]:
     """What each of two members ends with."""
     argv = [sys.executable, "-m", "lacuna.loops", "--member", str(folder / "{}"), name]
     with Loopback(argv, folder, env=env) as cluster:
-        members = ["n1", "n2"]
-        for member in members:
+        for member in NODES:
             cluster.start(member)
         try:
-            cluster.join(*members)
+            cluster.join(*NODES)
         except RuntimeError:
             # Some are refused before they meet.
             pass
-        for member in members:
+        for member in NODES:
             if cluster.wait_gone(member, LIMIT) != 0:
                 raise RuntimeError(cluster.words(member))
-    return [json.loads((folder / member).read_text()) for member in members]
+    return [json.loads((folder / node).read_text()) for node in NODES]
+
+
+def under_up(up: Up, name: str, folder: Path, env: dict[str, str]) -> list[Any]:
+    """The same of a trainer with two nodes under the services of ``lacuna up``."""
+    trainer = f"loop-{list(LOOPS).index(name)}"
+    spec = {
+        "name": trainer,
+        "launcher": "regroup",
+        "program": sys.executable,
+        "arguments": ["-m", "lacuna.loops", "--member", str(folder / "{}"), name],
+        "until": "exit",
+        "min_nodes": 2,
+        "max_nodes": 2,
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in spec.items()]
+    given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items())
+    file = folder / "loop.toml"
+    file.write_text("\n".join(["[[trainer]]", *lines, f"environment = {{ {given} }}", ""]))
+    up.lacuna("submit", str(file))
+
+    def over() -> bool:
+        found = json.loads(up.lacuna("trainers", "--all", "--json"))["trainers"]
+        return any(row["trainer"] == trainer and row["phase"] == "done" for row in found)
+
+    until(over, LIMIT, f"{trainer} is not done", 0.5)
+    # A member that trains on alone is ended with its trainer.
+    ends = [folder / node for node in NODES]
+    return [json.loads(end.read_text()) for end in ends if end.exists()]
 
 
 def differ(mine: Any, wanted: list[float]) -> float:
@@ -588,10 +623,10 @@ def judged(loop: Loop, end: Any, wanted: list[float], alone: bool) -> tuple[bool
     return right, f"{'right' if off <= RIGHT else 'WRONG'}, off by {off:.1g}"
 
 
-def row(name: str, members: int, env: dict[str, str]) -> dict[str, Any]:
+def row(name: str, two: Optional[Two], env: dict[str, str]) -> dict[str, Any]:
     """A row of the table: both texts, and how one member and two end.
 
-    ``env``: environment of the two.
+    ``two``: runs two members. ``env``: their environment.
     """
     loop = LOOPS[name]
     found: dict[str, Any] = {"loop": name, "before": loop.before, "after": loop.after}
@@ -600,9 +635,9 @@ def row(name: str, members: int, env: dict[str, str]) -> dict[str, Any]:
         return {**found, "needs": f"torch.{loop.needs[0]}, PyTorch {loop.needs[1]}", "right": True}
     wanted = train(loop.before, loop.samples)
     right, found["one member"] = judged(loop, ended(loop.after, loop.samples), wanted, True)
-    if members > 1:
+    if two is not None:
         with tempfile.TemporaryDirectory() as folder:
-            ends = on_two(name, Path(folder), env)
+            ends = two(name, Path(folder), env)
         looks = [judged(loop, end, wanted, False) for end in ends]
         good = [look for look in looks if look[0]]
         # Rank 0 alone reads the best checkpoint again, and is either of them.
@@ -622,7 +657,7 @@ def shown(found: dict[str, Any]) -> str:
 
 
 def main(argv: Optional[list[str]] = None) -> int:
-    """The command; exit code 1 if a loop does not end as it must."""
+    """The command; exit code 1 if a loop does not end as it must, 69 if lacuna is missing."""
     parser = argparse.ArgumentParser(
         prog="python3 -m lacuna.loops",
         description="Common training loops before and with Lacuna, and how they end.",
@@ -631,6 +666,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="LOOP", help=f"of: {', '.join(LOOPS)}")
     parser.add_argument("--members", type=int, choices=(1, 2), default=2)
+    parser.add_argument("--up", action="store_true", help="two nodes of `lacuna up` are the two")
+    parser.add_argument("--lacuna", help="the program (default: of target/release, else of PATH)")
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument("--member", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -643,10 +680,20 @@ def main(argv: Optional[list[str]] = None) -> int:
         Path(options.member.format(os.environ["LACUNA_NODE"])).write_text(json.dumps(end))
         return 0
     right = True
-    for name in options.names or LOOPS:
-        found = row(name, options.members, environment())
-        right &= found["right"]
-        print(json.dumps(found) if options.json else shown(found), flush=True)
+    with ExitStack() as stack:
+        two: Optional[Two] = on_two if options.members > 1 else None
+        if options.up:
+            program = Up.program(options.lacuna)
+            if program is None:
+                return 69
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            up = stack.enter_context(Up(program, Path(folder), ""))
+            up.lacuna("events", "publish", "node.idle", *NODES)
+            two = partial(under_up, up)
+        for name in options.names or LOOPS:
+            found = row(name, two, environment())
+            right &= found["right"]
+            print(json.dumps(found) if options.json else shown(found), flush=True)
     return 0 if right else 1
 
 
