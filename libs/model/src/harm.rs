@@ -36,6 +36,20 @@ impl Harm {
         self.longest_s = self.longest_s.max(seconds);
     }
 
+    /// The waits after an earlier sum, which ends at `from`. The longest wait is that of all time, so an
+    /// upper bound.
+    #[must_use]
+    pub fn after(&self, earlier: &Self, from: Timestamp) -> Self {
+        let given_back = self.given_back.saturating_sub(earlier.given_back);
+        Self {
+            given_back,
+            late: self.late.saturating_sub(earlier.late),
+            seconds: (self.seconds - earlier.seconds).max(0.0),
+            longest_s: if given_back > 0 { self.longest_s } else { 0.0 },
+            last_late: self.last_late.filter(|at| *at > from),
+        }
+    }
+
     /// Adds the waits of another sum.
     pub fn add(&mut self, other: &Self) {
         self.given_back += other.given_back;
@@ -64,5 +78,10 @@ mod tests {
         assert_eq!((sum.given_back, sum.late), (4, 2));
         assert_eq!((sum.seconds, sum.longest_s), (3.001, 2.0));
         assert_eq!(sum.last_late, Some(Timestamp::from_unix(2000)));
+        let (earlier, from) = (of(&[0, 900]), Timestamp::from_unix(1000));
+        let after = sum.after(&earlier, from);
+        assert_eq!((after.given_back, after.late), (2, 1));
+        assert_eq!((after.last_late, after.longest_s), (sum.last_late, 2.0));
+        assert_eq!(sum.after(&sum, Timestamp::from_unix(2000)), Harm::default());
     }
 }

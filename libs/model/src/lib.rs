@@ -63,7 +63,7 @@ pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate, MeasuredStart};
 pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};
 pub use observed::ObservedHour;
 pub use output_lines::OutputLines;
-pub use past::{Past, PastKind};
+pub use past::{OwnerUse, Past, PastKind};
 pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve};
 pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};

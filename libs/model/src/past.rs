@@ -43,6 +43,22 @@ pub struct Past {
     pub unknown: Option<Efficiency>,
     /// Service attained by each owner.
     pub attained: BTreeMap<String, Attained>,
+    /// What each owner's trainers had; those without an owner are under `""`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<String, OwnerUse>,
+}
+
+/// What the trainers of one owner had.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct OwnerUse {
+    /// Number of trainers.
+    pub trainers: u64,
+    /// Those that are done.
+    pub done: u64,
+    /// Node-seconds.
+    pub node_s: f64,
+    /// Samples done.
+    pub samples: f64,
 }
 
 /// Trainers with equal bounds and an equal curve.

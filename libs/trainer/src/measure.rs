@@ -33,8 +33,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Efficiency, Held, LossCause, Measured, Past, PastKind, Phase, ScalingCurve, Stall, Stalls,
-    Timestamp, TrainerRecord, TrainerSpec,
+    Efficiency, Held, LossCause, Measured, OwnerUse, Past, PastKind, Phase, ScalingCurve, Stall,
+    Stalls, Timestamp, TrainerRecord, TrainerSpec,
 };
 
 /// Idle node-seconds below which an efficiency is chance.
@@ -359,6 +359,20 @@ fn kind(min_nodes: u32, max_nodes: u32, curve: &ScalingCurve) -> Kind {
     (min_nodes, max_nodes, points.collect())
 }
 
+/// Adds what a trainer had until then to the sums of its owner.
+pub(crate) fn add_owner(
+    owners: &mut BTreeMap<String, OwnerUse>,
+    record: &TrainerRecord,
+    until: Option<Timestamp>,
+) {
+    let owner = record.spec.owner.clone().unwrap_or_default();
+    let sums = owners.entry(owner).or_default();
+    sums.trainers += 1;
+    sums.done += u64::from(record.phase == Phase::Done);
+    sums.node_s += Worked::of(record, until).node_s;
+    sums.samples += record.samples();
+}
+
 /// Adds the figures of an ended trainer to the sums of archived trainers.
 pub(crate) fn add_past(past: &mut Past, record: &TrainerRecord) {
     past.trainers += 1;
@@ -371,6 +385,7 @@ pub(crate) fn add_past(past: &mut Past, record: &TrainerRecord) {
     add(&mut past.stalls, &record.stalls);
     past.preemptions += record.preemptions;
     past.rescales += record.rescales;
+    add_owner(&mut past.owners, record, None);
     let worked = Worked::of(record, None);
     if !worked.did_work() {
         return;

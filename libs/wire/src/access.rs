@@ -444,6 +444,7 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.consumes(&address::trainers(c))
         .publishes(&address::trainers(c));
     to.gets(&address::totals(c)).publishes(&address::totals(c));
+    to.gets(&address::days(c)).publishes(&address::days(c));
     to.gets(&address::store_secret(c))
         .publishes(&address::store_secret(c));
     to.publishes(&address::controls(c));

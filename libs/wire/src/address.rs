@@ -112,6 +112,8 @@ subjects! {
     trainers: TrainersState = "state.trainers" in "state";
     /// Totals of the cluster, from control, for itself after a restart.
     totals: Totals = "state.totals" in "state";
+    /// The totals at the beginning of each day, from control, for itself.
+    days: Totals = "day.*" in "days";
     /// The present effect of the operator's controls, from control.
     use_state: UseState = "state.use" in "state";
     /// The secret of the store of members, from control, for itself after a restart.
@@ -260,6 +262,13 @@ pub fn logs(cluster: &ClusterId, node: &NodeId) -> Subject<Text> {
         base(cluster, &format!("logs.{}", escape(node.as_str()))),
         None,
     )
+}
+
+/// The totals at the beginning of one day (UTC), by its number since 1970.
+#[must_use]
+pub fn day(cluster: &ClusterId, number: i64) -> Subject<Totals> {
+    let text = format!("day.{number}");
+    Subject::new(base(cluster, &text), Some(stream_name(cluster, "days")))
 }
 
 /// The dead letters of a service.
@@ -448,6 +457,8 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         ),
         limits("dead", "dead.*", day, 64, -1, Durability::Buffered),
         limits("controls", "controls", Span::ZERO, 4, 1, Durability::Synced),
+        // A day takes a kilobyte, and 50 bytes for each owner: years.
+        limits("days", "day.*", Span::ZERO, 8, 1, Durability::Synced),
         limits("audit", "audit.*", year, 256, -1, Durability::Synced),
         archived,
         // Synced: a leadership is renewed after the number of the renewal before. A server that has

@@ -23,8 +23,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, Harm, KindName, KindUse, NodeEvent, NodeId, NodeKinds, Plan, Pool, RunId,
-    Stalls, Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble, Troubled,
+    Efficiency, Epoch, Harm, KindName, KindUse, NodeEvent, NodeId, NodeKinds, OwnerUse, Plan, Pool,
+    RunId, Stalls, Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble, Troubled,
     is_default,
 };
 
@@ -337,6 +337,12 @@ pub enum Request {
     },
     /// Totals since control first started.
     Totals,
+    /// The totals at the beginning of the day (UTC) of this moment, or of the first day after it that
+    /// is kept.
+    TotalsAt {
+        /// The moment, in the cluster's time.
+        at: Timestamp,
+    },
     /// The operator's controls.
     Controls,
     /// Change the controls; for operators only.
@@ -437,6 +443,10 @@ pub struct Totals {
     /// Nodes with a trouble now, by its kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubled: Vec<Troubled>,
+    /// What each owner's trainers had; those without an owner are under `""`. Only in answers, and in
+    /// what is kept of a day.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<String, OwnerUse>,
 }
 
 /// A request of an operator to the executor of pilots, answered by a [`Reply`].

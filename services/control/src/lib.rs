@@ -9,6 +9,7 @@ mod access;
 mod archive;
 mod audit;
 mod controls;
+mod days;
 mod effects;
 mod executor;
 mod feed;

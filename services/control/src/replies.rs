@@ -13,7 +13,7 @@ use lacuna_wire::token::escape;
 
 use crate::access::Denied;
 use crate::room;
-use crate::start::totals;
+use crate::start::whole as whole_totals;
 
 /// How many agents are asked for the output of a trainer at a time. Each answers with
 /// 256 KiB at most; all answers together must fit into one message.
@@ -93,10 +93,9 @@ pub(crate) fn query(
                 })
                 .collect(),
         },
-        Request::Totals => {
-            Reply::Totals(totals(&controller.tally(), controller.troubled(now), now))
-        }
-        Request::Submit { .. }
+        Request::Totals => Reply::Totals(whole_totals(controller, now)),
+        Request::TotalsAt { .. }
+        | Request::Submit { .. }
         | Request::Renew { .. }
         | Request::Cancel { .. }
         | Request::Logs { .. }

@@ -24,6 +24,7 @@ use crate::access::Access;
 use crate::archive::Archive;
 use crate::audit::{AuditMetrics, Trail};
 use crate::controls::ControlsStore;
+use crate::days::Days;
 use crate::effects::EffectRunner;
 use crate::executor::{ControlsRequest, Grants, NoPilots};
 use crate::feed::{Feed, tick};
@@ -118,6 +119,7 @@ struct Control {
     /// statuses are their senders' own.
     newest: String,
     totals: Option<Totals>,
+    days: Days,
     /// Whether plans are observed only: no agent will be started.
     observes: bool,
     /// The present leases, for their renewal.
@@ -147,6 +149,7 @@ impl Control {
             archive,
         } = start::recover(&ctx, now).await?;
         let rates = Rates::new(ctx.config.control.access.rate);
+        let days = Days::read(&ctx).await?;
         let mut control = Self {
             effects: EffectRunner::new(ctx.clone(), metrics, store, (revisions, restored), room),
             leases: watch::Sender::new(controller.leases()),
@@ -171,6 +174,7 @@ impl Control {
             clock,
             newest: String::new(),
             totals: None,
+            days,
             observes: false,
         };
         control.apply(first, "").await?;
@@ -588,6 +592,10 @@ impl Control {
             .metrics
             .unacknowledged(self.controller.unacknowledged());
         let now = self.now();
+        if let Some(upto) = tally.since.and(tally.upto) {
+            let whole = || start::whole(&self.controller, now);
+            self.days.keep(&self.ctx, upto, whole).await;
+        }
         let totals = totals(&tally, self.controller.troubled(now), now);
         if self.totals.as_ref() != Some(&totals) {
             self.publish_totals(&totals).await;

@@ -169,6 +169,14 @@ fn tally(totals: &Totals) -> Tally {
     }
 }
 
+/// Totals with those of each owner, for answers and for the kept days.
+pub(crate) fn whole(controller: &Controller, now: Now) -> Totals {
+    Totals {
+        owners: controller.owners(),
+        ..totals(&controller.tally(), controller.troubled(now), now)
+    }
+}
+
 /// Totals as others see them.
 pub(crate) fn totals(tally: &Tally, troubled: Vec<Troubled>, now: Now) -> Totals {
     Totals {
@@ -193,5 +201,6 @@ pub(crate) fn totals(tally: &Tally, troubled: Vec<Troubled>, now: Now) -> Totals
         harm: tally.harm.clone(),
         unconfirmed: tally.unconfirmed,
         troubled,
+        owners: BTreeMap::new(),
     }
 }

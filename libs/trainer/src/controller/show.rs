@@ -1,10 +1,10 @@
 //! Read access to the controller's state.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lacuna_model::{
-    Attained, Efficiency, Launch, Member, NodeId, Phase, Timestamp, TrainerId, TrainerRecord,
-    Troubled,
+    Attained, Efficiency, Launch, Member, NodeId, OwnerUse, Phase, Timestamp, TrainerId,
+    TrainerRecord, Troubled,
 };
 
 use crate::Now;
@@ -204,6 +204,16 @@ impl Controller {
         }
         tally.efficiency = self.efficiency();
         tally
+    }
+
+    /// What each owner's trainers have had so far, archived ones included.
+    #[must_use]
+    pub fn owners(&self) -> BTreeMap<String, OwnerUse> {
+        let mut owners = self.past().owners.clone();
+        for record in self.trainers.records() {
+            measure::add_owner(&mut owners, record, self.usage.upto());
+        }
+        owners
     }
 
     /// Efficiency U of all that was offered so far.

@@ -14,10 +14,10 @@ use std::path::Path;
 use lacuna_model::{
     Allocation, Attained, Distance, Drain, Efficiency, EndedRun, Epoch, EventKind, Forecast,
     ForecastPoint, Generation, Harm, Held, Hole, HoleVerdict, Launch, LimitInForce, LossCause,
-    NodeEvent, NodeId, Outcome, PastKind, Pause, Phase, Plan, PlanReport, Pool, PooledHole,
-    RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token, Topology, TrainerId,
-    TrainerRecord, TrainerSpec, TrainerVerdict, TroubleKind, Troubled, UseLimit, UseState,
-    UseWindow, Verdict, WithheldBy, Work,
+    NodeEvent, NodeId, Outcome, OwnerUse, PastKind, Pause, Phase, Plan, PlanReport, Pool,
+    PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token, Topology,
+    TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, TroubleKind, Troubled, UseLimit,
+    UseState, UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
@@ -170,9 +170,14 @@ fn every_message_keeps_its_bytes() {
         figures(Efficiency::Known(0.75)),
         figures(Efficiency::CurveExceeded),
         harmed(),
+        owned(),
     ]);
     check(&[observed()]);
-    check(&[past_sums()]);
+    let of_owners = Past {
+        owners: owned().owners,
+        ..past_sums()
+    };
+    check(&[past_sums(), of_owners]);
     check(&[controls()]);
     check(&[use_state()]);
     check(&[AuditRecord {

@@ -10,7 +10,7 @@ use crate::access::{Denied, requester};
 use crate::archive;
 use crate::audit::{self, AuditedRequest};
 use crate::executor::ControlsRequest;
-use crate::{rate, replies, room, store, tickets};
+use crate::{rate, replies, room, start, store, tickets};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
@@ -96,6 +96,12 @@ impl Control {
             Request::Controls => {
                 let reply = Reply::Controls(self.controls.current().clone());
                 replies::send(&self.ctx.bus, &request, &reply).await;
+                Ok(())
+            }
+            Request::TotalsAt { at } => {
+                let whole = || start::whole(&self.controller, self.now());
+                let totals = self.days.at(*at).cloned().unwrap_or_else(whole);
+                replies::send(&self.ctx.bus, &request, &Reply::Totals(totals)).await;
                 Ok(())
             }
             Request::Trainers { .. } | Request::Nodes | Request::Totals => {

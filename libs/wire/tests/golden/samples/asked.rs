@@ -80,6 +80,7 @@ pub(crate) fn requests() -> Vec<Request> {
             test_only: false,
             tickets: std::collections::BTreeMap::new(),
         },
+        Request::TotalsAt { at: at(7) },
     ]
 }
 
@@ -164,6 +165,19 @@ pub(crate) fn totals() -> Totals {
         samples: 5.0,
         active: 6,
         ..Totals::default()
+    }
+}
+
+pub(crate) fn owned() -> Totals {
+    let had = OwnerUse {
+        trainers: 3,
+        done: 2,
+        node_s: 1.5,
+        samples: 4.5,
+    };
+    Totals {
+        owners: BTreeMap::from([("ada".to_owned(), had)]),
+        ..totals()
     }
 }
 
