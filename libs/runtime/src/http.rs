@@ -32,6 +32,9 @@ pub const LOOP: &str = "loop";
 /// The health check of the connection to nats-server.
 pub(crate) const BUS: &str = "bus";
 
+/// Why a check fails that has not held yet since its service's start.
+pub const NOT_YET: &str = "not yet ready";
+
 /// Longest time for the head of a request, and until the next request on a connection.
 const HEAD: Duration = Duration::from_secs(10);
 
@@ -95,7 +98,7 @@ impl Health {
         let entry = Entry {
             max_age,
             since: Stopwatch::start(),
-            failure: Some("not yet ready".to_owned()),
+            failure: Some(NOT_YET.to_owned()),
             note: None,
         };
         self.lock().insert(name.to_owned(), entry);

@@ -2,6 +2,7 @@
 //! is gained? Each answer is one sentence and a word; what it rests on is listed below it.
 
 use lacuna_model::{Harm, Phase, Span, Timestamp, TroubleKind, Troubled};
+use lacuna_runtime::http::NOT_YET;
 use lacuna_runtime::leader::SINGLE_ACTIVE;
 use lacuna_trainer::measure;
 use lacuna_wire::msg::{Leader, Totals};
@@ -15,8 +16,6 @@ const OLD_S: f64 = 120.0;
 const RECENT: Span = Span::from_secs(24 * 3600);
 /// A bus whose room is taken to this share is nearly full; above the second it is about to fail.
 const FULL: [f64; 2] = [0.8, 0.95];
-/// A check that has not held yet since its service's start.
-const STARTING: &str = "not yet ready";
 
 /// How an answer is judged. The page shows a sign for each, and a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -347,7 +346,7 @@ fn service(name: &str, arrived: &Arrived<Leader>) -> Vec<Item> {
     }
     let failing = leader.failing.iter();
     let (starting, failing): (Vec<&String>, Vec<&String>) =
-        failing.partition(|text| text.ends_with(STARTING));
+        failing.partition(|text| text.ends_with(NOT_YET));
     if failing.is_empty() {
         let (state, text) = if starting.is_empty() {
             (State::Good, "active")
@@ -614,6 +613,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_check_that_has_not_held_yet_is_a_service_that_starts() {
+        let health = lacuna_runtime::Health::default();
+        let check = health.check("loop", None);
+        let said = |failing: Vec<String>| {
+            let leader = Leader {
+                failing,
+                ..leader(&[])
+            };
+            after(|view| view.take_leader("ingest".to_owned(), leader))
+        };
+        let starts = (State::Look, "ingest: starting.".to_owned());
+        assert_eq!(said(health.failing()), starts);
+        check.fail("no server");
+        assert_eq!(said(health.failing()).0, State::Bad);
+        check.ok();
+        assert_eq!(said(health.failing()).0, State::Good);
+    }
+
     /// The answer after one change of a cluster in which all is well.
     fn after(change: impl FnOnce(&mut View)) -> (State, String) {
         let mut view = view();
@@ -665,11 +683,6 @@ mod tests {
                 after(take(&["scheduler: sinfo fails"])),
                 State::Bad,
                 "ingest: scheduler: sinfo fails",
-            ),
-            (
-                after(take(&["loop: not yet ready"])),
-                State::Look,
-                "ingest: starting",
             ),
             (
                 after(|view| {
