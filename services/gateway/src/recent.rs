@@ -1,6 +1,6 @@
 //! The newest events: those of one moment about neighbouring nodes are one line.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use lacuna_model::{EventKind, NodeEvent, NodeId, Span, Timestamp, Topology};
 use serde::Serialize;
@@ -22,11 +22,9 @@ pub(crate) struct EventRow {
     what: &'static str,
     whom: String,
     note: String,
-    /// Number of nodes of the line, and the names of the first.
+    /// The nodes of the line.
     #[serde(skip)]
-    nodes: usize,
-    #[serde(skip)]
-    names: Vec<String>,
+    nodes: BTreeSet<NodeId>,
     /// The rack of its nodes; none for an event that is not about one node.
     #[serde(skip)]
     rack: Option<String>,
@@ -72,8 +70,7 @@ fn line(event: &NodeEvent, topology: &Topology) -> EventRow {
         what,
         whom,
         note,
-        nodes: 1,
-        names: one.map(ToString::to_string).into_iter().collect(),
+        nodes: one.into_iter().cloned().collect(),
         rack: one.map(|node| rack(node, topology)),
     }
 }
@@ -88,23 +85,21 @@ impl Recent {
         };
         let fellow = self.lines.iter().rev().take(BACK).position(|line| {
             let alike = (line.what, &line.note, &line.rack) == (new.what, &new.note, &new.rack);
-            let is_new = new.names.iter().all(|name| !line.names.contains(name));
-            new.rack.is_some() && alike && is_new && close(line.at)
+            new.rack.is_some() && alike && new.nodes.is_disjoint(&line.nodes) && close(line.at)
         });
         if let Some(at) = fellow
             && let Some(known) = self.lines.remove(self.lines.len() - 1 - at)
             && let Some(rack) = &new.rack
         {
-            new.nodes += known.nodes;
-            let mut names = known.names;
-            names.append(&mut new.names);
-            new.whom = if new.nodes > NAMED {
-                format!("{rack}: {} nodes", new.nodes)
+            let mut nodes = known.nodes;
+            nodes.extend(std::mem::take(&mut new.nodes));
+            new.nodes = nodes;
+            new.whom = if new.nodes.len() > NAMED {
+                format!("{rack}: {} nodes", new.nodes.len())
             } else {
+                let names: Vec<&str> = new.nodes.iter().map(NodeId::as_str).collect();
                 names.join(", ")
             };
-            names.truncate(NAMED);
-            new.names = names;
         } else if self.lines.len() == LINES {
             self.lines.pop_front();
         }
@@ -144,6 +139,7 @@ mod tests {
                 ("idle", "r1n03.hall"),
                 ("idle", "r1n04.hall"),
                 ("idle", "r2n02.hall"),
+                ("idle", "r1n04.hall"),
                 ("idle", "x"),
             ],
         ) {
@@ -153,6 +149,7 @@ mod tests {
             shown(&recent),
             [
                 ("idle", "x"),
+                ("idle", "r1n04.hall"),
                 ("idle", "r2n01.hall, r2n02.hall"),
                 ("idle", "r1n*.hall: 4 nodes"),
                 ("taken", "r1n02.hall"),
