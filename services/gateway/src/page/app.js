@@ -146,7 +146,7 @@ function details(t) {
 
 /** Reasons are one line: as many words as there is room for. The pointer shows all of it. */
 function fitReasons() {
-  for (const reason of document.querySelectorAll("#rows .reason")) fit(reason, reason.title);
+  fit(document.querySelectorAll("#rows .reason"));
 }
 
 /** The operator's controls as sentences; none if all nodes may be used. */

@@ -107,20 +107,25 @@ function cut(pen, name, room) {
   return name.slice(0, 2);
 }
 
-/** Shows as many words of a text as its element has room for in one line. */
-export function fit(element, text) {
-  const words = text.split(" "), show = (kept) => {
-    element.textContent = kept < words.length ? `${words.slice(0, kept).join(" ")} …` : text;
-    return element.scrollWidth <= element.clientWidth;
+/**
+ * Shows as many words of the title of each element as it has room for in one line. All are changed before any is
+ * measured, since the page is laid out anew after each change.
+ */
+export function fit(elements) {
+  const show = ({ element, words }, kept) => {
+    element.textContent = kept < words.length ? `${words.slice(0, kept).join(" ")} …` : element.title;
   };
-  let [fits, fails] = [0, words.length];
-  if (show(fails)) return;
-  while (fails - fits > 1) {
-    const middle = (fits + fails) >> 1;
-    if (show(middle)) fits = middle;
-    else fails = middle;
+  const has = ({ element }) => element.scrollWidth <= element.clientWidth;
+  const all = Array.from(elements, (element) => ({ element, words: element.title.split(" "), fits: 0 }));
+  for (const one of all) show(one, one.words.length);
+  const long = all.filter((one) => !has(one)), middle = ({ fits, fails }) => (fits + fails) >> 1;
+  for (const one of long) one.fails = one.words.length;
+  for (let open = long; (open = open.filter(({ fits, fails }) => fails - fits > 1)).length > 0;) {
+    for (const one of open) show(one, middle(one));
+    const room = open.map(has);
+    open.forEach((one, i) => { one[room[i] ? "fits" : "fails"] = middle(one); });
   }
-  show(Math.max(fits, 1));
+  for (const one of long) show(one, Math.max(one.fits, 1));
 }
 
 function area(pen, points, base, fill) {
