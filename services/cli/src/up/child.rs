@@ -81,6 +81,14 @@ pub(crate) enum ChildEvent {
 
 /// What a program writes when the disk or its quota is full (`ENOSPC`, `EDQUOT`).
 const FULL: [&str; 2] = ["no space left on device", "disk quota exceeded"];
+
+/// Whether a line says that the disk is full. nats-server puts into quotes what clients say of themselves;
+/// words of a client start nothing again.
+fn says_full(line: &str) -> bool {
+    let own = line.rsplit('"').next().unwrap_or_default();
+    FULL.iter().any(|text| own.contains(text))
+}
+
 /// The pause between looks for room.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -155,7 +163,7 @@ async fn copy_lines(
             let _ = file.write_all(&bytes).and_then(|()| file.write_all(b"\n"));
         }
         let line = String::from_utf8_lossy(&bytes).into_owned();
-        if FULL.iter().any(|text| line.contains(text)) {
+        if says_full(&line) {
             full.notify_one();
         }
         if events.send(ChildEvent::Line { name, line }).is_err() {
@@ -319,6 +327,32 @@ mod tests {
         assert_eq!(describe(ExitStatus::from_raw(64 << 8)), "exit code 64");
         assert_eq!(status_code("exit code 64"), Some(64));
         assert_eq!(status_code("SIGKILL"), None);
+    }
+
+    #[test]
+    fn words_of_a_client_do_not_say_that_the_disk_is_full() {
+        let at = "[7] 2026/11/28 11:32:20.793470 [ERR] ";
+        for (line, is_full) in [
+            (
+                "127.0.0.1:1 - cid:5 - authentication error - Nkey \"no space left on device\"",
+                false,
+            ),
+            (
+                "127.0.0.1:1 - cid:5 - \"v1:rust:no space left on device\" - Client parser ERROR, state=0, \
+              i=91: proto='\"no space left on device\\r\"...'",
+                false,
+            ),
+            (
+                "JetStream failed to store a msg on stream 'A > S': write 7.blk: no space left on device",
+                true,
+            ),
+            (
+                "127.0.0.1:1 - cid:5 - \"v1:rust:control\" - write meta.inf: disk quota exceeded",
+                true,
+            ),
+        ] {
+            assert_eq!(says_full(&format!("{at}{line}")), is_full, "{line}");
+        }
     }
 
     #[test]
