@@ -58,7 +58,7 @@ impl Cgroups {
         for entry in fs::read_dir(own)?.flatten() {
             let is_ours = entry.file_name().to_string_lossy().starts_with(NAME);
             // The lock is held while the folder is removed.
-            if let Some(_lock) = lock(&entry.path()).filter(|_| is_ours) {
+            if is_ours && let Some(_lock) = lock(&entry.path()) {
                 remove(&entry.path());
             }
         }

@@ -37,10 +37,10 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub(crate) struct Remover {
     /// The agent's own program.
-    pub(crate) program: PathBuf,
+    program: PathBuf,
     /// It ends the child in time, and knows it as the agent's.
-    pub(crate) safety: Safety,
-    pub(crate) node: NodeId,
+    safety: Safety,
+    node: NodeId,
 }
 
 /// A temporary folder, which is removed with this value.
@@ -91,6 +91,15 @@ impl Drop for Temporary {
 }
 
 impl Remover {
+    /// Of a node, with the agent's own program.
+    pub(crate) const fn new(program: PathBuf, safety: Safety, node: NodeId) -> Self {
+        Self {
+            program,
+            safety,
+            node,
+        }
+    }
+
     /// Removes a folder of the agent's, if it exists, whose content may be an account's. Another one may
     /// be made in its place at once.
     pub(crate) fn set_aside(&self, folder: &Path, account: Option<&Account>) -> io::Result<()> {

@@ -187,11 +187,11 @@ impl Command {
                 node,
                 assignment.run,
             ),
-            remover: Remover {
-                program: self.settings.guard.clone(),
-                safety: self.safety.clone(),
-                node: node.clone(),
-            },
+            remover: Remover::new(
+                self.settings.guard.clone(),
+                self.safety.clone(),
+                node.clone(),
+            ),
             node: node.clone(),
             started: assignment.run,
             assignment,

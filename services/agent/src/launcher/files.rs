@@ -146,6 +146,10 @@ pub(crate) fn text_of(path: &Path, node: &NodeId, wanted: Wanted) -> (String, u6
         return nothing;
     };
     let length = found.len();
+    if wanted.after == Some(length) {
+        // A follower asks each second, and the notes of a long run are megabytes.
+        return nothing;
+    }
     let past = Past::of(path);
     let rules = match wanted.is_raw {
         true => Vec::new(),

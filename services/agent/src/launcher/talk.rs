@@ -28,8 +28,9 @@
 //! its start. A worker that has said `done` or `exiting`, or has closed its connection, may be silent
 //! for `agent.grace`: an interpreter says nothing while it ends. A new `hello` takes both words back.
 //!
-//! A program all of whose workers have said `done` has ended well (exit code 0) if it is then killed
-//! for its silence, or if a signal ends it after `exiting`: libraries crash while interpreters end.
+//! A program all of whose workers have said both words has ended well (exit code 0) if a signal ends it,
+//! or its agent for its silence: libraries crash while interpreters end. Between the two words its own
+//! code runs, and such an end is a failure.
 
 use std::io;
 use std::path::PathBuf;
