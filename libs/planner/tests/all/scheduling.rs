@@ -1,8 +1,8 @@
 //! Cases with expected sizes worked out by hand.
 
-use lacuna_model::{Elastic, NodeChoice, Policy};
+use lacuna_model::{Elastic, Forecast, ForecastPoint, NodeChoice, Policy, TrainerId};
 
-use crate::language::case;
+use crate::language::{case, count};
 
 #[test]
 fn a_trainer_takes_what_is_free() {
@@ -210,5 +210,30 @@ fn growth_of_a_program_that_starts_again_counts_the_steps_since_its_checkpoint()
             .program(elastic, "2m", saved)
             .expect(nodes)
             .check();
+    }
+}
+
+#[test]
+fn of_equal_trainers_the_first_one_runs() {
+    let mut equal = case().hole(2, "20m");
+    for name in ["c", "a", "b"] {
+        equal = equal.trainer(name).nodes(2..=2);
+    }
+    // Forecasts decide over holes that are likely to last.
+    equal.pool.forecasts = vec![Forecast {
+        points: [(600.0, 1.0), (601.0, 0.0)]
+            .map(|(after_s, open)| ForecastPoint { after_s, open })
+            .to_vec(),
+    }];
+    for policy in Policy::ALL {
+        let plan = equal.plan(policy, NodeChoice::Together);
+        let first = TrainerId::new("c").unwrap();
+        assert_eq!(count(&plan, &first), 2, "{policy:?}: {plan:#?}");
+        // It stays, however often it is asked.
+        let again = equal
+            .clone()
+            .after(&plan)
+            .plan(policy, NodeChoice::Together);
+        assert_eq!(count(&again, &first), 2, "{policy:?}: {again:#?}");
     }
 }

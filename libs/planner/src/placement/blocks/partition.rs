@@ -273,7 +273,8 @@ impl Partition {
                 let values = &self.values[cell * widest..][least - 1..wide];
                 let then = &next[cell + least..=cell + wide];
                 let highest = highest(values, then);
-                if highest > best {
+                // Of equal trainers the first one gets the block.
+                if highest > best || (highest == best && taken == NOTHING) {
                     // Of equals the fewest nodes.
                     let mut sums = values.iter().zip(then).map(|(value, then)| value + then);
                     let at = sums.position(|sum| sum == highest).unwrap_or(0);
