@@ -250,7 +250,6 @@ impl Case {
     /// Requires that two ways agree, and that they made plans at all.
     fn compare(&self, left: &str, a: &Outcome, right: &str, b: &Outcome) {
         let case = format!("{:?}, objective {}", self.policy, self.objective);
-        // The services have a last step, at the end of the recording, in which nothing happens.
         let steps = a.plans.iter().zip(&b.plans);
         for (event, ((at, ours), (tick, theirs))) in steps.enumerate() {
             assert_eq!(at, tick, "event {event}");
@@ -265,7 +264,7 @@ impl Case {
         println!(
             "{case}: {} decisions alike, {changes} of them changed the plan; samples {:.9e} and {:.9e}, \
              {} preemptions, {} rescales, {} done, rescale cost {:.6e}, preemption cost {:.6e}",
-            a.plans.len().min(b.plans.len()),
+            a.plans.len(),
             a.samples,
             b.samples,
             a.preemptions,
@@ -288,6 +287,7 @@ impl Case {
         assert_eq!((a.clock_stops, b.clock_stops), (0, 0));
         let counts = |o: &Outcome| (o.preemptions, o.rescales, o.done);
         assert_eq!(counts(a), counts(b));
+        // The replay ends with its last trainer.
         assert!(a.plans.len() <= b.plans.len());
         assert!(changes > 50 && a.preemptions > 20 && a.rescales > 20);
     }

@@ -125,7 +125,7 @@ pub enum Pace {
 /// The cluster's time, sent by ingest at its start and at every change of pace. In lock step it is
 /// sent twice for every moment of the recording. The first tick says that time has advanced, with
 /// the `events_upto` of the step before. The second follows when the step's events have been
-/// published.
+/// published; at the end of the recording, where none are, it says that it has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
     /// The cluster's time.

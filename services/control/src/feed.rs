@@ -117,7 +117,7 @@ pub(crate) fn tick(clock: &Clock) -> Input {
         step: clock.step,
         events_upto: clock.events_upto,
         complete: clock.complete,
-        lock_step: clock.pace == Pace::LockStep && !clock.ended,
+        lock_step: clock.pace == Pace::LockStep,
         is_wall: clock.pace == Pace::Real,
     })
 }

@@ -14,6 +14,9 @@
 //!    plan;
 //! 6. control answers `Settled { step, complete: true }`. Only then does ingest go on.
 //!
+//! The end of the trace has the steps 1 to 3 alone: as in the replay, an event at the end has no
+//! effect, and no plan is followed for which no time is left.
+//!
 //! Virtual time does not replace lock step: messages take their time there too, so without it plans
 //! would come later than in the replay.
 //!
@@ -219,13 +222,15 @@ impl TraceSource {
         if complete {
             return self.advance();
         }
+        if self.clock.now >= self.end {
+            self.clock.ended = true;
+            self.waiting = Waiting::Nothing;
+            return vec![self.tick()];
+        }
         let mut out = Vec::new();
         if let Some(batch) = self.batches.get(self.next) {
-            // The end of the trace is a step without events.
-            if batch.at == self.clock.now {
-                out.extend(events(batch, ledger).into_iter().map(Message::Event));
-                self.next += 1;
-            }
+            out.extend(events(batch, ledger).into_iter().map(Message::Event));
+            self.next += 1;
         }
         self.clock.complete = true;
         self.clock.events_upto = ledger.seq();
@@ -236,14 +241,7 @@ impl TraceSource {
 
     /// The first tick of the next step; the last step is the end of the trace.
     fn advance(&mut self) -> Vec<Message> {
-        let at = self.batches.get(self.next).map_or(self.end, |m| m.at);
-        let over = self.next == self.batches.len() && self.clock.step > 0 && self.clock.now >= at;
-        if over {
-            self.clock.ended = true;
-            self.waiting = Waiting::Nothing;
-            return vec![self.tick()];
-        }
-        self.clock.now = at;
+        self.clock.now = self.batches.get(self.next).map_or(self.end, |m| m.at);
         self.clock.step += 1;
         self.clock.complete = false;
         self.waiting = Waiting::Answer { complete: false };
@@ -418,7 +416,7 @@ mod tests {
         "6: 120 NodeIdle { node: \"c\" }",
         "tick 120 step 3 upto 6 complete",
         "tick 130 step 4 upto 6",
-        "tick 130 step 4 upto 6 complete",
+        "tick 130 step 4 upto 6 ended",
     ];
 
     fn answer(source: &TraceSource) -> Settled {
@@ -442,9 +440,28 @@ mod tests {
             assert!(source.settled(&stale, &mut ledger).is_empty());
             out.extend(source.settled(&answer, &mut ledger));
         }
-        let texts = texts(&out);
-        assert_eq!(&texts[..14], STEPS);
-        assert_eq!(texts[14..], ["tick 130 step 4 upto 6 complete ended"]);
+        assert_eq!(texts(&out), STEPS);
+    }
+
+    #[test]
+    fn events_at_the_end_of_a_trace_in_lock_step_have_no_effect() {
+        let mut ledger = ledger();
+        let end = Timestamp::from_unix(120);
+        let mut source = TraceSource::begin(
+            Trace {
+                end,
+                ..trace(Pace::LockStep)
+            },
+            None,
+            &mut ledger,
+        );
+        let mut out = source.start(&mut ledger);
+        while !source.ended() {
+            let answer = answer(&source);
+            out.extend(source.settled(&answer, &mut ledger));
+        }
+        assert_eq!(texts(&out)[..9], STEPS[..9]);
+        assert_eq!(texts(&out)[9..], ["tick 120 step 3 upto 4 ended"]);
     }
 
     #[test]
@@ -473,8 +490,7 @@ mod tests {
                 let answer = answer(&source);
                 out.extend(source.settled(&answer, &mut second));
             }
-            let texts = texts(&out);
-            assert_eq!(&texts[..14], STEPS, "kept {kept}");
+            assert_eq!(texts(&out), STEPS, "kept {kept}");
         }
     }
 
