@@ -95,12 +95,9 @@ fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
     let planned = planned.transpose()?.unwrap_or_default();
     let batches =
         lacuna_trace::event_batches(&list.records, &planned.starts, chosen.as_ref(), window);
-    let last = batches.last().map(|m| m.at);
-    let recorded_end = list.end().or(last).ok_or("the trace has no holes")?;
-    let end = recording
-        .end
-        .map_or(recorded_end, |end| end.min(recorded_end));
-    let end = last.map_or(end, |last| end.max(last));
+    let last = list.end().ok_or("the trace has no holes")?;
+    // As in the replay, a given end may be later than the last hole.
+    let end = recording.end.unwrap_or(last);
     tracing::info!(
         holes = list.records.len(),
         refused = ?list.refused,
