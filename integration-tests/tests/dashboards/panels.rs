@@ -134,7 +134,7 @@ fn open_divisions(expression: &str) -> Vec<&str> {
         }
         let mut depth = 0;
         let within = divisor.strip_prefix('(').map(|inner| {
-            let end = inner.find(|c| {
+            let end = inner.find(|c: char| {
                 depth += i32::from(c == '(') - i32::from(c == ')');
                 depth < 0
             });
