@@ -82,9 +82,9 @@ impl Tries {
         first: Span,
         now: Timestamp,
     ) {
-        let (times, failures) = match self.failed.get(node) {
-            Some(failed) => (failed.times + 1, failed.failures),
-            None => (1, 0),
+        let (times, failures, in_row) = match self.failed.get(node) {
+            Some(failed) => (failed.times + 1, failed.failures, failed.in_row),
+            None => (1, 0, false),
         };
         let length = first
             .as_ms()
@@ -95,17 +95,15 @@ impl Tries {
             at: now,
             until: now + Span::from_ms(length),
             reason: reason.to_owned(),
-            in_row: false,
+            in_row,
             at_once,
             blamed: false,
         };
         self.failed.insert(node.clone(), failed);
         if self.failed.len() > REMEMBERED {
-            let open = self
-                .failed
-                .iter()
-                .map(|(node, failed)| (failed.until, node));
-            if let Some(first) = open.min().map(|(_, node)| node.clone()) {
+            let others = self.failed.iter().filter(|(other, _)| *other != node);
+            let first = others.map(|(other, failed)| (failed.until, other)).min();
+            if let Some(first) = first.map(|(_, other)| other.clone()) {
                 self.failed.remove(&first);
             }
         }
@@ -150,6 +148,20 @@ impl Tries {
         std::mem::replace(&mut rest.elsewhere, elsewhere) != elsewhere
     }
 
+    /// A new control goes on with it. The clock of an earlier one may have been ahead: what has
+    /// happened later than now has happened now, and lasts no longer for that.
+    pub fn resume(&mut self, now: Timestamp) {
+        for failed in self.failed.values_mut() {
+            let ahead = failed.at.since(now).max(Span::ZERO);
+            (failed.at, failed.until) = (failed.at - ahead, failed.until - ahead);
+        }
+        if let Some(rest) = &mut self.rest {
+            let ahead = rest.since.since(now).max(Span::ZERO);
+            rest.since = rest.since - ahead;
+            rest.until = rest.until.map(|until| until - ahead);
+        }
+    }
+
     /// Nodes on which it has failed, with how.
     pub fn failed(&self) -> impl Iterator<Item = (&NodeId, &FailedOn)> {
         self.failed.iter()
@@ -159,6 +171,13 @@ impl Tries {
     pub fn row(&self) -> impl Iterator<Item = &NodeId> {
         let row = self.failed.iter().filter(|(_, failed)| failed.in_row);
         row.map(|(node, _)| node)
+    }
+
+    /// Whether this failure on the node is counted in the present row.
+    #[must_use]
+    pub fn has_failed(&self, node: &NodeId, reason: &str) -> bool {
+        let failed = self.failed.get(node);
+        failed.is_some_and(|failed| failed.in_row && failed.reason == reason)
     }
 
     /// The row of failures is over, and with it the rest.
@@ -272,6 +291,30 @@ mod tests {
             !tries.forgive(&bad, Span::from_secs(10), at(30)),
             "too late"
         );
+    }
+
+    #[test]
+    fn a_failure_by_a_clock_that_was_ahead_lasts_no_longer() {
+        let mut tries = Tries::default();
+        let bad = node("bad");
+        tries.fail_on(&bad, "bang", true, FIRST, at(7200));
+        tries.rest_until(Some(at(7210)), at(7200));
+        tries.resume(at(50));
+        assert!(tries.avoids(&bad, at(349)) && !tries.avoids(&bad, at(350)));
+        assert!(!tries.review(false, at(59)) && tries.review(false, at(60)));
+        let before = tries.clone();
+        tries.resume(at(100));
+        assert_eq!(tries, before, "a clock that goes right changes nothing");
+    }
+
+    #[test]
+    fn silence_on_a_node_takes_no_failure_out_of_the_row() {
+        let mut tries = Tries::default();
+        let bad = node("bad");
+        tries.fail_on(&bad, "bang", true, FIRST, at(0));
+        assert!(tries.has_failed(&bad, "bang") && !tries.has_failed(&bad, "boom"));
+        tries.avoid(&bad, "silent", true, FIRST, at(1));
+        assert_eq!(tries.row().collect::<Vec<_>>(), [&bad]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! 1. A program says `done` when its work is done, and `exiting` when its own code has ended too
 //!    and only its interpreter's end is left ([`Ending`]). A trainer *ends* from the first `done`
-//!    of a member of its newest incarnation on, until a member takes the word back.
+//!    of a member of its newest incarnation on, until no member says so: the word was taken back, or
+//!    lost with its node. Then the others are commanded into the newest incarnation.
 //! 2. A trainer that ends keeps its nodes: plans and probes give it none and take none. If it
 //!    regroups and nodes of it are lost, the others go on to their exits, however few they are, and
 //!    get no further incarnation.
@@ -85,6 +86,9 @@ impl Controller {
         self.set_ending(id, ending, out);
         if ending.is_some() {
             self.release_unneeded(id, "its trainer's work is done", out);
+        } else {
+            // Incarnations that began meanwhile were commanded to no member.
+            self.command_incarnation(id, now, out);
         }
         if any_exited {
             self.look_at_end(id, now, out);
@@ -151,7 +155,8 @@ impl Controller {
             return false;
         };
         if trainer.regroups() && !trainer.may_have_rank_0(node) {
-            if trainer.record().reason != reason {
+            // Its agent says so again and again.
+            if !trainer.tries().has_failed(node, reason) {
                 self.count_failure(id, Some((node, code)), reason.to_owned(), now, out);
             }
             self.look_at_end(id, now, out);

@@ -37,7 +37,8 @@ impl Controller {
             let config = &control.config;
             control.nodes.restore(&id, owner, epoch, config, now);
         }
-        for record in records {
+        for mut record in records {
+            record.tries.resume(now.wall);
             control.enter(record, now);
         }
         for id in control.trainers.readmit() {

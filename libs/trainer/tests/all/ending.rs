@@ -405,3 +405,38 @@ fn restarts_without_a_failure_are_told_and_come_to_an_end() {
         .filter(|note| matches!(note, Note::Failure { .. }));
     assert!(ends.count() >= 3);
 }
+
+#[test]
+fn a_member_whose_word_is_lost_with_it_leaves_the_others_at_work() {
+    let mut w = regrouped(1, 2);
+    say(&mut w, 1, Ending::Done);
+    w.close(1);
+    w.input(Input::Drained);
+    w.deliver(usize::MAX);
+    wait(&mut w, 3);
+    let of = record(&w);
+    assert_eq!(
+        (of.phase, of.ending, of.nodes.as_slice()),
+        (Phase::Active, None, &[node(0)][..])
+    );
+    let run = of.run;
+    let assignment = w.programs.get(&node(0)).unwrap();
+    assert_eq!(
+        assignment.run, run,
+        "it is commanded into the group of those that are left"
+    );
+}
+
+#[test]
+fn members_that_failed_beside_the_last_one_have_failed_once_each() {
+    let mut w = regrouped(3, 3);
+    (0..3).for_each(|n| say(&mut w, n, Ending::Done));
+    exit(&mut w, 1, 1);
+    exit(&mut w, 2, 1);
+    wait(&mut w, 30);
+    assert_eq!(record(&w).failures, 2);
+    let times: Vec<u32> = record(&w).tries.failed().map(|(_, f)| f.times).collect();
+    assert_eq!(times, [1, 1]);
+    exit(&mut w, 0, 0);
+    assert_eq!(record(&w).phase, Phase::Done);
+}
