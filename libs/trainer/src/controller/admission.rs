@@ -89,7 +89,7 @@ impl Controller {
         out.reply(Ok(ids));
     }
 
-    /// Takes a new trainer out, whose record cannot be kept. No plan knows it yet.
+    /// Takes a new trainer out, whose record cannot be kept. A plan that has it is followed without it.
     pub fn withdraw(&mut self, id: &TrainerId, now: Now) {
         let reason = "its record cannot be kept";
         self.end(id, Phase::Cancelled, reason, now, &mut Out::default());

@@ -97,11 +97,18 @@ impl Controller {
     /// Ends rests that are over, and gives up trainers that failed too often.
     pub(super) fn review_rests(&mut self, now: Now, out: &mut Out) {
         let rests = |trainer: &Trainer| trainer.tries().rest().is_some();
-        for id in self.trainers.admitted_where(rests) {
+        let resting = self.trainers.admitted_where(rests);
+        if resting.is_empty() {
+            return;
+        }
+        let is_free = |node: &Node| node.is_idle() && node.is_usable() && node.lease().is_free();
+        let any_free = self.nodes.iter().any(|(_, node)| is_free(node));
+        for id in resting {
             let Some(trainer) = self.trainers.get(&id) else {
                 continue;
             };
-            let elsewhere = self.can_go_elsewhere(trainer, now, true);
+            let may_have = any_free || trainer.target().is_some();
+            let elsewhere = may_have && self.can_go_elsewhere(trainer, now, true);
             if !elsewhere && let Some(reason) = self.given_up(trainer, now) {
                 self.end(&id, Phase::Failed, &reason, now, out);
                 continue;
@@ -161,21 +168,19 @@ impl Controller {
                 || trainer.tries().avoids(id, now.wall))
     }
 
-    /// The most nodes that a trainer can have without those that it shuns; nothing if it shuns none.
-    pub(super) fn most_elsewhere(&self, trainer: &Trainer, now: Now) -> Option<u32> {
-        if !self.nodes.any_closed() && trainer.tries().failed().next().is_none() {
-            return None;
-        }
-        let (mut shunned, mut others) = (0_u32, 0_u32);
-        let there = |(_, node): &(&NodeId, &Node)| node.is_idle() && node.is_usable();
-        for (id, node) in self.nodes.iter().filter(there) {
-            if self.shuns(trainer, id, node, now) {
-                shunned += 1;
-            } else {
-                others += 1;
-            }
-        }
-        (shunned > 0).then_some(others)
+    /// The most nodes that a trainer can have without those that it shuns, of `usable` idle ones;
+    /// nothing if it shuns none.
+    pub(super) fn most_elsewhere(&self, trainer: &Trainer, usable: u32, now: Now) -> Option<u32> {
+        let failed = trainer.tries().failed().map(|(id, _)| id);
+        let suspects: BTreeSet<&NodeId> = self.nodes.closed().chain(failed).collect();
+        let shunned = suspects.into_iter().filter(|id| {
+            let node = self.nodes.get(id);
+            node.is_some_and(|node| {
+                node.is_idle() && node.is_usable() && self.shuns(trainer, id, node, now)
+            })
+        });
+        let shunned = u32::try_from(shunned.count()).unwrap_or(u32::MAX);
+        (shunned > 0).then(|| usable.saturating_sub(shunned))
     }
 }
 
@@ -209,8 +214,11 @@ impl Controller {
             let spare = spare.get_or_insert_with(|| self.spare(plan, kept));
             let mut left = Vec::new();
             for node in shunned {
-                let fitting = spare.iter().filter(|id| !shuns(trainer, id));
-                let best = fitting.min_by_key(|id| !trainer.is_member(id)).cloned();
+                let suits = |id: &NodeId| can_use(&trainer.record().spec, [id], &self.kinds);
+                let fitting = spare.iter().filter(|id| !shuns(trainer, id) && suits(id));
+                let kind = self.nodes.kind(&node);
+                let order = |id: &&NodeId| (!trainer.is_member(id), self.nodes.kind(id) != kind);
+                let best = fitting.min_by_key(order).cloned();
                 if let Some(best) = best {
                     spare.remove(&best);
                     spare.insert(node);

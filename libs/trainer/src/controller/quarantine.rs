@@ -146,7 +146,7 @@ impl Controller {
 
     /// Opens nodes whose closure is over, and brings quarantine up to date.
     pub(super) fn review_closed(&mut self, now: Now, out: &mut Out) {
-        if !self.nodes.any_closed() {
+        if self.nodes.closed().next().is_none() {
             return;
         }
         let owners = self.trainers.waiting_or_admitted(now).map(Trainer::owner);

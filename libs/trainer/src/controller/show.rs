@@ -24,6 +24,11 @@ impl Controller {
     #[must_use]
     pub fn trainers_view(&self, now: Now) -> TrainersView {
         let attained = self.attained(now.cluster);
+        let usable = self
+            .nodes
+            .iter()
+            .filter(|(_, n)| n.is_idle() && n.is_usable());
+        let usable = u32::try_from(usable.count()).unwrap_or(u32::MAX);
         let shown = |trainer: &Trainer| {
             let record = trainer.record();
             let of_owner = attained.get(record.spec.owner_or_self());
@@ -35,7 +40,7 @@ impl Controller {
             };
             shown.spec.max_nodes = self.most_in_quota(trainer);
             self.as_worth(&mut shown.spec);
-            if let Some(most) = self.most_elsewhere(trainer, now) {
+            if let Some(most) = self.most_elsewhere(trainer, usable, now) {
                 shown.spec.max_nodes = shown.spec.max_nodes.min(most).max(shown.spec.min_nodes);
             }
             if trainer.ends() {

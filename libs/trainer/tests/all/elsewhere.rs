@@ -26,7 +26,7 @@ fn beat(w: &mut World, ms: i64) {
     w.deliver(usize::MAX);
 }
 
-fn fail(w: &mut World, n: usize) {
+pub(crate) fn fail(w: &mut World, n: usize) {
     w.exit(&node(n), 1);
     w.deliver(usize::MAX);
     beat(w, 400);

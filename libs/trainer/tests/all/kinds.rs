@@ -9,6 +9,7 @@ use lacuna_trainer::controller::Input;
 
 use crate::common::{World, config, node, spec, trainer};
 use crate::controller::apply;
+use crate::elsewhere::fail;
 
 fn kind(name: &str) -> KindName {
     KindName::new(name).unwrap()
@@ -79,6 +80,24 @@ fn samples_and_costs_follow_the_rate_of_the_mix() {
     // A node without a kind, or a mix beyond what was measured, is not taken.
     apply(&mut w, &[("a", &[0, 4, 5])]);
     assert_eq!(w.nodes_of("a"), 1);
+}
+
+#[test]
+fn the_next_try_after_a_failure_is_on_a_node_of_the_same_kind() {
+    let mut only_gpu = by_kind("a");
+    let alone = [(kind("gpu"), ScalingCurve::linear(100.0, 4).unwrap())];
+    only_gpu.kinds = KindRates::new(alone.into(), Vec::new()).unwrap();
+    only_gpu.max_nodes = 4;
+    for spec in [only_gpu, by_kind("a")] {
+        let mut w = world(Some(kinds("gpu")));
+        submit(&mut w, vec![spec]).unwrap();
+        [0, 1, 4, 5].map(|n| w.open(n));
+        apply(&mut w, &[("a", &[4])]);
+        fail(&mut w, 4);
+        apply(&mut w, &[("a", &[4])]);
+        let record = w.controller.record(&trainer("a")).unwrap();
+        assert_eq!(record.nodes, [node(5)]);
+    }
 }
 
 #[test]

@@ -772,9 +772,9 @@ impl Nodes {
         })
     }
 
-    /// Whether any node is closed to an owner.
-    pub(crate) fn any_closed(&self) -> bool {
-        !self.closed.is_empty()
+    /// Nodes that are closed to an owner at least, by name.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = &NodeId> {
+        self.closed.iter()
     }
 
     /// Opens nodes whose closure is over, and brings quarantine up to date: it depends on which
