@@ -200,7 +200,17 @@ fn solve_by_owner(
         .map(|owner| Owner::new(problem, owner))
         .collect();
     let dealt = deal(problem.nodes, &owners);
-    let solved = |owner: &Owner, nodes| mixed::solve(&owner.on(nodes, problem.horizon_s), options);
+    // All programs together have the limits of one.
+    let kinds = problem.nodes.iter().filter(|nodes| **nodes > 0).count();
+    let programs = u32::try_from(owners.len() * (kinds + 2)).unwrap_or(u32::MAX);
+    let limits = MilpOptions {
+        time_limit: options.time_limit / programs.max(1),
+        ..*options
+    };
+    let steps = mixed::MOST_STEPS / u64::from(programs.max(1));
+    let solved = |owner: &Owner, nodes| {
+        mixed::solve_within(&owner.on(nodes, problem.horizon_s), &limits, steps)
+    };
     let used = |answer: &(MixSizes, Solve)| sum(answer.0.mixes.iter().copied());
     let mut answers = vec![(MixSizes::default(), together([].into_iter(), 0.0)); owners.len()];
     let mut order: Vec<(usize, (&Owner, &Mix))> = owners.iter().zip(&dealt).enumerate().collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_planner::{Far, Item, Problem, Switches};
+use lacuna_planner::{Far, Item, Lost, Problem, Switches};
 use proptest::prelude::*;
 use rand::{Rng, RngExt};
 
@@ -44,7 +44,11 @@ pub(crate) fn item(most: u32) -> impl Strategy<Value = Item> {
                         pilot_s: (up_s - 10.0).max(0.0),
                         far: Far::default(),
                         down_s: down_s * scale,
-                        lost: lacuna_planner::Lost::default(),
+                        // Half of them throw work away by a change, and half by a stop.
+                        lost: Lost {
+                            change_s: (down_s - 10.0).max(0.0),
+                            stop_s: (10.0 - up_s).max(0.0),
+                        },
                     }
                 },
             )
@@ -119,7 +123,7 @@ pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
         pilot_s: 0.0,
         far: Far::default(),
         down_s: 12.0,
-        lost: lacuna_planner::Lost::default(),
+        lost: Lost::default(),
     }
 }
 

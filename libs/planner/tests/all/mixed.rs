@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use lacuna_model::Outcome;
 use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::mixed::{self, reference};
-use lacuna_planner::{Mix, MixItem, MixProblem, MixTable, NO_NODES, pair};
+use lacuna_planner::{Lost, Mix, MixItem, MixProblem, MixTable, NO_NODES, pair};
 
 /// A trainer with at most `most` nodes of each kind. Some mixes are impossible, some of no value.
 fn item(most: u32) -> impl Strategy<Value = MixItem> {
@@ -28,7 +28,10 @@ fn item(most: u32) -> impl Strategy<Value = MixItem> {
             rate_now: costs.0,
             up_s: costs.1,
             down_s: costs.2,
-            lost: lacuna_planner::Lost::default(),
+            lost: Lost {
+                change_s: (costs.1 - 1.0).max(0.0),
+                stop_s: (costs.2 - 1.0).max(0.0),
+            },
             pilot_s: 0.0,
             value,
         }
@@ -65,7 +68,10 @@ fn item_of_three(most: u32) -> impl Strategy<Value = MixItem> {
             rate_now: costs.0,
             up_s: costs.1,
             down_s: costs.2,
-            lost: lacuna_planner::Lost::default(),
+            lost: Lost {
+                change_s: costs.3,
+                stop_s: (costs.2 - 1.0).max(0.0),
+            },
             pilot_s: costs.3,
             value,
         }
@@ -115,7 +121,7 @@ fn a_table_has_each_mix_of_two_kinds_once_and_none_of_three() {
         rate_now: 0.0,
         up_s: 0.0,
         down_s: 0.0,
-        lost: lacuna_planner::Lost::default(),
+        lost: Lost::default(),
         pilot_s: 0.0,
     };
     assert_eq!(reference::mixes(&item, [9, 9, 9, 9]).count(), cells);
@@ -130,7 +136,7 @@ fn what_waits_for_pilots_counts_against_growth_over_kinds_too() {
         rate_now: 1.0,
         up_s: 2.0,
         down_s: 4.0,
-        lost: lacuna_planner::Lost::default(),
+        lost: Lost::default(),
         pilot_s: 10.0,
     };
     // One more node of each kind: 5 samples/s, of which 4 wait for 10 s.
