@@ -40,16 +40,18 @@ const QUIET: Duration = Duration::from_secs(10);
 const BEAT: Duration = Duration::from_secs(5);
 pub(super) const STILL: Span = Span::from_secs(30);
 
-/// Lets this process have as many open files as the system allows. Gives the number of connections for
-/// which half of them are enough: the other half is for the bus, commands and pages.
+/// Lets this process have as many open files as it needs, if the system allows them. Gives the number of
+/// connections for which half of them are enough: the other half is for the bus, commands and pages.
 ///
 /// # Errors
 /// If the limit is below what control needs.
 pub(super) fn places() -> io::Result<usize> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (mut soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
-        soft = hard;
+    // The scheduler's commands inherit the limit. Some close each file that they may have.
+    let enough = hard.min(2 * CONNECTIONS as u64);
+    if soft < enough && setrlimit(Resource::RLIMIT_NOFILE, enough, hard).is_ok() {
+        soft = enough;
     }
     if soft < 2 * LEAST_FILES {
         let reason = format!(
