@@ -143,12 +143,13 @@ impl Asking {
     }
 
     /// Reads the file of the source.
-    fn read(&self) -> Result<News, ServiceError> {
+    fn read(&mut self) -> Result<News, ServiceError> {
         match self.asked {
             Asked::Topology => match self.settings.topology_source() {
                 Some(TopologySource::File(path)) => {
-                    let read = load(path, &self.settings)?;
-                    Ok(self.topology(read))
+                    let options = self.settings.topology_options();
+                    let read = lacuna_trace::topology::load(path, &options)?;
+                    Ok(self.noted((read.topology, read.note)))
                 }
                 _ => Err("the topology is in no file".into()),
             },
@@ -259,9 +260,12 @@ impl Asking {
                             () = stop.cancelled() => return Ok(()),
                             () = tokio::time::sleep(every.to_std()) => {}
                         }
-                        let reader = asking.clone();
-                        let read = lacuna_runtime::task::blocking(move || reader.read());
-                        let read = read.await?;
+                        let read = lacuna_runtime::task::blocking(move || {
+                            let read = asking.read();
+                            (asking, read)
+                        });
+                        let (back, read) = read.await?;
+                        asking = back;
                         asking.take(read, 0.0).await;
                     }
                 }
