@@ -191,6 +191,11 @@ class Cluster:
         for container in self.layout.containers:
             self.docker_exec(container, *command)
 
+    @staticmethod
+    def docker(action: str, container: str) -> None:
+        """Kills or starts a container."""
+        run("docker", action, container)
+
     def pause(self, node: str) -> None:
         """Freezes all processes of a node, without notice."""
         run("docker", "pause", self.layout.container(node))

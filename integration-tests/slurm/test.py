@@ -60,6 +60,7 @@ MODULES = [
     "tests.refusals",
     "tests.reservations",
     "tests.at_once",
+    "tests.administrators",
     "tests.another_user",
     "tests.owners",
     "tests.topology",

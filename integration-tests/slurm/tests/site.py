@@ -57,6 +57,26 @@ class Site(WithLacuna):
         self.lacuna.ask("cancel", "forbidden")
         self.nothing_is_left()
 
+    def test_pilots_end_while_batch_jobs_would_wait_for_them_and_then_come_back(self):
+        self.configure(('mode = "on"', 'mode = "on"\ncheck_every = "2s"'))
+        self.lacuna.restart("control")
+        self.train("trusted")
+        for wrong, right in [("PreemptMode=OFF", "PreemptMode=CANCEL"), ("State=DOWN", "State=UP")]:
+            with self.subTest(wrong=wrong):
+                self.partition(wrong, right)
+                until("no pilot is left", 20, lambda: not self.lacuna.pilots())
+                self.cluster.ctl("srun", "-Q", "-p", "batch", "-N4", "true", user="alice")
+                # A control that is started meanwhile comes back to pilots as well.
+                self.lacuna.restart("control")
+                time.sleep(5)
+                self.assertEqual(self.lacuna.pilots(), {})
+                self.partition(right)
+                # Control starts anew, and does not answer meanwhile.
+                until("pilots come back", 60, lambda: len(self.lacuna.pilots()) == 4)
+                until("it trains on all nodes", 60, lambda: self.lacuna.leased("trusted") == self.names)
+        self.lacuna.ask("cancel", "trusted")
+        self.nothing_is_left()
+
     def test_who_observes_starts_nothing_and_says_what_would_have_been(self):
         start = '[control.pilots.assumed]\nstart = "1s"\ndelay = "2s"\n'
         self.configure(('mode = "on"', 'mode = "observe"'), ("[control.pilots.pace]", f"{start}\n[control.pilots.pace]"))

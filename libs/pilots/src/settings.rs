@@ -83,6 +83,9 @@ pub struct Pilots {
     /// Whether pilots start although `lacuna check slurm` finds conditions under which they harm
     /// batch jobs.
     pub override_check: bool,
+    /// Time between two of control's checks of Slurm's configuration.
+    #[serde(with = "SpanText")]
+    pub check_every: Span,
     /// The command that submits and cancels each pilot under the account of its trainer's owner, as in
     /// `["sudo", "-n", "/opt/lacuna/bin/lacuna-pilot-helper", "--config",
     /// "/etc/lacuna/pilot-helper.toml"]`. A pilot then comes to a node once a trainer has it, and serves
@@ -145,6 +148,7 @@ impl Default for Pilots {
             script: None,
             pass_env: Vec::new(),
             override_check: false,
+            check_every: Span::from_secs(300),
             helper: Vec::new(),
             commands: Commands::default(),
             time: TimeLimit::default(),
@@ -391,6 +395,7 @@ impl Pilots {
             ("control.pilots.pace.quarantine", pace.quarantine),
             ("control.pilots.pace.list_soon", pace.list_soon),
             ("control.pilots.pace.command_limit", pace.command_limit),
+            ("control.pilots.check_every", self.check_every),
         ])?;
         SettingError::unless(
             time.max >= time.min,

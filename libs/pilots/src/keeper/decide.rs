@@ -107,8 +107,9 @@ impl Keeper {
             {
                 continue;
             }
-            if self.mode == Mode::Off {
-                cancel.push(job, Some(node), "off");
+            // Without `on` no plan is followed, so a pilot that stays would hold its node for nothing.
+            if self.mode != Mode::On {
+                cancel.push(job, Some(node), self.mode.name());
                 continue;
             }
             // Control takes the node from its trainer. The pilot is cancelled once the node is

@@ -98,6 +98,7 @@ impl PilotMetrics {
                     "withheld",
                     "idle",
                     "off",
+                    "observe",
                     "other trainer",
                     "over",
                 ],

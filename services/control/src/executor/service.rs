@@ -38,8 +38,6 @@ const TICK: Duration = Duration::from_millis(100);
 const KEEP: Duration = Duration::from_secs(10);
 /// An operator's request is stored within this time, or refused.
 const STORE_LIMIT: Duration = Duration::from_secs(5);
-/// Time between two checks of the site's configuration.
-const RECHECK: Duration = Duration::from_secs(1800);
 
 /// A command that has come to its end, and what it was for.
 #[derive(Debug)]
@@ -70,6 +68,8 @@ pub(super) struct Service {
     /// Whether the site's configuration forbade pilots at the start, or does now.
     forbidden_at_start: bool,
     forbidden: bool,
+    /// The findings of the newest check: only others are logged.
+    found: Option<Vec<Finding>>,
     /// Whether an operator has stopped all pilots, by controls of this version.
     stopped: (u64, bool),
     /// Stops (true) and starts of operators that are not stored yet, the newest last.
@@ -126,6 +126,7 @@ impl Service {
             finished,
             forbidden_at_start: forbidden,
             forbidden,
+            found: None,
             stopped: (0, false),
             unstored: Vec::new(),
             check: None,
@@ -190,7 +191,7 @@ impl Service {
         let mut link = bus.link();
         let mut timer = every(TICK);
         let mut keep = every(KEEP);
-        let mut recheck = every(RECHECK);
+        let mut recheck = every(self.setup.check_every);
         // The first tick comes at once, and the start has just checked.
         recheck.reset();
         let mut grants = self.grants.take();
@@ -383,17 +384,22 @@ impl Service {
         });
     }
 
-    fn checked(&mut self, findings: &[Finding]) {
-        self.metrics.findings(findings);
+    fn checked(&mut self, findings: Vec<Finding>) {
+        self.metrics.findings(&findings);
         // Of a Slurm that does not answer nothing new is known.
         let known = findings.iter().all(|f| f.condition != "configuration");
         let Some(check) = self.check.as_ref().filter(|_| known) else {
             return;
         };
-        let forbidden = check.forbids(findings);
+        if self.found.as_ref() == Some(&findings) {
+            return;
+        }
+        let forbidden = check.forbids(&findings);
+        self.found = Some(findings);
         if self.forbidden_at_start && !forbidden {
-            // The controller was started to follow no plan.
-            tracing::warn!("slurm is as it should be now: restart control to start pilots");
+            // The controller was started to follow no plan. A supervisor starts control again.
+            tracing::warn!("slurm is as it should be now: control ends, and starts pilots next");
+            self.ctx.shutdown.cancel();
         }
         self.forbidden = forbidden || self.forbidden_at_start;
         self.set_mode();
@@ -592,7 +598,7 @@ impl Service {
                 }
                 self.owners.heard_of_end(trainer, settled, self.now());
             }
-            Done::Check(findings) => self.checked(&findings),
+            Done::Check(findings) => self.checked(findings),
             Done::Stored(stop, version) => self.stored(stop, version),
             Done::List(ran) => {
                 let asked = moment(ran.started);

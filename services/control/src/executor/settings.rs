@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lacuna_model::{KindName, Span};
 use lacuna_pilots::keeper::{Mode, Settings};
@@ -34,6 +35,7 @@ pub(super) struct Setup {
     /// must stay secret, as the password of NATS.
     pub(super) environment: Vec<(String, String)>,
     pub(super) limit: Span,
+    pub(super) check_every: Duration,
     /// Submits and cancels pilots under their owners' accounts, if there is one.
     pub(super) helper: Option<Helper>,
 }
@@ -118,6 +120,7 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         by_kind,
         environment,
         limit: pilots.pace.command_limit,
+        check_every: pilots.check_every.to_std(),
         helper: Helper::new(&pilots.helper),
     })
 }
