@@ -5,6 +5,8 @@ use super::{Finding, Site, Verdict, add};
 
 /// Seconds of KillWait that a batch job may wait for a pilot without harm worth a warning.
 pub(super) const LONGEST_KILL_WAIT: u64 = 30;
+/// Seconds for which Slurm holds a job that was requeued.
+const REQUEUE_HOLD: u64 = 120;
 
 pub(super) fn judge(site: &Site<'_>, out: &mut Vec<Finding>) {
     kind(site, out);
@@ -264,6 +266,31 @@ fn grace(site: &Site<'_>, out: &mut Vec<Finding>) {
         format!("KillWait={text}"),
         "the longest that a batch job waits for a pilot that ignores SIGTERM",
         "KillWait=30 or less",
+    );
+    again(site, &text, out);
+}
+
+/// Slurm takes the first preemption of a job for unfinished as long as its victims may live, even once the
+/// job has started and was requeued.
+fn again(site: &Site<'_>, kill: &str, out: &mut Vec<Finding>) {
+    let Some(message) = site.setting("MessageTimeout") else {
+        return;
+    };
+    let sum = seconds(kill)
+        .zip(seconds(&message))
+        .map(|(a, b)| a.saturating_add(b));
+    add(
+        out,
+        "second preemption",
+        match sum {
+            None => Verdict::Unknown,
+            Some(0..=REQUEUE_HOLD) => Verdict::Ok,
+            Some(_) => Verdict::Warning,
+        },
+        format!("KillWait={kill}, MessageTimeout={message}"),
+        "a job preempts no further pilots for the sum of both after its first preemption. Slurm holds \
+         requeued jobs for two minutes, unless their owner sets StartTime=now",
+        "KillWait and MessageTimeout of less than two minutes together",
     );
 }
 

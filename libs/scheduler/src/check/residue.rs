@@ -175,7 +175,12 @@ fn immediate(site: &Site<'_>, out: &mut Vec<Finding>) {
 }
 
 fn drained(site: &Site<'_>, out: &mut Vec<Finding>) {
-    let reasons = ["kill task failed", "epilog error", "prolog error"];
+    let reasons = [
+        "kill task failed",
+        "epilog error",
+        "prolog error",
+        "duplicate jobid",
+    ];
     let hit: Vec<String> = site
         .facts
         .nodes
@@ -199,7 +204,7 @@ fn drained(site: &Site<'_>, out: &mut Vec<Finding>) {
             Verdict::Warning
         },
         if hit.is_empty() {
-            "none by a failed kill, prolog or epilog".to_owned()
+            "none by a failed kill, prolog, epilog or a duplicate job id".to_owned()
         } else {
             let more = hit.len().saturating_sub(3);
             let first: Vec<String> = hit.into_iter().take(3).collect();
@@ -210,7 +215,8 @@ fn drained(site: &Site<'_>, out: &mut Vec<Finding>) {
             };
             first.join(", ") + &tail
         },
-        "a fault that drains nodes at the end of batch jobs drains more at the end of pilots",
-        "find the cause before pilots start",
+        "a fault that drains nodes at the end of batch jobs drains more at the end of pilots; a slurmctld \
+         that dies forgets jobs of its last five seconds, and drains their nodes (duplicate jobid)",
+        "find the cause before pilots start; scontrol update nodename=NODE state=resume",
     );
 }

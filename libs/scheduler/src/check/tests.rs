@@ -12,6 +12,7 @@ HealthCheckProgram      = (null)
 JobSubmitPlugins        = (null)
 KillWait                = 30 sec
 MCSPlugin               = mcs/none
+MessageTimeout          = 10 sec
 MinJobAge               = 300 sec
 PreemptMode             = CANCEL
 PreemptParameters       = (null)
@@ -185,6 +186,12 @@ fn each_condition_is_refuted_by_its_breach() {
             "KillWait                = 30",
             "KillWait                = 120",
             "kill wait",
+            Verdict::Warning,
+        ),
+        (
+            "MessageTimeout          = 10",
+            "MessageTimeout          = 100",
+            "second preemption",
             Verdict::Warning,
         ),
         (
