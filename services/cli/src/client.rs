@@ -243,7 +243,8 @@ impl Client {
                     "lacuna-control of cluster {} does not answer",
                     self.cluster()
                 ),
-                "check that it runs, and what its /healthz says; `lacuna up` starts it and restarts it",
+                "check that it runs, what its /healthz says, and that nats-server's disk is not full; \
+                 `lacuna up` starts it and restarts it",
             ),
         };
         CliError::new("L0002", Exit::Unavailable, what).remedy(remedy)
