@@ -69,9 +69,16 @@ def burst() -> float:
     return time.monotonic() - started
 
 
+def setting(name: str) -> float:
+    """A time in Slurm's configuration, seconds."""
+    lines = (line.partition("=") for line in slurm.call("scontrol", "show", "config").splitlines())
+    return next(float(value.split()[0]) for key, _, value in lines if key.strip() == name)
+
+
 def requeue() -> float:
     """A requeued job starts again. Slurm holds it back for two minutes, which its owner ends. Where that
-    is sooner than a second after the requeue, Slurm kills the job ("credential revoked")."""
+    is sooner than a second after the requeue, Slurm kills the job ("credential revoked"). For KillWait and
+    MessageTimeout after its first preemption a job preempts no more, which two minutes exceed."""
     job = start(*JOB, "--requeue", "--wrap", "sleep 300")
 
     def is_in(wanted: str) -> bool:
@@ -79,7 +86,7 @@ def requeue() -> float:
 
     try:
         wait("it runs", lambda: is_in("RUNNING"))
-        time.sleep(2)
+        time.sleep(setting("KillWait") + setting("MessageTimeout"))
         start("scontrol", "requeue", job)
         # While it completes, the wait is not set yet.
         wait("it waits", lambda: is_in("PENDING"))
@@ -137,8 +144,15 @@ def killed() -> float:
     # Slurm saves its state every five seconds; what it forgets would be another measurement.
     time.sleep(7)
     slurmctld("KILL")
-    wait("slurmctld answers", lambda: bool(slurm.states()))
-    return srun(f"-N{len(slurm.states())}")
+    return srun("-N1")
+
+
+def look() -> float:
+    """Nodes that a user finds free."""
+    started = time.monotonic()
+    if not start("sinfo", "-h", "-N", "-p", "batch", "-t", "idle", "-o", "%N"):
+        raise Refused("sinfo -t idle shows no node")
+    return time.monotonic() - started
 
 
 # The acts, in the order of the table.
@@ -148,6 +162,7 @@ ACTS = {
     "srun -I": lambda node: srun("-N1", "--immediate"),
     "salloc -I": lambda node: timed("salloc", *QUIET, "-N1", "--immediate", "true"),
     "srun --immediate=5": lambda node: srun("-N1", "--immediate=5"),
+    "sinfo -t idle": lambda node: look(),
     "salloc": lambda node: timed("salloc", *QUIET, "-N1", "true"),
     "array of 8": lambda node: timed(*JOB, "--wait", "--array=1-8", "--wrap", "true"),
     "burst of 20": lambda node: burst(),
