@@ -1,5 +1,6 @@
 """The rendezvous that stands in front of torchrun, with real torchruns."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,10 +10,38 @@ from datetime import timedelta
 from pathlib import Path
 
 import lacuna
+import pytest
 from torch.distributed import TCPStore
 
 TOKEN = "lacuna-token-" + "0" * 32
 SAYS = 'echo "$RANK of $WORLD_SIZE at $MASTER_PORT $LACUNA_SITE" >"$0/$RANK"'
+
+
+#: One worker of four fails in its way while all others wait for it.
+FAILS = """
+import os, signal, subprocess, sys, time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank, way = int(os.environ["RANK"]), sys.argv[1]
+one = __import__("torch").ones(1)
+dist.all_reduce(one)
+if rank == 2:
+    # A failure that the worker survives is none of its own.
+    subprocess.run([sys.executable, "-c", "raise OSError"], stderr=subprocess.DEVNULL)
+    if way == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if way == "exit":
+        sys.exit(3)
+    try:
+        raise KeyError("row 7")
+    finally:
+        if way == "close":
+            dist.destroy_process_group()
+try:
+    dist.all_reduce(one)
+except RuntimeError as error:
+    raise ValueError("the step failed") from error
+"""
 
 
 def torchrun(front, port, rank, logs, *more):
@@ -22,9 +51,14 @@ def torchrun(front, port, rank, logs, *more):
     words += [f"--log_dir={logs}", "--redirects=1", "--tee=1"]
     words += [f"--rdzv_endpoint=127.0.0.1:{port}", f"--rdzv_conf=rank={rank},join_timeout=60"]
     environment = {**os.environ, "PET_RDZV_ID": TOKEN, "PYTHONPATH": front}
+    environment["LACUNA_PROGRESS_FILE"] = f"{logs}.jsonl"
     return subprocess.Popen(
-        [*words, "--no_python", *more], env=environment, stderr=subprocess.PIPE, text=True
+        [*words, *more], env=environment, stderr=subprocess.PIPE, text=True
     )
+
+
+def in_shell(front, port, rank, logs, *script):
+    return torchrun(front, port, rank, logs, "--no_python", "sh", "-c", *script)
 
 
 def in_front(folder):
@@ -43,7 +77,7 @@ def test_nodes_meet_with_the_ranks_that_they_are_given_and_nothing_is_pickled(tm
     store.set(f"torch.rendezvous.{TOKEN}", "no state")
     front = in_front(tmp_path)
     nodes = [
-        torchrun(front, store.port, rank, tmp_path / f"l{rank}", "sh", "-c", SAYS, str(tmp_path))
+        in_shell(front, store.port, rank, tmp_path / f"l{rank}", SAYS, str(tmp_path))
         for rank in (1, 0)
     ]
     for node in nodes:
@@ -60,7 +94,7 @@ def test_a_torchrun_that_is_asked_to_end_says_so_in_a_line(tmp_path):
     front, began = in_front(tmp_path), tmp_path / "began"
     script = 'echo >"$0"; exec sleep 60'
     nodes = [
-        torchrun(front, store.port, rank, tmp_path / f"l{rank}", "sh", "-c", script, str(began))
+        in_shell(front, store.port, rank, tmp_path / f"l{rank}", script, str(began))
         for rank in (1, 0)
     ]
     end = time.monotonic() + 60
@@ -72,3 +106,32 @@ def test_a_torchrun_that_is_asked_to_end_says_so_in_a_line(tmp_path):
         _, said = node.communicate(timeout=60)
         assert node.returncode != 0
         assert "torchrun was asked to end: Process" in said and "Traceback" not in said, said
+
+
+@pytest.mark.parametrize("way", ["raise", "close", "kill", "exit"])
+def test_the_agent_hears_of_each_worker_that_fails(tmp_path, way):
+    store = TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=20))
+    front, script = in_front(tmp_path), tmp_path / "fails.py"
+    script.write_text(FAILS)
+    nodes = [
+        torchrun(front, store.port, rank, tmp_path / f"l{rank}", str(script), way)
+        for rank in (1, 0)
+    ]
+    for node in nodes:
+        node.communicate(timeout=100)
+        assert node.returncode == 1
+    said = []
+    for node in (0, 1):
+        lines = [json.loads(text) for text in (tmp_path / f"l{node}.jsonl").open()]
+        first = {}
+        for line in lines:
+            first.setdefault(line["rank"], line)
+        said.append(first)
+    own = said[1][0]["failed"]
+    expected = {"kill": "ended by signal 9 (SIGKILL)", "exit": "ended with exit code 3"}
+    assert expected.get(way, "KeyError: 'row 7'") in own, said
+    assert said[0], "the node without a fault has a worker that failed too"
+    for other in [*said[0].values(), *[one for rank, one in said[1].items() if rank]]:
+        assert other["failed"].startswith("ValueError: the step failed, from RuntimeError: "), said
+    if way == "raise":
+        assert said[1][0]["t"] < min(one["t"] for one in said[0].values()), said

@@ -138,6 +138,13 @@ pub enum Activity {
         /// Whether the agent has killed it, for this reason: the code says nothing then.
         #[serde(default, skip_serializing_if = "is_false")]
         killed: bool,
+        /// When it failed, by the node's clock, to a second where it left no word. Agents of older
+        /// releases do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
+        /// Whether it failed because it had lost a peer, as it says.
+        #[serde(default, skip_serializing_if = "is_false")]
+        lost_peer: bool,
     },
 }
 

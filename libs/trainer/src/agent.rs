@@ -110,6 +110,24 @@ pub struct Exit {
     pub reason: String,
     /// Whether the agent has killed it.
     pub killed: bool,
+    /// When it failed, by the node's clock.
+    pub at: Option<Timestamp>,
+    /// Whether it failed because it had lost a peer, as it says.
+    pub lost_peer: bool,
+}
+
+impl Exit {
+    /// One at this time, for this reason.
+    #[must_use]
+    pub const fn new(code: i32, reason: String, at: Option<Timestamp>) -> Self {
+        Self {
+            code,
+            reason,
+            killed: false,
+            at,
+            lost_peer: false,
+        }
+    }
 }
 
 /// The agent of one node.
@@ -229,6 +247,8 @@ impl Agent {
                 code: exit.code,
                 reason: exit.reason.clone(),
                 killed: exit.killed,
+                at: exit.at,
+                lost_peer: exit.lost_peer,
             },
         };
         let ending = match &self.state {

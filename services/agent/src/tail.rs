@@ -1,6 +1,7 @@
 //! Reads the progress that a program appends to a file, one JSON object per line:
 //! `{"t","step","samples","world_size","loss","checkpoint"}`, the last two optional. `samples`
 //! counts from the program's start. `"done": true` says that the work is done, as in `talk`.
+//! `{"t","rank","failed"}` says how a worker under torchrun failed (`torchrun_site.py`).
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use crate::worth::Worth;
 const READ: u64 = 1 << 20;
 /// Longest valid line, in bytes.
 const LINE: usize = 64 << 10;
+/// Failures that are kept, at most.
+const FAILED: usize = 256;
 
 /// One line of progress.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -45,6 +48,26 @@ pub struct Line {
     pub worth: Worth,
 }
 
+/// The failure of one worker of the node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Failed {
+    /// When it was, in Unix seconds.
+    pub t: f64,
+    /// The worker.
+    pub rank: u32,
+    /// Its words.
+    pub failed: String,
+    /// Whether they name no cause.
+    #[serde(default)]
+    pub bare: bool,
+}
+
+/// A valid line.
+enum Said {
+    Progress(Line),
+    Failed(Failed),
+}
+
 /// Follows one file.
 #[derive(Debug)]
 pub struct Tail {
@@ -53,6 +76,8 @@ pub struct Tail {
     partial: Vec<u8>,
     /// Number of invalid lines.
     garbage: u64,
+    /// The first failures of workers.
+    failed: Vec<Failed>,
 }
 
 impl Tail {
@@ -64,6 +89,7 @@ impl Tail {
             offset: 0,
             partial: Vec::new(),
             garbage: 0,
+            failed: Vec::new(),
         }
     }
 
@@ -100,11 +126,21 @@ impl Tail {
                 continue;
             }
             match parse(&line) {
-                Some(line) => lines.push(line),
+                Some(Said::Progress(line)) => lines.push(line),
+                Some(Said::Failed(failed)) if self.failed.len() < FAILED => {
+                    self.failed.push(failed);
+                }
+                Some(Said::Failed(_)) => {}
                 None => self.garbage += 1,
             }
         }
         lines
+    }
+
+    /// The failures of workers so far.
+    #[must_use]
+    pub fn failed(&self) -> &[Failed] {
+        &self.failed
     }
 
     /// Number of invalid lines so far.
@@ -114,12 +150,15 @@ impl Tail {
     }
 }
 
-fn parse(line: &[u8]) -> Option<Line> {
+fn parse(line: &[u8]) -> Option<Said> {
     if line.len() > LINE {
         return None;
     }
+    if let Ok(failed) = serde_json::from_slice(line) {
+        return Some(Said::Failed(failed));
+    }
     let line: Line = serde_json::from_slice(line).ok()?;
-    (line.samples.is_finite() && line.samples >= 0.0).then_some(line)
+    (line.samples.is_finite() && line.samples >= 0.0).then_some(Said::Progress(line))
 }
 
 #[cfg(test)]

@@ -9,6 +9,10 @@ the rendezvous. It differs from PyTorch's ``c10d``:
   and waits for those of the others, so no time passes for members that may still come.
 * There are no keep-alives. Control hears of the end of a node by its agent.
 
+Workers import it too. Each writes its uncaught exception to the agent as it happens, and torchrun
+the ends of workers that could not: torchruns exit in any order, so the first of them to exit says
+nothing about where the fault was.
+
 The id of the rendezvous is the token of the incarnation, by which control's store knows its keys.
 """
 
@@ -18,17 +22,24 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
+import json
 import os
+import signal
 import sys
+import time
 from datetime import timedelta
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 NAME = "lacuna"
 #: The module that has PyTorch's list of rendezvous.
 HOME = "torch.distributed.elastic.rendezvous"
 #: Seconds for an answer of the store, and for all members to come.
 ANSWER, JOIN = 60, 120
+#: The variable by which workers know the process of torchrun.
+PARENT = "LACUNA_TORCHRUN"
+#: Most letters of a failure's words.
+WORDS = 4000
 
 
 def register(api: Any) -> None:
@@ -48,6 +59,7 @@ def register(api: Any) -> None:
             """The store, this node's rank and the number of nodes, once all nodes are here."""
             from torch.distributed import PrefixStore, TCPStore
 
+            os.environ[PARENT] = str(os.getpid())
             asked = self._parameters
             rank, count = asked.get_as_int("rank"), asked.max_nodes
             if rank is None or not 0 <= rank < count:
@@ -122,8 +134,48 @@ def _the_sites_own() -> Optional[importlib.machinery.ModuleSpec]:
     return importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
 
 
-def _say_shortly(kind: type, error: BaseException, trace: Any) -> None:
-    """One line where torchrun is asked to end; for all else what Python prints."""
+def _tell(at: float, rank: int, words: str, bare: bool = False) -> None:
+    """Appends to the file of the agent that the worker of this local rank failed at this time.
+    ``bare`` words name no cause."""
+    line = {"t": at, "rank": rank, "failed": words[:WORDS], "bare": bare}
+    try:
+        with open(os.environ["LACUNA_PROGRESS_FILE"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+    except (KeyError, OSError):
+        pass
+
+
+def _words(error: Optional[BaseException]) -> str:
+    """An exception, and those from which it came."""
+    said: List[str] = []
+    while error is not None and len(said) < 4:
+        said.append(f"{type(error).__name__}: {error}".strip(": \n"))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return ", from ".join(said)
+
+
+def _tell_of(kind: type, error: BaseException) -> None:
+    """Tells the agent of a worker's exception or, in torchrun, of the workers that have failed."""
+    rank = os.environ.get("LOCAL_RANK", "")
+    # A program that a worker starts may fail, and the worker go on.
+    is_worker = rank.isdigit() and os.environ.get(PARENT) == str(os.getppid())
+    if kind.__name__ == "ChildFailedError":
+        # Its ``failures`` and their fields are documented. They have whole seconds. torchrun itself
+        # ends the workers that are left by SIGTERM, and newer ones count these too.
+        failures = list(getattr(error, "failures", {}).values())
+        own = [failure for failure in failures if failure.exitcode != -signal.SIGTERM]
+        for failure in own or failures:
+            code, name = failure.exitcode, failure.signal_name()
+            how = f"with exit code {code}" if code > 0 else f"by signal {-code} ({name})"
+            words = f"worker {failure.local_rank} ended {how}"
+            _tell(float(failure.timestamp), failure.local_rank, words, bare=code > 0)
+    elif is_worker and isinstance(error, Exception):
+        _tell(time.time(), int(rank), _words(error))
+
+
+def _at_exception(kind: type, error: BaseException, trace: Any) -> None:
+    """Tells the agent. One line where torchrun is asked to end; for all else what Python prints."""
+    _tell_of(kind, error)
     if kind.__name__ == "SignalException":
         print(f"torchrun was asked to end: {error}", file=sys.stderr, flush=True)
     else:
@@ -132,7 +184,7 @@ def _say_shortly(kind: type, error: BaseException, trace: Any) -> None:
 
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, _After())
-    sys.excepthook = _say_shortly
+    sys.excepthook = _at_exception
     _own = _the_sites_own()
     if _own is not None and _own.loader is not None:
         _own.loader.exec_module(importlib.util.module_from_spec(_own))

@@ -156,11 +156,13 @@ impl Controller {
 }
 
 /// How the program has ended, if it has by itself.
-fn exit_of(activity: &Activity) -> Option<Exit> {
+pub(super) fn exit_of(activity: &Activity) -> Option<Exit> {
     let Activity::Exited {
         code,
         reason,
         killed,
+        at,
+        lost_peer,
         ..
     } = activity
     else {
@@ -170,6 +172,8 @@ fn exit_of(activity: &Activity) -> Option<Exit> {
         code: *code,
         reason: reason.clone(),
         killed: *killed,
+        at: *at,
+        lost_peer: *lost_peer,
     })
 }
 

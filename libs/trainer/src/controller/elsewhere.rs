@@ -3,6 +3,7 @@
 //! 1. `control.max_failures` in a row are too many; a minute of progress ends the row. A program that
 //!    dies just before its node is taken has not failed, so a failure waits for
 //!    `control.broken_wait`, and the node's departure explains it for `control.retry_after`.
+//!    Of a group that ends together the member that failed first counts (`first_failure.rs`).
 //! 2. Then the trainer gives its nodes back and rests: for `control.retry_after`, twice as long each
 //!    further time. A trainer that rests has no place, and no plan has it.
 //! 3. The next try avoids a node on which its programs failed, for `control.quarantine`, or for

@@ -43,7 +43,7 @@ const WORD_WAIT: Span = Span::from_secs(30);
 const DONE: &str = "its program ended with exit code 0";
 
 /// The status of a member under its present lease.
-fn status_of<'a>(node: Option<&'a Node>, trainer: &Trainer) -> Option<&'a AgentStatus> {
+pub(super) fn status_of<'a>(node: Option<&'a Node>, trainer: &Trainer) -> Option<&'a AgentStatus> {
     let node = node?;
     let status = node.agent().status()?;
     let run = trainer.record().run;

@@ -22,6 +22,7 @@ pub(super) fn exit_reason(node: &NodeId, exit: &Exit) -> String {
         code,
         reason,
         killed,
+        ..
     } = exit;
     if *killed {
         return format!("{reason}, killed (node {node})");
@@ -225,22 +226,21 @@ impl Controller {
             return;
         };
         let is_first = trainer.nodes().first() == Some(node);
-        if trainer.health().is_restarting() || (code == 0 && self.exited_well(id, node, now, out)) {
+        if trainer.health().is_decided() {
             return;
         }
-        let reason = exit_reason(node, exit);
-        if (code == 0 && !is_first) || self.failed_after_done(id, (node, code), &reason, now, out) {
-            return;
+        if !trainer.health().is_restarting() {
+            if code == 0 && self.exited_well(id, node, now, out) {
+                return;
+            }
+            let reason = exit_reason(node, exit);
+            if (code == 0 && !is_first)
+                || self.failed_after_done(id, (node, code), &reason, now, out)
+            {
+                return;
+            }
         }
-        let enough = self.config.healthy_after;
-        if let Some(trainer) = self.trainers.get_mut(id) {
-            trainer.forgive_loader(enough, now);
-        }
-        self.count_failure(id, Some((node, code)), reason, now, out);
-        let wait = self.config.control.broken_wait;
-        if let Some(trainer) = self.trainers.get_mut(id) {
-            trainer.restart_after_failure(wait, false, now);
-        }
+        self.await_exits(id, now);
     }
 
     /// Restarts incarnations whose restart is due. One whose program has failed gives its nodes
@@ -251,7 +251,14 @@ impl Controller {
             let Some(trainer) = self.trainers.get_mut(&id) else {
                 continue;
             };
-            let Some(keeps_nodes) = trainer.take_due_restart(now) else {
+            let Some(due) = trainer.take_due_restart(now) else {
+                continue;
+            };
+            let keeps_nodes = due.keeps_nodes;
+            if due.is_uncounted {
+                self.count_exits(&id, now, out);
+            }
+            let Some(trainer) = self.trainers.get(&id) else {
                 continue;
             };
             if let Some(reason) = trainer.given_up(self.config.control.max_failures)

@@ -39,6 +39,7 @@ mod effect;
 mod elsewhere;
 mod ending;
 mod entries;
+mod first_failure;
 mod follow;
 mod given_back;
 mod incarnations;

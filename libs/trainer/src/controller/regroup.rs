@@ -90,6 +90,8 @@ impl Controller {
             return;
         };
         let (was_done, is_first) = (trainer.ends(), trainer.nodes().first() == Some(node));
+        // One that its group's break has ended says nothing of itself or its node.
+        let has_lost_peer = exit.lost_peer && trainer.is_member(node) && trainer.nodes().len() > 1;
         let in_samples = trainer.record().spec.work != Work::UntilExit;
         let reason = exit_reason(node, exit);
         // All end together when the work is done, which the last report of samples may say later
@@ -98,7 +100,7 @@ impl Controller {
         if has_failed && self.failed_after_done(id, (node, code), &reason, now, out) {
             return;
         }
-        if has_failed {
+        if has_failed && (was_done || !has_lost_peer) {
             self.count_failure(id, Some((node, code)), reason, now, out);
             if let Some(trainer) = self.trainers.get_mut(id) {
                 trainer.forget_progress();

@@ -381,12 +381,15 @@ impl World {
 
     /// The same, of one that its agent has perhaps killed.
     pub(crate) fn exit_as(&mut self, id: &NodeId, code: i32, killed: bool) {
-        let reason = "bang".to_owned();
         let exit = Exit {
-            code,
-            reason,
             killed,
+            ..Exit::new(code, "bang".to_owned(), None)
         };
+        self.exit_for(id, exit);
+    }
+
+    /// The same, in this way.
+    pub(crate) fn exit_for(&mut self, id: &NodeId, exit: Exit) {
         let ran = self.programs.remove(id).is_some() | self.prepared.remove(id).is_some();
         if ran && let Some(started) = self.started.remove(id) {
             let agent = self.agents.get_mut(id).unwrap();

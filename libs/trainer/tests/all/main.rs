@@ -32,6 +32,8 @@ mod ending;
 mod entries;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod figures;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod first_failure;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod harm;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]

@@ -351,6 +351,8 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         code: 137,
         reason: "killed".to_owned(),
         killed: false,
+        at: None,
+        lost_peer: false,
     };
     let prepared = Activity::Prepared {
         trainer: trainer("t"),
@@ -403,11 +405,23 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         code: 137,
         reason: "was silent for 5s".to_owned(),
         killed: true,
+        at: None,
+        lost_peer: false,
     };
     let silenced = status((silenced, false));
+    let follower = Activity::Exited {
+        trainer: trainer("t"),
+        run: RunId(3),
+        code: 1,
+        reason: "RuntimeError: Connection closed by peer".to_owned(),
+        killed: false,
+        at: Some(Timestamp::from_unix(1_000_000)),
+        lost_peer: true,
+    };
+    let follower = status((follower, false));
     last.map(status)
         .into_iter()
-        .chain([gone, broken, placed, of_one, ending, silenced])
+        .chain([gone, broken, placed, of_one, ending, silenced, follower])
         .collect()
 }
 

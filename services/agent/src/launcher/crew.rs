@@ -6,6 +6,9 @@ use std::time::Duration;
 use lacuna_model::Ending;
 use tokio::time::Instant;
 
+/// Exit codes above this one name a signal, as those of shells do.
+const SIGNAL: i32 = 128;
+
 /// What the workers have said so far.
 #[derive(Debug)]
 pub(super) struct Crew(Vec<Said>);
@@ -90,6 +93,15 @@ impl Crew {
                 done
             }
         })
+    }
+
+    /// The exit code that counts. A signal that ends a mere interpreter changes nothing that the
+    /// program has done; in the program's own code, as in an export after its work, it does.
+    pub(super) fn exit_code(&self, code: i32) -> i32 {
+        match self.ending() {
+            Some(Ending::Exiting) if code > SIGNAL => 0,
+            _ => code,
+        }
     }
 
     /// The connection of a worker has ended. Returns whether all have.
@@ -313,8 +325,11 @@ mod tests {
         assert_eq!(crew.ends(0, Some(LastWord::Done)), None);
         assert_eq!(crew.ends(1, Some(LastWord::Exiting)), None, "not done");
         assert_eq!(crew.ends(1, Some(LastWord::Done)), Some(Some(Ending::Done)));
+        // The other one may still export: a kill for silence there is a failure.
+        assert_eq!((crew.exit_code(137), crew.exit_code(0)), (137, 0));
         let exiting = Some(Some(Ending::Exiting));
         assert_eq!(crew.ends(0, Some(LastWord::Exiting)), exiting);
+        assert_eq!((crew.exit_code(137), crew.exit_code(1)), (0, 1));
         assert_eq!(crew.ends(0, None), Some(None), "it begins again");
     }
 

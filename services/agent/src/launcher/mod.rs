@@ -5,6 +5,7 @@ mod costs;
 mod crew;
 mod devices;
 mod environment;
+mod failure;
 mod files;
 mod front;
 mod names;

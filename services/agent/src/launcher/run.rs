@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use lacuna_account::Account;
 use lacuna_model::{Assignment, Ending, Launch, NodeId, Progress, RunId, Timestamp};
-use lacuna_runtime::{ClusterClock, task};
+use lacuna_runtime::{ClusterClock, clock, task};
 use lacuna_trainer::agent::Exit;
 use nix::unistd::{Pid, geteuid};
 use tokio::io::AsyncWriteExt;
@@ -24,6 +24,7 @@ use super::costs::Costs;
 use super::crew::{Crew, LastMessages};
 use super::devices::Devices;
 use super::environment::{command_line, environment, is_personal, of_account, passed, threads};
+use super::failure::Failure;
 use super::files::{Files, last_lines, telling};
 use super::front;
 use super::names::Names;
@@ -39,9 +40,6 @@ use crate::tail::{Line, Tail};
 
 /// Lines at the end of an output in which the reason of its end is looked for.
 const LAST_LINES: usize = 400;
-
-/// Longest text of the last lines.
-const LAST_LINE: usize = 300;
 /// Longest wait for one message that a program had sent before its end, and for all of them.
 const LAST_MESSAGE: Duration = Duration::from_millis(200);
 const LAST_MESSAGES: Duration = Duration::from_secs(1);
@@ -232,15 +230,7 @@ impl Run {
             Ok(started) => started,
             Err(reason) => {
                 let stopped = self.finish().await;
-                let killed = false;
-                return self.ended(
-                    stopped,
-                    Exit {
-                        code: 127,
-                        reason,
-                        killed,
-                    },
-                );
+                return self.ended(stopped, Exit::new(127, reason, Some(clock::wall())));
             }
         };
         let Started {
@@ -320,6 +310,7 @@ impl Run {
                 _ = poll.tick() => seen.read(),
             }
         };
+        let ended = clock::wall();
         let stopped = self.finish().await;
         let by_signal = status.as_ref().ok().and_then(ExitStatus::signal);
         let is_suspended = by_signal == Some(SUSPENDED as i32)
@@ -346,14 +337,25 @@ impl Run {
         drop(talk);
         let lines = seen.rest().await;
         self.take_progress(&mut seen, &lines);
-        let words = self.last_line(account).await;
+        let last = self.last_line(account).await;
         let killed = unfit.is_none() && hung.is_some();
-        let code = match (exit_code(status), crew.ending()) {
-            _ if unfit.is_some() => 127,
-            (129.., Some(Ending::Exiting)) => 0,
-            (code, _) => code,
+        let code = match unfit {
+            Some(_) => 127,
+            None => crew.exit_code(exit_code(status)),
         };
-        let reason = unfit.or(hung).unwrap_or(words);
+        let told = seen.tail.as_ref().filter(|_| code != 0);
+        let told = told.and_then(|tail| Failure::first(tail.failed(), &last));
+        let words = unfit.or(hung);
+        let failure = match (words, told) {
+            (Some(words), _) => Failure {
+                at: ended,
+                words,
+                lost_peer: false,
+            },
+            (None, Some(told)) => told,
+            (None, None) => Failure::new(ended, &last),
+        };
+        let reason = failure.words;
         let reason = match held {
             Some(held) if reason.is_empty() => held,
             Some(held) => format!("{reason} ({held})"),
@@ -371,6 +373,8 @@ impl Run {
                 code,
                 reason,
                 killed,
+                at: Some(failure.at),
+                lost_peer: failure.lost_peer && code != 0,
             },
         );
     }
@@ -492,8 +496,7 @@ impl Run {
             words
         });
         let read = tokio::time::timeout(FILES, read).await;
-        let words = read.ok().and_then(Result::ok).unwrap_or_default();
-        words.chars().take(LAST_LINE).collect()
+        read.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Notes beside its output how the program ended.

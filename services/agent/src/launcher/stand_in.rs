@@ -48,15 +48,6 @@ impl Run {
         };
         let code = by.play(program).await;
         let stopped = self.finish().await;
-        let reason = String::new();
-        let killed = false;
-        self.ended(
-            stopped,
-            Exit {
-                code,
-                reason,
-                killed,
-            },
-        );
+        self.ended(stopped, Exit::new(code, String::new(), None));
     }
 }

@@ -15,13 +15,33 @@ const BETWEEN: Span = Span::from_secs(2);
 #[derive(Debug, Clone, PartialEq)]
 struct Restart {
     /// Real time.
+    since: Timestamp,
     at: Timestamp,
-    /// Whether a failure of the program was counted for it.
-    failed: bool,
+    why: Why,
     /// How long the trainer had made progress before it.
     healthy: Span,
     /// Whether its programs live on, on their nodes. Else the nodes are given back.
     keeps_nodes: bool,
+}
+
+/// Why an incarnation restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// For no failure of its program.
+    NoFailure,
+    /// A failure was counted.
+    Counted,
+    /// A member's program has exited, and others may before it is known which one is to blame.
+    Exits,
+}
+
+/// A restart that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Whether its nodes are kept.
+    pub(crate) keeps_nodes: bool,
+    /// Whether the failure is still to be counted.
+    pub(crate) is_uncounted: bool,
 }
 
 /// How a trainer's programs fare. All times are real ones.
@@ -89,8 +109,9 @@ impl Health {
     /// keeps them.
     pub(super) fn restart_after_failure(&mut self, wait: Span, keeps_nodes: bool, now: Now) {
         self.restart = Some(Restart {
+            since: now.wall,
             at: now.wall + wait,
-            failed: true,
+            why: Why::Counted,
             healthy: std::mem::take(&mut self.healthy),
             keeps_nodes,
         });
@@ -99,11 +120,33 @@ impl Health {
     /// The whole incarnation is to restart at once, without a failure of its program.
     pub(super) fn restart_at_once(&mut self, now: Now) {
         self.restart = Some(Restart {
+            since: now.wall,
             at: now.wall,
-            failed: false,
+            why: Why::NoFailure,
             healthy: Span::ZERO,
             keeps_nodes: true,
         });
+    }
+
+    /// A member's program has exited: `wait` after the first that did, the incarnation gives its
+    /// nodes back, for a failure that is counted then.
+    pub(super) fn await_exits(&mut self, wait: Span, now: Now) {
+        let before = self.restart.as_ref().map(|restart| restart.since);
+        let since = before.unwrap_or(now.wall);
+        self.restart = Some(Restart {
+            since,
+            at: since + wait,
+            why: Why::Exits,
+            healthy: Span::ZERO,
+            keeps_nodes: false,
+        });
+    }
+
+    /// Whether a restart waits that no exit of a program changes.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.restart
+            .as_ref()
+            .is_some_and(|restart| restart.why != Why::Exits)
     }
 
     /// Counts a restart without a failure, of a trainer with this number of samples. Returns how
@@ -128,17 +171,21 @@ impl Health {
 
     /// Takes back the restart that waits. Returns whether a failure was counted for it.
     pub(super) fn forgive(&mut self) -> bool {
-        let Some(restart) = self.restart.take().filter(|restart| restart.failed) else {
+        let counted = |restart: &Restart| restart.why == Why::Counted;
+        let Some(restart) = self.restart.take().filter(counted) else {
             return false;
         };
         self.healthy += restart.healthy;
         true
     }
 
-    /// Takes the restart that is due, if there is one. Returns whether its nodes are kept.
-    pub(super) fn take_due(&mut self, now: Now) -> Option<bool> {
+    /// Takes the restart that is due, if there is one.
+    pub(super) fn take_due(&mut self, now: Now) -> Option<Due> {
         let restart = self.restart.take_if(|restart| restart.at <= now.wall)?;
-        Some(restart.keeps_nodes)
+        Some(Due {
+            keeps_nodes: restart.keeps_nodes,
+            is_uncounted: restart.why == Why::Exits,
+        })
     }
 
     /// When the nodes of a failed incarnation are given back.
@@ -201,12 +248,26 @@ mod tests {
         assert_eq!(health.healthy(), Span::from_secs(30));
         health.restart_after_failure(Span::from_secs(10), true, at(40));
         assert_eq!(health.gives_back_at(), None);
-        assert_eq!(health.take_due(at(50)), Some(true));
+        let due = health.take_due(at(50)).unwrap();
+        assert!(due.keeps_nodes && !due.is_uncounted);
         health.restart_at_once(at(60));
         assert!(
             !health.forgive() && !health.is_restarting(),
             "no failure was counted"
         );
+    }
+
+    #[test]
+    fn exits_are_awaited_from_the_first_on() {
+        let mut health = Health::resumed(at(0));
+        health.await_exits(Span::from_secs(10), at(1));
+        assert!(health.is_restarting() && !health.is_decided());
+        health.await_exits(Span::from_secs(2), at(2));
+        assert_eq!(health.gives_back_at(), Some(at(3).wall));
+        let due = health.take_due(at(3)).unwrap();
+        assert!(!due.keeps_nodes && due.is_uncounted);
+        health.restart_at_once(at(4));
+        assert!(health.is_decided());
     }
 
     #[test]

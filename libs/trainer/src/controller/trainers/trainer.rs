@@ -16,7 +16,7 @@ use lacuna_model::{
 
 use crate::Now;
 use crate::account::{Account, Change, Counted, is_done};
-use crate::controller::trainers::health::Health;
+use crate::controller::trainers::health::{Due, Health};
 use crate::controller::trainers::learnt::Learnt;
 use crate::controller::trainers::moves::{Loss, Target};
 use crate::controller::trainers::owner::owner_of;
@@ -599,8 +599,13 @@ impl Trainer {
         }
     }
 
-    /// Takes the restart that is due, if there is one. Returns whether its nodes are kept.
-    pub(crate) fn take_due_restart(&mut self, now: Now) -> Option<bool> {
+    /// A member's program has exited: its incarnation ends `wait` after the first that did.
+    pub(crate) fn await_exits(&mut self, wait: Span, now: Now) {
+        self.health.await_exits(wait, now);
+    }
+
+    /// Takes the restart that is due, if there is one.
+    pub(crate) fn take_due_restart(&mut self, now: Now) -> Option<Due> {
         self.health.take_due(now)
     }
 
