@@ -389,6 +389,9 @@ pub struct NodeView {
     /// What keeps it from being used as the others are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
+    /// Whether it left the pool as down, drained or rebooting.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_down: bool,
 }
 
 /// Totals of the cluster.

@@ -90,6 +90,7 @@ pub(crate) fn query(
                     activity: view.activity,
                     silent_s: view.silent_s,
                     trouble: view.trouble,
+                    is_down: view.is_down,
                 })
                 .collect(),
         },

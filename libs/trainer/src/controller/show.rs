@@ -146,6 +146,7 @@ impl Controller {
                 activity: status.map(|status| status.activity.clone()),
                 silent_s: heard.map(|heard| now.since(heard).as_secs_f64()),
                 trouble: self.nodes.trouble(id, &others, now),
+                is_down: node.is_down(),
             }
         };
         self.nodes.iter().map(view).collect()

@@ -41,6 +41,8 @@ pub struct NodeView {
     pub silent_s: Option<f64>,
     /// What keeps it from being used as the others are.
     pub trouble: Option<Trouble>,
+    /// Whether it left the pool as down, drained or rebooting.
+    pub is_down: bool,
 }
 
 /// How far apart the nodes of trainers are.

@@ -352,6 +352,10 @@ fn why_of(view: &NodeView, plan: Option<&PlanState>) -> String {
         .unwrap_or_else(|| match view.idle_since {
             Some(_) if plan.is_none() => format!("{} is idle, but there is no plan yet", view.node),
             Some(_) => format!("{} became idle after the newest plan", view.node),
+            None if view.is_down => format!(
+                "{} is down, drained or rebooting in the main scheduler, whose tools have the reason",
+                view.node
+            ),
             None => format!(
                 "{} is not in the pool: the main scheduler uses it",
                 view.node

@@ -24,8 +24,9 @@ Examples:
   lacuna nodes --json | jq '[.nodes[] | select(.state == \"leased\")] | length'
 
 STATE is idle (a hole without a trainer), drained (idle, and `lacuna drain` keeps it so), leased,
-releasing (the hole has ended, the lease is being given up) or busy (with batch jobs, or down: the
-main scheduler does not offer it). WITHHELD is the reason why an idle node may not be
+releasing (the hole has ended, the lease is being given up), busy (the main scheduler does not offer
+it) or down (down, drained or rebooting in the main scheduler, whose tools have the reason; listed
+without --all while an agent is there). WITHHELD is the reason why an idle node may not be
 used: drained, list, paused, window or cap (see lacuna limits). EPOCH numbers the leases of the
 cluster: a later lease of a node has a higher one. LEAF is the switch of the node, where the
 topology is known (ingest.topology); --json has the switches above it too. KIND is the kind of the
@@ -71,7 +72,11 @@ pub(crate) async fn run(args: NodesArgs) -> Result<()> {
         summary = format!("{summary}\nlimits: {limits}");
     }
     if !args.all && args.only.is_empty() {
-        rows.retain(|r| r.state != "busy");
+        rows.retain(|r| match r.state {
+            "busy" => false,
+            "down" => r.agent.is_some(),
+            _ => true,
+        });
     }
     if args.list.json() {
         return output::print_json(&serde_json::json!({ "now": output::iso(now), "nodes": rows }));

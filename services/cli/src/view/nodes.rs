@@ -18,7 +18,8 @@ pub(crate) struct NodeRow {
     /// The name of the node.
     pub(crate) node: String,
     /// `idle` (in the pool, without a trainer), `drained` (the same, and an operator has drained it),
-    /// `leased`, `releasing` (no longer in the pool, but still leased) or `busy`.
+    /// `leased`, `releasing` (no longer in the pool, but still leased), `down` (or drained, or
+    /// rebooting, as the main scheduler says) or `busy`.
     pub(crate) state: &'static str,
     /// The start of its idleness.
     pub(crate) idle_since: Option<String>,
@@ -71,6 +72,7 @@ pub(crate) fn node_rows(
                     _ => "idle",
                 },
                 (None, Some(_)) => "releasing",
+                (None, None) if n.is_down => "down",
                 (None, None) => "busy",
             },
             idle_since: n.idle_since.map(iso),
@@ -183,12 +185,13 @@ pub(crate) fn node_troubles(rows: &[NodeRow]) -> String {
 #[must_use]
 pub(crate) fn nodes_summary(rows: &[NodeRow]) -> String {
     let count = |state| rows.iter().filter(|r| r.state == state).count();
-    let drained = match count("drained") {
+    let more = |state| match count(state) {
         0 => String::new(),
-        drained => format!(", {drained} drained"),
+        some => format!(", {some} {state}"),
     };
+    let (drained, down) = (more("drained"), more("down"));
     format!(
-        "{} nodes: {} leased, {} idle{drained}, {} releasing, {} busy",
+        "{} nodes: {} leased, {} idle{drained}, {} releasing, {} busy{down}",
         rows.len(),
         count("leased"),
         count("idle"),
@@ -215,6 +218,7 @@ mod tests {
             }),
             silent_s: trainer.map(|_| 1.25),
             trouble: None,
+            is_down: false,
         };
         let rows = node_rows(
             &[
@@ -244,6 +248,18 @@ mod tests {
         assert_eq!(
             nodes_summary(&rows),
             "2 nodes: 0 leased, 1 idle, 1 drained, 0 releasing, 0 busy"
+        );
+        let down = NodeView {
+            is_down: true,
+            ..node("a01n03", None, None)
+        };
+        let rows = node_rows(&[down], now, &used, &TopologyState::default());
+        assert_eq!(
+            (rows[0].state, nodes_summary(&rows).as_str()),
+            (
+                "down",
+                "1 nodes: 0 leased, 0 idle, 0 releasing, 0 busy, 1 down"
+            )
         );
         let path = vec!["leaf1".to_owned(), "top".to_owned()];
         let topology = Topology::new([(NodeId::new("a01n02").unwrap(), path)].into()).unwrap();

@@ -513,6 +513,7 @@ mod tests {
             }),
             silent_s: None,
             trouble: None,
+            is_down: false,
         };
         let state = |r: &TrainerRecord, nodes: &[NodeView]| {
             let rows = trainer_rows(std::slice::from_ref(r), Timestamp::default(), nodes);

@@ -314,6 +314,7 @@ mod tests {
             activity: None,
             silent_s: None,
             trouble,
+            is_down: false,
         }
     }
 

@@ -262,6 +262,7 @@ pub(crate) fn replies() -> Vec<Reply> {
                 activity: Some(Activity::Free),
                 silent_s: Some(1.5),
                 trouble: None,
+                is_down: false,
             }],
         },
         Reply::Logs {
