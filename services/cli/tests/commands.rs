@@ -19,7 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Need, data, or_skip};
+use lacuna_testkit::{Need, TestNats, data, or_skip, torch_python};
 
 use common::all_built;
 
@@ -237,7 +237,11 @@ impl Up {
     }
 
     fn start_in(dir: tempfile::TempDir) -> Self {
-        let mut child = lacuna(&["up", "--json"])
+        Self::start_by(lacuna(&["up", "--json"]), dir)
+    }
+
+    fn start_by(mut command: Command, dir: tempfile::TempDir) -> Self {
+        let mut child = command
             .env("LACUNA_DATA_DIR", dir.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -680,7 +684,8 @@ trap 'exit_now=1' TERM
 n=$(cat at 2>/dev/null || echo 0)
 while [ -z "$exit_now" ] && [ "$n" -lt 60 ]; do
     n=$((n + 1))
-    echo "$n" > new && mv new at
+    # By the shell alone: SIGTERM ends any other program, and the line would come again.
+    echo "$n" > at
     echo "line $n"
     sleep 0.1
 done
@@ -769,7 +774,12 @@ fn script(up: &Up, name: &str, text: &str) {
 
 /// Submits a trainer of a case, whose files are copied beside the data of `up`.
 fn submit_case(up: &Up, case: &Path, file: &str) {
-    let dir = up.dir.path().join("case");
+    submit_case_in(up.dir.path(), |arguments| up.ask(arguments), case, file);
+}
+
+/// The same from this folder, by a command that asks.
+fn submit_case_in(within: &Path, ask: impl Fn(&[&str]) -> Output, case: &Path, file: &str) {
+    let dir = within.join("case");
     std::fs::create_dir_all(&dir).unwrap();
     for entry in std::fs::read_dir(case).unwrap() {
         let path = entry.unwrap().path();
@@ -779,9 +789,9 @@ fn submit_case(up: &Up, case: &Path, file: &str) {
         }
     }
     let text = std::fs::read_to_string(case.join(file)).unwrap();
-    let to = up.dir.path().join(file);
+    let to = within.join(file);
     std::fs::write(&to, text.replace("@HERE@", dir.to_str().unwrap())).unwrap();
-    let output = up.ask(&["submit", to.to_str().unwrap()]);
+    let output = ask(&["submit", to.to_str().unwrap()]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{error}");
 }
@@ -879,4 +889,185 @@ fn programs_with_a_bug_close_no_only_node_of_their_owner() {
     assert_eq!(said.trim(), "try3 done");
     let nodes = json(&up.ask(&["nodes", "--json"]));
     assert_eq!(nodes["nodes"][0]["trouble"], Value::Null, "{nodes}");
+}
+
+#[test]
+fn names_that_no_trainer_has_get_the_nearest_ones() {
+    or_skip!(all_built());
+    let up = Up::start();
+    script(&up, "sweep-07", "sleep 60");
+    for arguments in [
+        &["cancel", "sweep-70"][..],
+        &["logs", "sweep-70"],
+        &["logs", "-f", "sweep-70"],
+        &["wait", "sweep-70"],
+        &["trainers", "sweep-70"],
+    ] {
+        let output = up.ask(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("L0009") && said.contains("such as sweep-07"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+/// Services one by one, as an operator starts them. They end with the test.
+struct Services(Vec<Child>);
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_speaks_under_another_name_is_named_where_nothing_runs() {
+    or_skip!(all_built());
+    let case = or_skip!(data("cases/agent-with-another-name"));
+    let nats = TestNats::start();
+    let dir = tempfile::tempdir().unwrap();
+    let ask = |arguments: &[&str]| {
+        let mut command = lacuna(arguments);
+        command.env("LACUNA_NATS", nats.url()).output().unwrap()
+    };
+    let text = std::fs::read_to_string(case.join("input-lacuna.toml")).unwrap();
+    let work = dir.path().join("work");
+    let config = dir.path().join("lacuna.toml");
+    std::fs::write(
+        &config,
+        text.replace("/tmp/fqdn-work", work.to_str().unwrap()),
+    )
+    .unwrap();
+    let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
+    let log = |service: &str| dir.path().join(format!("{service}.log"));
+    let start = |service: &str, more: &[&str]| {
+        let log = std::fs::File::create(log(service)).unwrap();
+        let mut command = Command::new(beside.join(format!("lacuna-{service}")));
+        command
+            .args(["--config", config.to_str().unwrap()])
+            .args(["--listen", "127.0.0.1:0"])
+            .args(more)
+            .env("LACUNA_NATS", nats.url())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        command.spawn().unwrap()
+    };
+    let mut services = Services(Vec::new());
+    for service in ["ingest", "forecast", "planner", "control"] {
+        services.0.push(start(service, &[]));
+    }
+    let agent = "n1.cluster.local";
+    services.0.push(start("agent", &["--node", agent]));
+    wait_until("control and the agent", || {
+        let output = ask(&["nodes", "--all"]);
+        String::from_utf8_lossy(&output.stdout).contains(agent)
+    });
+    submit_case_in(dir.path(), ask, &case, "input.toml");
+    let published = ask(&["events", "publish", "node.idle", "n1"]);
+    assert!(published.status.success(), "{published:?}");
+    let explained = |name: &str| {
+        let output = ask(&["explain", name]);
+        let words = String::from_utf8(output.stdout).unwrap();
+        words.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let asked = format!("the agent {agent} speaks, which no scheduler has named");
+    for name in ["f1", "n1"] {
+        wait_until("the other name", || {
+            let said = explained(name);
+            said.contains("no agent has ever spoken on n1") && said.contains(&asked)
+        });
+    }
+    let said = explained(agent);
+    assert!(
+        said.contains("no scheduler has named") && !said.contains("main scheduler uses it"),
+        "{said}"
+    );
+    let said = std::fs::read_to_string(log("control")).unwrap();
+    assert!(
+        said.contains("no agent has ever spoken on this node") && said.contains(agent),
+        "{said}"
+    );
+}
+
+#[test]
+fn another_agent_in_its_group_takes_no_cgroup_from_an_agents_programs() {
+    or_skip!(all_built());
+    let case = or_skip!(data("cases/two-agents-one-cgroup"));
+    let up = Up::start();
+    let log = || std::fs::read_to_string(up.dir.path().join("logs/agent.log")).unwrap();
+    let divided = log().contains("each program gets a cgroup");
+    or_skip!(Need::Cgroups.given(divided, "no cgroup of version 2 that this user may divide"));
+    let _other = Up::start();
+    up.ask(&["events", "publish", "node.idle", "a1"]);
+    submit_case(&up, &case, "input.toml");
+    let waited = up.ask(&["wait", "c1", "--timeout", "60s"]);
+    assert!(waited.status.success(), "{waited:?}");
+    assert!(!log().contains("no cgroup for a program"), "{}", log());
+}
+
+/// Two nodes train by torchrun, and the worker of one fails while the other waits for it.
+const FAILS_ON_ONE: &str = r#"
+import os, signal, sys, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+way = sys.argv[1]
+if os.environ["LACUNA_NODE"] == "bad1":
+    # The other program may well end before this one.
+    if way == "close":
+        dist.destroy_process_group()
+        time.sleep(2)
+    if way == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise OSError(28, "No space left on device")
+dist.all_reduce(one)
+"#;
+
+#[test]
+fn the_node_whose_worker_fails_under_torchrun_is_blamed() {
+    or_skip!(all_built());
+    let python = or_skip!(torch_python());
+    let dir = tempfile::tempdir().unwrap();
+    let torchrun =
+        format!("[agent]\ntorchrun = [\"{python}\", \"-m\", \"torch.distributed.run\"]\n");
+    let config = dir.path().join("site.toml");
+    std::fs::write(&config, torchrun).unwrap();
+    let mut command = lacuna(&["up", "--json"]);
+    command.env("LACUNA_CONFIG", &config);
+    let up = Up::start_by(command, dir);
+    let program = up.dir.path().join("fails.py");
+    std::fs::write(&program, FAILS_ON_ONE).unwrap();
+    up.ask(&["events", "publish", "node.idle", "bad1", "ok1"]);
+    for (way, words) in [
+        ("close", "No space left"),
+        ("kill", "SIGKILL"),
+        ("raise", "No space left"),
+    ] {
+        let file = up.dir.path().join("t.toml");
+        let spec = format!(
+            "[[trainer]]\nname = \"{way}\"\nlauncher = \"torchrun\"\nprogram = \"{}\"\n\
+             arguments = [\"{way}\"]\nuntil = \"exit\"\nmin_nodes = 2\nmax_nodes = 2\n",
+            program.display()
+        );
+        std::fs::write(&file, spec).unwrap();
+        let output = up.ask(&["submit", file.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        wait_until("it has failed", || {
+            of_trainer(&up, way)["state"] == "retrying"
+        });
+        let reason = of_trainer(&up, way)["reason"].to_string();
+        assert!(
+            reason.contains("on node bad1") && reason.contains(words),
+            "{way}: {reason}"
+        );
+        up.ask(&["cancel", way]);
+    }
 }

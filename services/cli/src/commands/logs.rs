@@ -13,7 +13,7 @@ use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_wire::msg::{Kept, LogPlace, Reply, Request};
 
 use super::selector::{NodeSelector, TrainerSelector, first_few};
-use super::trainers::{one, selected, unknown};
+use super::trainers::{one, selected, unexpected_of, unknown};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, parse_span, parse_time};
@@ -193,7 +193,7 @@ async fn last_lines(
     let Some(nodes) = nodes else {
         return match ask(client, args, trainer, None).await? {
             Reply::Logs { lines, .. } => Ok(text(lines)),
-            other => Err(unexpected(other)),
+            other => Err(unexpected_of(client, trainer, other).await),
         };
     };
     let mut all = Vec::new();
@@ -206,7 +206,7 @@ async fn last_lines(
             }
             // Its agent is silent, and others may have lines.
             Reply::Refused { code, .. } if code == "L0002" && nodes.len() > 1 => continue,
-            other => return Err(unexpected(other)),
+            other => return Err(unexpected_of(client, trainer, other).await),
         };
         let line = |line: String| match nodes.len() {
             1 => line,

@@ -211,6 +211,14 @@ pub(crate) async fn one(
     }
 }
 
+/// The error for an answer that was not expected about a trainer: an unknown one has similar ones.
+pub(super) async fn unexpected_of(client: &Client, name: &TrainerId, reply: Reply) -> CliError {
+    match reply {
+        Reply::Refused { code, .. } if code == "L0009" => unknown(client, name).await,
+        other => unexpected(other),
+    }
+}
+
 /// The error for an unknown trainer; it names similar trainers.
 pub(super) async fn unknown(client: &Client, name: &TrainerId) -> CliError {
     let known = match pages(client, Kept::Books).await {
@@ -281,14 +289,16 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
         if is_over(&trainer) && !is_named(&trainer) {
             continue;
         }
+        let name = trainer.clone();
         match client.ask(Request::Cancel { trainer }).await {
-            Ok(Reply::Accepted { trainers }) => ended.extend(trainers),
-            Ok(other) => failed = failed.or_else(|| Some(unexpected(other))),
-            Err(error) => failed = failed.or(Some(error)),
+            Ok(Reply::Accepted { trainers }) => {
+                ended.extend(trainers);
+                continue;
+            }
+            Ok(other) => failed = Some(unexpected_of(&client, &name, other).await),
+            Err(error) => failed = Some(error),
         }
-        if failed.is_some() {
-            break;
-        }
+        break;
     }
     let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();
     let names = names.join(" ");
