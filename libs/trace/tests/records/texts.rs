@@ -251,8 +251,8 @@ fn texts_of_users_lose_and_invent_no_job() {
         ("sacct", &SACCT[..], 88),
         ("pbs", &PBS, 45),
         ("lsf", &LSF, 100),
-        ("jobcomp", &JOBCOMP, 50),
-        ("swf", &SWF, 50),
+        ("jobcomp", &JOBCOMP, 95),
+        ("swf", &SWF, 70),
     ] {
         let (sure, cases) = logs(name, forms, false);
         assert!(sure * 100 >= cases * least, "{name}: {sure} of {cases}");
