@@ -110,7 +110,7 @@ pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
         if is_repeated {
             break;
         }
-        if (is_open && !still_open) || (!still_open && found > known) {
+        if !still_open && (is_open || found > known) {
             (joined, known) = (Some(number), found);
         }
         is_open &= still_open;

@@ -211,7 +211,7 @@ fn logs(name: &str, forms: &[Form], lines: bool) -> (u64, u64) {
     let mut random = Random(seed);
     let (mut sure, cases) = (0, number("LACUNA_FUZZ_CASES", 600));
     for _ in 0..cases {
-        let form = &forms[random.below(forms.len())];
+        let form = forms.get(random.below(forms.len())).unwrap();
         let mut log = form.head.to_owned();
         let mut expected = Vec::new();
         for id in 100..105 {
