@@ -75,7 +75,7 @@ SCHEDULER = (
 )
 NO_SCHEDULER = (
     "a scheduler of this optimiser is not given to lacuna.elastic(), so members that join and "
-    "restarts begin it anew: lacuna.elastic(..., scheduler=scheduler) for one that counts steps, "
+    "restarts begin it from its start: lacuna.elastic(..., scheduler=scheduler) for one that counts steps, "
     "without scheduler.step(); state={'scheduler': scheduler} for one that counts epochs, and if "
     "run.epoch_ended: scheduler.step()"
 )
