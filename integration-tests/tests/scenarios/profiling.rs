@@ -211,7 +211,7 @@ case $LACUNA_WORLD_SIZE in
 esac
 "#;
 
-/// Rank 0 reports its samples, and where the time of a step goes.
+/// Rank 0 reports its samples, that they are saved, and where the time of a step goes.
 const REPORTS: &str = r#"
 trap 'exit 0' TERM
 n=0
@@ -219,7 +219,7 @@ while :; do
     sleep 0.1
     [ "$LACUNA_RANK" = 0 ] || continue
     n=$((n + more))
-    echo "{\"t\":$(date +%s),\"samples\":$n,\"world_size\":$LACUNA_WORLD_SIZE$stalls}" >> "$LACUNA_PROGRESS_FILE"
+    echo "{\"t\":$(date +%s),\"samples\":$n,\"world_size\":$LACUNA_WORLD_SIZE,\"checkpoint\":\"c\"$stalls}" >> "$LACUNA_PROGRESS_FILE"
 done
 "#;
 
@@ -230,11 +230,16 @@ async fn a_replayed_step_changes_the_plan_for_a_size_that_was_never_tried() {
     let cluster = cluster(4, 0.0).await;
     let mut narrow = network("/bin/sh", "narrow", (1, 2));
     if let Launch::Command {
-        args, env, elastic, ..
+        args,
+        env,
+        checkpoint_dir,
+        elastic,
+        ..
     } = &mut narrow.launch
     {
         *args = vec!["-c".to_owned(), format!("{STEPS}{REPORTS}")];
         env.clear();
+        *checkpoint_dir = Some(std::env::temp_dir().display().to_string());
         *elastic = Elastic::Restart;
     }
     let mut wide = network("", "wide", (1, 4));

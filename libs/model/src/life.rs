@@ -344,6 +344,17 @@ impl TrainerRecord {
         }
     }
 
+    /// Whether its program would start its work over after a stop: it has no checkpoint, and saves
+    /// none when it is asked to leave.
+    #[must_use]
+    pub fn starts_over(&self) -> bool {
+        let Launch::Command { checkpoint_dir, .. } = &self.spec.launch else {
+            return false;
+        };
+        let saves = checkpoint_dir.is_some() && self.spec.launch.regroups();
+        !saves && self.checkpoint.is_none()
+    }
+
     /// Whether a report is about the present incarnation and from a node that may report.
     #[must_use]
     pub fn is_reported_by(&self, report: &Progress) -> bool {

@@ -128,7 +128,7 @@ impl Roster {
         let items = records.zip(held).filter_map(|(record, held)| {
             let known = self.known.get_mut(&record.spec.id)?;
             let item = known.mix_item(kinds.names(), most, held)?;
-            let lost = lost(record, now);
+            let lost = lost(record, now, self.horizon_s);
             Some(MixItem { lost, ..item })
         });
         Mixes {
@@ -162,7 +162,7 @@ impl Roster {
         }
         self.refused.extend(known.refused.clone());
         let mut found = known.kind.candidate(held, tier, hit, known.own.as_ref());
-        found.item.lost = lost(record, state.now);
+        found.item.lost = lost(record, state.now, self.horizon_s);
         Some(found)
     }
 }
@@ -224,13 +224,21 @@ fn costs(record: &TrainerRecord, pilot_s: f64) -> Costs {
     costs.with_pilots(pilot_s)
 }
 
+/// Horizons that a change counts at least if the program would start over after it and nothing says
+/// how long it lasts or what other nodes bring: the gain is a guess, and the loss is not.
+const STARTED_OVER: f64 = 5.0;
+
 /// What a change by choice throws away of the work of a program. One that regroups loses it with its
 /// last member; any other one starts again at every change.
-fn lost(record: &TrainerRecord, now: Timestamp) -> Lost {
+fn lost(record: &TrainerRecord, now: Timestamp, horizon_s: f64) -> Lost {
     if record.spec.launch == Launch::Simulated {
         return Lost::default();
     }
-    let (unsaved_s, start_s) = (record.unsaved_s(now), record.start_s());
+    let (mut unsaved_s, start_s) = (record.unsaved_s(now), record.start_s());
+    let is_unknown = record.spec.is_profiled() && record.spec.work == Work::UntilExit;
+    if is_unknown && record.starts_over() {
+        unsaved_s = unsaved_s.max(STARTED_OVER * horizon_s);
+    }
     if record.spec.launch.regroups() {
         Lost {
             change_s: 0.0,

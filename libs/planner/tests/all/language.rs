@@ -155,6 +155,17 @@ impl Case {
         record.run_since = Timestamp::from_unix_ms(NOW.unix_ms() - age.as_ms());
         record.samples_run = if record.nodes.is_empty() { 0.0 } else { 100.0 };
         record.saved_run = saved.unwrap_or_default();
+        record.checkpoint = saved.filter(|saved| *saved > 0.0).map(|_| "c1".to_owned());
+        self
+    }
+
+    /// Nothing says what nodes bring the last trainer, a program, or how long it lasts.
+    pub(crate) fn unknown(mut self) -> Self {
+        let spec = &mut self.last().spec;
+        spec.work = Work::UntilExit;
+        if let Launch::Command { profile, .. } = &mut spec.launch {
+            *profile = true;
+        }
         self
     }
 

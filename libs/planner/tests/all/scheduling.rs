@@ -237,3 +237,28 @@ fn of_equal_trainers_the_first_one_runs() {
         assert_eq!(count(&again, &first), 2, "{policy:?}: {again:#?}");
     }
 }
+
+#[test]
+fn an_unknown_program_that_would_start_over_is_left_alone() {
+    let torchrun = Elastic::Torchrun {
+        workers_per_node: 1,
+    };
+    for elastic in [torchrun, Elastic::Restart] {
+        // It would have three times as many nodes, or others would have them: it has just begun.
+        for age in ["1s", "30s"] {
+            let grows = case().hole(3, "20m").trainer("a").nodes(1..=3);
+            let grows = grows.holds(0..1).program(elastic, age, None).unknown();
+            grows.expect(1).check();
+        }
+        // With a checkpoint it grows.
+        let saves = case().hole(3, "20m").trainer("a").nodes(1..=3);
+        let saves = saves.holds(0..1).program(elastic, "2m", Some(100.0));
+        saves.unknown().expect(3).check();
+    }
+    for elastic in [torchrun, Elastic::Restart, Elastic::REGROUP] {
+        let stops = case().hole(3, "20m").trainer("a").nodes(1..=1);
+        let stops = stops.holds(0..1).program(elastic, "1s", None).unknown();
+        let stops = stops.expect(1).trainer("b").nodes(3..=3);
+        stops.expect(0).check();
+    }
+}
