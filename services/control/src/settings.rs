@@ -9,6 +9,9 @@ use lacuna_trainer::settings::{Control, RunAs};
 /// A write to the bus and the way to an agent, at worst.
 const SLACK: Span = Span::from_secs(5);
 
+/// Nodes that become idle together are known within this length.
+const GATHER_WAIT: Span = Span::from_secs(1);
+
 /// Settings of the controller.
 pub(crate) fn controller(config: &Config) -> ControllerConfig {
     let (control, agent) = (config.control.clone(), &config.agent);
@@ -24,6 +27,7 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         // A program may take its whole grace to stop.
         lease_margin: agent.grace + SLACK,
         report_grace: agent.grace + SLACK,
+        gather_wait: GATHER_WAIT,
         one_account: one_account(config),
         policy: config.planner.policy,
         compares_sizes: !["fair", "as-given", "throughput"]

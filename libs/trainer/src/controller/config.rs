@@ -20,6 +20,9 @@ pub struct ControllerConfig {
     /// A trainer waits this long for nodes that others have still to give back. A node whose
     /// release takes longer is unusable until it is confirmed.
     pub transfer_wait: Span,
+    /// A program that every change of nodes starts again waits this long, with fewer nodes than it
+    /// can use, for a plan with more: nodes often become idle one shortly after the other.
+    pub gather_wait: Span,
     /// Longest wait before a restart.
     pub backoff_max: Span,
     /// Failures are forgotten after progress of this length since the last one, over all
@@ -71,6 +74,7 @@ impl Default for ControllerConfig {
             lease_margin: Span::from_secs(5),
             resend_after: Span::from_secs(2),
             transfer_wait: Span::from_secs(10),
+            gather_wait: Span::ZERO,
             backoff_max: Span::from_secs(60),
             healthy_after: Span::from_secs(60),
             report_grace: Span::from_secs(60),

@@ -285,6 +285,10 @@ impl Controller {
             return;
         };
         let have = trainer.nodes().len();
+        if trainer.gathers(&target, self.config.gather_wait, now) {
+            self.wait_for(id, target);
+            return;
+        }
         let is_late = now.since(target.since()) >= self.config.transfer_wait;
         let mut missing = Vec::new();
         let mut waits = false;

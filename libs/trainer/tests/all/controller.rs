@@ -1,9 +1,11 @@
 //! The controller in cases whose figures are computed by hand.
 
-use lacuna_model::{Activity, AgentTerms, Phase, Progress, RunId, Span, Timestamp, Work};
+use lacuna_model::{
+    Activity, AgentTerms, Elastic, Launch, Phase, Progress, RunId, Span, Timestamp, Work,
+};
 use lacuna_trainer::controller::{Input, Note, Tick};
 
-use crate::common::{World, config, node, plan, spec, trainer};
+use crate::common::{World, config, node, plan, regrouping, spec, trainer};
 
 pub(crate) fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
     let mut world = World::new(1, 12, config());
@@ -759,4 +761,43 @@ fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
     assert_eq!((record.nodes.len(), record.failures), (2, 0));
     assert!(record.reason.contains("dead man"), "{}", record.reason);
     assert_eq!(w.programs.len(), 2);
+}
+
+#[test]
+fn a_program_that_changes_start_again_waits_a_moment_for_further_nodes() {
+    for (elastic, at_once) in [(Elastic::Restart, 0), (Elastic::REGROUP, 1)] {
+        let mut config = config();
+        config.gather_wait = Span::from_secs(1);
+        let mut w = World::new(1, 4, config);
+        w.snapshot();
+        let mut launch = regrouping();
+        if let Launch::Command { elastic: of, .. } = &mut launch {
+            *of = elastic;
+        }
+        let spec = lacuna_model::TrainerSpec {
+            launch,
+            ..spec("a", 1, 4, Work::UntilExit)
+        };
+        w.input(Input::Submit {
+            trainers: vec![spec],
+            user: String::new(),
+            tickets: std::collections::BTreeMap::new(),
+            test_only: false,
+        });
+        (0..3).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0])]);
+        w.all_ready();
+        w.deliver(usize::MAX);
+        assert_eq!(w.nodes_of("a"), at_once);
+        // Others become idle: they are waited for as long.
+        w.pass(Span::from_ms(900));
+        apply(&mut w, &[("a", &[0, 1, 2])]);
+        w.all_ready();
+        w.deliver(usize::MAX);
+        assert_eq!(w.nodes_of("a"), 3 * at_once);
+        w.pass(Span::from_ms(1_100));
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+        assert_eq!(w.nodes_of("a"), 3, "{elastic:?}");
+    }
 }

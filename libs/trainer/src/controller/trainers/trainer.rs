@@ -312,6 +312,14 @@ impl Trainer {
         self.target.take()
     }
 
+    /// Whether it starts on fewer nodes than it can use, and has waited for more for less than `wait`.
+    /// A program that regroups takes them later, at no cost.
+    pub(crate) fn gathers(&self, target: &Target, wait: Span, now: Now) -> bool {
+        let starts = self.is_program() && !self.regroups() && self.record.nodes.is_empty();
+        let has_most = target.nodes().len() >= self.bounds().1 as usize;
+        starts && !has_most && now.since(target.since()) < wait
+    }
+
     pub(crate) fn set_target(&mut self, target: Target) {
         self.target = Some(target);
     }
