@@ -384,7 +384,7 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
 
 /// All streams except those behind buckets. Each has a limit of size. A full stream deletes its
 /// oldest messages, but the stream of external events refuses new ones.
-/// States, plans, commands, members, controls, ended trainers, leaders and the store's secret have no
+/// States, plans, commands, members, controls, days, ended trainers, leaders and the store's secret have no
 /// limit of age: the newest message of a subject holds until there is a newer one. Buckets have none either, and
 /// refuse new values when they are full.
 #[must_use]
@@ -519,8 +519,8 @@ mod tests {
         assert_eq!(
             ageless,
             [
-                "state", "snapshot", "plan", "cmds", "runs", "controls", "archive", "leaders",
-                "secret"
+                "state", "snapshot", "plan", "cmds", "runs", "controls", "days", "archive",
+                "leaders", "secret"
             ]
             .map(|what| stream_name(&cluster, what))
         );

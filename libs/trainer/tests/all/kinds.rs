@@ -91,7 +91,9 @@ fn the_next_try_after_a_failure_is_on_a_node_of_the_same_kind() {
     for spec in [only_gpu, by_kind("a")] {
         let mut w = world(Some(kinds("gpu")));
         submit(&mut w, vec![spec]).unwrap();
-        [0, 1, 4, 5].map(|n| w.open(n));
+        for n in [0, 1, 4, 5] {
+            w.open(n);
+        }
         apply(&mut w, &[("a", &[4])]);
         fail(&mut w, 4);
         apply(&mut w, &[("a", &[4])]);
