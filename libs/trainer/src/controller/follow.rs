@@ -250,7 +250,8 @@ impl Controller {
                     .as_ref()
                     .filter(|target| *target.nodes() == want || goes_on(target));
                 let since = same.map_or(now.wall, Target::since);
-                trainer.set_target(Target::new(want, since, join));
+                let target = Target::new(want, since, join);
+                trainer.set_target(target.after(before.as_ref()));
             }
             grow.push(id.clone());
         }

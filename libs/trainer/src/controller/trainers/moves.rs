@@ -11,6 +11,8 @@ use crate::account::Change;
 pub(crate) struct Target {
     nodes: BTreeSet<NodeId>,
     since: Timestamp,
+    /// When the trainer began to wait, for whatever nodes.
+    begun: Timestamp,
     change: Change,
 }
 
@@ -21,8 +23,15 @@ impl Target {
         Self {
             nodes,
             since,
+            begun: since,
             change,
         }
+    }
+
+    /// The target of a trainer that has waited for other nodes before.
+    pub(crate) fn after(self, before: Option<&Self>) -> Self {
+        let begun = before.map_or(self.begun, |before| before.begun);
+        Self { begun, ..self }
     }
 
     pub(crate) const fn nodes(&self) -> &BTreeSet<NodeId> {
@@ -35,6 +44,11 @@ impl Target {
 
     pub(crate) const fn since(&self) -> Timestamp {
         self.since
+    }
+
+    /// When its trainer began to wait, for whatever nodes (real time).
+    pub(crate) const fn begun(&self) -> Timestamp {
+        self.begun
     }
 
     pub(crate) const fn change(&self) -> Change {

@@ -317,7 +317,7 @@ impl Trainer {
     pub(crate) fn gathers(&self, target: &Target, wait: Span, now: Now) -> bool {
         let starts = self.is_program() && !self.regroups() && self.record.nodes.is_empty();
         let has_most = target.nodes().len() >= self.bounds().1 as usize;
-        starts && !has_most && now.since(target.since()) < wait
+        starts && !has_most && now.since(target.begun()) < wait
     }
 
     pub(crate) fn set_target(&mut self, target: Target) {
