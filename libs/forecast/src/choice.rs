@@ -3,7 +3,6 @@
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::UNLEARNT;
 use crate::{
     Constant, Hazard, HazardSettings, ModelError, OrderBy, Persistence, Predictor, Settings,
     Survival,
@@ -22,8 +21,6 @@ pub enum Choice {
     Persistence,
     /// Kaplan-Meier by age, learnt while running.
     Survival {
-        /// The length of the constant that forecasts until enough holes have ended, seconds.
-        fallback_s: f64,
         /// Days after which an ended hole counts half; absent for no decay.
         #[serde(default)]
         half_life_days: Option<f64>,
@@ -31,8 +28,6 @@ pub enum Choice {
     /// A discrete-time hazard by age, place in the scheduler's order and other features, learnt
     /// while running.
     Hazard {
-        /// The mean of the exponential curve that forecasts until a model is fitted, seconds.
-        fallback_s: f64,
         /// Days after which a sample counts half; absent for no decay.
         #[serde(default)]
         half_life_days: Option<f64>,
@@ -43,31 +38,27 @@ pub enum Choice {
 }
 
 impl Default for Choice {
-    /// The survival curve with the default fallback.
+    /// The survival curve.
     fn default() -> Self {
-        Self::survival(UNLEARNT.as_secs_f64())
+        Self::survival()
     }
 }
 
 impl Choice {
-    /// The survival curve with a half-life of a week, and a constant of `fallback_s` seconds until
-    /// enough holes have ended.
+    /// The survival curve with a half-life of a week.
     #[must_use]
-    pub const fn survival(fallback_s: f64) -> Self {
+    pub const fn survival() -> Self {
         Self::Survival {
-            fallback_s,
             half_life_days: Some(7.0),
         }
     }
 
-    /// The hazard with a half-life of two weeks, a learnt order, and a mean of `fallback_s` seconds
-    /// until a model is fitted.
+    /// The hazard with a half-life of two weeks, and this source of the order of nodes.
     #[must_use]
-    pub const fn hazard(fallback_s: f64) -> Self {
+    pub const fn hazard(order: OrderBy) -> Self {
         Self::Hazard {
-            fallback_s,
             half_life_days: Some(14.0),
-            order: OrderBy::Learnt,
+            order,
         }
     }
 
@@ -76,21 +67,12 @@ impl Choice {
     /// # Errors
     /// A sentence with the setting, its value and what was expected.
     pub fn check(&self) -> Result<(), String> {
-        let numbers = match self {
-            Self::Constant { length_s } => vec![("length_s", *length_s)],
-            Self::Persistence => Vec::new(),
-            Self::Survival {
-                fallback_s,
-                half_life_days,
+        let number = match self {
+            Self::Constant { length_s } => Some(("length_s", *length_s)),
+            Self::Persistence => None,
+            Self::Survival { half_life_days } | Self::Hazard { half_life_days, .. } => {
+                half_life_days.map(|days| ("half_life_days", days))
             }
-            | Self::Hazard {
-                fallback_s,
-                half_life_days,
-                ..
-            } => [("fallback_s", *fallback_s)]
-                .into_iter()
-                .chain(half_life_days.map(|days| ("half_life_days", days)))
-                .collect(),
         };
         if let Self::Hazard {
             order: OrderBy::Weights(weights),
@@ -102,12 +84,11 @@ impl Choice {
                 "the weight of {node} is {weight}: expected a number"
             ));
         }
-        match numbers
-            .into_iter()
-            .find(|(_, value)| !value.is_finite() || *value <= 0.0)
-        {
-            Some((what, value)) => Err(format!("{what} is {value}: expected a number above zero")),
-            None => Ok(()),
+        match number {
+            Some((what, value)) if !value.is_finite() || value <= 0.0 => {
+                Err(format!("{what} is {value}: expected a number above zero"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -117,15 +98,11 @@ impl Choice {
         match self {
             Self::Constant { length_s } => Box::new(Constant::new(Span::from_secs_f64(*length_s))),
             Self::Persistence => Box::new(Persistence::new()),
-            Self::Survival {
-                fallback_s,
-                half_life_days,
-            } => Box::new(Survival::new(survival(*fallback_s, *half_life_days))),
+            Self::Survival { half_life_days } => Box::new(Survival::new(survival(*half_life_days))),
             Self::Hazard {
-                fallback_s,
                 half_life_days,
                 order,
-            } => Box::new(Hazard::new(hazard(*fallback_s, *half_life_days, order))),
+            } => Box::new(Hazard::new(hazard(*half_life_days, order))),
         }
     }
 
@@ -144,21 +121,13 @@ impl Choice {
                     name: "persistence",
                 });
             }
-            Self::Survival {
-                fallback_s,
-                half_life_days,
-            } => Box::new(Survival::restore(
-                survival(*fallback_s, *half_life_days),
-                bytes,
-            )?),
+            Self::Survival { half_life_days } => {
+                Box::new(Survival::restore(survival(*half_life_days), bytes)?)
+            }
             Self::Hazard {
-                fallback_s,
                 half_life_days,
                 order,
-            } => Box::new(Hazard::restore(
-                hazard(*fallback_s, *half_life_days, order),
-                bytes,
-            )?),
+            } => Box::new(Hazard::restore(hazard(*half_life_days, order), bytes)?),
         })
     }
 }
@@ -167,17 +136,15 @@ fn days(days: Option<f64>) -> Option<Span> {
     days.map(|days| Span::from_secs_f64(days * 86_400.0))
 }
 
-fn survival(fallback_s: f64, half_life_days: Option<f64>) -> Settings {
+fn survival(half_life_days: Option<f64>) -> Settings {
     Settings {
-        fallback: Span::from_secs_f64(fallback_s),
         half_life: days(half_life_days),
         ..Settings::default()
     }
 }
 
-fn hazard(fallback_s: f64, half_life_days: Option<f64>, order: &OrderBy) -> HazardSettings {
+fn hazard(half_life_days: Option<f64>, order: &OrderBy) -> HazardSettings {
     HazardSettings {
-        fallback: Span::from_secs_f64(fallback_s),
         half_life: days(half_life_days),
         order: order.clone(),
         ..HazardSettings::default()

@@ -22,6 +22,7 @@ mod co_departure;
 mod constant;
 mod curve;
 mod hazard;
+mod lomax;
 mod order;
 mod persistence;
 mod planned_starts;

@@ -6,9 +6,6 @@ use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The remaining length of a hole until enough has been learnt: BFTrainer's T.
-pub const UNLEARNT: Span = Span::from_secs(120);
-
 /// The predictor of remaining hole length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -57,8 +54,7 @@ impl NodeOrder {
 pub struct Forecast {
     /// The predictor of remaining hole length.
     pub predictor: Predictor,
-    /// The remaining length that the constant predictor gives, and the others until enough holes
-    /// have ended.
+    /// The remaining length that the constant predictor gives, BFTrainer's T.
     #[serde(with = "SpanText")]
     pub constant: Span,
     /// The source of the hazard's order of nodes.
@@ -91,7 +87,7 @@ impl Default for Forecast {
     fn default() -> Self {
         Self {
             predictor: Predictor::default(),
-            constant: UNLEARNT,
+            constant: Span::from_secs(120),
             order: NodeOrder::default(),
             order_file: None,
             hints: true,

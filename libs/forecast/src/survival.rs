@@ -6,9 +6,9 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::curve::Tally;
+use crate::lomax::Lomax;
 use crate::saved::{ModelError, open, seal};
-use crate::settings::UNLEARNT;
-use crate::{Bins, Constant, Curve, Forecasts, Learning, Predictor};
+use crate::{Bins, Curve, Forecasts, Learning, Predictor};
 
 /// The times of the points of a forecast, seconds from now. They are close together where decisions
 /// are made, and reach a day.
@@ -31,8 +31,6 @@ pub struct Settings {
     pub enough_at_risk: f64,
     /// The time after which an ended hole counts half; `None` for no decay.
     pub half_life: Option<Span>,
-    /// The remaining length of every hole while too few holes have ended.
-    pub fallback: Span,
     /// The largest number of starts with a forecast each. With more starts, the holes in one bin of
     /// ages share a forecast. This bounds the size of a pool message.
     pub max_forecasts: usize,
@@ -45,7 +43,6 @@ impl Default for Settings {
             needed: 30,
             enough_at_risk: 10.0,
             half_life: Some(Span::from_secs(7 * 86_400)),
-            fallback: UNLEARNT,
             max_forecasts: 256,
         }
     }
@@ -62,6 +59,8 @@ pub struct Survival {
     entered: Vec<f64>,
     /// The number of ended holes that were seen from their start.
     seen: u64,
+    /// The lengths until enough have been seen.
+    lomax: Lomax,
     /// The time of an end of weight 1.
     epoch: Option<Timestamp>,
     /// Present holes that were first seen after their start: the start, and the age in seconds.
@@ -81,6 +80,9 @@ struct Memory {
     censored: Vec<f64>,
     entered: Vec<f64>,
     seen: u64,
+    /// Absent in older files.
+    #[serde(default)]
+    lomax: Lomax,
     epoch: Option<Timestamp>,
 }
 
@@ -106,6 +108,7 @@ impl Survival {
             censored: vec![0.0; bins],
             entered: vec![0.0; bins],
             seen: 0,
+            lomax: Lomax::default(),
             epoch: None,
             late: BTreeMap::new(),
             learns: Learns::On,
@@ -135,11 +138,15 @@ impl Survival {
         {
             return Err(damaged("a weight is out of range"));
         }
+        if !memory.lomax.is_sound() {
+            return Err(damaged("a sum of ages is out of range"));
+        }
         Ok(Self {
             ended: memory.ended,
             censored: memory.censored,
             entered: memory.entered,
             seen: memory.seen,
+            lomax: memory.lomax,
             epoch: memory.epoch,
             ..Self::new(settings)
         })
@@ -189,6 +196,11 @@ impl Survival {
             .get(&hole.node)
             .filter(|(since, _)| *since == hole.since)
             .map(|&(_, age)| age)
+    }
+
+    /// The ages between which a hole has been watched up to a time, seconds.
+    fn watched(&self, hole: &Hole, until: Timestamp) -> (f64, f64) {
+        (self.entry(hole).unwrap_or(0.0), age(hole, until))
     }
 
     /// The weight of an observation at a time, which doubles with each half-life.
@@ -253,10 +265,9 @@ impl Predictor for Survival {
 
     fn label(&self) -> String {
         if self.is_young() {
-            let fallback = Constant::new(self.settings.fallback).label();
             let Settings { needed, .. } = self.settings;
             format!(
-                "{fallback} (survival has seen {} of {needed} ends)",
+                "by age alone (survival has seen {} of {needed} ends)",
                 self.seen
             )
         } else {
@@ -292,6 +303,8 @@ impl Predictor for Survival {
         if self.learns != Learns::On {
             return;
         }
+        let (from_s, until_s) = self.watched(hole, at);
+        self.lomax.end(from_s, until_s);
         if let Some(left) = self.leave(hole, at) {
             add(&mut self.ended, left.exit, left.weight);
             self.seen += left.whole;
@@ -302,6 +315,8 @@ impl Predictor for Survival {
         if self.learns != Learns::On {
             return;
         }
+        let (from_s, until_s) = self.watched(hole, last_seen);
+        self.lomax.watch(from_s, until_s);
         if let Some(left) = self.leave(hole, last_seen) {
             add(&mut self.censored, left.exit, left.weight);
         }
@@ -314,6 +329,7 @@ impl Predictor for Survival {
             censored: self.censored.clone(),
             entered: self.entered.clone(),
             seen: self.seen,
+            lomax: self.lomax,
             epoch: self.epoch,
         };
         seal("survival", VERSION, &memory)
@@ -326,9 +342,6 @@ impl Predictor for Survival {
     }
 
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts {
-        if self.is_young() {
-            return Constant::new(self.settings.fallback).forecast(now, holes);
-        }
         let curve = match &self.learns {
             Learns::Kept(curve) => curve.clone(),
             Learns::On | Learns::Stopped => self.curve(now, holes),
@@ -336,17 +349,20 @@ impl Predictor for Survival {
         if self.learns == Learns::Stopped {
             self.learns = Learns::Kept(curve.clone());
         }
-        if curve.reach_s() <= 0.0 {
-            // All observations have decayed.
-            return Constant::new(self.settings.fallback).forecast(now, holes);
-        }
+        // Without a reach all observations have decayed.
+        let learnt = (!self.is_young() && curve.reach_s() > 0.0).then_some(&curve);
+        let watched = holes.iter().map(|hole| self.watched(hole, now));
+        let lengths = self.lomax.lengths(watched);
         let groups = self.groups(now, holes);
         let mut index = vec![0; holes.len()];
         let mut forecasts = Vec::with_capacity(groups.len());
         for (number, group) in (0u32..).zip(&groups) {
             let ages: f64 = group.holes.iter().map(|&(_, age)| age).sum();
             let age = ages / group.holes.len().max(1) as f64;
-            forecasts.push(forecast(&curve, age));
+            forecasts.push(forecast(|after_s| match learnt {
+                Some(curve) => curve.open_after(age, after_s),
+                None => lengths.open_after(age, after_s),
+            }));
             for &(place, _) in &group.holes {
                 if let Some(slot) = index.get_mut(place) {
                     *slot = number;
@@ -403,13 +419,13 @@ impl Survival {
     }
 }
 
-/// The curve of the remaining length of a hole of an age.
-fn forecast(curve: &Curve, age_s: f64) -> Forecast {
+/// The points of a curve of remaining lengths.
+fn forecast(open_after: impl Fn(f64) -> f64) -> Forecast {
     let mut least = 1.0f64;
     let points = GRID_S
         .iter()
         .map(|&after_s| {
-            least = least.min(curve.open_after(age_s, after_s));
+            least = least.min(open_after(after_s));
             let open = least;
             ForecastPoint { after_s, open }
         })

@@ -293,7 +293,7 @@ fn strangers(at: Timestamp) -> Vec<Hole> {
 #[test]
 fn a_restored_model_forecasts_as_the_saved_one() {
     let log = machine(Takes::Front, 2000);
-    let choice = Choice::hazard(120.0);
+    let choice = Choice::hazard(OrderBy::Learnt);
     let mut hazard = choice.build();
     tell(hazard.as_mut(), &log);
     let bytes = hazard.save().unwrap();
@@ -357,7 +357,7 @@ fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
 
 #[test]
 fn a_damaged_or_foreign_model_is_refused_with_its_reason() {
-    let choice = Choice::hazard(120.0);
+    let choice = Choice::hazard(OrderBy::Learnt);
     let mut hazard = choice.build();
     tell(hazard.as_mut(), &machine(Takes::Front, 500));
     let bytes = hazard.save().unwrap();
@@ -376,7 +376,7 @@ fn a_damaged_or_foreign_model_is_refused_with_its_reason() {
         refused(&old),
         ModelError::OtherVersion { found: 200, .. }
     ));
-    let survival = Choice::survival(120.0);
+    let survival = Choice::survival();
     let other = survival.build().save().unwrap();
     assert_eq!(
         refused(&other),
@@ -407,7 +407,7 @@ fn a_frozen_hazard_learns_no_more() {
 #[test]
 fn unknown_holes_are_forecast_and_unlisted_ones_are_left_out() {
     let log = machine(Takes::Front, 1000);
-    let mut hazard = Choice::hazard(120.0).build();
+    let mut hazard = Choice::hazard(OrderBy::Learnt).build();
     tell(hazard.as_mut(), &log);
     let at =
         Timestamp::from_unix(1_600_000_000) + Span::from_secs_f64(log.last().unwrap().0 + 60.0);

@@ -1,7 +1,7 @@
 //! Planned starts and reservations in forecasts, and their track record.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{AnnouncedEnd, Choice, EndKind, Predictor, WithPlannedStarts};
+use lacuna_forecast::{AnnouncedEnd, Choice, EndKind, OrderBy, Predictor, WithPlannedStarts};
 use lacuna_model::{Hole, NodeId, Timestamp};
 
 fn at(seconds: i64) -> Timestamp {
@@ -132,7 +132,7 @@ fn false_reservations_are_weighed_by_their_own_record() {
 
 #[test]
 fn planned_starts_that_come_true_shape_forecasts_and_are_listed() {
-    let mut predictor = WithPlannedStarts::new(Choice::hazard(600.0).build());
+    let mut predictor = WithPlannedStarts::new(Choice::hazard(OrderBy::Learnt).build());
     for round in 0..30i64 {
         let start = round * 1000;
         for name in ["a1", "a2", "a3"] {
@@ -181,7 +181,7 @@ fn planned_starts_that_come_true_shape_forecasts_and_are_listed() {
     }
     let pool = forecasts.into_pool(at(start + 10), 1, holes.to_vec());
     assert_eq!(pool.joint.unwrap().announced.len(), 2);
-    let restored = WithPlannedStarts::restore(&Choice::hazard(600.0), &bytes).unwrap();
+    let restored = WithPlannedStarts::restore(&Choice::hazard(OrderBy::Learnt), &bytes).unwrap();
     assert_eq!(
         restored.record(EndKind::PlannedStart),
         predictor.record(EndKind::PlannedStart)

@@ -82,7 +82,7 @@ impl Default for SkillOptions {
     fn default() -> Self {
         Self {
             predictors: vec![
-                ("survival".to_owned(), Choice::survival(120.0)),
+                ("survival".to_owned(), Choice::survival()),
                 (
                     "constant 120 s".to_owned(),
                     Choice::Constant { length_s: 120.0 },

@@ -7,7 +7,7 @@
 mod machine;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use lacuna_forecast::{Choice, FitTask, Predictor};
+use lacuna_forecast::{Choice, FitTask, OrderBy, Predictor};
 use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, NodeEvent, Span};
 use lacuna_wire::codec::encode;
@@ -20,7 +20,7 @@ const NODES: usize = 10_000;
 fn learnt() -> (Machine, Forecaster, Option<FitTask>) {
     let mut machine = Machine::new(1, NODES, 1_600_000_000);
     machine.pace_s = 300;
-    let wanted = PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
+    let wanted = PredictorSettings::of(Choice::hazard(OrderBy::Learnt)).beside(Choice::survival());
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut newest = None;
     for _ in 0..1500 {

@@ -50,26 +50,14 @@ impl PredictorSettings {
     /// [`OrderError`] with file and line.
     pub fn from_config(config: &Forecast) -> Result<Self, OrderError> {
         let seconds = config.constant.as_secs_f64();
-        let by_age = Choice::survival(seconds);
+        let by_age = Choice::survival();
         let (first, rival) = match config.predictor {
             // Predictors that learn nothing are chosen on purpose and get no rival.
             Predictor::Constant => (Choice::Constant { length_s: seconds }, None),
             Predictor::Persistence => (Choice::Persistence, None),
             Predictor::Survival => (by_age, None),
             Predictor::Hazard => {
-                let order = order(config)?;
-                let hazard = match Choice::hazard(seconds) {
-                    Choice::Hazard {
-                        fallback_s,
-                        half_life_days,
-                        ..
-                    } => Choice::Hazard {
-                        fallback_s,
-                        half_life_days,
-                        order,
-                    },
-                    other => other,
-                };
+                let hazard = Choice::hazard(order(config)?);
                 (hazard, Some(by_age))
             }
         };

@@ -4,11 +4,12 @@ use super::curves::{GRID, Grouping};
 use super::drift::Drift;
 use super::features::FeatureRow;
 use super::fit::{Fits, Trees};
-use super::model::{Model, PerInterval};
+use super::model::{EDGES_S, Model, PerInterval};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
 use super::settings::{Anomalies, HazardSettings, OrderReport, OrderState};
 use crate::co_departure::CoDeparture;
+use crate::lomax::Lomax;
 use crate::order::Taken;
 use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
 
@@ -91,6 +92,7 @@ pub struct HazardCore {
     pub(super) samples: Samples,
     pub(super) links: CoDeparture,
     pub(super) typical: Typical,
+    pub(super) lomax: Lomax,
     pub(super) given: Evidence,
     pub(super) by_taken: Evidence,
     pub(super) taken: Taken,
@@ -133,6 +135,7 @@ impl HazardCore {
             samples: Samples::new(settings.samples, remembered, settings.seed),
             links: CoDeparture::default(),
             typical: Typical::default(),
+            lomax: Lomax::default(),
             given: Evidence::default(),
             by_taken: Evidence::default(),
             taken,
@@ -204,6 +207,8 @@ impl HazardCore {
     /// censored.
     pub fn lose(&mut self, node: u32, last_seen_s: f64) {
         if self.present.mark(node) {
+            let (from_s, until_s) = self.present.slot(node).watched(last_seen_s);
+            self.lomax.watch(from_s, until_s);
             self.samples.settle(node, last_seen_s, Fate::Censored);
             self.present.remove_marked();
         } else {
@@ -215,10 +220,9 @@ impl HazardCore {
     pub fn forecast(&mut self, now_s: f64) -> View<'_> {
         let now_s = self.clock(now_s);
         let by = self.by();
-        let holes = self.present.list(by).len();
+        self.open.clear();
         if let Some(model) = self.model.take() {
             self.look(now_s, |_| true);
-            self.open.clear();
             let mut last: Option<(FeatureRow, PerInterval)> = None;
             for &(_, row) in &self.rows {
                 // Neighbours often have equal features.
@@ -229,12 +233,16 @@ impl HazardCore {
                 last = Some((row, open));
                 self.open.push(open);
             }
-            self.grouping.group(&self.open);
             self.model = Some(model);
         } else {
-            let mean_s = self.settings.fallback.as_secs_f64();
-            self.grouping.alike(holes, mean_s);
+            let holes = self.present.list(by).iter();
+            let watched = holes.map(|&node| self.present.slot(node).watched(now_s));
+            let lengths = self.lomax.lengths(watched.clone());
+            self.open.extend(watched.map(|(_, age_s)| {
+                EDGES_S.map(|after_s| lengths.open_after(age_s, after_s.into()) as f32)
+            }));
         }
+        self.grouping.group(&self.open);
         self.link.clear();
         let list = self.present.list(by);
         for (&a, &b) in list.iter().zip(list.iter().skip(1)) {
@@ -356,7 +364,11 @@ impl HazardCore {
         self.ended += self.present.leaving.len() as u64;
         for &node in &self.present.leaving {
             self.samples.settle(node, now_s, Fate::Ended);
-            self.typical.add(now_s - self.present.slot(node).since_s);
+            let (from_s, age_s) = self.present.slot(node).watched(now_s);
+            self.typical.add(age_s);
+            if self.learns {
+                self.lomax.end(from_s, age_s);
+            }
         }
         self.present.remove_marked();
         if self.learns && self.given.events().is_multiple_of(RECONSIDERED) {
@@ -393,6 +405,6 @@ impl HazardCore {
         let listed = joining.len();
         joining.dedup_by_key(|hole| hole.0);
         self.anomalies.reopened += (listed - joining.len()) as u64;
-        self.present.open(&joining);
+        self.present.open(now_s, &joining);
     }
 }

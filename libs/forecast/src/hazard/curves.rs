@@ -89,14 +89,6 @@ impl Grouping {
         });
         self.curves.extend(curves);
     }
-
-    /// Gives all holes one exponential curve.
-    pub(crate) fn alike(&mut self, holes: usize, mean_s: f64) {
-        self.clear();
-        self.index.resize(holes, 0);
-        self.curves
-            .push(GRID_S.map(|after_s| (-after_s / mean_s.max(1e-3)).exp() as f32));
-    }
 }
 
 const _: () = assert!(EDGES_S[SOON] == 300.0 && EDGES_S[LATE] == 3600.0);
@@ -177,7 +169,5 @@ mod tests {
         let mut grouping = Grouping::default();
         grouping.group(&open);
         assert_eq!(grouping.index, [0, 1, 2, 3, 4]);
-        grouping.alike(3, 100.0);
-        assert_eq!((grouping.index.len(), grouping.curves.len()), (3, 1));
     }
 }

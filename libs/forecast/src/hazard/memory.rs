@@ -12,6 +12,7 @@ use super::named::Hazard;
 use super::samples::Fate;
 use super::settings::{HazardSettings, OrderState};
 use crate::co_departure::CoDeparture;
+use crate::lomax::Lomax;
 use crate::saved::{ModelError, open, seal};
 use crate::{Evidence, Nodes, OrderBy, Saver, Typical};
 
@@ -26,6 +27,9 @@ struct Memory {
     by_taken: Evidence,
     links: CoDeparture,
     typical: Typical,
+    /// Absent in older files.
+    #[serde(default)]
+    lomax: Lomax,
     model: Option<Model>,
     /// The correction of the model between fits; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,6 +65,7 @@ impl Hazard {
             by_taken: core.by_taken,
             links: core.links,
             typical: core.typical.clone(),
+            lomax: core.lomax,
             model: core.model.clone(),
             level: Some(core.drift.followers()),
             ended: core.ended,
@@ -103,6 +108,9 @@ impl Hazard {
             Some(level) => Drift::restore(level).map_err(damaged)?,
             None => Drift::default(),
         };
+        if !memory.lomax.is_sound() {
+            return Err(damaged("a sum of ages is out of range"));
+        }
         let mut samples = memory.samples.iter();
         if samples.any(|(row, at_s, length_s, _)| {
             row.iter().any(|&bin| usize::from(bin) >= BINS)
@@ -134,6 +142,7 @@ impl HazardCore {
         }
         self.links = memory.links;
         self.typical = memory.typical;
+        self.lomax = memory.lomax;
         self.ended = memory.ended;
         self.samples.restore(memory.samples, memory.every);
         if memory.model.is_some() {

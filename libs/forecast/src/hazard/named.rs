@@ -95,10 +95,9 @@ impl Predictor for Hazard {
 
     fn label(&self) -> String {
         match self.core.learning() {
-            Learning::Young { ended, needed } => format!(
-                "exponential {} (hazard has seen {ended} of {needed} ends)",
-                self.core.settings.fallback
-            ),
+            Learning::Young { ended, needed } => {
+                format!("by age alone (hazard has seen {ended} of {needed} ends)")
+            }
             Learning::Fixed | Learning::Learnt { .. } => {
                 format!("hazard, order {}", self.core.order().state.words())
             }

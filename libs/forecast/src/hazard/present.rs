@@ -19,14 +19,24 @@ const FRESH: u16 = 3;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) since_s: f64,
+    /// When the hole was first seen.
+    seen_s: f64,
     pub(crate) group: u32,
     pub(crate) passed: u16,
     pub(crate) is_present: bool,
     pub(crate) is_leaving: bool,
 }
 
+impl Slot {
+    /// The ages between which the hole has been watched up to a time, seconds.
+    pub(crate) fn watched(&self, until_s: f64) -> (f64, f64) {
+        (self.seen_s - self.since_s, until_s - self.since_s)
+    }
+}
+
 const ABSENT: Slot = Slot {
     since_s: 0.0,
+    seen_s: 0.0,
     group: NONE,
     passed: 0,
     is_present: false,
@@ -275,6 +285,7 @@ impl Present {
     pub(crate) fn turn_back(&mut self, now_s: f64) {
         for slot in self.slots.iter_mut().filter(|slot| slot.is_present) {
             slot.since_s = slot.since_s.min(now_s);
+            slot.seen_s = slot.seen_s.min(now_s);
         }
     }
 
@@ -305,8 +316,9 @@ impl Present {
         }
     }
 
-    /// Opens holes, given as `(node, start in seconds)`. None of the nodes is present.
-    pub(crate) fn open(&mut self, opened: &[(u32, f64)]) {
+    /// Opens holes that are first seen now, given as `(node, start in seconds)`. None of the nodes
+    /// is present.
+    pub(crate) fn open(&mut self, now_s: f64, opened: &[(u32, f64)]) {
         // The keys are starts in units of `TOGETHER_S`.
         let mut together: BTreeMap<i64, u32> = BTreeMap::new();
         for &(node, since_s) in opened {
@@ -325,6 +337,7 @@ impl Present {
             if let Some(slot) = self.slots.get_mut(node as usize) {
                 *slot = Slot {
                     since_s,
+                    seen_s: now_s,
                     group,
                     passed: 0,
                     is_present: true,

@@ -3,7 +3,6 @@
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::UNLEARNT;
 use crate::{Evidence, OrderBy};
 
 /// The settings of the hazard.
@@ -11,8 +10,6 @@ use crate::{Evidence, OrderBy};
 pub struct HazardSettings {
     /// The source of the order of nodes.
     pub order: OrderBy,
-    /// The mean remaining length until a model is fitted.
-    pub fallback: Span,
     /// The time after which a sample counts half; `None` for no decay.
     pub half_life: Option<Span>,
     /// The number of ended holes before a model is fitted.
@@ -29,7 +26,6 @@ impl Default for HazardSettings {
     fn default() -> Self {
         Self {
             order: OrderBy::Learnt,
-            fallback: UNLEARNT,
             half_life: Some(Span::from_secs(14 * 86_400)),
             needed: 200,
             refit_every: Span::from_secs(6 * 3600),

@@ -358,7 +358,7 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_forecast::Choice;
+    use lacuna_forecast::{Choice, OrderBy};
     use lacuna_model::HoleRecord;
 
     use super::*;
@@ -410,8 +410,8 @@ mod tests {
     fn another_future_changes_no_forecast() {
         let options = SkillOptions {
             predictors: vec![
-                ("hazard".to_owned(), Choice::hazard(120.0)),
-                ("age".to_owned(), Choice::survival(120.0)),
+                ("hazard".to_owned(), Choice::hazard(OrderBy::Learnt)),
+                ("age".to_owned(), Choice::survival()),
                 ("persistence".to_owned(), Choice::Persistence),
             ],
             moments: SampleTimes::Times(400),

@@ -16,7 +16,7 @@ fn constant(length_s: f64) -> (String, Choice) {
 }
 
 fn survival() -> (String, Choice) {
-    ("survival".to_owned(), Choice::survival(120.0))
+    ("survival".to_owned(), Choice::survival())
 }
 
 fn evaluated(trace: &HoleTrace, options: &SkillOptions) -> Evaluation {

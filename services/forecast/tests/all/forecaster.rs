@@ -24,7 +24,7 @@ fn snapshot(seq: u64, when: i64, names: &[(&str, i64)]) -> NodeEvent {
 }
 
 fn forecaster() -> Forecaster {
-    Forecaster::new(Models::new(PredictorSettings::of(Choice::survival(120.0))))
+    Forecaster::new(Models::new(PredictorSettings::of(Choice::survival())))
 }
 
 /// Forty holes that open and close in turn.

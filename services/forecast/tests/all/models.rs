@@ -1,7 +1,7 @@
 //! The predictors of the service: fits beside forecasts, restored models, and roles.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{Choice, Learning, Predictor, WithPlannedStarts};
+use lacuna_forecast::{Choice, Learning, OrderBy, Predictor, WithPlannedStarts};
 use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Ready, Role};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_wire::msg::PoolState;
@@ -11,7 +11,7 @@ use crate::machine::{Machine, node};
 const START: i64 = 1_600_000_000;
 
 fn hazard() -> PredictorSettings {
-    PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0))
+    PredictorSettings::of(Choice::hazard(OrderBy::Learnt)).beside(Choice::survival())
 }
 
 fn live(wanted: PredictorSettings) -> Forecaster {
@@ -205,7 +205,7 @@ fn a_saved_model_is_restored_and_no_event_counts_twice() {
 
 #[test]
 fn a_model_of_another_predictor_changes_nothing() {
-    let survival = WithPlannedStarts::new(Choice::survival(120.0).build())
+    let survival = WithPlannedStarts::new(Choice::survival().build())
         .save()
         .unwrap();
     let mut models = Models::new(hazard());
@@ -260,7 +260,7 @@ fn adrift(
 }
 
 fn wrong() -> PredictorSettings {
-    PredictorSettings::of(Choice::Constant { length_s: 36_000.0 }).beside(Choice::survival(120.0))
+    PredictorSettings::of(Choice::Constant { length_s: 36_000.0 }).beside(Choice::survival())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lacuna_forecast::{Choice, ModelError};
+use lacuna_forecast::{Choice, ModelError, OrderBy};
 use lacuna_forecast_service::{
     Forecaster, Found, Models, PredictorSettings, Refused, Role, Situation, Store, Upto,
 };
@@ -24,7 +24,7 @@ fn store(dir: &Path) -> Store {
 }
 
 fn wanted() -> PredictorSettings {
-    PredictorSettings::of(Choice::hazard(120.0))
+    PredictorSettings::of(Choice::hazard(OrderBy::Learnt))
 }
 
 /// The saved model of a hazard that has learnt.
@@ -167,7 +167,7 @@ fn an_old_version_and_another_predictor_have_their_own_errors() {
     // The version follows the mark of eight bytes.
     old[8] ^= 1;
     assert_eq!(word(&old), "other_version");
-    let survival = lacuna_forecast::WithPlannedStarts::new(Choice::survival(60.0).build());
+    let survival = lacuna_forecast::WithPlannedStarts::new(Choice::survival().build());
     assert_eq!(word(&survival.save().unwrap()), "other_predictor");
     assert_eq!(word(b"no model at all"), "damaged");
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_forecast::{Choice, HORIZONS_S};
+use lacuna_forecast::{Choice, HORIZONS_S, OrderBy};
 use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, NodeEvent, NodeId, Timestamp};
 use lacuna_testkit::{Missing, data, or_skip};
@@ -30,7 +30,7 @@ fn moments() -> Result<Moments, Missing> {
 #[test]
 fn on_summit_the_hazard_is_rarely_adrift_and_has_skill() {
     let moments = or_skip!(moments());
-    let wanted = PredictorSettings::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
+    let wanted = PredictorSettings::of(Choice::hazard(OrderBy::Learnt)).beside(Choice::survival());
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut seq = 0;
     let mut model_events = Vec::new();

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::Span;
 
-/// The forecast of a predictor that has learnt nothing yet, seconds, as in BFTrainer.
-const FALLBACK_S: f64 = 120.0;
+/// The length of the constant baseline, seconds, as in BFTrainer.
+const CONSTANT_S: f64 = 120.0;
 
 /// A predictor as typed: `NAME`, or `NAME=TIME` if it has a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,7 +25,7 @@ pub(super) enum Named {
 const BASELINES: [Named; 3] = [
     Named::Survival,
     Named::Persistence,
-    Named::Constant(FALLBACK_S),
+    Named::Constant(CONSTANT_S),
 ];
 
 impl FromStr for Named {
@@ -38,7 +38,7 @@ impl FromStr for Named {
         };
         let plain = match name {
             "constant" => {
-                let length = time.map_or(Ok(Span::from_secs_f64(FALLBACK_S)), |time| {
+                let length = time.map_or(Ok(Span::from_secs_f64(CONSTANT_S)), |time| {
                     time.parse::<Span>().map_err(|e| e.to_string())
                 })?;
                 if length <= Span::ZERO {
@@ -89,19 +89,8 @@ impl Named {
         match self {
             Self::Constant(length_s) => Choice::Constant { length_s },
             Self::Persistence => Choice::Persistence,
-            Self::Survival => Choice::survival(FALLBACK_S),
-            Self::Hazard => match Choice::hazard(FALLBACK_S) {
-                Choice::Hazard {
-                    fallback_s,
-                    half_life_days,
-                    ..
-                } => Choice::Hazard {
-                    fallback_s,
-                    half_life_days,
-                    order: order.clone(),
-                },
-                other => other,
-            },
+            Self::Survival => Choice::survival(),
+            Self::Hazard => Choice::hazard(order.clone()),
         }
     }
 }
