@@ -122,12 +122,14 @@ struct Heard {
     gone: bool,
     /// Whether it has said that it ends.
     ends: bool,
+    /// Whether it is killed for its silence.
+    hung: bool,
 }
 
 impl Heard {
     /// Whether its silence is that of a program that ends.
     const fn may_be_silent(&self) -> bool {
-        self.gone || self.ends
+        (self.gone || self.ends) && !self.hung
     }
 }
 
@@ -176,6 +178,13 @@ impl LastMessages {
     pub(super) fn ends(&self, worker: u32, ends: bool) {
         if let Some(one) = self.lock().get_mut(worker as usize) {
             one.ends = ends;
+        }
+    }
+
+    /// A worker is killed for its silence. Its connection ends before the agent knows of its exit.
+    pub(super) fn hung(&self, worker: u32) {
+        if let Some(one) = self.lock().get_mut(worker as usize) {
+            one.hung = true;
         }
     }
 
@@ -297,6 +306,17 @@ mod tests {
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(heard.silence(LIMITS, start_end).1, now + GRACE);
         assert!(!heard.is_silent_for(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_is_killed_for_its_silence_is_silent_until_its_exit_is_known() {
+        let heard = LastMessages::new(1);
+        assert!(heard.connected(0));
+        heard.set(0, Instant::now());
+        tokio::time::advance(Duration::from_secs(3)).await;
+        heard.hung(0);
+        heard.gone(0);
+        assert!(heard.is_silent_for(Duration::from_secs(2)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -304,6 +304,7 @@ impl Run {
                         "program is silent, killing it");
                     self.metrics.hung();
                     hung = Some(self.silent(worker));
+                    self.heard.hung(worker);
                     self.ward.kill_hung();
                 }
                 lines = seen.lines() => self.take_progress(&mut seen, &lines),
