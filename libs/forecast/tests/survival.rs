@@ -71,23 +71,26 @@ fn the_textbook_case_is_reproduced() {
 }
 
 #[test]
-fn a_young_predictor_forecasts_the_constant_and_its_label_says_so() {
+fn a_young_predictor_forecasts_by_age_and_its_label_says_so() {
     let mut survival = Survival::new(Settings {
         needed: 3,
         ..Settings::default()
     });
-    let present = [hole(99, 0)];
+    let present = [hole(98, 900), hole(99, 0)];
+    let mut open = Vec::new();
     for number in 0..3 {
         assert!(matches!(survival.learning(), Learning::Young { .. }));
         assert_eq!(
             survival.label(),
-            format!("constant 2m00s (survival has seen {number} of 3 ends)")
+            format!("by age alone (survival has seen {number} of 3 ends)")
         );
         let forecasts = survival.forecast(at(1000), &present);
-        assert_eq!(forecasts.of(0).unwrap().open_after(119.0), 1.0);
-        assert_eq!(forecasts.of(0).unwrap().open_after(121.0), 0.0);
-        survival.closed(&hole(number, 0), at(500));
+        let after = |place| forecasts.of(place).unwrap().open_after(600.0);
+        assert!(after(0) < after(1), "{} {}", after(0), after(1));
+        open.push(after(0));
+        survival.closed(&hole(number, 900), at(960));
     }
+    assert!(open.is_sorted_by(|a, b| a > b), "short ones: {open:?}");
     assert_eq!(survival.label(), "survival");
     assert_eq!(survival.learning(), Learning::Learnt { ended: 3 });
 }

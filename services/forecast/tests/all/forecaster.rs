@@ -157,7 +157,7 @@ fn a_snapshot_alone_is_enough_and_the_newest_event_gives_the_correlation() {
     let state = forecaster.pool(at(60));
     assert_eq!(
         state.predictor,
-        "constant 2m00s (survival has seen 0 of 30 ends)"
+        "by age alone (survival has seen 0 of 30 ends)"
     );
     assert_eq!((state.pool.seq, state.pool.holes.len()), (9, 1));
 }
