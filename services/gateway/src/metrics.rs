@@ -144,6 +144,7 @@ impl BusMetrics {
             &self.limits,
             &self.connections,
             &self.most_connections,
+            &self.free,
         ] {
             gauge.reset();
         }
@@ -158,7 +159,6 @@ impl BusMetrics {
         ] {
             gauge.with_label_values(&server).set(value as f64);
         }
-        self.free.reset();
         if let Some(free) = state.free {
             self.free.with_label_values(&server).set(free as f64);
         }
