@@ -71,7 +71,7 @@ class Site(WithLacuna):
                 time.sleep(5)
                 self.assertEqual(self.lacuna.pilots(), {})
                 self.partition(right)
-                # Control starts anew, and does not answer meanwhile.
+                # Control starts again, and does not answer meanwhile.
                 until("pilots come back", 60, lambda: len(self.lacuna.pilots()) == 4)
                 until("it trains on all nodes", 60, lambda: self.lacuna.leased("trusted") == self.names)
         self.lacuna.ask("cancel", "trusted")

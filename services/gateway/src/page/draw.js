@@ -109,7 +109,7 @@ function cut(pen, name, room) {
 
 /**
  * Shows as many words of the title of each element as it has room for in one line. All are changed before any is
- * measured, since the page is laid out anew after each change.
+ * measured, since the page is laid out again after each change.
  */
 export function fit(elements) {
   const show = ({ element, words }, kept) => {
