@@ -5,6 +5,11 @@ use serde::{Deserialize, Serialize};
 /// The scale of lengths, seconds. From a minute to half an hour it makes no difference to plans.
 const SCALE_S: f64 = 300.0;
 
+/// The largest shape, by which half of the new holes are open after two minutes. Many short holes
+/// say little about the rest of one that has stayed, and a shape that follows them would stop all
+/// training: the fitted models take that up.
+const MOST_SHAPE: f64 = 2.0;
+
 /// The prior of the shape: a gamma distribution with this shape and this rate, so its mean is 1.
 const PRIOR: f64 = 2.0;
 
@@ -40,7 +45,7 @@ impl Lomax {
             self.watch(from_s, until_s);
         }
         Lengths {
-            shape: (PRIOR + self.ended) / (PRIOR + self.exposure),
+            shape: ((PRIOR + self.ended) / (PRIOR + self.exposure)).min(MOST_SHAPE),
         }
     }
 
@@ -92,6 +97,16 @@ mod tests {
         let stays = Lomax::default().lengths([(0.0, 36_000.0)]);
         assert!(stays.open_after(0.0, 3600.0) > prior.open_after(0.0, 3600.0));
         assert_eq!(Lomax::default().lengths([(3600.0, 3600.0)]), prior);
+    }
+
+    #[test]
+    fn many_short_holes_do_not_stop_all_training() {
+        let mut lomax = Lomax::default();
+        for _ in 0..199 {
+            lomax.end(0.0, 2.0);
+        }
+        let open = lomax.lengths([]).open_after(0.0, 120.0);
+        assert!((0.5..0.55).contains(&open), "{open}");
     }
 
     #[test]
