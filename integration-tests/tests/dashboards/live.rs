@@ -76,7 +76,8 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 10] = [
 ];
 
 /// Metrics of alerts that are not exported here: there are no main scheduler, pilots or keys.
-const ABSENT: [&str; 6] = [
+const ABSENT: [&str; 7] = [
+    "lacuna_bus_account_connections_limit",
     "lacuna_bus_certificate_",
     "lacuna_bus_key_seconds",
     "lacuna_ingest_scheduler_",

@@ -127,7 +127,8 @@ fn open_divisions(expression: &str) -> Vec<&str> {
         for word in ["on", "ignoring", "group_left", "group_right"] {
             if let Some(rest) = divisor.strip_prefix(word) {
                 let rest = rest.trim_start();
-                let labels = rest.starts_with('(') && word.len() < "group_left".len();
+                // Prometheus takes what is in brackets there for labels.
+                let labels = rest.starts_with('(');
                 let after = labels.then(|| rest.split_once(')')).flatten();
                 divisor = after.map_or(rest, |(_, rest)| rest).trim_start();
             }
@@ -170,7 +171,7 @@ fn a_ratio_with_nothing_below_it_is_none() {
         (1, r#"a{b="c/d"} / sum(rate(e[5m]))"#),
         (1, "a / ignoring (part) group_left b{c=\"d\"}"),
         (0, "a / on (cluster, instance) (b > 0) > 0.8"),
-        (0, "a / ignoring (part) group_left (sum(b) > 0) <= 1"),
+        (0, "a / ignoring (part) group_left () (sum(b) > 0) <= 1"),
         (0, "sum(a) / 3600"),
     ] {
         assert_eq!(open_divisions(expression).len(), open, "{expression}");
