@@ -58,6 +58,8 @@ class Administrators(WithLacuna):
         self.conf("\n".join(lines) + "\n")
         self.goes_on("without", self.names - {"n04"})
         self.assertNotIn("n04", {node for _, node in self.lacuna.pilots().values()})
+        # Slurm has forgotten the pilot, and its slurmd leaves the processes, as deploy/pilots.md says.
+        self.cluster.docker_exec(self.cluster.layout.container("n04"), "pkill", "-KILL", "-u", "lacuna")
         self.conf(before)
         self.whole("without")
 

@@ -82,4 +82,7 @@ class WithLacuna(unittest.TestCase):
         until("no lease is left", 30, lambda: not any(r["trainer"] for r in self.lacuna.nodes().values()))
         self.lacuna.pilots_off()
         self.cluster.wait_idle(30)
-        until("no process is left", 10, lambda: not self.lacuna.left_behind())
+        try:
+            until("no process is left", 10, lambda: not self.lacuna.left_behind())
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.lacuna.left_behind()}") from None
