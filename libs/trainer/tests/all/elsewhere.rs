@@ -17,7 +17,7 @@ fn of(trainers: Vec<TrainerSpec>, holes: usize) -> World {
     w
 }
 
-fn beat(w: &mut World, ms: i64) {
+pub(crate) fn beat(w: &mut World, ms: i64) {
     w.pass(Span::from_ms(ms));
     w.renew();
     w.statuses();

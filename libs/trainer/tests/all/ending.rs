@@ -82,7 +82,7 @@ fn starts(w: &World) -> usize {
 }
 
 /// All orders of three.
-const ORDERS: [[usize; 3]; 6] = [
+pub(crate) const ORDERS: [[usize; 3]; 6] = [
     [0, 1, 2],
     [0, 2, 1],
     [1, 0, 2],

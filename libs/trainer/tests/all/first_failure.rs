@@ -2,10 +2,11 @@
 
 use lacuna_model::{NodeId, Span, Timestamp, TrainerRecord, TrainerSpec, Work};
 use lacuna_trainer::agent::Exit;
-use lacuna_trainer::controller::Input;
 
 use crate::common::{World, node, regrouping, spec, trainer};
 use crate::controller::{apply, world};
+use crate::elsewhere::beat;
+use crate::ending::ORDERS;
 
 const MEMBERS: usize = 3;
 
@@ -41,15 +42,6 @@ fn exit(w: &mut World, n: usize, exit: Exit) {
     w.deliver(usize::MAX);
 }
 
-fn wait(w: &mut World, ms: i64) {
-    w.pass(Span::from_ms(ms));
-    w.renew();
-    w.statuses();
-    w.deliver(usize::MAX);
-    w.input(Input::Timer);
-    w.deliver(usize::MAX);
-}
-
 fn record(w: &World) -> &TrainerRecord {
     w.controller.record(&trainer("a")).unwrap()
 }
@@ -62,16 +54,8 @@ fn blamed(w: &World) -> (u32, Vec<NodeId>) {
 
 #[test]
 fn the_member_that_failed_first_is_blamed_in_whatever_order_they_exit() {
-    let orders = [
-        [0, 1, 2],
-        [0, 2, 1],
-        [1, 0, 2],
-        [1, 2, 0],
-        [2, 0, 1],
-        [2, 1, 0],
-    ];
     for fault in 0..MEMBERS {
-        for order in orders {
+        for order in ORDERS {
             let mut w = started_each_time();
             for n in order {
                 // The clock of the node with the fault is late, and the others lost their peer.
@@ -83,7 +67,7 @@ fn the_member_that_failed_first_is_blamed_in_whatever_order_they_exit() {
                 assert_eq!(blamed(&w), (0, vec![]), "it is not known yet");
                 w.pass(Span::from_ms(10));
             }
-            wait(&mut w, 400);
+            beat(&mut w, 400);
             assert_eq!(blamed(&w), (1, vec![node(fault)]), "{order:?}");
             assert!(record(&w).reason.contains("after 900 ms"));
             // Where no words help, the time does.
@@ -91,7 +75,7 @@ fn the_member_that_failed_first_is_blamed_in_whatever_order_they_exit() {
             for n in order {
                 exit(&mut w, n, failure(if n == fault { 0 } else { 90 }, false));
             }
-            wait(&mut w, 400);
+            beat(&mut w, 400);
             assert_eq!(blamed(&w), (1, vec![node(fault)]), "{order:?}");
         }
     }
@@ -102,22 +86,22 @@ fn members_that_lost_a_peer_wait_for_its_exit() {
     let mut w = started_each_time();
     exit(&mut w, 0, failure(0, true));
     exit(&mut w, 1, failure(1, true));
-    (0..4).for_each(|_| wait(&mut w, 200));
+    (0..4).for_each(|_| beat(&mut w, 200));
     assert_eq!((blamed(&w), w.nodes_of("a")), ((0, vec![]), 3));
     exit(&mut w, 2, failure(900, false));
-    wait(&mut w, 1);
+    beat(&mut w, 1);
     assert_eq!((blamed(&w), w.nodes_of("a")), ((1, vec![node(2)]), 0));
     // It never comes: no node is blamed, and the failure is counted and told.
     let mut w = started_each_time();
     exit(&mut w, 0, failure(0, true));
-    (0..6).for_each(|_| wait(&mut w, 200));
+    (0..6).for_each(|_| beat(&mut w, 200));
     assert_eq!(blamed(&w), (1, vec![]));
     let reason = &record(&w).reason;
     assert!(reason.contains("no other member has said why"), "{reason}");
     // All lost one: the first of them is as near to it as can be known.
     let mut w = started_each_time();
     (0..MEMBERS).for_each(|n| exit(&mut w, n, failure(10 - n as i64, true)));
-    wait(&mut w, 400);
+    beat(&mut w, 400);
     assert_eq!(blamed(&w), (1, vec![node(2)]));
 }
 
@@ -128,7 +112,7 @@ fn a_node_that_is_taken_explains_the_exits_of_members_that_lost_it() {
     w.pass(Span::from_ms(500));
     w.close(2);
     w.deliver(usize::MAX);
-    (0..15).for_each(|_| wait(&mut w, 200));
+    (0..15).for_each(|_| beat(&mut w, 200));
     assert_eq!(blamed(&w), (0, vec![]));
 }
 
