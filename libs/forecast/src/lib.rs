@@ -11,6 +11,7 @@
 //! - [`WithPlannedStarts`] adds planned starts and reservations to another predictor, weighed by
 //!   their track record ([`EndTracker`]).
 //! - [`Calibration`] keeps the scores of past forecasts, [`Alarm`] tells when they are adrift.
+//! - [`Learnt`] is a model that was learnt from a log, with what it was learnt from.
 //! - [`settings`] is the section `[forecast]` of the configuration.
 //!
 //! All are plain state machines: time is an argument, and none sees the future.
@@ -22,6 +23,7 @@ mod co_departure;
 mod constant;
 mod curve;
 mod hazard;
+mod learnt;
 mod lomax;
 mod order;
 mod persistence;
@@ -43,6 +45,7 @@ pub use hazard::{
     OrderState, View,
 };
 pub use lacuna_model::Joint;
+pub use learnt::{Learnt, LearntFrom, Unfit};
 pub use order::{Evidence, Nodes, OrderBy, block_of, natural_cmp};
 pub use persistence::Persistence;
 pub use planned_starts::{

@@ -43,6 +43,18 @@ pub enum ModelError {
     },
 }
 
+impl ModelError {
+    /// The reason in a word, for a metric.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } => "damaged",
+            Self::OtherVersion { .. } => "other_version",
+            Self::OtherPredictor { .. } | Self::NothingToLearn { .. } => "other_predictor",
+        }
+    }
+}
+
 fn damaged(what: impl Into<String>) -> ModelError {
     ModelError::Damaged { what: what.into() }
 }
@@ -98,4 +110,23 @@ pub fn open<T: DeserializeOwned>(
         return Err(damaged("its checksum does not match"));
     }
     rmp_serde::from_slice(payload).map_err(|error| damaged(error.to_string()))
+}
+
+/// Puts a head before a model: the length of the head (four bytes, least first), the head, and the
+/// model. `None` for a head of more than 4 GiB.
+#[must_use]
+pub fn join(head: &[u8], model: &[u8]) -> Option<Vec<u8>> {
+    let length = u32::try_from(head.len()).ok()?;
+    Some([&length.to_le_bytes(), head, model].concat())
+}
+
+/// The head and the model of the bytes of [`join`].
+///
+/// # Errors
+/// [`ModelError::Damaged`] if the bytes are shorter than the head.
+pub fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
+    let short = || damaged("it is too short");
+    let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
+    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| short())?;
+    rest.split_at_checked(length).ok_or_else(short)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_batchsim::BatchError;
+use lacuna_forecast::Unfit;
 use lacuna_model::{KindName, MOST_KINDS, Timestamp, TrainerId};
 use lacuna_planner::check::Violation;
 use lacuna_planner::objective::ObjectiveError;
@@ -44,6 +45,15 @@ pub enum SimError {
         start: Timestamp,
         /// End of the trace.
         end: Timestamp,
+    },
+    /// A model that forecasts cannot start with.
+    #[error(transparent)]
+    Model(#[from] Unfit),
+    /// A trace from which no forecasts can be learnt.
+    #[error("nothing to learn: {what}")]
+    NothingToLearn {
+        /// The reason, in words, with a remedy.
+        what: String,
     },
     /// A trace of more than 1,000 years, which only a damaged date explains.
     #[error("the trace is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]

@@ -4,6 +4,7 @@
 //!   simulates the batch scheduler of a log of batch jobs.
 //! - [`replay`] drives the planner over a trace and gives a [`Summary`].
 //! - [`dedicated_samples`] is the reference of efficiency.
+//! - [`learn`] makes the model that forecasts start with.
 //! - [`pool_stats`] counts idle nodes, and [`skill`] scores forecasts. Neither trains anything.
 
 mod annotated;
@@ -14,6 +15,7 @@ mod hole_trace;
 mod hooks;
 mod instant;
 mod kept;
+mod learn;
 mod limits;
 mod loss;
 mod oracle;
@@ -36,6 +38,7 @@ pub use hole_trace::HoleTrace;
 pub use hooks::{Decision, Hooks, Progress};
 pub use kept::Kept;
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
+pub use learn::{Lesson, learn};
 pub use loss::Loss;
 pub use oracle::OracleWalk;
 pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};

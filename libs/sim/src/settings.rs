@@ -1,6 +1,8 @@
 //! Settings of a replay.
 
-use lacuna_forecast::OrderBy;
+use std::sync::Arc;
+
+use lacuna_forecast::{Learnt, OrderBy};
 use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span, Stages};
 use lacuna_planner::objective::{NamedExpressions, Objective};
 use lacuna_planner::placement::Settings as JointSettings;
@@ -130,6 +132,9 @@ pub struct Forecasting {
     /// Whether the scheduler's planned starts are used.
     #[serde(default = "yes")]
     pub hints: bool,
+    /// The model that forecasts start with. What comes after its time is learnt.
+    #[serde(skip)]
+    pub model: Option<Arc<Learnt>>,
     /// Settings of the joint decision.
     pub joint: JointSettings,
 }
@@ -145,6 +150,7 @@ impl Default for Forecasting {
             scenarios: ForesightSettings::default().scenarios,
             together: true,
             hints: true,
+            model: None,
             joint: JointSettings::default(),
         }
     }

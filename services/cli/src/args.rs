@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, check, complete, config, controls, events, explain, help, holes, keys, logs, nodes,
-    observe, place, plan, recommend, renew, report, stalls, submit, top, trainers, wait,
+    audit, check, complete, config, controls, events, explain, forecast, help, holes, keys, logs,
+    nodes, observe, place, plan, recommend, renew, report, stalls, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -80,6 +80,9 @@ enum Command {
     Replay(Box<replay::ReplayArgs>),
     /// Report how much idle time the nodes of a machine have
     Holes(holes::HolesArgs),
+    /// Learn from the past of a machine how long its nodes stay idle
+    #[command(subcommand)]
+    Forecast(forecast::ForecastCommand),
     /// Put the layers of a network on kinds of node, at the least cost
     Place(place::PlaceArgs),
     /// Say where the steps of a PyTorch program spend their time, without changing it
@@ -134,6 +137,7 @@ impl Command {
         match self {
             Self::Replay(args) => replay::run(&args),
             Self::Holes(args) => holes::run(&args),
+            Self::Forecast(command) => forecast::run(&command),
             Self::Place(args) => place::run(&args),
             Self::Stalls(args) => stalls::run(&args),
             Self::Recommend(args) => recommend::run(&args),

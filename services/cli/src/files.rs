@@ -72,6 +72,21 @@ pub fn replace(path: &Path, fill: impl FnOnce(&Path) -> std::io::Result<()>) -> 
     })
 }
 
+/// Checks that [`replace`] can write a file.
+///
+/// # Errors
+/// `L0011` with the reason.
+pub(crate) fn can_write(path: &Path) -> Result<()> {
+    let half = beside(path);
+    let opened = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&half);
+    discard(&half, path);
+    opened.map(drop).map_err(|e| file_error("write", path, &e))
+}
+
 /// The temporary path of a file, in the same folder. A device or a pipe is its own path: a rename
 /// would replace it.
 pub(crate) fn beside(path: &Path) -> PathBuf {

@@ -84,6 +84,18 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             args.keep_idle
         ));
     }
+    if let (Some(model), Some(path)) = (&settings.forecast.model, &args.forecast.model) {
+        let simulated = log_summary.kind == HoleSource::Simulated;
+        let note = forecast::starts_with(model, path, recording, simulated)?;
+        log_summary.notes.push(if settings.policy.forecasts() {
+            note
+        } else {
+            format!(
+                "--model changes nothing: {} forecasts no hole",
+                settings.policy.name()
+            )
+        });
+    }
     let mut trainers = match given {
         Some(trainers) => trainers,
         None => {

@@ -1,8 +1,7 @@
 //! Saved models on disk: one file for each predictor, written whole or not at all.
 //!
-//! Layout: the length of the head (four bytes, least first), the head
-//! ([`seal`](lacuna_forecast::saved::seal)ed), and the model as the predictor writes it. Both carry
-//! a checksum. The head has the cluster and the recording of the model, and the newest event that
+//! Layout: the head ([`seal`](lacuna_forecast::saved::seal)ed) [`join`](lacuna_forecast::saved::join)ed
+//! with the model as the predictor writes it. Both carry a checksum. The head has the cluster and the recording of the model, and the newest event that
 //! it has learnt. A model that has learnt from the future is refused.
 
 use std::fs::File;
@@ -10,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lacuna_forecast::ModelError;
-use lacuna_forecast::saved::{open, seal};
+use lacuna_forecast::saved::{join, open, seal, split};
 use lacuna_model::{ClusterId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -92,13 +91,7 @@ impl Refused {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Read { .. } => "unreadable",
-            Self::Model { source, .. } => match source {
-                ModelError::Damaged { .. } => "damaged",
-                ModelError::OtherVersion { .. } => "other_version",
-                ModelError::OtherPredictor { .. } | ModelError::NothingToLearn { .. } => {
-                    "other_predictor"
-                }
-            },
+            Self::Model { source, .. } => source.word(),
             Self::Foreign { .. } => "foreign",
             Self::Ahead { .. } => "ahead",
         }
@@ -146,7 +139,7 @@ impl Store {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(Refused::Read { path, source }),
         };
-        let (head, model) = match split(&bytes) {
+        let (head, model) = match head(&bytes) {
             Ok(parts) => parts,
             Err(source) => return Err(Refused::Model { path, source }),
         };
@@ -193,16 +186,13 @@ impl Store {
             at: found.upto.at,
             seq: found.upto.seq,
         };
-        let head = seal(HEAD, VERSION, &head)
-            .ok_or_else(|| std::io::Error::other("the head cannot be written"))?;
-        let length = u32::try_from(head.len()).map_err(std::io::Error::other)?;
+        let bytes = seal(HEAD, VERSION, &head).and_then(|head| join(&head, &found.model));
+        let bytes = bytes.ok_or_else(|| std::io::Error::other("the head cannot be written"))?;
         std::fs::create_dir_all(&self.dir)?;
         let path = self.path(predictor);
         let new = path.with_extension("new");
         let mut file = File::create(&new)?;
-        file.write_all(&length.to_le_bytes())?;
-        file.write_all(&head)?;
-        file.write_all(&found.model)?;
+        file.write_all(&bytes)?;
         file.sync_all()?;
         std::fs::rename(&new, &path)?;
         File::open(&self.dir)?.sync_all()
@@ -220,12 +210,7 @@ impl Store {
     }
 }
 
-fn split(bytes: &[u8]) -> Result<(Head, &[u8]), ModelError> {
-    let short = || ModelError::Damaged {
-        what: "it is too short".to_owned(),
-    };
-    let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
-    let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| short())?;
-    let (head, model) = rest.split_at_checked(length).ok_or_else(short)?;
+fn head(bytes: &[u8]) -> Result<(Head, &[u8]), ModelError> {
+    let (head, model) = split(bytes)?;
     Ok((open(HEAD, VERSION, head)?, model))
 }

@@ -86,11 +86,22 @@ impl WithPlannedStarts {
     /// # Errors
     /// [`ModelError`] if the bytes are damaged, or of another predictor or version.
     pub fn restore(choice: &Choice, bytes: &[u8]) -> Result<Self, ModelError> {
+        Self::restore_with(bytes, |inner| match inner {
+            Some(inner) => choice.restore(inner),
+            None => Ok(choice.build()),
+        })
+    }
+
+    /// [`restore`](Self::restore) of a predictor that `inner` makes of its bytes, if it has any.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub fn restore_with(
+        bytes: &[u8],
+        inner: impl FnOnce(Option<&[u8]>) -> Result<Box<dyn Predictor>, ModelError>,
+    ) -> Result<Self, ModelError> {
         let memory: Memory = open(NAME, VERSION, bytes)?;
-        let inner = match memory.inner {
-            Some(inner) => choice.restore(&inner)?,
-            None => choice.build(),
-        };
+        let inner = inner(memory.inner.as_deref())?;
         let mut restored = Self::new(inner);
         if let Some(tracker) = &memory.tracker {
             let damaged = |what: &str| ModelError::Damaged {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::{
-    AnnouncedEnd, Anomalies, EndKind, Fits, Hazard, HazardSettings, Predictor, RefreshTimer,
+    AnnouncedEnd, Anomalies, EndKind, Fits, Hazard, HazardSettings, Predictor, RefreshTimer, Unfit,
     WithPlannedStarts,
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
@@ -36,6 +36,8 @@ pub(crate) struct Observer<'a> {
     /// Planned starts on present holes, by the trace's numbers.
     planned: BTreeMap<u32, Timestamp>,
     announced: RefreshTimer,
+    /// The end of what a given model has learnt, until the trace is past it.
+    upto: Option<Timestamp>,
     /// Whether the holes of the past are compared with those of the first step.
     begun: bool,
     /// Impossible changes, beside those that the predictor counts.
@@ -61,32 +63,8 @@ impl<'a> Observer<'a> {
         settings: &Settings,
         fits: Fits,
     ) -> Result<Self, SimError> {
-        let (lookahead, seed) = (settings.lookahead, settings.seed);
-        let settings = &settings.forecast;
-        let mut hazard = Hazard::new(HazardSettings {
-            order: settings.order.clone(),
-            seed,
-            ..HazardSettings::default()
-        });
-        hazard.set_fits(fits);
-        let nodes = trace.known_nodes() as usize;
-        let mut observer = Self {
-            trace,
-            predictor: WithPlannedStarts::new(Box::new(hazard)),
-            settings: settings.clone(),
-            lookahead,
-            names: vec![None; nodes],
-            present: BTreeMap::new(),
-            planned: BTreeMap::new(),
-            announced: RefreshTimer::default(),
-            begun: false,
-            odd: Anomalies::default(),
-            seen: Seen {
-                places: vec![u32::MAX; nodes],
-                ..Seen::default()
-            },
-        };
-        if lookahead == Lookahead::All {
+        let mut observer = Self::untaught(trace, settings, fits)?;
+        if settings.lookahead == Lookahead::All {
             // With all ends revealed, the predictor needs only the typical length of holes.
             observer.predictor.freeze();
         }
@@ -96,6 +74,73 @@ impl<'a> Observer<'a> {
             }
         }
         Ok(observer)
+    }
+
+    /// An observer that knows nothing of the trace, but starts with the model of the settings.
+    pub(crate) fn untaught(
+        trace: &'a dyn PoolTrace,
+        settings: &Settings,
+        fits: Fits,
+    ) -> Result<Self, SimError> {
+        let (lookahead, seed) = (settings.lookahead, settings.seed);
+        let settings = &settings.forecast;
+        let hazard = HazardSettings {
+            order: settings.order.clone(),
+            seed,
+            ..HazardSettings::default()
+        };
+        let names = (0..trace.known_nodes()).map(|node| trace.node_name(node));
+        let mut predictor = match &settings.model {
+            None => WithPlannedStarts::new(Box::new(Hazard::new(hazard))),
+            Some(model) => {
+                let names: Vec<_> = names.collect();
+                model.check(names.iter().map(AsRef::as_ref), trace.start())?;
+                WithPlannedStarts::restore_with(model.model(), |inner| match inner {
+                    Some(inner) => Ok(Box::new(Hazard::restore(hazard, inner)?)),
+                    None => Ok(Box::new(Hazard::new(hazard))),
+                })
+                .map_err(Unfit::from)?
+            }
+        };
+        predictor.set_fits(fits);
+        let nodes = trace.known_nodes() as usize;
+        Ok(Self {
+            trace,
+            predictor,
+            settings: settings.clone(),
+            lookahead,
+            names: vec![None; nodes],
+            present: BTreeMap::new(),
+            planned: BTreeMap::new(),
+            announced: RefreshTimer::default(),
+            upto: settings.model.as_ref().map(|model| model.from().until),
+            begun: false,
+            odd: Anomalies::default(),
+            seen: Seen {
+                places: vec![u32::MAX; nodes],
+                ..Seen::default()
+            },
+        })
+    }
+
+    /// Learns from the trace alone. Calls `each` after every step with its time.
+    pub(crate) fn learn(&mut self, each: &mut dyn FnMut(f64)) -> Result<(), SimError> {
+        let (mut walk, length_s) = (self.trace.steps()?, self.trace.length_s());
+        while let Some(step) = walk.next()? {
+            if step.at_s >= length_s {
+                break;
+            }
+            self.step(&step);
+            self.announce(self.at(step.at_s));
+            self.predictor.take_in();
+            each(step.at_s);
+        }
+        Ok(())
+    }
+
+    /// The predictor with what it has learnt.
+    pub(crate) const fn predictor(&self) -> &WithPlannedStarts {
+        &self.predictor
     }
 
     /// Learns from the trace ahead of the other observer, until `is_over`.
@@ -152,13 +197,23 @@ impl<'a> Observer<'a> {
     }
 
     fn close(&mut self, node: u32, hole: &Hole, at: Timestamp) {
-        self.predictor.closed(hole, at);
+        if self.upto.is_none() {
+            self.predictor.closed(hole, at);
+        }
         self.present.remove(&hole.node);
         self.planned.remove(&node);
     }
 
     fn watch(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
+        if let Some(upto) = self.upto.take_if(|upto| at > *upto) {
+            for (name, &(_, since)) in &self.present {
+                let node = name.clone();
+                // The age of the hole counts only from here on.
+                self.predictor
+                    .opened(&Hole { node, since }, upto.max(since));
+            }
+        }
         for &node in step.closed {
             let hole = self.name(node).and_then(|name| {
                 let &(_, since) = self.present.get(&name)?;
@@ -181,7 +236,9 @@ impl<'a> Observer<'a> {
                     node: name.clone(),
                     since,
                 };
-                self.predictor.opened(&hole, at);
+                if self.upto.is_none() {
+                    self.predictor.opened(&hole, at);
+                }
                 self.present.insert(name, (node, since));
             }
         }
@@ -249,7 +306,7 @@ impl<'a> Observer<'a> {
     }
 
     /// Whether the scheduler takes nodes in an order, by all steps so far.
-    pub(super) fn order(&self) -> Option<OrderFound> {
+    pub(crate) fn order(&self) -> Option<OrderFound> {
         let report = self.predictor.report();
         report.order.as_ref().map(OrderFound::of)
     }

@@ -34,7 +34,9 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "For planners of a centre",
-        &["replay", "holes", "place", "observe", "report", "check"],
+        &[
+            "replay", "holes", "forecast", "place", "observe", "report", "check",
+        ],
     ),
     ("For external schedulers", &["events"]),
 ];

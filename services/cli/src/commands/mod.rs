@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod controls;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod forecast;
 pub(crate) mod help;
 pub(crate) mod holes;
 pub(crate) mod keys;

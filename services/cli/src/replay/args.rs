@@ -55,6 +55,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
+  lacuna replay holes.csv.gz --from 2021-02-15T00:00:00Z --model model.lacuna
   lacuna replay holes.csv.gz --topology leaves.csv --crossing-cost 0.2 --report out.html
   lacuna replay holes.csv.gz --kinds kinds.csv --trainers by-kind.jsonl
   lacuna replay holes.csv.gz --svg day.svg --gantt 24h..48h --gantt-nodes 32
@@ -118,7 +119,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "0s", value_parser = lookahead, allow_hyphen_values = true)]
     lookahead: Lookahead,
     #[command(flatten)]
-    forecast: ForecastArgs,
+    pub(super) forecast: ForecastArgs,
     #[command(flatten)]
     pub(super) located: LocatedArgs,
     /// The kinds of nodes, for trainers that tell them apart: a CSV file, node,kind

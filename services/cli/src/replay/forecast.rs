@@ -1,12 +1,17 @@
 //! Arguments of `lacuna replay` for policies that forecast.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use clap::Args;
 
+use lacuna_forecast::Learnt;
 use lacuna_model::ForesightSettings;
-use lacuna_sim::Forecasting;
+use lacuna_sim::{Forecasting, PoolTrace};
 
 use super::order;
-use crate::error::Result;
+use crate::error::{CliError, Result, file_error};
+use crate::output::iso_short;
 
 /// Settings of forecasting policies.
 #[derive(Debug, Args)]
@@ -16,6 +21,9 @@ pub(super) struct ForecastArgs {
     /// line, first taken first
     #[arg(long, value_name = "ORDER", default_value = "learnt")]
     order: String,
+    /// Start with the forecasts of this file, which `lacuna forecast learn` wrote
+    #[arg(long, value_name = "FILE")]
+    pub(super) model: Option<PathBuf>,
     /// Number of futures drawn for each decision
     #[arg(long, value_name = "N", default_value_t = ForesightSettings::default().scenarios, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
@@ -44,12 +52,13 @@ impl ForecastArgs {
     /// The settings of the replay. An uplink carries `uplink` crossing trainers.
     ///
     /// # Errors
-    /// The list of nodes cannot be read.
+    /// The list of nodes or the model cannot be read.
     pub(super) fn settings(&self, uplink: Option<u32>) -> Result<Forecasting> {
         let mut settings = Forecasting {
             order: order(&self.order)?,
             scenarios: self.scenarios,
             together: !self.no_groups,
+            model: self.model.as_deref().map(read).transpose()?.map(Arc::new),
             hints: !self.no_hints,
             ..Forecasting::default()
         };
@@ -60,4 +69,55 @@ impl ForecastArgs {
         settings.joint.uplink = uplink;
         Ok(settings)
     }
+}
+
+/// Reads a learnt model.
+///
+/// # Errors
+/// The file cannot be read, or is no model.
+fn read(path: &Path) -> Result<Learnt> {
+    let bytes = std::fs::read(path).map_err(|e| file_error("read", path, &e))?;
+    Learnt::read(&bytes).map_err(|error| {
+        CliError::failed(format!("--model {}: {error}", path.display()))
+            .remedy("make it again with lacuna forecast learn")
+    })
+}
+
+/// What a replay starts with, as a note.
+///
+/// # Errors
+/// A model of a simulated machine is given for nodes of a real one, or the other way round.
+pub(super) fn starts_with(
+    model: &Learnt,
+    path: &Path,
+    trace: &dyn PoolTrace,
+    simulated: bool,
+) -> Result<String> {
+    let (from, path) = (model.from(), path.display());
+    if from.simulated != simulated {
+        let (of, here) = if simulated {
+            ("nodes that a log names", "a simulated scheduler chose here")
+        } else {
+            (
+                "nodes that a simulated scheduler chose",
+                "the log names here",
+            )
+        };
+        return Err(CliError::failed(format!(
+            "--model {path}: the model is of another machine: of {of}, and not of those that {here}"
+        ))
+        .remedy("learn it from the past of the same machine with lacuna forecast learn"));
+    }
+    let names = (0..trace.known_nodes()).map(|node| trace.node_name(node));
+    let names: Vec<_> = names.collect();
+    let known = model
+        .check(names.iter().map(AsRef::as_ref), trace.start())
+        .map_err(|error| CliError::failed(format!("--model {path}: {error}")))?;
+    Ok(format!(
+        "forecasts start with --model {path}, learnt from {} to {} ({} holes ended), which knows {known} of the {} nodes",
+        iso_short(from.from),
+        iso_short(from.until),
+        from.ended,
+        names.len()
+    ))
 }
