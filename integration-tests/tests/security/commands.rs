@@ -228,6 +228,7 @@ async fn without_the_key_of_control_no_sender_commands_a_node() {
         lead: u64::MAX,
         number: 1,
         leases: Vec::new(),
+        forgotten: Vec::new(),
     };
     let of = address::renewal(&agent.server.id, address::shard(&node));
     thief.bus.publish(&of, &renewal, "").await.unwrap();

@@ -242,6 +242,9 @@ pub struct Renewal {
     pub number: u64,
     /// Every lease of the shard that is in force.
     pub leases: Vec<Member>,
+    /// Jobs of pilots in the shard that the main scheduler no longer knows. Their agents end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten: Vec<String>,
 }
 
 /// The loop has settled for a step of a lock-step clock, sent by control.

@@ -78,6 +78,7 @@ impl Metrics {
                     "agent suspended",
                     "wanted",
                     "alone",
+                    "forgotten",
                 ],
             )?,
             starts: counter("lacuna_agent_programs_started_total", "programs started")?,

@@ -64,6 +64,7 @@ mod tests {
                 lead,
                 number,
                 leases,
+                forgotten: Vec::new(),
             };
             order.accepts(subject, &renewal, Timestamp::from_unix(at))
         };

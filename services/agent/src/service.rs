@@ -146,6 +146,12 @@ fn ticket(pilot: bool) -> Result<Option<Ticket>, Misconfigured> {
     ticket.map_err(|error| Misconfigured(format!("{VARIABLE}: {error}")))
 }
 
+/// The job of a pilot, as Slurm or PBS tells it.
+fn job(pilot: bool) -> Option<String> {
+    let mut names = ["SLURM_JOB_ID", "PBS_JOBID"].into_iter().filter(|_| pilot);
+    names.find_map(|name| std::env::var(name).ok())
+}
+
 /// Whether this agent may run programs under their owners' accounts. `keyed`: only control's
 /// commands reach it.
 fn may_run_as_owners(pilot: bool, keyed: bool) -> Result<(), Misconfigured> {
@@ -224,6 +230,7 @@ async fn live(
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let mut control_spoke = moment(&ctx, &watch).wall;
     let mut order = Order::new(settings.dead_man);
+    let job = job(pilot);
     let wanted = asked_back(&ctx);
     let answers = Arc::new(Semaphore::new(ANSWERS));
     let cause = loop {
@@ -251,6 +258,9 @@ async fn live(
                     continue;
                 }
                 control_spoke = now;
+                if job.as_ref().is_some_and(|job| renewal.message.forgotten.contains(job)) {
+                    break "forgotten";
+                }
                 let (leases, of) = (&renewal.message.leases, &renewal.envelope.correlation);
                 shell.renewed(leases, of, moment(&ctx, &watch));
             }

@@ -385,6 +385,7 @@ async fn a_flood_of_reports_is_thinned_and_does_not_delay_the_lease_timeout() {
                 node: node(),
                 epoch: Epoch(5),
             }],
+            forgotten: Vec::new(),
         };
         let subject = address::renewal(&cluster(), address::shard(&node()));
         harness.bus.publish(&subject, &renewal, "").await.unwrap();

@@ -29,6 +29,9 @@ use nix::unistd::Pid;
 /// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// The job of the pilot.
+const JOB: &str = "4711";
+
 /// A program that sends messages as the Python package does, ignores SIGTERM, and never ends by
 /// itself.
 const PROGRAM: &str = r#"
@@ -107,6 +110,7 @@ impl Pilot {
         let statuses = bus.subscribe(&address::agents(&cluster())).await.unwrap();
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
             .args(["--pilot", "--node", "n1", "--listen", "127.0.0.1:0"])
+            .env("SLURM_JOB_ID", JOB)
             .arg("--config")
             .arg(&file)
             .stdin(Stdio::null())
@@ -359,6 +363,30 @@ async fn an_agent_sends_no_status_for_a_silent_program() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pilot_that_its_scheduler_has_forgotten_ends_with_its_program() {
+    let mut pilot = Pilot::start("60s").await;
+    let program = pilot.prepare(false).await;
+    let renewed = async |number: u64, forgotten: &str| {
+        let renewal = Renewal {
+            lead: 1,
+            number,
+            leases: Vec::new(),
+            forgotten: vec![forgotten.to_owned()],
+        };
+        let subject = address::renewal(&cluster(), address::shard(&node()));
+        pilot.bus.publish(&subject, &renewal, "").await.unwrap();
+    };
+    renewed(1, "4712").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(lives(program), "another pilot was meant");
+    renewed(2, JOB).await;
+    let last = pilot.until(|s| s.leaving).await;
+    assert_eq!(last.released.as_deref(), Some("forgotten"));
+    assert_eq!(pilot.ended().await, 0);
+    assert!(!lives(program), "an orphan");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pilot_without_control_or_server_gives_its_node_back_by_itself() {
     let mut pilot = Pilot::start("2s").await;
     let program = pilot.prepare(false).await;
@@ -370,6 +398,7 @@ async fn a_pilot_without_control_or_server_gives_its_node_back_by_itself() {
                 node: node(),
                 epoch: Epoch(5),
             }],
+            forgotten: Vec::new(),
         };
         let subject = address::renewal(&cluster(), address::shard(&node()));
         pilot.bus.publish(&subject, &renewal, "").await.unwrap();

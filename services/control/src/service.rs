@@ -26,7 +26,7 @@ use crate::audit::{AuditMetrics, Trail};
 use crate::controls::ControlsStore;
 use crate::days::Days;
 use crate::effects::EffectRunner;
-use crate::executor::{ControlsRequest, Grants, NoPilots};
+use crate::executor::{ControlsRequest, Forgotten, Grants, NoPilots};
 use crate::feed::{Feed, tick};
 use crate::handover::Handovers;
 use crate::metrics::Metrics;
@@ -84,6 +84,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     control.controls_requests = Some(executor.controls_requests);
     control.grants = executor.grants;
     control.no_pilots = Some(executor.no_pilots);
+    control.forgotten = Some(executor.forgotten);
     control.event_loop(agents, requests, progress, leases).await
 }
 
@@ -113,6 +114,8 @@ struct Control {
     grants: Option<watch::Sender<Grants>>,
     /// Trainers whose owners may have no pilots, as the executor finds.
     no_pilots: Option<mpsc::UnboundedReceiver<NoPilots>>,
+    /// Pilots that the scheduler no longer knows, as the executor finds.
+    forgotten: Option<watch::Receiver<Forgotten>>,
     /// Real time since the start.
     clock: RealTime,
     /// The correlation id of the newest event, for the timer's inputs. Ids of requests and of agents'
@@ -171,6 +174,7 @@ impl Control {
             controls_requests: None,
             grants: None,
             no_pilots: None,
+            forgotten: None,
             clock,
             newest: String::new(),
             totals: None,
@@ -287,7 +291,11 @@ impl Control {
         let settings = &self.ctx.config.control;
         let every = settings.reconcile_every.min(TIMER);
         let mut timer = interval(every);
-        let renewing = renew(self.ctx.clone(), self.leases.subscribe());
+        let renewing = renew(
+            self.ctx.clone(),
+            self.leases.subscribe(),
+            self.forgotten.take(),
+        );
         lacuna_runtime::task::spawn(renewing);
         let mut controls_requests = self.controls_requests.take();
         let mut no_pilots = self.no_pilots.take();
@@ -638,7 +646,11 @@ impl Control {
 /// waits longer for the disk than agents wait for a renewal. A loop that hangs gives its leadership
 /// up, and then no renewal is sent. An agent gets the leases of its node's shard alone: all of them
 /// to each of ten thousand agents would be 350 MB/s.
-async fn renew(ctx: Context, mut leases: watch::Receiver<Vec<Member>>) {
+async fn renew(
+    ctx: Context,
+    mut leases: watch::Receiver<Vec<Member>>,
+    forgotten: Option<watch::Receiver<Forgotten>>,
+) {
     let mut number = 0;
     let mut due = interval(ctx.config.control.renew_every);
     loop {
@@ -652,7 +664,13 @@ async fn renew(ctx: Context, mut leases: watch::Receiver<Vec<Member>>) {
         }
         number += 1;
         let leases = leases.borrow_and_update().clone();
+        let forgotten = forgotten.as_ref().map(|known| known.borrow().clone());
+        let forgotten = forgotten.unwrap_or_default();
         let sent = shards(leases).into_iter().map(|(shard, leases)| {
+            let of_shard = forgotten
+                .iter()
+                .filter(|(node, _)| address::shard(node) == shard);
+            let forgotten = of_shard.map(|(_, job)| job.to_string()).collect();
             let (bus, lead) = (&ctx.bus, ctx.bus.leader_since());
             let subject = address::renewal(&ctx.cluster, shard);
             async move {
@@ -660,6 +678,7 @@ async fn renew(ctx: Context, mut leases: watch::Receiver<Vec<Member>>) {
                     lead,
                     number,
                     leases,
+                    forgotten,
                 };
                 bus.publish(&subject, &renewal, "").await
             }

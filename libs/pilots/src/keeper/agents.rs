@@ -26,6 +26,7 @@ impl Keeper {
         }
         if leaving {
             record.agent = None;
+            record.forgotten = None;
             if let Some(pilot) = &mut record.pilot {
                 pilot.left.get_or_insert(now);
                 // A pilot that is being submitted is another than the pilot of that agent.

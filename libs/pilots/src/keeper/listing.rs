@@ -127,6 +127,9 @@ impl Keeper {
             }
         }
         seen.insert(node.clone());
+        if record.forgotten.as_ref() == Some(&job.job) {
+            record.forgotten = None;
+        }
         let Some(pilot) = &mut record.pilot else {
             return;
         };

@@ -23,6 +23,8 @@ pub(super) struct NodeRecord {
     pub(super) agent: Option<Agent>,
     /// The pilot on the node, or its submission.
     pub(super) pilot: Option<Pilot>,
+    /// The job of the newest pilot here that the scheduler no longer knows.
+    pub(super) forgotten: Option<JobId>,
     /// Failed pilots in a row.
     pub(super) failures: u32,
     /// Pilots in a row that had to wait for the node.

@@ -140,6 +140,7 @@ impl Keeper {
         };
         // Reports of its agent before the end do not count for the node now.
         record.agent = record.agent.filter(|_| end.is_none());
+        record.forgotten = pilot.job.clone().filter(|_| end.is_none());
         let by_us = pilot
             .job
             .as_ref()

@@ -171,6 +171,7 @@ mod tests {
             lead: 1,
             number: 2,
             leases: Vec::new(),
+            forgotten: Vec::new(),
         };
         let payload = codec::encode(&renewal).unwrap();
         let own = KeyPair::from_seed(&control.seed().unwrap()).unwrap();
@@ -236,6 +237,7 @@ mod tests {
             lead: Epoch(1).0,
             number: 2,
             leases: Vec::new(),
+            forgotten: Vec::new(),
         });
         let payload = payload.unwrap();
         let mut plain = headers(&envelope());

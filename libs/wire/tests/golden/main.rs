@@ -118,11 +118,19 @@ fn every_message_keeps_its_bytes() {
     ]);
     check(&statuses());
     check(&[progress()]);
-    check(&[Renewal {
+    let renewal = Renewal {
         lead: 1_700_000_000_000,
         number: 5,
         leases: vec![member("a.1", 7)],
-    }]);
+        forgotten: Vec::new(),
+    };
+    check(&[
+        renewal.clone(),
+        Renewal {
+            forgotten: vec!["4711".to_owned()],
+            ..renewal
+        },
+    ]);
     check(&[Settled {
         step: 4,
         complete: false,

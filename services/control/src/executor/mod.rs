@@ -21,9 +21,12 @@ mod owners;
 mod service;
 mod settings;
 
+use std::collections::BTreeMap;
+
 use lacuna_model::{ControlsChange, NodeId};
 use lacuna_pilots::settings::Mode;
 use lacuna_runtime::{Context, OnError, ServiceError};
+use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -49,7 +52,12 @@ pub(crate) struct Executor {
     pub(crate) grants: Option<watch::Sender<Grants>>,
     /// Trainers whose owners may have no pilots.
     pub(crate) no_pilots: mpsc::UnboundedReceiver<NoPilots>,
+    /// Pilots that the scheduler no longer knows, though their agents report.
+    pub(crate) forgotten: watch::Receiver<Forgotten>,
 }
+
+/// A pilot for each node.
+pub(crate) type Forgotten = BTreeMap<NodeId, JobId>;
 
 /// A change of the controls that is to outlive the executor, asked for by an operator.
 #[derive(Debug)]
@@ -87,6 +95,7 @@ pub(crate) async fn start(
     let (cancels, cancelled) = mpsc::unbounded_channel();
     let (requests, controls_requests) = mpsc::unbounded_channel();
     let (refusals, no_pilots) = mpsc::unbounded_channel();
+    let (unknown, forgotten) = watch::channel(Forgotten::new());
     let Some(pilots) = ctx.config.control.pilots.clone() else {
         return Ok(Executor {
             observes: false,
@@ -94,6 +103,7 @@ pub(crate) async fn start(
             controls_requests,
             grants: None,
             no_pilots,
+            forgotten,
         });
     };
     let metrics = PilotMetrics::new(&ctx.registry)?;
@@ -136,6 +146,7 @@ pub(crate) async fn start(
         service.controls_requests = Some(requests.clone());
         service.grants.clone_from(&granted);
         service.no_pilots = Some(refusals.clone());
+        service.forgotten = Some(unknown.clone());
         service.observe = observes.then(|| (assumed, observed.clone()));
         service.run(first.take(), stop)
     });
@@ -145,5 +156,6 @@ pub(crate) async fn start(
         controls_requests,
         grants,
         no_pilots,
+        forgotten,
     })
 }

@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{Access, Denied, requester};
 use crate::audit::{AuditedRequest, Trail};
 
-use super::ControlsRequest;
 use super::check::Check;
 use super::commands::{Ran, Runner};
 use super::helper::Helper;
@@ -31,6 +30,7 @@ use super::metrics::PilotMetrics;
 use super::observe::{Observation, ObservedMetrics};
 use super::owners::{Grants, NoPilots, Owners};
 use super::settings::Setup;
+use super::{ControlsRequest, Forgotten};
 
 /// Time between two timer inputs of the keeper.
 const TICK: Duration = Duration::from_millis(100);
@@ -85,6 +85,8 @@ pub(super) struct Service {
     pub(super) grants: Option<watch::Receiver<Grants>>,
     /// Gets the trainers whose owners may have no pilots.
     pub(super) no_pilots: Option<mpsc::UnboundedSender<NoPilots>>,
+    /// Gets the pilots that the scheduler no longer knows, though their agents report.
+    pub(super) forgotten: Option<watch::Sender<Forgotten>>,
     owners: Owners,
     /// Of which kind nodes are.
     kinds: NodeKinds,
@@ -135,6 +137,7 @@ impl Service {
             controls_requests: None,
             grants: None,
             no_pilots: None,
+            forgotten: None,
             owners: Owners::default(),
             kinds: NodeKinds::default(),
             list_failed: false,
@@ -281,6 +284,21 @@ impl Service {
         let (counts, blind) = (self.keeper.counts(now), self.keeper.blind(now));
         self.metrics.state(counts, self.mode(), blind);
         self.metrics.of_kinds(&self.keeper.counts_by_kind());
+        self.tell_forgotten(self.keeper.forgotten(now));
+    }
+
+    /// Their agents hear it with the next renewals, and end.
+    fn tell_forgotten(&self, forgotten: Forgotten) {
+        let Some(known) = &self.forgotten else {
+            return;
+        };
+        if *known.borrow() == forgotten {
+            return;
+        }
+        for (node, job) in &forgotten {
+            tracing::warn!(%node, %job, "the scheduler has forgotten a pilot: its agent is to end");
+        }
+        known.send_replace(forgotten);
     }
 
     /// The mode in force.
