@@ -14,6 +14,8 @@ from conftest import HERE, SOURCE, data
 from lacuna import loops
 from lacuna.checkpoint import Checkpoints
 from lacuna.loopback import Loopback
+from lacuna.order import TRIED, Order, Position, cut, uneven
+from lacuna.scales import LOOKS, Scales
 
 ENV = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
 
@@ -131,3 +133,79 @@ def test_a_newcomer_has_the_best_of_the_others(tmp_path):
     said = {n: json.loads((tmp_path / f"{n}.bests").read_text()) for n in ("n1", "n2")}
     assert said["n1"]["bests"] == said["n2"]["bests"] == {"right": 1.0}
     assert said["n1"]["news"] == [] and said["n2"]["news"] == [1], said
+
+
+def test_a_block_for_each_epoch_says_so_where_a_checkpoint_has_done_them(tmp_path, monkeypatch):
+    text = loops.LOOPS["a with block for each epoch"].after
+    loops.train(text, 70)
+    monkeypatch.setenv("LACUNA_CHECKPOINT_DIR", str(tmp_path))
+    with pytest.raises(RuntimeError, match="all 1 epochs are done"):
+        loops.train(text, 70)
+
+
+def looked_at(loss_of, seed):
+    """Looks at losses of the shares that one of two members gets of 64 samples."""
+    generator = torch.Generator().manual_seed(seed)
+    order, at, found = Order(64, seed), Position(), Scales()
+    found.begin()
+    try:
+        for _ in range(3 * LOOKS):
+            share = order.share(at, seed % 2, 2, 8, tries=True)
+            rows = torch.ones(share.count, 1, requires_grad=True)
+            found.batch(share.count)
+            loss = loss_of(rows, generator)
+            loss.backward()
+            found.check(loss, 2)
+            at.advance(share.batch, 64)
+    finally:
+        found.close()
+
+
+def tokens(rows, generator):
+    """As many as one to three for each sample."""
+    return int(torch.randint(1, 4, (len(rows),), generator=generator).sum())
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda rows, _: rows.mean() / 7,
+        lambda rows, _: rows.sum() / len(rows),
+        lambda rows, _: 0.5 * rows.pow(2).sum() / rows.numel(),
+        lambda rows, _: rows.pow(2).sum() / (2 * len(rows)),
+        lambda rows, _: (rows / len(rows)).sum(),
+        lambda rows, _: (rows * torch.full_like(rows, 1 / len(rows))).sum(),
+        lambda rows, _: rows.sum(1).mean() + rows.sum() * 0.0,
+        lambda rows, given: rows.sum() / tokens(rows, given),
+        lambda rows, given: rows.mean() * tokens(rows, given),
+    ],
+)
+def test_no_loss_is_refused_whose_divisor_may_be_its_samples(loss_of):
+    for seed in range(40):
+        looked_at(loss_of, seed)
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda rows, _: rows.sum() / 8,
+        lambda rows, _: rows.sum() * 0.125,
+        lambda rows, _: (rows / 8).sum(),
+        lambda rows, _: -rows.mean() + rows.view(-1).sum() / 100,
+        lambda rows, _: rows.mean() * len(rows) / 8,
+        lambda rows, _: torch.nn.functional.mse_loss(rows, rows.detach(), reduction="sum") / 8,
+    ],
+)
+def test_a_constant_in_place_of_the_samples_is_found(loss_of):
+    for seed in range(4):
+        with pytest.raises(RuntimeError, match="divided by|multiplied by"):
+            looked_at(loss_of, seed)
+
+
+def test_each_member_gets_a_share_of_another_size():
+    for world in range(2, 10):
+        for batch in range(2 * world, 5 * world):
+            even = [len(range(*cut(batch, rank, world))) for rank in range(world)]
+            others = [uneven(batch, world, step) for step in TRIED]
+            assert all(sum(one) == batch and min(one) > 0 for one in others)
+            assert all(len({*sizes}) > 1 for sizes in zip(even, *others)), (world, batch)

@@ -15,9 +15,15 @@ from .state import Parts, Value
 APART = 1e-3
 
 
-def common(parts: Parts, bests: Mapping[str, float]) -> dict[str, float]:
-    """Numbers by name that a program may change, and that all members must have alike."""
+def common(parts: Parts, bests: Mapping[str, float], modes: bool) -> dict[str, float]:
+    """Numbers by name that a program may change, and that all members must have alike.
+
+    ``modes``: whether those of the modules are among them.
+    """
     found: dict[str, float] = {}
+    if modes:
+        there = sum(one.training for one in parts.model.modules())
+        found["the number of modules in the mode of model.train()"] = there
     for i, optimizer in enumerate(parts.optimizers):
         for j, group in enumerate(optimizer.param_groups):
             for name, value in group.items():

@@ -106,7 +106,7 @@ def _without() -> Iterator[None]:
         misuse.Closed: {
             "_close": nothing,
             "check": nothing,
-            "program": lambda _: nullcontext(),
+            "program": lambda *_: nullcontext(),
             "lifted": lambda _: nullcontext(),
         },
     }

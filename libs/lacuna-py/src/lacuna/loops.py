@@ -76,7 +76,8 @@ class Loop:
     """A loop before and after; ``refused``: words of the error where it is wrong use.
 
     ``alone``: whether one member is refused too. ``other``: one member trains something else than
-    before. ``some``: of two one may go on. ``needs``: a part of PyTorch, and its version.
+    before. ``limit``: two members do, as the page says, and are not refused. ``some``: of two one
+    may go on. ``needs``: a part of PyTorch, and its version.
     """
 
     before: str
@@ -84,6 +85,7 @@ class Loop:
     refused: Optional[str] = None
     alone: bool = True
     other: bool = False
+    limit: bool = False
     some: bool = False
     samples: int = 70
     needs: Optional[tuple[str, str]] = None
@@ -160,6 +162,9 @@ second = torch.optim.Adam(other.parameters(), lr=0.01)
         loss_b.backward()
         {step}
 """
+FROZEN = GAN.replace(
+    "        loss_a = ", "        other.requires_grad_(False)\n        loss_a = "
+).replace("        second.z", "        other.requires_grad_(True)\n        second.z")
 CRITIC = """\
 second = torch.optim.Adam(other.parameters(), lr=0.01)
 n = 0
@@ -181,6 +186,33 @@ CLASSES = """cross_entropy(
             torch.cat([model(x), -model(x)], 1), (y[:, 0] > 0).long(),
             weight=torch.tensor([1.0, 5.0]).double(),
         )"""
+OVER_BATCH = "(model(x) - y).pow(2).sum() / BATCH"
+OVER_FIVE = """cross_entropy(
+            torch.cat([model(x), -model(x)], 1), (y[:, 0] > 0).long(), reduction="sum"
+        ) / 5"""
+HALF = "((model(x) - y) ** 2).sum() / (2 * len(x))"
+EACH = "((model(x) - y).pow(2) / len(x)).sum()"
+TOKENS = "((model(x) - y).pow(2) * (1 + (y > 0))).sum() / (1 + (y > 0)).sum()"
+TOKENS_EACH = "((model(x) - y).pow(2) * (1 + (y > 0))).sum(1).mean()"
+DECAY = "loss_of(model(x), y) + 0.001 * sum(p.pow(2).sum() for p in model.parameters())"
+ACTIVE = "loss_of(model(x), y) + 0.001 * model[1](model[0](x)).abs().sum()"
+WEIGHED = "loss_of(model(x), y) * len(x) / BATCH"
+CHECKPOINTED = "loss_of(checkpoint(model, x.requires_grad_(), use_reentrant=False), y)"
+DISTILLED = "loss_of(model(x), average(x).detach())"
+SHADOW = """\
+for key, p in model.named_parameters():
+    shadow[key].mul_(0.999).add_(p.detach(), alpha=0.001)"""
+COPIED = "shadow = {key: p.detach().clone() for key, p in model.named_parameters()}"
+SWA = "swa = torch.optim.swa_utils.AveragedModel(model)"
+SWA_END = "average.load_state_dict(swa.module.state_dict())\n"
+ADVERSARY = """\
+        x.requires_grad_()
+        (model(x) - y).pow(2).sum().backward()
+        x = (x + 0.1 * x.grad.sign()).detach()
+        optimizer.zero_grad()
+"""
+AGAIN = "optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)"
+SAMPLER = "torch.utils.data.WeightedRandomSampler(torch.ones(len(data[0])), len(data[0]))"
 PLAIN_LOOP = "for epoch in range(EPOCHS):\n    for x, y in batches(BATCH):"
 ELASTIC_LOOP = """\
 with lacuna.elastic(model, {optimizers}, batch=BATCH{options}) as run:
@@ -262,6 +294,15 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
     "two optimisers, as a GAN has": Loop(
         GAN.format(loop=PLAIN_LOOP, step="optimizer.step()\n        second.step()"),
         GAN.format(
+            loop=ELASTIC_LOOP.format(
+                optimizers="[optimizer, second]", options=", state={'other': other}"
+            ),
+            step="run.step(loss_a + loss_b)",
+        ),
+    ),
+    "two optimisers, of which one's layers are frozen meanwhile": Loop(
+        FROZEN.format(loop=PLAIN_LOOP, step="optimizer.step()\n        second.step()"),
+        FROZEN.format(
             loop=ELASTIC_LOOP.format(
                 optimizers="[optimizer, second]", options=", state={'other': other}"
             ),
@@ -492,6 +533,153 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
 """,
         "run.steps(data, epochs=N)",
     ),
+    "loss that is a sum, divided by the batch": Loop(
+        before().replace(LOSS, OVER_BATCH),
+        after().replace(LOSS, OVER_BATCH),
+        "loss = loss / len(x)",
+        alone=False,
+    ),
+    "loss that is a sum, divided by a constant": Loop(
+        before().replace(LOSS, OVER_FIVE),
+        after().replace(LOSS, OVER_FIVE),
+        "loss = loss / len(x)",
+        alone=False,
+        samples=64,
+    ),
+    "loss that is half the mean of squares": Loop(
+        before().replace(LOSS, HALF), after().replace(LOSS, HALF), samples=64
+    ),
+    "losses that are divided one by one": Loop(
+        before().replace(LOSS, EACH), after().replace(LOSS, EACH)
+    ),
+    "loss that is weighed by its samples": Loop(
+        before().replace(LOSS, WEIGHED),
+        after().replace(LOSS, WEIGHED),
+        "leave that out",
+        alone=False,
+        samples=64,
+    ),
+    "a mean over tokens": Loop(
+        before().replace(LOSS, TOKENS), after().replace(LOSS, TOKENS), limit=True
+    ),
+    "a mean over the tokens of each sample": Loop(
+        before().replace(LOSS, TOKENS_EACH), after().replace(LOSS, TOKENS_EACH)
+    ),
+    "a loss of the weights beside": Loop(
+        before().replace(LOSS, DECAY), after().replace(LOSS, DECAY), samples=64
+    ),
+    "a loss of the activations that is a sum": Loop(
+        before().replace(LOSS, ACTIVE),
+        after().replace(LOSS, ACTIVE),
+        "loss = loss / len(x)",
+        alone=False,
+        samples=64,
+    ),
+    "accumulation of a sum, divided by a constant": Loop(
+        before().replace(LOSS, OVER_BATCH),
+        PARTS.format(line="run.backward(loss)").replace(LOSS, OVER_BATCH),
+        "loss = loss / len(x)",
+        samples=64,
+    ),
+    "moving average that the run lacks": Loop(
+        before(after=AVERAGE), after(after=AVERAGE), "state={'average': average}"
+    ),
+    "moving average in a dict": Loop(
+        before(after=SHADOW, head=COPIED),
+        after(after=SHADOW, head=COPIED),
+        "state={'average': average}",
+    ),
+    "SWA that the run lacks": Loop(
+        before(epoch="swa.update_parameters(model)", head=SWA) + SWA_END,
+        after(after="if run.epoch_ended:\n    swa.update_parameters(model)", head=SWA) + SWA_END,
+        "state={'average': average}",
+    ),
+    "SWA": Loop(
+        before(epoch="swa.update_parameters(model)", head=SWA) + SWA_END,
+        after(
+            after="if run.epoch_ended:\n    swa.update_parameters(model)",
+            options="state={'swa': swa}",
+            head=SWA,
+        )
+        + SWA_END,
+    ),
+    "a copy of the weights to judge": Loop(
+        before(after="average.load_state_dict(model.state_dict())"),
+        after(after="average.load_state_dict(model.state_dict())"),
+    ),
+    "distillation": Loop(before().replace(LOSS, DISTILLED), after().replace(LOSS, DISTILLED)),
+    "optimiser made again": Loop(
+        before(epoch=AGAIN),
+        after(after=f"if run.epoch_ended:\n    {AGAIN}"),
+        "optimizer.state.clear()",
+    ),
+    "optimiser made again before the loop": Loop(
+        before(head=AGAIN),
+        after().replace("    for", f"    {AGAIN}\n    for", 1),
+        "optimizer.state.clear()",
+    ),
+    "momentum that begins again": Loop(
+        before(epoch="optimizer.state.clear()"),
+        after(after="if run.epoch_ended:\n    optimizer.state.clear()"),
+    ),
+    "a with block for each epoch": Loop(
+        before(),
+        textwrap.indent(after().replace("EPOCHS", "1"), "    ").replace(
+            "    with", "for epoch in range(EPOCHS):\n    with", 1
+        ),
+        "one block, and one loop in it",
+        alone=False,
+    ),
+    "mode of evaluation left on at rank 0": Loop(
+        before(),
+        after(after="if run.rank == 0:\n    model.eval()"),
+        "mode of model.train()",
+        alone=False,
+    ),
+    "mode of evaluation for all": Loop(
+        before(after="model.eval()\njudged(model)\nmodel.train()"),
+        after(after="if run.rank == 0:\n    model.eval()\n    judged(model)\n    model.train()"),
+    ),
+    "a seed set in the loop": Loop(
+        before(after="torch.manual_seed(0)"), after(after="torch.manual_seed(0)")
+    ),
+    "graph kept": Loop(
+        before().replace("backward()", "backward(retain_graph=True)"),
+        after().replace("backward()", "backward(retain_graph=True)"),
+    ),
+    "gradient checkpointing": Loop(
+        before(head="from torch.utils.checkpoint import checkpoint").replace(LOSS, CHECKPOINTED),
+        after(head="from torch.utils.checkpoint import checkpoint").replace(LOSS, CHECKPOINTED),
+    ),
+    "compiled model": Loop(
+        before(),
+        after(head="compiled = torch.compile(model, backend='eager')").replace(
+            LOSS, "loss_of(compiled(x), y)"
+        ),
+        needs=("compile", "2.0"),
+    ),
+    "a sampler of its own": Loop(
+        before(),
+        after(
+            head="loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), "
+            f"sampler={SAMPLER})"
+        )
+        .replace("run.steps(data,", "run.steps(loader,")
+        .replace(", shuffle=False", ""),
+        "sampler",
+    ),
+    "an adversary's pass before": Loop(
+        before().replace(ZERO, ADVERSARY),
+        after().replace(ZERO, ADVERSARY),
+    ),
+    "weights clamped": Loop(
+        before(after="for p in model.parameters():\n    p.data.clamp_(-0.3, 0.3)"),
+        after(after="for p in model.parameters():\n    p.data.clamp_(-0.3, 0.3)"),
+    ),
+    "rate by a count of steps": Loop(
+        before(after="for g in optimizer.param_groups:\n    g['lr'] *= 0.9"),
+        after(after="for g in optimizer.param_groups:\n    g['lr'] *= 0.9"),
+    ),
     "layers frozen on the way": Loop(
         before(after="seen.value += 1\nif seen.value == 9:\n    model[0].requires_grad_(False)"),
         after(
@@ -619,6 +807,8 @@ def judged(loop: Loop, end: Any, wanted: list[float], alone: bool) -> tuple[bool
     off = differ(end, wanted)
     if alone and loop.other:
         return True, "trains something else, as on one process"
+    if not alone and loop.limit:
+        return off > RIGHT, f"trains something else, off by {off:.1g}, which the page says"
     right = (loop.refused is None or (alone and not loop.alone)) and off <= RIGHT
     return right, f"{'right' if off <= RIGHT else 'WRONG'}, off by {off:.1g}"
 

@@ -23,16 +23,16 @@ WEIGHED = (
 _THROUGH = {"Add", "Alias", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "ToCopy", "View"}
 _THROUGH |= {"Cat", "ReshapeAlias", "Stack", "Unsqueeze"}
 #: Of PyTorch's losses: the values of `reduction`.
-_MEAN, _SUM = 1, 2
+MEAN, SUM = 1, 2
 
 
-def _name(node: Any) -> str:
+def name_of(node: Any) -> str:
     """As ``Mul`` of ``MulBackward0``."""
     name: str = node.name()
     return name.split("Backward")[0]
 
 
-def _after(node: Any) -> list[Any]:
+def after(node: Any) -> list[Any]:
     return [one for one, _ in node.next_functions if one is not None]
 
 
@@ -41,25 +41,27 @@ def _ways(nodes: Sequence[Any], most: int = 64) -> Iterator[str]:
     waiting = list(nodes)
     while waiting:
         node, most = waiting.pop(), most - 1
-        name = _name(node)
+        name = name_of(node)
         reduction = getattr(node, "_saved_reduction", None)
         if most < 0:
             yield "unknown"
             return
         if name in _THROUGH:
-            waiting += _after(node)
-        elif name.startswith("NllLoss") and reduction == _MEAN and _has_weights(node):
+            waiting += after(node)
+        elif name.startswith("NllLoss") and reduction == MEAN and _has_weights(node):
             yield "weighed"
-        elif name == "Mean" or reduction == _MEAN:
+        elif name == "Mean" or reduction == MEAN:
             yield "mean"
-        elif reduction == _SUM:
+        elif reduction == SUM:
             yield "sum"
         elif name == "Sum":
             # The sum of several losses, or of a mean over samples, is no sum over samples.
-            below = _after(node)
-            inner = {_name(one) for one in below}
+            below = after(node)
+            inner = {name_of(one) for one in below}
             stacked = inner & {"Stack", "Cat"}
-            yield from _ways(below, most) if stacked else ["unknown" if "Mean" in inner else "sum"]
+            # Each sample's may be divided by their number (:mod:`lacuna.scales` knows by what).
+            other = inner & {"Mean", "Div"}
+            yield from _ways(below, most) if stacked else ["unknown" if other else "sum"]
         else:
             yield "unknown"
 
@@ -85,7 +87,7 @@ def why_not_a_mean(loss: Any) -> Optional[str]:
 def divisor(loss: Any) -> Optional[float]:
     """The number by which a mean over samples is divided, before its backward pass; None if none."""
     node = getattr(loss, "grad_fn", None)
-    if node is None or _name(node) != "Div" or set(_ways(_after(node))) != {"mean"}:
+    if node is None or name_of(node) != "Div" or set(_ways(after(node))) != {"mean"}:
         return None
     other = getattr(node, "_saved_other", None)
     return float(other) if isinstance(other, torch.Tensor) and other.numel() == 1 else None

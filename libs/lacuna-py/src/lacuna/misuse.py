@@ -7,16 +7,18 @@ of one member as if they were those of the batch.
 
 from __future__ import annotations
 
-import gc
 import inspect
 from contextlib import contextmanager
 from functools import partial, wraps
 from types import MethodType
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, ContextManager, Iterable, Iterator, Optional, Sequence
 
 import torch
 
+from .averages import Averages
+from .scales import Scales
 from .state import Parts, Value
+from .things import alive
 
 ONE_CALL = (
     "each batch needs one call of run.step(loss), also one that is passed over. To add up the "
@@ -49,6 +51,18 @@ STRANGER = (
     "an optimiser that lacuna.elastic() was not given is stepped in the loop, on the gradients of "
     "this member alone: give it all of them, lacuna.elastic(model, [optimizer, second], "
     "state={'other': other}), and leave second.step() out"
+)
+AGAIN = (
+    "an optimiser is made within the with block of lacuna.elastic(), for parameters that have one "
+    "there: run.step(loss) steps that one, and never this one. For another rate write for group in "
+    "optimizer.param_groups: group['lr'] = 0.01. For a momentum that begins again: "
+    "optimizer.state.clear()"
+)
+SECOND = (
+    "this program has left a with block of lacuna.elastic() in order, so Lacuna counts its work as "
+    "done, on all members: a program has one block, and one loop in it, run.steps(data, epochs=N) "
+    "with the number of all epochs, and `if run.epoch_ended:` for what follows each. Another "
+    "training is a trainer of its own"
 )
 ZEROS = (
     "an optimiser has gradients of zero, and no backward pass has reached its parameters in this "
@@ -163,6 +177,8 @@ class Closed:
         #: Whether a loop has begun.
         self.looped = False
         self._undo: list[Callable[[], None]] = []
+        self._scales = Scales()
+        self._averages = Averages(parts)
         scaled = "" if parts.scaler is None else ", scaler.step() and scaler.update()"
         for optimizer in parts.optimizers:
             self._close(
@@ -179,33 +195,61 @@ class Closed:
                 "gradients write lacuna.elastic(..., scaler=scaler, clip_norm=1.0)",
             )
 
+    def begin(self) -> None:
+        """The ``with`` block begins: its parameters have their optimisers."""
+        ours = {id(p) for one in self._parts.optimizers for p in _parameters(one.param_groups)}
+        add = torch.optim.Optimizer.add_param_group
+
+        @wraps(add)
+        def guarded(owner: Any, group: Any, *more: Any, **options: Any) -> Any:
+            is_open = self.looped and not self.on
+            is_new = not any(owner is one for one in self._parts.optimizers)
+            add(owner, group, *more, **options)
+            if is_new and not is_open and any(id(p) in ours for p in _parameters([group])):
+                raise RuntimeError(AGAIN)
+
+        torch.optim.Optimizer.add_param_group = guarded  # type: ignore[method-assign]
+        self._undo.append(partial(_put_back_function, guarded, add))
+
     def loop(self) -> None:
         """A loop begins: optimisers and schedulers that the run was not given are closed too."""
         if self.looped:
             return
         self.looped = True
+        self._scales.begin()
+        self._averages.find()
         known = {id(one) for one in self._parts.optimizers}
-        for optimizer in _alive(torch.optim.Optimizer):
+        for optimizer in alive(torch.optim.Optimizer):
             if id(optimizer) not in known:
                 self._close(optimizer, "step", STRANGER)
         given = [*self._schedulers, *self._parts.extra.values()]
         if any(_may_hold_a_scheduler(one) for one in given):
             return
         ours = {id(one) for part in given for one in _all_schedulers(part)}
-        for scheduler in _alive(*_SCHEDULERS):
+        for scheduler in alive(*_SCHEDULERS):
             if id(getattr(scheduler, "optimizer", None)) in known and id(scheduler) not in ours:
                 self._strangers.append(scheduler)
 
     @contextmanager
-    def program(self) -> Iterator[None]:
-        """Around the program's own lines. Raises RuntimeError where they stepped a scheduler."""
+    def program(self, samples: int) -> Iterator[None]:
+        """Around the program's own lines, for a batch of so many samples of this member.
+
+        Raises RuntimeError where they stepped a scheduler, or moved an average that the run lacks.
+        """
         self._counts = self._counted()
+        self._scales.batch(samples)
+        self._averages.begin()
         self.on = True
         try:
             yield
         finally:
             self.on = False
-        self.check()
+        self._check_schedulers()
+        self._averages.check()
+
+    def part(self, loss: torch.Tensor, weight: float) -> ContextManager[None]:
+        """Around the backward pass of a part of the batch."""
+        return self._scales.part(loss, weight)
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
@@ -217,8 +261,13 @@ class Closed:
             self.on = on
             self._counts = self._counted()
 
-    def check(self) -> None:
-        """Raises RuntimeError if the program has stepped a scheduler."""
+    def check(self, loss: Any, members: int) -> None:
+        """The step ends. Raises RuntimeError for a scheduler that was stepped, and for a loss that
+        is another one with more members."""
+        self._check_schedulers()
+        self._scales.check(loss, members)
+
+    def _check_schedulers(self) -> None:
         (given, strangers), (now, strange) = self._counts, self._counted()
         if given != now:
             raise RuntimeError(SCHEDULER)
@@ -233,6 +282,8 @@ class Closed:
         """Everything may be called again."""
         self.on = False
         self._strangers.clear()
+        self._scales.close()
+        self._averages.close()
         for undo in self._undo:
             undo()
         self._undo.clear()
@@ -264,11 +315,6 @@ _SCHEDULERS = tuple(
 )
 
 
-def _alive(*kinds: type) -> list[Any]:
-    """All things of these kinds in this process. Asking a thing for its class may run its code."""
-    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
-
-
 def _may_hold_a_scheduler(part: Any) -> bool:
     """Whether a thing of the program's own may have schedulers in its state."""
     plain = (torch.nn.Module, torch.optim.Optimizer, Value, *_SCHEDULERS)
@@ -287,6 +333,17 @@ def _steps_of(scheduler: Any) -> list[Any]:
     """How often a scheduler, and those of which it is made, were stepped."""
     own = [getattr(scheduler, name, None) for name in ("_step_count", "last_epoch")]
     return [*own, *map(_steps_of, getattr(scheduler, "_schedulers", ()))]
+
+
+def _parameters(groups: Iterable[Any]) -> list[Any]:
+    """Those of some groups of an optimiser; a group may have one, or an iterator that ends."""
+    lists = (group.get("params") for group in groups if isinstance(group, dict))
+    return [p for one in lists if isinstance(one, (list, tuple)) for p in one]
+
+
+def _put_back_function(ours: Any, before: Any) -> None:
+    if torch.optim.Optimizer.add_param_group is ours:
+        torch.optim.Optimizer.add_param_group = before  # type: ignore[method-assign]
 
 
 def _put_back(thing: Any, name: str, ours: Any, before: Any) -> None:

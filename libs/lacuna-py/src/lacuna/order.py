@@ -17,6 +17,9 @@ import torch
 
 #: The length of a stream whose end is not known yet.
 ENDLESS = 1 << 62
+#: Steps of a training whose shares may be of other sizes than those before them. A loss that is
+#: divided by a constant, in place of the samples that came, shows itself so (:mod:`lacuna.scales`).
+TRIED = (1, 3)
 
 
 @dataclass
@@ -112,6 +115,19 @@ def cut(count: int, rank: int, world_size: int, weights: Sequence[int] = ()) -> 
     return begin, begin + small + (1 if rank < extra else 0)
 
 
+def uneven(count: int, world_size: int, step: int) -> tuple[int, ...]:
+    """Shares of ``count`` samples in a step of :data:`TRIED`: of two members one gives a sample to
+    the other. With an odd number of members the last one keeps its share in the first of these
+    steps, and the first one in the second."""
+    ends = [cut(count, rank, world_size) for rank in range(world_size)]
+    counts = [end - begin for begin, end in ends]
+    for rank in range(0 if step == TRIED[0] else world_size % 2, world_size - 1, 2):
+        if counts[rank + 1] > 1:
+            counts[rank] += 1
+            counts[rank + 1] -= 1
+    return tuple(counts)
+
+
 class Order:
     """The order of ``length`` samples, shuffled again in each epoch if ``shuffle``.
 
@@ -171,15 +187,19 @@ class Order:
         left: Optional[float] = None,
         lend: bool = False,
         weights: tuple[int, ...] = (),
+        tries: bool = False,
     ) -> Share:
         """The share of a member in the step at a position.
 
         The batch is cut at the end of the epoch, and at the ``left`` samples that there are
-        still to do. With ``lend`` a member without samples gets the first one of the step.
+        still to do. With ``lend`` a member without samples gets the first one of the step. With
+        ``tries`` shares of some steps are :func:`uneven`.
         """
         count = batch if self._length is None else min(batch, self._length - at.offset)
         if left is not None:
             count = max(0, min(count, math.ceil(left)))
+        if tries and at.step in TRIED and count > 0 and not weights:
+            weights = uneven(count, world_size, at.step)
         share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0), weights=weights)
         if lend and count > 0 and not share.places:
             share = replace(share, lent=True)
@@ -201,6 +221,7 @@ class Order:
         total: Optional[float] = None,
         lend: bool = False,
         weights: tuple[int, ...] = (),
+        tries: bool = False,
     ) -> Iterator[Share]:
         """The shares of a member from a position on, as long as the members stay the same."""
         at = replace(at)
@@ -208,7 +229,7 @@ class Order:
             left = None if total is None else total - at.samples
             if left is not None and left <= 0.0:
                 return
-            share = self.share(at, rank, world_size, batch, left, lend, weights)
+            share = self.share(at, rank, world_size, batch, left, lend, weights, tries)
             at.advance(share.batch, ENDLESS if self._length is None else self._length)
             yield share
 

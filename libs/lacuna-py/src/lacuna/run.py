@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Type, TypeVar, Union, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -29,7 +30,7 @@ from .member import Alone, Card, Formed, Regroup, from_environment, loader, newe
 from .metrics import Bests, How, Mode, means, merged, numbers, same
 from .moments import Moments
 from .noise import Scale
-from .order import Order, Position, Share
+from .order import TRIED, Order, Position, Share
 from .policy import BatchPolicy, checked, reference
 from .progress import Reporter, Span
 from .remote import Remote
@@ -44,6 +45,11 @@ from .worker import Worker
 log = logging.getLogger("lacuna")
 
 T = TypeVar("T")
+
+#: Runs of this process whose work is done.
+_done: list[int] = []
+#: By model the greatest number of epochs that a loop of this process has ended with.
+_ended: "WeakKeyDictionary[nn.Module, int]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,8 @@ def elastic(
     """
     if is_table_node(os.environ):
         raise RuntimeError(f"{SETTING} names this node: make lacuna.Tables before lacuna.elastic")
+    if _done and os.environ.get("LACUNA_SOCKET"):
+        raise RuntimeError(misuse.SECOND)
     if timeout <= 0.0:
         raise ValueError(f"timeout must be positive, not {timeout}")
     if isinstance(model, nn.parallel.DistributedDataParallel):
@@ -357,6 +365,7 @@ class Elastic:
 
     def __enter__(self) -> "Elastic":
         self._link.idle = True
+        self._closed.begin()
         self._link.start()
         if self._busy is not None:
             self._busy.start()
@@ -386,6 +395,7 @@ class Elastic:
             self._busy.close()
         is_done = error is None and wrong is None
         if is_done:
+            _done.append(self._span.run)
             self._reporter.done(self._span, self._position)
         self._link.part(done=is_done)
         if wrong is not None:
@@ -508,7 +518,12 @@ class Elastic:
                 wanted, self._ahead_now = None if enough else next(ahead(), None), ahead
                 if wanted is None:
                     if epochs is not None and (enough or self._position.epoch >= epochs):
+                        before = _ended.get(self._parts.model, 0)
+                        if epochs <= before and self._last_share is None:
+                            # A checkpoint of this process's own block before has done them.
+                            raise RuntimeError(misuse.all_done(epochs))
                         self._ended = max(epochs, self._ended or 0)
+                        _ended[self._parts.model] = max(self._ended, before)
                     self._finish()
                     return
                 if ready is None or not ready[0].is_same(wanted):
@@ -537,11 +552,11 @@ class Elastic:
                     self.step()
                 else:
                     parts = self._parts_of(share, batch)
-                    with self._closed.program():
+                    with self._closed.program(share.count):
                         yield parts[0]
                     if len(parts) > 1 and self._share is None and self._halves is not None:
                         self._share = share
-                        with self._closed.program():
+                        with self._closed.program(share.count):
                             yield parts[1]
                 if self._share is not None:
                     raise RuntimeError(misuse.ONE_CALL)
@@ -573,6 +588,8 @@ class Elastic:
         at, rank, world_size = replace(self._position), self._rank, self.world_size
         batch, weights = self._learning.batch(self.nodes), self._learning.weights
         lend = self._lends(order)
+        # A node with one model has shares alike; reading cuts a stream.
+        is_even = self._node.count > 1 or self._learning.balances or order.is_stream
         if self._learning.counts_progress:
             epochs = None
         return lambda: order.ahead(
@@ -581,6 +598,7 @@ class Elastic:
             total=self._total,
             lend=lend,
             weights=weights,
+            tries=not is_even,
         )
 
     def _lends(self, order: Order) -> bool:
@@ -616,11 +634,14 @@ class Elastic:
             raise RuntimeError("run.parts() belongs to a batch of run.steps()")
         if size < 1:
             raise ValueError(f"a part needs at least one sample, not {size}")
-        largest = 0
+        least = 0
         if self._node.count > 1:
             # FSDP's passes need all workers of a node.
-            largest = max(share.counts)
-        return self._accumulated().parts(batch, size, -(-largest // size))
+            least = -(-max(share.counts) // size)
+        elif self._position.step in TRIED and self.world_size == 1:
+            # Parts of other sizes show what a loss is divided by, as shares do.
+            least = min(-(-share.count // size) + 1, share.count)
+        return self._accumulated().parts(batch, size, least)
 
     def backward(self, loss: torch.Tensor, weight: Optional[float] = None) -> None:
         """In place of ``loss.backward()``, where several passes add up to one step.
@@ -642,12 +663,13 @@ class Elastic:
             why = misuse.divided(divisor)
         if why is not None:
             raise RuntimeError(why)
-        part = sum_of.weight if weight is None else weight
+        part, whole = sum_of.weight if weight is None else weight, loss
         loss = loss if part == 1.0 else torch.mul(loss, part)
         sum_of.add(loss)
         marks.weighed = True
         try:
-            (loss if scaler is None else scaler.scale(loss)).backward()
+            with self._closed.part(whole, part):
+                (loss if scaler is None else scaler.scale(loss)).backward()
         finally:
             marks.weighed = False
 
@@ -865,7 +887,7 @@ class Elastic:
         if share is None or order is None:
             raise RuntimeError(misuse.NO_BATCH)
         loss = self._whole_loss(loss)
-        self._closed.check()
+        self._closed.check(loss, self.world_size)
         self._gradients.marks.look(loss)
         self._gradients.marks.check()
         self._share, self._applied = None, False
@@ -881,10 +903,11 @@ class Elastic:
             learning.alone(self._halves.shares, local, whole)
             self._halves = None
         more = learning.numbers(self._rank, self.world_size, took)
-        common = alike.common(self._parts, self._bests.values)
+        is_due = alike.is_due(self._position.step)
+        common = alike.common(self._parts, self._bests.values, is_due)
         common_mark = alike.mark(common) if self._lends(order) else 0.0
         weights, parameters = [], self._gradients.parameters
-        if self._node.count == 1 and self._lends(order) and alike.is_due(self._position.step):
+        if self._node.count == 1 and self._lends(order) and is_due:
             weights = alike.places(parameters)
         place, size = alike.place(weights)
         flags = float(self._membership.moving()), float(leaving)

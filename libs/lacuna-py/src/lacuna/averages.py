@@ -1,0 +1,134 @@
+"""Moving averages of the weights that the run was not given: members that join begin them again.
+
+A tensor of the program that went a part of the way to the weights, in each of its numbers the same
+part, is such an average, whatever holds it. A copy of the weights went the whole way, and needs no
+state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Optional, Sequence
+
+import torch
+from torch.optim.swa_utils import AveragedModel
+
+from .state import Parts, Value
+from .things import alive
+
+MISSING = (
+    "a moving average of the weights changes in the loop, and lacuna.elastic() was not given it, "
+    "so members that join and restarts begin it again: lacuna.elastic(..., "
+    "state={'average': average}), with a state_dict"
+)
+#: After so many steps they are looked for again; after twice as many each such step is looked at.
+EVERY = 128
+#: Numbers of a tensor that are looked at, and those of them that must have moved.
+_MOST, _LEAST = 4096, 8
+#: Of the usual type of weights.
+_EPSILON = float(torch.finfo(torch.float32).eps)
+#: Tensors beside the weights that are looked at.
+_TENSORS = 8
+
+
+class Averages:
+    """Looks for averages around the program's own lines: in the first steps, and now and then."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        given = [part for part in parts.extra.values() if not isinstance(part, Value)]
+        plain = (torch.nn.Module, torch.optim.Optimizer)
+        # Whatever else has a state may hold an average that it copies for its state.
+        self._knows = parts.mesh is None and all(
+            isinstance(part, plain) or hasattr(part, "optimizer") for part in given
+        )
+        self._steps = 0
+        self._weight: Optional[torch.Tensor] = None
+        self._others: list[torch.Tensor] = []
+        self._averaged: list[tuple[AveragedModel, int]] = []
+        self._before: list[torch.Tensor] = []
+
+    def find(self) -> None:
+        """Finds what may be an average of the weights."""
+        floats = [p for p in self._parts.model.parameters() if p.is_floating_point()]
+        floats = [p for p in floats if type(p) is torch.nn.Parameter and p.numel() >= _LEAST]
+        if not self._knows or not floats:
+            return
+        self._weight = weight = max(floats, key=lambda p: p.numel())
+        known = {tensor.data_ptr() for tensor in self._held()}
+        there = alive(torch.Tensor, AveragedModel)
+        self._others = [
+            one
+            for one in there
+            if type(one) in (torch.Tensor, torch.nn.Parameter)
+            and (one.shape, one.dtype, one.device) == (weight.shape, weight.dtype, weight.device)
+            and one.layout == torch.strided
+            and one.data_ptr() not in known
+        ][:_TENSORS]
+        given = {id(one) for one in self._modules()}
+        self._averaged = [
+            (one, one.n_averaged._version)
+            for one in there
+            if isinstance(one, AveragedModel) and id(one) not in given
+        ]
+
+    def close(self) -> None:
+        """Holds nothing of the program any more."""
+        self._others, self._averaged, self._before, self._weight = [], [], [], None
+
+    def begin(self) -> None:
+        """The program's own lines begin."""
+        self._steps += 1
+        if self._steps == EVERY:
+            # It may have been made in the loop.
+            self.find()
+        looks = self._steps < 2 * EVERY or self._steps % EVERY == 0
+        self._before = self._numbers() if looks and self._others else []
+
+    def check(self) -> None:
+        """They have ended. Raises RuntimeError if they moved an average."""
+        if any(one.n_averaged._version != version for one, version in self._averaged):
+            raise RuntimeError(MISSING)
+        if not self._before:
+            return
+        (weight, *olds), (now, *news) = self._before, self._numbers()
+        self._before = []
+        for old, new in zip(olds, news):
+            if torch.equal(new, now) or torch.equal(new, weight):
+                continue
+            if any(_is_part_of_the_way(old, new, to) for to in (now, weight)):
+                raise RuntimeError(MISSING)
+
+    def _numbers(self) -> list[torch.Tensor]:
+        assert self._weight is not None
+        tensors: Sequence[torch.Tensor] = [self._weight, *self._others]
+        return [t.detach().reshape(-1)[:_MOST].to(torch.float64, copy=True) for t in tensors]
+
+    def _modules(self) -> Iterator[torch.nn.Module]:
+        for part in (self._parts.model, *self._parts.extra.values()):
+            if isinstance(part, torch.nn.Module):
+                yield from part.modules()
+
+    def _held(self) -> Iterator[torch.Tensor]:
+        """Tensors of the model, of the optimisers, and of what the run was given."""
+        for module in self._modules():
+            yield from module.parameters(recurse=False)
+            yield from module.buffers(recurse=False)
+        for optimizer in (*self._parts.optimizers, *self._parts.extra.values()):
+            if not isinstance(optimizer, torch.optim.Optimizer):
+                continue
+            for group in optimizer.param_groups:
+                yield from group["params"]
+            for state in optimizer.state.values():
+                values: Any = state.values() if isinstance(state, dict) else ()
+                yield from (value for value in values if isinstance(value, torch.Tensor))
+
+
+def _is_part_of_the_way(old: torch.Tensor, new: torch.Tensor, to: torch.Tensor) -> bool:
+    """Whether a tensor went from one place to another in the direction of a third."""
+    moved, way = new - old, to - old
+    if int((moved != 0).sum()) < _LEAST or int((way != 0).sum()) < _LEAST:
+        return False
+    rounding, length = _EPSILON * float(new.norm()), float(moved.norm())
+    part = float(moved @ way) / float(way @ way)
+    off = float((moved - part * way).norm())
+    return 0.0 < part < 0.999 and length > 20.0 * rounding and off <= 0.01 * length + 2.0 * rounding
