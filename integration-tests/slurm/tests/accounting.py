@@ -1,8 +1,10 @@
 """With slurmdbd and preemption by QOS: the snippet of `lacuna check slurm` is sufficient for such a
-site, slurmrestd is as good a source as `squeue` and `sinfo`, and owners' pilots are in their accounts."""
+site, slurmrestd is as good a source as `squeue` and `sinfo`, owners' pilots are in their accounts,
+`sreport` says what of a month was pilots, and neither slurmdbd that is away nor a wrong QOS harms jobs."""
 
 import json
 import shlex
+import time
 
 from helper_site import HelperSite
 from lacuna_beside import BATCH, PILOT, TRAIN, until
@@ -126,6 +128,138 @@ class Accounting(WithLacuna):
             self.assertEqual([row[0] for row in rows], theirs)
             expected = {(owner, accounts[owner], "holes", f"CANCELLED by {self.uid(owner)}")}
             self.assertEqual({tuple(row[1:5]) for row in rows}, expected)
+
+    def test_4_sreport_tells_pilots_by_their_account(self):
+        self.prepared()
+        self.train("reported")
+        self.cluster.ctl("srun", "-Q", "-p", "batch", "-N2", "sleep", "5", user=BATCH)
+        time.sleep(10)
+        self.lacuna.ask("cancel", "reported")
+        self.nothing_is_left()
+        until("accounting has all ends", 30, lambda: "RUNNING" not in self.sacct("state"))
+        self.an_hour_passes()
+        used = {}
+        for row in self.sacct("account", "cputimeraw").splitlines():
+            account, seconds = row.split("|")
+            used[account] = used.get(account, 0) + int(seconds)
+        hours = ["start=" + self.date("2 hours ago"), "end=" + self.date("now")]
+        words = ["sreport", "-n", "-P", "-t", "seconds", "cluster"]
+        report = self.cluster.ctl(*words, "AccountUtilizationByUser", "accounts=lacuna", *hours, "format=login,used").stdout
+        # The first row is the account's, the others are its users'.
+        said = dict(line.split("|") for line in reversed(report.splitlines()))
+        print(f"\n    sreport: {said}, sacct: {used}")
+        self.assertEqual(int(said[""]), used["lacuna"])
+        self.assertEqual(int(said[PILOT]), used["lacuna"])
+        # The utilization of the cluster has both: what is not the pilots' is the batch jobs'.
+        whole = self.cluster.ctl(*words, "utilization", *hours, "format=allocated").stdout
+        self.assertAlmostEqual(int(whole) - int(said[""]), sum(used.values()) - used["lacuna"], delta=4)
+
+    def test_5_nothing_waits_for_slurmdbd(self):
+        self.prepared()
+        self.often()
+        self.train("unwritten")
+        pilots = self.lacuna.pilots()
+        self.slurmdbd(False)
+        self.addCleanup(self.slurmdbd, True)
+        until("control knows", 30, lambda: "start slurmdbd" in self.said_by_check())
+        self.assertEqual(self.check()["accounting"], "unknown")
+        # Longer than several of control's checks.
+        time.sleep(8)
+        self.assertEqual(self.lacuna.pilots(), pilots)
+        self.assertLess(self.batch_seconds(), MOST)
+        until("it trains on all nodes again", 60, lambda: self.lacuna.leased("unwritten") == self.names)
+        self.lacuna.restart("control")
+        until("it trains on under another control", 60, lambda: self.lacuna.leased("unwritten") == self.names)
+        self.assertEqual(len(set(pilots) & set(self.lacuna.pilots())), 3)
+        self.slurmdbd(True)
+        until("the check is whole again", 30, lambda: self.check()["accounting"] == "ok")
+        # What ended meanwhile is in the accounts: slurmctld has kept it.
+        ended = (set(pilots) - set(self.lacuna.pilots())).pop()
+        until("its end is known", 60, lambda: "PREEMPTED" in self.cluster.ctl("sacct", "-X", "-n", "-j", ended, "-o", "state").stdout)
+        self.lacuna.ask("cancel", "unwritten")
+        self.nothing_is_left()
+
+    def test_6_a_qos_that_is_wrong_under_pilots_harms_no_batch_job(self):
+        self.prepared()
+        self.often()
+        self.train("governed")
+        with self.subTest("limits are said, and those that run go on"):
+            self.accounts("modify", "qos", "holes", "set", "MaxJobsPerUser=3")
+            self.addCleanup(self.accounts, "modify", "qos", "holes", "set", "MaxJobsPerUser=-1")
+            until("the check says it", 30, lambda: self.check()["qos limits"] == "warning")
+            self.assertEqual(self.lacuna.leased("governed"), self.names)
+            self.assertLess(self.batch_seconds(), MOST)
+            until("three go on", 30, lambda: len(self.lacuna.leased("governed")) == 3)
+            time.sleep(5)
+            self.assertLess(self.batch_seconds(), MOST)
+            self.accounts("modify", "qos", "holes", "set", "MaxJobsPerUser=-1")
+            until("all nodes train again", 90, lambda: self.lacuna.leased("governed") == self.names)
+        wrongs = {
+            "no QOS preempts it": (("normal", "Preempt="), ("normal", "Preempt=holes")),
+            "it is not to be preempted": (("holes", "PreemptExemptTime=1:00:00"), ("holes", "PreemptExemptTime=0")),
+        }
+        for what, (wrong, right) in wrongs.items():
+            with self.subTest(what):
+                self.addCleanup(self.accounts, "modify", "qos", right[0], "set", right[1])
+                self.accounts("modify", "qos", wrong[0], "set", wrong[1])
+                until("no pilot is left", 60, lambda: not self.lacuna.pilots())
+                self.assertLess(self.batch_seconds(), MOST)
+                self.accounts("modify", "qos", right[0], "set", right[1])
+                until("all nodes train again", 120, lambda: self.lacuna.leased("governed") == self.names)
+        with self.subTest("it is not there"):
+            self.accounts("modify", "user", PILOT, "set", "qos=normal", "defaultqos=normal")
+            self.accounts("delete", "qos", "holes")
+            self.addCleanup(self.apply_snippet)
+            until("no pilot is left", 60, lambda: not self.lacuna.pilots())
+            self.assertLess(self.batch_seconds(), MOST)
+            self.apply_snippet()
+            self.accounts("modify", "user", PILOT, "set", "qos=holes", "defaultqos=holes")
+            until("all nodes train again", 120, lambda: self.lacuna.leased("governed") == self.names)
+        self.lacuna.ask("cancel", "governed")
+        self.nothing_is_left()
+
+    def often(self) -> None:
+        """Control checks Slurm every two seconds, and tries nodes again soon."""
+        self.configure(('mode = "on"', 'mode = "on"\ncheck_every = "2s"'), ('rest = "3s"', 'rest = "3s"\nbackoff_max = "10s"'))
+        self.lacuna.restart("control")
+
+    def said_by_check(self) -> str:
+        return self.cluster.ctl("lacuna", "check", "slurm", *NAMES, user=PILOT, check=False).stdout
+
+    def sacct(self, *fields: str) -> str:
+        """These fields of all jobs of the last two hours."""
+        words = ["sacct", "-X", "-a", "-n", "-P", "-S", "now-2hours", "-o", ",".join(fields)]
+        return self.cluster.ctl(*words).stdout
+
+    def date(self, when: str) -> str:
+        """The full hour before a moment, on the controller's clock."""
+        return self.cluster.ctl("date", "-d", when, "+%Y-%m-%dT%H:00:00").stdout.strip()
+
+    def slurmdbd(self, wanted: bool) -> None:
+        """Starts slurmdbd, or ends it as a service manager does."""
+        if wanted:
+            own = "SLURM_CONF=/etc/slurmdbd/slurm.conf setpriv --reuid=slurm --regid=slurm --init-groups"
+            self.cluster.ctl("bash", "-c", f"pidof slurmdbd || {own} slurmdbd")
+            until("sacctmgr answers", 30, lambda: self.cluster.ctl("sacctmgr", "-n", "show", "qos", check=False).returncode == 0)
+        else:
+            self.cluster.ctl("bash", "-c", "kill $(pidof slurmdbd); while pidof slurmdbd; do sleep 0.1; done")
+
+    def an_hour_passes(self) -> None:
+        """slurmdbd sums up an hour once it is over. So all that it knows is put back by one, and it starts
+        again, which sums up at once."""
+        self.slurmdbd(False)
+        before = self.date("3 hours ago")
+        back = [
+            "UPDATE lacuna_job_table SET time_submit=time_submit-3600, time_eligible=time_eligible-3600,"
+            " time_start=time_start-3600, time_end=time_end-3600 WHERE time_end>0",
+            "UPDATE lacuna_event_table SET time_start=time_start-14400",
+            "UPDATE lacuna_assoc_table SET creation_time=creation_time-14400",
+            f"UPDATE lacuna_last_ran_table SET hourly_rollup=UNIX_TIMESTAMP('{before}'), daily_rollup=hourly_rollup, monthly_rollup=hourly_rollup",
+        ]
+        self.cluster.ctl("mariadb", "slurm_acct_db", "-e", "; ".join(back))
+        self.slurmdbd(True)
+        rows = "SELECT COUNT(*) FROM lacuna_assoc_usage_hour_table"
+        until("it has summed up", 60, lambda: int(self.cluster.ctl("mariadb", "-N", "slurm_acct_db", "-e", rows).stdout) > 0)
 
     def accounts(self, *words: str) -> None:
         self.cluster.ctl("sacctmgr", "-i", "-n", *words, check=False)

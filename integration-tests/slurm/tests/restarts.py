@@ -1,8 +1,10 @@
-"""slurmctld, the bus, control: each is killed while training goes on."""
+"""slurmctld, the bus, control: each is killed while training goes on. Their clocks jump, too."""
 
 import time
+from pathlib import Path
 
-from lacuna_beside import until
+from cluster import run
+from lacuna_beside import PILOT, until
 from tests.common import WithLacuna
 
 
@@ -61,3 +63,29 @@ class Restarts(WithLacuna):
                 self.lacuna.services("kill", name)
 
         self.killed("nothing", kill)
+
+    def test_wall_clocks_jump_two_hours_ahead_and_back(self):
+        """Those of Lacuna's services, beside a Slurm whose clock is right."""
+        library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+        if library is None:
+            self.skipTest("no libfaketime: apt-get install libfaketime")
+        run("docker", "cp", str(library), f"{self.cluster.layout.container('ctl')}:/opt/faketime.so")
+        clock = "/var/lib/lacuna/clock"
+        self.lacuna.stop()
+        self.lacuna.write(clock, "+0")
+        env = ["LD_PRELOAD=/opt/faketime.so", f"FAKETIME_TIMESTAMP_FILE={clock}"]
+        env += ["FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
+        self.cluster.ctl("env", *env, "/test-cluster/services.sh", "start", user=PILOT)
+        until("control answers", 30, lambda: self.lacuna.ask("nodes", check=False) is not None)
+        began = time.monotonic()
+
+        def jump():
+            for shift in ("+7200", "+0"):
+                self.lacuna.write(clock, shift)
+                time.sleep(8)
+                report = self.lacuna.ask("report")
+                print(f"    {shift} s: it is {report['until']}")
+                self.assertLess(report["harvested_node_s"], 4 * (time.monotonic() - began))
+                self.assertEqual(self.lacuna.leased("timeless"), self.names)
+
+        self.killed("timeless", jump)
