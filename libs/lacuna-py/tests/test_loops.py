@@ -209,3 +209,48 @@ def test_each_member_gets_a_share_of_another_size():
             others = [uneven(batch, world, step) for step in TRIED]
             assert all(sum(one) == batch and min(one) > 0 for one in others)
             assert all(len({*sizes}) > 1 for sizes in zip(even, *others)), (world, batch)
+
+
+@pytest.mark.parametrize(
+    "follow",
+    [
+        lambda kept, w: kept.copy_(w),
+        lambda kept, w: kept.copy_(0.5 * w),
+        lambda kept, w: kept.copy_(w / w.norm()),
+        lambda kept, w: kept.copy_(w * (w.abs() > 0.1)),
+        lambda kept, w: kept.copy_(w.half()),
+        lambda kept, w: kept.mul_(0.9).add_(w.grad),
+        lambda kept, w: kept.add_(torch.randn_like(kept)),
+        lambda kept, w: kept.add_(w),
+        lambda kept, w: None,
+    ],
+)
+def test_a_tensor_that_is_no_average_of_the_weights_needs_no_state(follow):
+    model = torch.nn.Linear(16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept = torch.zeros_like(model.weight)
+    with lacuna.elastic(model, optimizer, batch=8) as run:
+        for x in run.steps(torch.randn(64, 16), epochs=2):
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            run.step(loss)
+            with torch.no_grad():
+                follow(kept, model.weight)
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.99, 0.999])
+def test_an_average_is_found_in_any_type(decay):
+    for kind in (torch.float32, torch.float64):
+        model = torch.nn.Linear(16, 4).to(kind)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        kept = [p.detach().clone() for p in model.parameters()]
+        with pytest.raises(RuntimeError, match="moving average"):
+            with lacuna.elastic(model, optimizer, batch=8) as run:
+                for x in run.steps(torch.randn(64, 16, dtype=kind), epochs=4):
+                    optimizer.zero_grad()
+                    loss = model(x).pow(2).mean()
+                    loss.backward()
+                    run.step(loss)
+                    for old, new in zip(kept, model.parameters()):
+                        old.lerp_(new.detach(), 1.0 - decay)

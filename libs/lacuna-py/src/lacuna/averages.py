@@ -44,6 +44,8 @@ class Averages:
         self._steps = 0
         self._weight: Optional[torch.Tensor] = None
         self._others: list[torch.Tensor] = []
+        #: How often each of them has moved as an average does: once may be by chance, as from zero.
+        self._moves: list[int] = []
         self._averaged: list[tuple[AveragedModel, int]] = []
         self._before: list[torch.Tensor] = []
 
@@ -64,6 +66,7 @@ class Averages:
             and one.layout == torch.strided
             and one.data_ptr() not in known
         ][:_TENSORS]
+        self._moves = [0] * len(self._others)
         given = {id(one) for one in self._modules()}
         self._averaged = [
             (one, one.n_averaged._version)
@@ -92,11 +95,12 @@ class Averages:
             return
         (weight, *olds), (now, *news) = self._before, self._numbers()
         self._before = []
-        for old, new in zip(olds, news):
+        for i, (old, new) in enumerate(zip(olds, news)):
             if torch.equal(new, now) or torch.equal(new, weight):
                 continue
-            if any(_is_part_of_the_way(old, new, to) for to in (now, weight)):
-                raise RuntimeError(MISSING)
+            self._moves[i] += any(_is_part_of_the_way(old, new, to) for to in (now, weight))
+        if any(moves > 1 for moves in self._moves):
+            raise RuntimeError(MISSING)
 
     def _numbers(self) -> list[torch.Tensor]:
         assert self._weight is not None
