@@ -86,6 +86,26 @@ impl CliError {
         Self::failed("")
     }
 
+    /// The end of a command for several things: nothing, or the errors of those that it was not done
+    /// for. `is_shown`: whether the output has what was done, so the errors go to standard error.
+    ///
+    /// # Errors
+    /// Some there are.
+    pub(crate) fn of_all(errors: Vec<Self>, is_shown: bool) -> Result<()> {
+        let mut errors = errors.into_iter();
+        let Some(mut first) = errors.next() else {
+            return Ok(());
+        };
+        if is_shown {
+            eprintln!("lacuna: {first}");
+            errors.for_each(|error| eprintln!("lacuna: {error}"));
+            first.message.clear();
+        } else {
+            errors.for_each(|error| first.message += &format!("\n{}", error.message));
+        }
+        Err(first)
+    }
+
     /// The same error with a remedy.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {

@@ -917,6 +917,46 @@ fn names_that_no_trainer_has_get_the_nearest_ones() {
     }
 }
 
+#[test]
+fn a_wrong_name_among_several_keeps_no_other_from_what_is_asked() {
+    or_skip!(all_built());
+    let up = Up::start();
+    for name in ["one", "two", "three"] {
+        script(&up, name, "sleep 60");
+    }
+    let said = |output: &std::process::Output| {
+        let (out, err) = (&output.stdout, &output.stderr);
+        [out, err].map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    };
+    let output = up.ask(&["cancel", "oen", "one", "x-*", "one", "two", "tow"]);
+    let [out, err] = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(out, "cancelled one two\n", "{err}");
+    for wrong in ["named oen", "x-* matches no trainer", "named tow"] {
+        assert!(err.contains(wrong), "{err}");
+    }
+    let output = up.ask(&["cancel", "three", "one", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let found = json(&output);
+    assert_eq!(found["cancelled"], serde_json::json!(["three"]));
+    assert_eq!(found["errors"][0]["code"], "L0016", "{found}");
+    let output = up.ask(&["cancel", "tree", "oen", "--json"]);
+    let words = json(&output)["error"]["message"].to_string();
+    assert!(words.contains("tree") && words.contains("oen"), "{words}");
+    up.ask(&["events", "publish", "node.idle", "a1"]);
+    wait_until("the node is known", || {
+        !json(&up.ask(&["nodes", "--json"]))["nodes"][0].is_null()
+    });
+    for (command, is_drained) in [("drain", true), ("undrain", false)] {
+        let output = up.ask(&[command, "zz-*", "a1"]);
+        let [out, err] = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{out}{err}");
+        assert!(err.contains("zz-* matches no node"), "{err}");
+        let controls = json(&up.ask(&["limits", "--json"])).to_string();
+        assert_eq!(controls.contains("\"a1\""), is_drained, "{controls}");
+    }
+}
+
 /// Services one by one, as an operator starts them. They end with the test.
 struct Services(Vec<Child>);
 

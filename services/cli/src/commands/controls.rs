@@ -14,7 +14,7 @@ use lacuna_trainer::controls::Pattern;
 use lacuna_wire::address;
 use lacuna_wire::msg::{NodeView, Reply, Request};
 
-use super::selector::{NodeSelector, all_among, first_few, split};
+use super::selector::{NodeSelector, first_few, split, unknown_among};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso_short, parse_span, parse_time};
@@ -326,24 +326,43 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<()> {
 pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
     let client = Client::connect(&args.common.connect).await?;
     let known = known(&client).await?;
-    let mut nodes = BTreeSet::new();
+    let (mut nodes, mut errors) = (BTreeSet::new(), Vec::new());
     for selector in &args.nodes {
         // A pattern means nodes that have been named, with --unnamed too.
-        let (found, unknown) = selector.among(&known).map_err(no_such)?;
+        let (found, unknown) = match selector.among(&known) {
+            Ok(both) => both,
+            Err(text) => {
+                errors.push(no_such(text));
+                continue;
+            }
+        };
+        nodes.extend(found);
         if args.unnamed {
-            nodes.extend(found.into_iter().chain(unknown));
-        } else {
-            let found = all_among(std::slice::from_ref(selector), &known);
-            nodes.extend(found.map_err(|text| {
-                no_such(text).remedy("--unnamed also drains nodes that no event has named yet")
-            })?);
+            nodes.extend(unknown);
+        } else if let Some(text) = unknown_among(&unknown, &known) {
+            let remedy = "--unnamed also drains nodes that no event has named yet";
+            errors.push(no_such(text).remedy(remedy));
         }
     }
     let change = ControlsChange::Drain {
-        nodes: nodes.into_iter().collect(),
+        nodes: nodes.iter().cloned().collect(),
         reason: args.reason,
     };
-    ask(&args.common, &client, vec![change]).await
+    ask_for(&args.common, &client, &nodes, change, errors).await
+}
+
+/// Sends a change for some nodes, if there are any; then the errors of those that are none.
+async fn ask_for(
+    common: &Common,
+    client: &Client,
+    nodes: &BTreeSet<NodeId>,
+    change: ControlsChange,
+    errors: Vec<CliError>,
+) -> Result<()> {
+    if !nodes.is_empty() {
+        ask(common, client, vec![change]).await?;
+    }
+    CliError::of_all(errors, !nodes.is_empty())
 }
 
 fn no_such(text: String) -> CliError {
@@ -379,12 +398,15 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
     let troubled = views.iter().filter(|view| is_lifted(view));
     let troubled: BTreeSet<NodeId> = troubled.map(|view| view.node.clone()).collect();
     drained.extend(troubled.iter().cloned());
-    let (mut nodes, mut others) = (BTreeSet::new(), Vec::new());
+    let (mut nodes, mut others, mut errors) = (BTreeSet::new(), Vec::new(), Vec::new());
     for selector in &args.nodes {
-        let found = selector.among(&drained);
-        let (found, other) = found.map_err(|e| no_such(format!("of the drained nodes, {e}")))?;
-        nodes.extend(found);
-        others.extend(other);
+        match selector.among(&drained) {
+            Ok((found, other)) => {
+                nodes.extend(found);
+                others.extend(other);
+            }
+            Err(text) => errors.push(no_such(format!("of the drained nodes, {text}"))),
+        }
     }
     if !others.is_empty() && !nodes.is_empty() {
         eprintln!("lacuna: not drained before: {}", first_few(&others));
@@ -393,13 +415,10 @@ pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
     for node in nodes.intersection(&troubled) {
         eprintln!("lacuna: nothing speaks against {node} any more");
     }
-    let nodes = nodes.into_iter().collect();
-    ask(
-        &args.common,
-        &client,
-        vec![ControlsChange::Undrain { nodes }],
-    )
-    .await
+    let change = ControlsChange::Undrain {
+        nodes: nodes.iter().cloned().collect(),
+    };
+    ask_for(&args.common, &client, &nodes, change, errors).await
 }
 
 /// Whether something speaks against a node that an operator can lift.

@@ -180,17 +180,18 @@ pub(crate) fn all_among<N: Name>(
     let mut all = BTreeSet::new();
     for selector in selectors {
         let (found, unknown) = selector.among(known)?;
-        if let Some(first) = unknown.first() {
-            return Err(format!(
-                "{} {}: {}",
-                N::UNKNOWN,
-                first_few(&unknown),
-                examples_like(known.iter().map(N::text), first.text())
-            ));
+        if let Some(error) = unknown_among(&unknown, known) {
+            return Err(error);
         }
         all.extend(found);
     }
     Ok(all)
+}
+
+/// In words: these names are not in `known`, and what is like the first. Nothing for no names.
+pub(crate) fn unknown_among<N: Name>(unknown: &[N], known: &BTreeSet<N>) -> Option<String> {
+    let near = examples_like(known.iter().map(N::text), unknown.first()?.text());
+    Some(format!("{} {}: {near}", N::UNKNOWN, first_few(unknown)))
 }
 
 /// The first few of some names, and the number of the others.

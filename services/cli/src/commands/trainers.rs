@@ -58,7 +58,8 @@ Examples:
   lacuna cancel hpo-12 hpo-13
   lacuna cancel 'sw-*'                      all of these names that have not ended
 
-It prints the names of those that it has ended.")]
+It prints the names of those that it has ended. A name that cannot be cancelled is an error, and the
+others are cancelled all the same.")]
 pub(crate) struct CancelArgs {
     /// The trainers to end: names, ranges as in sw-[01-16], or patterns as in sw-*
     #[arg(required = true, value_name = "TRAINER", value_parser = TrainerSelector::parse)]
@@ -277,42 +278,56 @@ pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
 /// There is no such trainer, or control does not answer.
 pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
-    let Selected { names, records, .. } = selected(&client, &args.trainers, Kept::Books).await?;
+    let (mut names, mut records) = (Vec::new(), Vec::new());
+    let (mut ended, mut failed): (Vec<TrainerId>, Vec<CliError>) = (Vec::new(), Vec::new());
+    for selector in &args.trainers {
+        match selected(&client, std::slice::from_ref(selector), Kept::Books).await {
+            Ok(found) => {
+                names.extend(found.names);
+                records.extend(found.records);
+            }
+            Err(error) if error.exit == Exit::Unavailable => return Err(error),
+            Err(error) => failed.push(error),
+        }
+    }
     // A pattern means trainers that can still be cancelled; a name that cannot is an error.
     let is_named = |name: &TrainerId| args.trainers.iter().any(|one| one.names(name));
     let is_over = |name: &TrainerId| {
         let mut over = records.iter().filter(|record| record.phase.is_final());
         over.any(|record| record.spec.id == *name)
     };
-    let (mut ended, mut failed): (Vec<TrainerId>, Option<CliError>) = (Vec::new(), None);
+    let mut asked = BTreeSet::new();
     for trainer in names {
-        if is_over(&trainer) && !is_named(&trainer) {
+        if !asked.insert(trainer.clone()) || (is_over(&trainer) && !is_named(&trainer)) {
             continue;
         }
         let name = trainer.clone();
         match client.ask(Request::Cancel { trainer }).await {
-            Ok(Reply::Accepted { trainers }) => {
-                ended.extend(trainers);
-                continue;
+            Ok(Reply::Accepted { trainers }) => ended.extend(trainers),
+            Ok(other) => failed.push(unexpected_of(&client, &name, other).await),
+            Err(error) => {
+                let is_away = error.exit == Exit::Unavailable;
+                failed.push(error);
+                if is_away {
+                    break;
+                }
             }
-            Ok(other) => failed = Some(unexpected_of(&client, &name, other).await),
-            Err(error) => failed = Some(error),
         }
-        break;
     }
-    let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();
-    let names = names.join(" ");
-    match failed {
-        Some(mut error) => {
-            if !names.is_empty() {
-                error.message = format!("{} (cancelled before that: {names})", error.message);
-            }
-            Err(error)
+    if ended.is_empty() {
+        if failed.is_empty() {
+            let words = "all trainers of these names have ended already: nothing to cancel";
+            failed.push(CliError::failed(words));
         }
-        None if ended.is_empty() => Err(CliError::failed(
-            "all trainers of these names have ended already: nothing to cancel".to_owned(),
-        )),
-        None if args.json.json => output::print_json(&serde_json::json!({ "cancelled": ended })),
-        None => output::print(&format!("cancelled {names}")),
+    } else if args.json.json {
+        let errors: Vec<_> = failed
+            .iter()
+            .map(|e| e.to_json()["error"].clone())
+            .collect();
+        output::print_json(&serde_json::json!({ "cancelled": ended, "errors": errors }))?;
+    } else {
+        let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();
+        output::print(&format!("cancelled {}", names.join(" ")))?;
     }
+    CliError::of_all(failed, !ended.is_empty())
 }
