@@ -17,6 +17,9 @@ pub struct Report {
     /// The answer in figures, under it.
     #[serde(default)]
     pub tiles: Vec<Tile>,
+    /// The policy and, beside it, what centres run today, a row each.
+    #[serde(default)]
+    pub beside: Vec<BesideRow>,
     /// Caveats of the answer: gaps of the log, and assumptions in their place.
     #[serde(default)]
     pub caveats: Vec<String>,
@@ -59,6 +62,25 @@ pub struct Report {
     pub harm: Vec<String>,
     /// Remarks at the end of the page, one paragraph each.
     pub notes: Vec<String>,
+}
+
+/// What a policy, or a rule beside it, makes of the same holes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BesideRow {
+    /// Its name.
+    pub name: String,
+    /// Samples that were done and kept.
+    pub samples: f64,
+    /// The share of the zero-cost bound; only for an endless list.
+    pub share: Option<f64>,
+    /// Hours from the start to its end.
+    pub hours: f64,
+    /// Node-hours that trainers held.
+    pub node_hours: f64,
+    /// Times that a trainer was interrupted and went on.
+    pub restarts: u64,
+    /// Samples per hour of the policy over its own.
+    pub ratio: Option<f64>,
 }
 
 /// A question of a centre's planner, and the replay's answer.

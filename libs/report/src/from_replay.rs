@@ -4,11 +4,12 @@ use lacuna_model::TrainerSpec;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
-    Apart, HarvestOfKind, History, Loss, PoolTrace, Replayed, SimError, Summary, dedicated_samples,
+    Apart, HarvestOfKind, History, Loss, PoolTrace, Replayed, RuleFigures, SimError, Summary,
+    dedicated_samples,
 };
 use lacuna_trainer::measure;
 
-use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
+use super::data::{BesideRow, LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, HarmInput};
 use super::svg::{count, percent, span};
 use super::{answer, from_history, learning};
@@ -112,6 +113,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         ),
         answer: answer::of(summary, &pool, source.simulated, source.left_out.as_deref()),
         tiles: answer::tiles(summary, &pool),
+        beside: beside(summary),
         caveats: source.notes.to_vec(),
         figures: {
             let mut rows = figures(summary, &pool);
@@ -141,6 +143,37 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         notes,
         ..Report::default()
     })
+}
+
+/// The policy and the rules beside it, if there are any.
+fn beside(summary: &Summary) -> Vec<BesideRow> {
+    if summary.beside.is_empty() {
+        return Vec::new();
+    }
+    let policy = BesideRow {
+        name: format!("Lacuna, {}", summary.settings.policy.name()),
+        samples: summary.samples,
+        share: summary.zero_cost_fraction,
+        hours: summary.hours,
+        node_hours: summary.harvested_node_hours,
+        restarts: summary.preemptions + summary.rescales - summary.rescales_at_hits,
+        ratio: None,
+    };
+    let rule = |figures: &RuleFigures| BesideRow {
+        name: match figures.nodes {
+            Some(nodes) => format!("{}, jobs of {nodes} nodes", figures.rule.name()),
+            None => figures.rule.name().to_owned(),
+        },
+        samples: figures.samples,
+        share: figures.zero_cost_fraction,
+        hours: figures.hours,
+        node_hours: figures.harvested_node_hours,
+        restarts: figures.restarts,
+        ratio: figures.ratio,
+    };
+    std::iter::once(policy)
+        .chain(summary.beside.iter().map(rule))
+        .collect()
 }
 
 /// The headline figures.

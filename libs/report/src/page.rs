@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lacuna_sim::skill::Evaluation;
 use lacuna_trainer::measure;
 
-use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow, bin_solves};
+use super::data::{BesideRow, DayRow, LossKind, LossPart, Losses, Report, TrainerRow, bin_solves};
 use super::shell::{self, Panel, Table};
 use super::svg::{HALF, WIDTH, both, count, escape, percent, share, span, value};
 use super::{answer, charts, pool_page};
@@ -20,6 +20,7 @@ const ROWS: usize = 30;
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     answer::draw(&mut out, &report.answer, &report.tiles, &report.caveats);
+    beside(&mut out, &report.beside);
     let end_s = end(report);
     if !report.pool.is_empty() {
         let legend = "<i class='pool'></i>nodes in the pool <i class='used'></i>nodes that train";
@@ -54,6 +55,35 @@ pub fn render(report: &Report) -> String {
         let _ = write!(out, "<p class='note'>{}</p>", escape(note));
     }
     shell::page(&report.title, &report.subtitle, &out)
+}
+
+/// The policy, and what centres run today.
+fn beside(out: &mut String, rows: &[BesideRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    let dash = || "-".to_owned();
+    let mut table = Table::new(&[
+        "on the same holes",
+        "samples",
+        "of the zero-cost bound",
+        "hours",
+        "node-hours used",
+        "restarts",
+        "policy over it, per hour",
+    ]);
+    for row in rows {
+        table.row([
+            row.name.clone(),
+            value(row.samples),
+            row.share.map_or_else(dash, |share| percent(share, 1)),
+            format!("{:.1}", row.hours),
+            count(row.node_hours),
+            count(row.restarts as f64),
+            row.ratio.map_or_else(dash, |ratio| format!("{ratio:.2} x")),
+        ]);
+    }
+    shell::section(out, "Beside what centres run today", "", &table.html(), "");
 }
 
 /// What tells how the answer came about: further figures, forecasts, decisions, settings.

@@ -3,11 +3,13 @@
 //! - [`PoolTrace`]: a trace of the pool. [`HoleTrace`] holds one in memory, [`SimulatedTrace`]
 //!   simulates the batch scheduler of a log of batch jobs.
 //! - [`replay`] drives the planner over a trace and gives a [`Summary`].
+//! - [`Rule`] is what centres run today, replayed beside the policy.
 //! - [`dedicated_samples`] is the reference of efficiency.
 //! - [`learn`] makes the model that forecasts start with.
 //! - [`pool_stats`] counts idle nodes, and [`skill`] scores forecasts. Neither trains anything.
 
 mod annotated;
+mod beside;
 mod efficiency;
 mod error;
 mod history;
@@ -31,6 +33,7 @@ mod summary;
 mod world;
 
 pub use annotated::{Annotated, leaves_by_name};
+pub use beside::{Beside, Rule, RuleFigures};
 pub use efficiency::dedicated_samples;
 pub use error::SimError;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
@@ -49,5 +52,6 @@ pub use settings::{
 pub use simulated::{JobCounts, SimulatedTrace, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
 pub use summary::{
-    Apart, HarvestOfKind, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary, Verified,
+    Apart, HarvestOfKind, Milestone, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary,
+    Verified,
 };

@@ -94,6 +94,12 @@ fn check_kinds(
     if settings.quirks == Quirks::Published {
         return refuse("compat", "no quirks, where nodes are of several kinds");
     }
+    if !settings.beside.is_empty() {
+        return refuse(
+            "beside",
+            "no rule beside the policy, where nodes are of several kinds",
+        );
+    }
     if trace.topology().is_some() {
         return refuse("topology", "no topology, where nodes are of several kinds");
     }
@@ -145,6 +151,13 @@ fn check_settings(settings: &Settings) -> Result<(), SimError> {
         if !length.is_finite() || length <= 0.0 || window.from_s < 0.0 {
             return refuse("gantt", "a start of zero or more, and an end after it");
         }
+    }
+    if !settings.beside.is_empty() && settings.beside.checkpoint_every.as_ms() <= 0 {
+        return refuse("checkpoint-every", "more than zero seconds");
+    }
+    let positive = |at_s: &f64| at_s.is_finite() && *at_s > 0.0;
+    if !settings.milestones.iter().all(positive) || !settings.milestones.is_sorted() {
+        return refuse("milestones", "lengths of time of more than zero, ascending");
     }
     let joint = &settings.forecast.joint;
     if !joint.horizon_s.is_finite() || joint.horizon_s <= 0.0 {

@@ -8,10 +8,13 @@ use lacuna_model::{Distance, KindName, Policy, Span, Stall, TrainerSpec};
 use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
-use crate::summary::{HarvestOfKind, Summary};
-use crate::world::{Decisions, Kinds, Observer, OfKind, Tally, World, of_one_kind};
+use crate::summary::{HarvestOfKind, Milestone, Summary};
+use crate::world::{
+    Decisions, Kinds, Launcher, Observer, OfKind, Offer, Tally, World, of_one_kind,
+};
 use crate::{
-    History, Hooks, Lookahead, Loss, PoolTrace, Progress, Settings, SimError, SolveTimes, limits,
+    History, Hooks, Lookahead, Loss, PoolTrace, Progress, Rule, RuleFigures, Settings, SimError,
+    SolveTimes, limits,
 };
 
 /// Number of fitted models by which the scout is ahead.
@@ -48,7 +51,7 @@ pub fn replay(
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
     let is_over = AtomicBool::new(false);
-    let (tally, order, oddities, apart, mut history) =
+    let (tally, milestones, order, oddities, apart, mut history) =
         std::thread::scope(|scope| -> Result<_, SimError> {
             let mut live = |fits| {
                 let remembers = history.is_some();
@@ -56,7 +59,9 @@ pub fn replay(
                 world.run(&mut decisions, &mut watch("replay", trace, hooks.progress))?;
                 let (order, oddities) = (world.order(), world.oddities());
                 let apart = world.apart();
-                Ok((world.tally, order, oddities, apart, world.take_history()))
+                let milestones = std::mem::take(&mut world.milestones);
+                let history = world.take_history();
+                Ok((world.tally, milestones, order, oddities, apart, history))
             };
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let counts = !settings.policy.forecasts() || kinds.nodes().is_some();
@@ -77,12 +82,7 @@ pub fn replay(
     drop(decisions);
 
     let unfinished = !settings.endless && tally.trainers_done < trainers.len() as u64;
-    let whole = settings.endless || unfinished;
-    let (seconds, offer) = if whole {
-        (tally.now_s, tally.offer)
-    } else {
-        (tally.last_end_s, tally.offer_at_last_end)
-    };
+    let (seconds, offer) = whole(&tally, trainers, settings);
     let equivalent_nodes = measure::equivalent_nodes(offer.node_s, seconds);
     let shares = tally.of_kinds.iter();
     let shares = shares.map(|of| measure::share(of.node_s, tally.offer.node_s));
@@ -101,12 +101,18 @@ pub fn replay(
     let rescale = measure::samples_lost(tally.rescale_cost, &redone);
     let preempt = measure::samples_lost(tally.preempt_cost, &redone);
     let spare = (equivalent_nodes - baseline.usable_nodes()).max(0.0) * seconds;
-    let zero_cost_fraction = if settings.endless {
-        let free = zero_cost(trace, trainers, settings, hooks)?;
-        Some(measure::share(tally.samples, free))
-    } else {
-        None
-    };
+    let free = settings.endless;
+    let free = free.then(|| zero_cost(trace, trainers, settings, hooks));
+    let free = free.transpose()?;
+    let policy = (tally.samples, seconds / 3600.0);
+    let beside = beside(
+        trace,
+        trainers,
+        (settings, &kinds),
+        policy,
+        free.as_ref(),
+        hooks,
+    )?;
     let summary = Summary {
         efficiency: measure::efficiency(tally.samples, dedicated),
         hours: seconds / 3600.0,
@@ -114,7 +120,15 @@ pub fn replay(
         harvested_node_hours: tally.used / 3600.0,
         idle_share_used: measure::share(tally.used, offer.node_s),
         samples: tally.samples,
-        zero_cost_fraction,
+        zero_cost_fraction: free
+            .as_ref()
+            .map(|free| measure::share(tally.samples, free.samples)),
+        milestones: Milestone::list(
+            &settings.milestones,
+            &milestones,
+            free.as_ref().map(|free| free.milestones.as_slice()),
+        ),
+        beside,
         rescale_cost_fraction: measure::share(rescale, tally.samples),
         pilot_wait_fraction: settings
             .pilot_start
@@ -164,6 +178,98 @@ pub fn replay(
     })
 }
 
+/// Seconds that count, and what the pool offered in them: until the last trainer is done or, if the
+/// list has no end or the trace ends first, in all.
+fn whole(tally: &Tally, trainers: &[TrainerSpec], settings: &Settings) -> (f64, Offer) {
+    if settings.endless || tally.trainers_done < trainers.len() as u64 {
+        (tally.now_s, tally.offer)
+    } else {
+        (tally.last_end_s, tally.offer_at_last_end)
+    }
+}
+
+/// Replays the rules beside the policy. `policy` has the samples and hours of the policy.
+fn beside(
+    trace: &dyn PoolTrace,
+    trainers: &[TrainerSpec],
+    (settings, kinds): (&Settings, &Kinds),
+    policy: (f64, f64),
+    free: Option<&Free>,
+    hooks: &mut Hooks<'_>,
+) -> Result<Vec<RuleFigures>, SimError> {
+    // A rule makes no decision, so nothing is forecast or verified.
+    let plain = Settings {
+        policy: Policy::Dp,
+        quirks: crate::Quirks::None,
+        verify: false,
+        ..settings.clone()
+    };
+    let mut replay = |rule: Rule, launcher| -> Result<_, SimError> {
+        let world = World::new(trace, trainers, kinds, &plain, false, Fits::Inside)?;
+        let mut world = world.with_launcher(launcher);
+        let mut watch = watch(rule.name(), trace, hooks.progress);
+        world.run(&mut Decisions::new(&plain, &|| 0.0), &mut watch)?;
+        let (seconds, _) = whole(&world.tally, trainers, settings);
+        Ok((world.tally, seconds / 3600.0, world.milestones))
+    };
+    let mut figures = Vec::new();
+    for &rule in &settings.beside.rules {
+        let (nodes, (tally, hours, milestones)) = match rule {
+            Rule::TorchrunElastic => (None, replay(rule, Launcher::Elastic)?),
+            Rule::Requeue => {
+                let mut best: Option<(u32, (Tally, f64, Vec<f64>))> = None;
+                for nodes in fixed_sizes(trace, trainers) {
+                    let found = replay(rule, Launcher::Requeue { nodes })?;
+                    if best
+                        .as_ref()
+                        .is_none_or(|(_, best)| is_better(&found, best))
+                    {
+                        best = Some((nodes, found));
+                    }
+                }
+                let Some((nodes, best)) = best else { continue };
+                (Some(nodes), best)
+            }
+        };
+        let at_free = free.map(|free| free.milestones.as_slice());
+        let milestones = Milestone::list(&settings.milestones, &milestones, at_free);
+        let free = free.map(|free| free.samples);
+        let of = ((rule, nodes), (&tally, hours));
+        figures.push(RuleFigures::new(of.0, of.1, milestones, policy, free));
+    }
+    Ok(figures)
+}
+
+/// Sizes of jobs that are tried: powers of two up to the largest that a trainer can use and that was
+/// idle at a time.
+fn fixed_sizes(trace: &dyn PoolTrace, trainers: &[TrainerSpec]) -> Vec<u32> {
+    let least = trainers.iter().map(|spec| spec.min_nodes).min();
+    let most = trainers.iter().map(|spec| spec.max_nodes).max();
+    let most = most.unwrap_or(1).min(trace.nodes()).max(1);
+    let doubled = std::iter::successors(Some(1_u32), |size| size.checked_mul(2));
+    let mut sizes: Vec<u32> = doubled.take_while(|size| *size < most).collect();
+    sizes.push(most);
+    // Below all minima sizes are the same.
+    let small = sizes.partition_point(|size| Some(*size) <= least);
+    sizes.drain(..small.saturating_sub(1));
+    sizes
+}
+
+/// Whether a replay has done more, or as much in less time.
+fn is_better(one: &(Tally, f64, Vec<f64>), other: &(Tally, f64, Vec<f64>)) -> bool {
+    let (ours, theirs) = (one.0.samples, other.0.samples);
+    let equal = (ours - theirs).abs() <= 1e-9 * theirs;
+    (equal && one.1 < other.1) || (!equal && ours > theirs)
+}
+
+/// Samples of the zero-cost bound.
+struct Free {
+    /// Until the end.
+    samples: f64,
+    /// Until each milestone.
+    milestones: Vec<f64>,
+}
+
 /// Samples in the same time without costs of rescaling and preemption, re-optimised at each
 /// event: an upper bound for policies that decide event by event.
 fn zero_cost(
@@ -171,7 +277,7 @@ fn zero_cost(
     trainers: &[TrainerSpec],
     settings: &Settings,
     hooks: &mut Hooks<'_>,
-) -> Result<f64, SimError> {
+) -> Result<Free, SimError> {
     let free = Settings {
         policy: Policy::Dp,
         quirks: crate::Quirks::None,
@@ -189,7 +295,10 @@ fn zero_cost(
     let mut world = World::new(trace, trainers, &kinds, &free, false, Fits::Inside)?;
     let mut watch = watch("zero-cost bound", trace, hooks.progress);
     world.run(&mut Decisions::new(&free, &|| 0.0), &mut watch)?;
-    Ok(world.tally.samples)
+    Ok(Free {
+        samples: world.tally.samples,
+        milestones: world.milestones,
+    })
 }
 
 /// Reports progress at every 64th event.

@@ -9,6 +9,8 @@ use lacuna_planner::placement::Settings as JointSettings;
 use lacuna_trainer::settings::Control;
 use serde::{Deserialize, Serialize};
 
+use crate::Beside;
+
 /// The moment at which a trainer whose work is done frees its nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -135,6 +137,9 @@ pub struct Forecasting {
     /// The model that forecasts start with. What comes after its time is learnt.
     #[serde(skip)]
     pub model: Option<Arc<Learnt>>,
+    /// Whether the part of the log before the start is learnt from.
+    #[serde(default = "yes")]
+    pub past: bool,
     /// Settings of the joint decision.
     pub joint: JointSettings,
 }
@@ -151,6 +156,7 @@ impl Default for Forecasting {
             together: true,
             hints: true,
             model: None,
+            past: true,
             joint: JointSettings::default(),
         }
     }
@@ -194,6 +200,12 @@ pub struct Settings {
     /// The reference of efficiency.
     #[serde(default)]
     pub dedicated: Dedicated,
+    /// Rules that are replayed beside the policy.
+    #[serde(default, skip_serializing_if = "Beside::is_empty")]
+    pub beside: Beside,
+    /// Moments until which samples are given as well, seconds since the start, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub milestones: Vec<f64>,
     /// The window that is kept node by node, if a history is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gantt: Option<GanttWindow>,
@@ -234,6 +246,8 @@ impl Default for Settings {
             charge_starts: false,
             pilot_start: None,
             dedicated: Dedicated::ByKind,
+            beside: Beside::default(),
+            milestones: Vec::new(),
             gantt: None,
             lookahead: Lookahead::default(),
             forecast: Forecasting::default(),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use lacuna_forecast::{Anomalies, Evidence, OrderReport, OrderState};
 use lacuna_model::{Span, Timestamp};
+use lacuna_trainer::measure;
 use serde::{Deserialize, Serialize};
 
-use crate::{Loss, Settings};
+use crate::{Loss, RuleFigures, Settings};
 
 /// Distribution of the wall-clock times of decisions, seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -156,6 +157,32 @@ pub struct Quarter {
     pub bound: f64,
 }
 
+/// What a replay has done until a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Milestone {
+    /// Hours from the start until then.
+    pub hours: f64,
+    /// Samples done by all trainers until then.
+    pub samples: f64,
+    /// As [`Summary::zero_cost_fraction`], until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_cost_fraction: Option<f64>,
+}
+
+impl Milestone {
+    /// What was done until moments, seconds; `free` has the samples of the zero-cost bound.
+    pub(crate) fn list(at_s: &[f64], samples: &[f64], free: Option<&[f64]>) -> Vec<Self> {
+        let of = |(at, (&at_s, &samples)): (usize, (&f64, &f64))| Self {
+            hours: at_s / 3600.0,
+            samples,
+            zero_cost_fraction: free
+                .and_then(|free| free.get(at))
+                .map(|&free| measure::share(samples, free)),
+        };
+        at_s.iter().zip(samples).enumerate().map(of).collect()
+    }
+}
+
 /// The figures of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -178,6 +205,12 @@ pub struct Summary {
     /// Samples done over the samples in the same time without costs of rescaling and preemption,
     /// re-optimised at each event. Only with an endless list of trainers.
     pub zero_cost_fraction: Option<f64>,
+    /// What was done until the moments that were asked for; without those after the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub milestones: Vec<Milestone>,
+    /// The figures of rules that were replayed beside the policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<RuleFigures>,
     /// Share lost to rescaling: samples lost to changes by the planner, over samples done.
     pub rescale_cost_fraction: f64,
     /// The part of it that nodes lost while they waited for pilots of their trainer's owner, over

@@ -4,6 +4,7 @@
 mod decide;
 mod gantt;
 mod kinds;
+mod launch;
 mod member;
 mod membership;
 mod observer;
@@ -11,6 +12,7 @@ mod pool;
 mod recorder;
 mod replan;
 mod run;
+mod saves;
 mod series;
 mod sites;
 mod stages;
@@ -19,6 +21,7 @@ mod valuation;
 
 pub(crate) use decide::Decisions;
 pub(crate) use kinds::{Kinds, of_one_kind};
+pub(crate) use launch::Launcher;
 pub(crate) use observer::Observer;
 pub(crate) use run::World;
 pub(crate) use tally::{OfKind, Offer, Tally};

@@ -57,6 +57,12 @@ impl Ledger {
         }
     }
 
+    /// The trainer goes back to this many samples done, without stall debt.
+    pub const fn go_back(&mut self, samples: f64) {
+        self.done = samples;
+        self.debt = 0.0;
+    }
+
     /// The trainer has ended with its work: exactly `work` samples count as done, without the
     /// effects of rounding and of time after the end.
     pub const fn finish(&mut self, work: f64) {

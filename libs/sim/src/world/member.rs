@@ -8,6 +8,8 @@ use lacuna_planner::{Mix, NO_NODES};
 use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 
+use super::saves::Saves;
+
 /// An admitted trainer.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
@@ -37,6 +39,8 @@ pub(super) struct Member {
     pub(super) admitted: u32,
     /// The number of its owner.
     pub(super) owner: usize,
+    /// Its checkpoints, under a rule beside the policy.
+    pub(super) saves: Saves,
     /// The present values of its sizes, if values change with time.
     pub(super) values: Option<Values>,
 }

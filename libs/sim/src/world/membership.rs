@@ -9,6 +9,7 @@ use lacuna_trainer::{Ledger, Places, has_place};
 use super::kinds::work;
 use super::member::{Member, place, spec_of};
 use super::run::World;
+use super::saves::Saves;
 
 /// Whether the pool has the minimum of nodes of the trainer of a life.
 fn fits(trainers: &[TrainerSpec], life: u32, pool: u32) -> bool {
@@ -215,6 +216,7 @@ impl<'a> World<'a> {
                 },
                 _ => 0,
             },
+            saves: Saves::default(),
             values: None,
         });
         self.admitted = self.admitted.saturating_add(1);

@@ -68,7 +68,9 @@ impl<'a> Observer<'a> {
             // With all ends revealed, the predictor needs only the typical length of holes.
             observer.predictor.freeze();
         }
-        if let Some(mut past) = trace.past()? {
+        if settings.past
+            && let Some(mut past) = trace.past()?
+        {
             while let Some(step) = past.next()? {
                 observer.watch(&step);
             }

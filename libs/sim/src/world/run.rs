@@ -9,6 +9,7 @@ use lacuna_trainer::Queue;
 
 use super::decide::Decisions;
 use super::kinds::Kinds;
+use super::launch::Launcher;
 use super::member::{Member, spec_of};
 use super::observer::Observer;
 use super::pool::Pool;
@@ -49,8 +50,12 @@ pub(crate) struct World<'a> {
     pub(super) observer: Option<Observer<'a>>,
     /// Where the nodes are, if distance matters.
     pub(super) sites: Option<Sites>,
+    /// The rule that launches trainers in place of the decider, if there is one.
+    launcher: Option<Launcher>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
+    /// Samples at each milestone so far.
+    pub(crate) milestones: Vec<f64>,
     pub(super) days: Days,
     pub(super) recorder: Option<Recorder>,
     /// Start of the present second, and events in it so far.
@@ -88,13 +93,21 @@ impl<'a> World<'a> {
             candidates: Vec::new(),
             holes: Vec::new(),
             sites: Sites::new(trace, kinds, settings),
+            launcher: None,
             service: Service::default(),
             tally: Tally::default(),
+            milestones: Vec::new(),
             days: Days::new(remembers),
             recorder: remembers.then(|| Recorder::new(settings.gantt)),
             observer,
             second: (0.0, 0),
         })
+    }
+
+    /// Lets a rule launch trainers in place of the decider.
+    pub(crate) fn with_launcher(mut self, launcher: Launcher) -> Self {
+        self.launcher = Some(launcher);
+        self
     }
 
     /// Runs to the end of the trace or, if the list of trainers has an end, to its end.
@@ -149,6 +162,10 @@ impl<'a> World<'a> {
         let step_s = walk.next_at_s()?;
         loop {
             let own_s = self.next_end_s().min(self.next_stage_s());
+            let own_s = match self.launcher {
+                Some(_) => own_s.min(self.next_restart_s()),
+                None => own_s,
+            };
             let now = step_s.min(self.next_arrival_s()).min(own_s);
             // An event at the end of the trace has no effect.
             if now >= length {
@@ -172,13 +189,19 @@ impl<'a> World<'a> {
                     self.pool.open(node, since_ms);
                 }
             }
-            self.charge_preemptions();
+            match self.launcher {
+                Some(launcher) => self.interrupt(launcher),
+                None => self.charge_preemptions(),
+            }
             self.dismiss();
             if self.is_over() {
                 return Ok(true);
             }
             self.admit();
-            self.replan(decisions, walk.ends())?;
+            match self.launcher {
+                Some(launcher) => self.launch(launcher),
+                None => self.replan(decisions, walk.ends())?,
+            }
             self.look();
             self.tally.events += 1;
             self.remember();
@@ -240,8 +263,20 @@ impl<'a> World<'a> {
         self.tally.now_s + soonest
     }
 
-    /// Lets every trainer train until `now`.
+    /// Lets every trainer train until `now`, and notes the samples at each milestone.
     fn advance(&mut self, now: f64) {
+        let milestones = &self.settings.milestones;
+        while let Some(&at_s) = milestones.get(self.milestones.len())
+            && at_s <= now
+        {
+            self.train(at_s);
+            self.milestones.push(self.tally.samples);
+        }
+        self.train(now);
+    }
+
+    /// Lets every trainer train until `now`.
+    fn train(&mut self, now: f64) {
         let before = self.tally.now_s;
         let dt = (now - before).max(0.0);
         let pool = f64::from(self.pool.len());
@@ -250,6 +285,7 @@ impl<'a> World<'a> {
         let mut interval = Interval::default();
         let mut last_end = None::<f64>;
         let mut held = 0.0;
+        let every_s = self.settings.beside.checkpoint_every.as_secs_f64();
         let at = self.trace.start() + Span::from_secs_f64(now);
         for member in &mut self.active {
             let nodes = f64::from(member.nodes);
@@ -257,6 +293,10 @@ impl<'a> World<'a> {
             if !endless && member.ended_s.is_some() {
                 interval.offer.idling += dt * member.rate;
                 continue;
+            }
+            if self.launcher.is_some() {
+                let (ledger, rate) = (member.ledger, member.rate);
+                member.saves.pass((before, dt), &ledger, rate, every_s);
             }
             let end = member.ledger.time_to(member.work, member.rate);
             let done = member.ledger.done();

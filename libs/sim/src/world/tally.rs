@@ -15,7 +15,11 @@ pub(crate) struct Tally {
     pub(crate) preempt_cost: f64,
     /// What was lost to the wait for pilots; part of the cost of rescaling.
     pub(crate) pilot_wait: f64,
+    /// Samples done again from a checkpoint; only under a rule beside the policy.
+    pub(crate) redone: f64,
     pub(crate) preemptions: u64,
+    /// Starts of trainers that had run before; only under a rule beside the policy.
+    pub(crate) restarts: u64,
     pub(crate) rescales: u64,
     /// Rescales of trainers that were hit at the same event.
     pub(crate) rescales_at_hits: u64,

@@ -8,6 +8,7 @@
 
 mod announced;
 mod apart;
+mod beside;
 mod common;
 mod figures;
 mod forecast_policy;

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Stages, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
-use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Quirks, Settings, TrainerEnd};
+use lacuna_sim::{Beside, Dedicated, GanttWindow, Lookahead, Quirks, Rule, Settings, TrainerEnd};
 use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
@@ -47,6 +47,7 @@ Examples:
     after_long_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
+  lacuna replay theta_2022.swf.gz --beside requeue,torchrun-elastic
   lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
   lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --first-nodes 1024
@@ -142,9 +143,19 @@ pub(crate) struct ReplayArgs {
     /// Seed of all random choices
     #[arg(long, help_heading = DECIDES, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Replay what centres run today beside the policy, on the same holes: a preemptible partition of
+    /// jobs with a fixed size (requeue), and an elastic launcher (torchrun-elastic)
+    #[arg(long, help_heading = SHOWS, value_name = "RULES", value_delimiter = ',', value_parser = rule())]
+    beside: Vec<Rule>,
+    /// Time between two checkpoints of a trainer under these rules; writing one takes no time
+    #[arg(long, help_heading = SHOWS, value_name = "TIME", default_value_t = Beside::default().checkpoint_every, value_parser = parse_span, requires = "beside")]
+    checkpoint_every: Span,
     /// Method for the work of dedicated nodes, the base of the efficiency
     #[arg(long, help_heading = SHOWS, value_enum, default_value_t = DedicatedArg::ByKind)]
     dedicated: DedicatedArg,
+    /// Give the samples until these lengths of time after the start, too (1h,1d,7d)
+    #[arg(long, help_heading = SHOWS, value_name = "LIST", value_delimiter = ',', value_parser = parse_span)]
+    milestones: Vec<Span>,
     /// Solve each decision a second time, and fail (exit code 1) if that shows a wrong one. Without
     /// forecasts, dp and milp (whole, gap 0) must agree on the objective to 1e-6. With forecasts,
     /// each plan must have the value that it states (found again from its nodes, to 1e-6), be worth
@@ -207,6 +218,21 @@ fn policy() -> impl TypedValueParser<Value = Policy> {
         policy.ok_or("no such policy")
     };
     PossibleValuesParser::new(Policy::ALL.map(value)).try_map(named)
+}
+
+/// The rules beside the policy, each with a description.
+fn rule() -> impl TypedValueParser<Value = Rule> {
+    let value = |rule: Rule| {
+        PossibleValue::new(rule.name()).help(match rule {
+            Rule::Requeue => "Jobs of the best fixed size, killed with a node and started again",
+            Rule::TorchrunElastic => "All members start again whenever nodes come or go",
+        })
+    };
+    let named = |name: String| {
+        let rule = Rule::ALL.into_iter().find(|rule| rule.name() == name);
+        rule.ok_or("no such rule")
+    };
+    PossibleValuesParser::new(Rule::ALL.map(value)).try_map(named)
 }
 
 /// The look-ahead: a length of time, or `all`.
@@ -280,6 +306,15 @@ impl ReplayArgs {
                 DedicatedArg::Split => Dedicated::Split,
                 DedicatedArg::StaticReplay => Dedicated::StaticReplay,
             },
+            beside: Beside {
+                rules: self.beside.clone(),
+                checkpoint_every: self.checkpoint_every,
+            },
+            milestones: self
+                .milestones
+                .iter()
+                .map(|span| span.as_secs_f64())
+                .collect(),
             gantt: None,
             node_choice: match self.nodes {
                 NodesArg::Random => NodeChoice::Random,

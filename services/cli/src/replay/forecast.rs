@@ -46,6 +46,9 @@ pub(super) struct ForecastArgs {
     /// Ignore planned starts, of the simulated scheduler or of --planned
     #[arg(long)]
     no_hints: bool,
+    /// Learn nothing from the part of the log before --from
+    #[arg(long)]
+    no_past: bool,
 }
 
 impl ForecastArgs {
@@ -60,6 +63,7 @@ impl ForecastArgs {
             together: !self.no_groups,
             model: self.model.as_deref().map(read).transpose()?.map(Arc::new),
             hints: !self.no_hints,
+            past: !self.no_past,
             ..Forecasting::default()
         };
         settings.joint.horizon_s = self.forecast_horizon;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use lacuna_model::Span;
 use lacuna_planner::objective::Objective;
 use lacuna_sim::pool_stats::PoolStats;
-use lacuna_sim::{Apart, Dedicated, Summary, Verified};
+use lacuna_sim::{Apart, Dedicated, RuleFigures, Summary, Verified};
 use lacuna_trainer::measure;
 
 use crate::error::Result;
@@ -74,6 +75,19 @@ pub(super) fn table(
     if let Some(fraction) = summary.zero_cost_fraction {
         rows.push(("of zero-cost bound", percent(fraction)));
     }
+    for milestone in &summary.milestones {
+        let share = milestone.zero_cost_fraction;
+        let share = share.map_or_else(String::new, |share| {
+            format!(", {} of the zero-cost bound", percent(share))
+        });
+        let text = format!(
+            "{} samples after {}{share}",
+            short(milestone.samples),
+            Span::from_secs_f64(milestone.hours * 3600.0)
+        );
+        rows.push(("milestone", text));
+    }
+    rows.extend(summary.beside.iter().map(beside));
     let of_samples = |fraction| match measure::share_lost(fraction, 1.0) {
         Some(fraction) => format!("{} of the samples done", percent(fraction)),
         None => "more samples than were done".to_owned(),
@@ -210,6 +224,37 @@ pub(super) fn table(
         rows.extend(path.iter().map(|path| (*what, path.display().to_string())));
     }
     print(&key_values(&rows))
+}
+
+/// The figures of a rule beside the policy, in words.
+fn beside(figures: &RuleFigures) -> (&'static str, String) {
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    let mut text = format!(
+        "{}: {} samples",
+        figures.rule.name(),
+        short(figures.samples)
+    );
+    let mut also = |part: String| {
+        text.push_str(", ");
+        text.push_str(&part);
+    };
+    if let Some(share) = figures.zero_cost_fraction {
+        also(format!("{} of the zero-cost bound", percent(share)));
+    }
+    let (hours, nodes) = (figures.hours, short(figures.harvested_node_hours));
+    also(format!("{nodes} node-hours in {hours:.2} h"));
+    also(format!("{} restarts", figures.restarts));
+    also(format!(
+        "{} of the samples done again",
+        percent(figures.redone_fraction)
+    ));
+    if let Some(nodes) = figures.nodes {
+        also(format!("jobs of {nodes} nodes, the best fixed size"));
+    }
+    if let Some(ratio) = figures.ratio {
+        also(format!("the policy does {ratio:.2} times as much an hour"));
+    }
+    ("beside", text)
 }
 
 /// What distance did, in words.
