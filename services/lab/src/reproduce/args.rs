@@ -14,7 +14,9 @@ use super::forecast::{self, ForecastTableArgs};
 use super::goodput::{self, GoodputArgs};
 use super::heterps::{self, HeterpsArgs};
 use super::kinds::{self, KindsArgs};
+use super::machines::{self, MachinesArgs};
 use super::page::page;
+use super::parcae::{self, ParcaeArgs};
 use super::published::{GROUPS, rows};
 use super::row::Row;
 use super::run::{Runner, default_jobs, program, seeds, seeds_note};
@@ -36,6 +38,11 @@ pub(crate) enum ReproduceCommand {
     Heterps(HeterpsArgs),
     /// The value of mixing two kinds of nodes, beside one kind each
     Kinds(KindsArgs),
+    /// Machines that Lacuna was not built on, from their first hour on, beside simple rules and what
+    /// centres run today
+    Machines(MachinesArgs),
+    /// The plans of Parcae (NSDI'24) for spot instances, beside ours
+    Parcae(ParcaeArgs),
     /// Plans by learning per second, beside scaling efficiency with the user's batch
     Goodput(GoodputArgs),
     /// The method, instances and prices of Stash (arXiv 2208.14344), beside the replay of one run
@@ -100,6 +107,8 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
         ReproduceCommand::Dally(args) => dally::run(args),
         ReproduceCommand::Heterps(args) => heterps::run(args),
         ReproduceCommand::Kinds(args) => kinds::run(args),
+        ReproduceCommand::Parcae(args) => parcae::run(args),
+        ReproduceCommand::Machines(args) => machines::run(args),
         ReproduceCommand::Goodput(args) => goodput::run(args),
         ReproduceCommand::Stash(args) => stash::run(args),
     }
@@ -120,6 +129,7 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
         seeds,
+        kept: None,
     };
     let done = runner.run_with_bar(chosen, args.json.json)?;
     let text = table::markdown(&done, &seeds_note);

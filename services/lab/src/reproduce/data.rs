@@ -24,6 +24,12 @@ pub(super) const SUMMIT: Recording = Recording {
     ],
 };
 
+/// The trace of p3 spot instances.
+pub(super) const P3_SPOT: Recording = Recording {
+    name: "machines",
+    files: &["p3-spot.csv.gz"],
+};
+
 /// The traces and models of Dally.
 pub(super) const DALLY: Recording = Recording {
     name: "dally",

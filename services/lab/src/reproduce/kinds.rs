@@ -288,6 +288,7 @@ pub(super) fn run(args: &KindsArgs) -> Result<()> {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
         seeds: seeds(1, 1),
+        kept: None,
     };
     let done = runner.run_with_bar(args.rows(&summit, &files), args.json.json)?;
     if let Some((run, why)) = done.iter().find_map(|run| Some((run, run.failure()?))) {

@@ -12,6 +12,7 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::progress_bar;
 use lacuna_cli::up::sibling;
 
+use super::kept::Kept;
 use super::row::{Done, Outcome, Row};
 
 /// The parameters of the runs.
@@ -22,6 +23,8 @@ pub(super) struct Runner {
     pub(super) jobs: usize,
     /// The seeds of each row.
     pub(super) seeds: Vec<u64>,
+    /// Where outputs are kept and found again.
+    pub(super) kept: Option<Kept>,
 }
 
 impl Runner {
@@ -97,11 +100,15 @@ impl Runner {
         commands: &[Vec<String>],
         each: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Option<Run>>> {
-        let mut outcomes = vec![None; commands.len()];
-        let mut waiting: VecDeque<usize> = (0..commands.len()).collect();
+        let kept = |command: &Vec<String>| self.kept.as_ref()?.output(command).cloned().map(Ok);
+        let mut outcomes: Vec<Option<Run>> = commands.iter().map(kept).collect();
+        let left = (0..)
+            .zip(&outcomes)
+            .filter(|(_, outcome)| outcome.is_none());
+        let mut waiting: VecDeque<usize> = left.map(|(at, _)| at).collect();
         let (sender, receiver) = mpsc::channel();
         let mut running = 0;
-        let mut ended = 0;
+        let mut ended = commands.len() - waiting.len();
         each(ended, commands.len());
         while ended < commands.len() {
             while running < self.jobs.max(1)
@@ -135,6 +142,11 @@ impl Runner {
                 Ok(output) => outcome(&output),
                 Err(error) => Err(format!("cannot wait for a process: {error}")),
             };
+            if let (Some(kept), Ok(output), Some(command)) =
+                (&self.kept, &outcome, commands.get(at))
+            {
+                kept.keep(command, output)?;
+            }
             set(&mut outcomes, at, outcome);
             each(ended, commands.len());
         }
@@ -272,6 +284,7 @@ mod tests {
             program: "/nonexistent/lacuna".into(),
             jobs: 2,
             seeds: vec![1, 2],
+            kept: None,
         };
         let mut calls = Vec::new();
         let seeded = Row {

@@ -26,7 +26,7 @@ const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for
 const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
 
 /// All tables, in the order of the page.
-pub(super) const TABLES: [Table; 23] = [
+pub(super) const TABLES: [Table; 25] = [
     Table {
         name: "paper",
         title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
@@ -80,6 +80,22 @@ pub(super) const TABLES: [Table; 23] = [
             "reproduce forecast --log $LACUNA_DATA/theta-2022/theta_2022.swf.gz --costs 5 --columns bftrainer,forecast,no-order -- --machine-nodes 4392 --until 2022-03-01T00:00:00Z",
         ],
         policy: BESIDE,
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "machines",
+        title: "Machines that Lacuna was not built on, from their first hour on, beside simple rules and what centres run today",
+        commands: &["reproduce machines --keep .cache/machines.jsonl"],
+        policy: "a column each",
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "parcae",
+        title: "The plans of Parcae for spot instances, beside ours",
+        commands: &["reproduce parcae"],
+        policy: "`auto`, the default",
         objective: FAIR,
         seed: "1",
     },

@@ -139,6 +139,7 @@ pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
         program: program()?,
         jobs: args.jobs.map_or_else(default_jobs, usize::from),
         seeds,
+        kept: None,
     };
     let of = |case: &Case| {
         columns
