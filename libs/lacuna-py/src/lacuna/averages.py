@@ -20,10 +20,15 @@ MISSING = (
     "so members that join and restarts begin it again: lacuna.elastic(..., "
     "state={'average': average}), with a state_dict"
 )
-#: After so many steps they are looked for again; after twice as many each such step is looked at.
-EVERY = 128
+#: Steps after which averages are looked for again, as those that the loop has made. All things of
+#: a process are looked through for that, which may take a tenth of a second.
+AGAIN = 1024
+#: So many steps after that each is looked at, and then one of half as many.
+_LOOKS = 256
 #: Numbers of a tensor that are looked at, and those of them that must have moved.
-_MOST, _LEAST = 4096, 8
+_MOST, _LEAST = 256, 8
+#: Moves by which a tensor is an average, and without which it is none.
+_PROOF = 2
 #: Of the usual type of weights.
 _EPSILON = float(torch.finfo(torch.float32).eps)
 #: Tensors beside the weights that are looked at.
@@ -44,8 +49,10 @@ class Averages:
         self._steps = 0
         self._weight: Optional[torch.Tensor] = None
         self._others: list[torch.Tensor] = []
-        #: How often each of them has moved as an average does: once may be by chance, as from zero.
-        self._moves: list[int] = []
+        #: How often each of them has moved as an average does, and otherwise. As an average does one
+        #: moves by chance too, which is filled from zero.
+        self._moves: list[tuple[int, int]] = []
+        self._found_at = 0
         self._averaged: list[tuple[AveragedModel, int]] = []
         self._before: list[torch.Tensor] = []
 
@@ -57,6 +64,7 @@ class Averages:
             return
         self._weight = weight = max(floats, key=lambda p: p.numel())
         known = {tensor.data_ptr() for tensor in self._held()}
+        self._found_at = self._steps
         there = alive(torch.Tensor, AveragedModel)
         self._others = [
             one
@@ -66,7 +74,10 @@ class Averages:
             and one.layout == torch.strided
             and one.data_ptr() not in known
         ][:_TENSORS]
-        self._moves = [0] * len(self._others)
+        for one in self._others:
+            # PyTorch keeps no tensor whose only owner was found so.
+            getattr(one, "_fix_weakref", lambda: None)()
+        self._moves = [(0, 0)] * len(self._others)
         given = {id(one) for one in self._modules()}
         self._averaged = [
             (one, one.n_averaged._version)
@@ -81,10 +92,9 @@ class Averages:
     def begin(self) -> None:
         """The program's own lines begin."""
         self._steps += 1
-        if self._steps == EVERY:
-            # It may have been made in the loop.
+        if self._steps == AGAIN:
             self.find()
-        looks = self._steps < 2 * EVERY or self._steps % EVERY == 0
+        looks = self._steps < self._found_at + _LOOKS or self._steps % (_LOOKS // 2) == 0
         self._before = self._numbers() if looks and self._others else []
 
     def check(self) -> None:
@@ -96,16 +106,22 @@ class Averages:
         (weight, *olds), (now, *news) = self._before, self._numbers()
         self._before = []
         for i, (old, new) in enumerate(zip(olds, news)):
-            if torch.equal(new, now) or torch.equal(new, weight):
+            if torch.equal(old, new) or torch.equal(new, now) or torch.equal(new, weight):
                 continue
-            self._moves[i] += any(_is_part_of_the_way(old, new, to) for to in (now, weight))
-        if any(moves > 1 for moves in self._moves):
+            is_average = any(_is_part_of_the_way(old, new, to) for to in (now, weight))
+            as_average, otherwise = self._moves[i]
+            self._moves[i] = (as_average + is_average, otherwise + (not is_average))
+        if any(as_average >= _PROOF for as_average, _ in self._moves):
             raise RuntimeError(MISSING)
+        left = [i for i, (_, otherwise) in enumerate(self._moves) if otherwise < 2 * _PROOF]
+        if len(left) < len(self._moves):
+            self._others = [self._others[i] for i in left]
+            self._moves = [self._moves[i] for i in left]
 
     def _numbers(self) -> list[torch.Tensor]:
         assert self._weight is not None
         tensors: Sequence[torch.Tensor] = [self._weight, *self._others]
-        return [t.detach().reshape(-1)[:_MOST].to(torch.float64, copy=True) for t in tensors]
+        return [t.detach().reshape(-1)[:_MOST].clone() for t in tensors]
 
     def _modules(self) -> Iterator[torch.nn.Module]:
         for part in (self._parts.model, *self._parts.extra.values()):
@@ -115,7 +131,10 @@ class Averages:
     def _held(self) -> Iterator[torch.Tensor]:
         """Tensors of the model, of the optimisers, and of what the run was given."""
         for module in self._modules():
-            yield from module.parameters(recurse=False)
+            for parameter in module.parameters(recurse=False):
+                yield parameter
+                if parameter.grad is not None:
+                    yield parameter.grad
             yield from module.buffers(recurse=False)
         for optimizer in (*self._parts.optimizers, *self._parts.extra.values()):
             if not isinstance(optimizer, torch.optim.Optimizer):
@@ -129,6 +148,7 @@ class Averages:
 
 def _is_part_of_the_way(old: torch.Tensor, new: torch.Tensor, to: torch.Tensor) -> bool:
     """Whether a tensor went from one place to another in the direction of a third."""
+    old, new, to = (one.to(torch.float64) for one in (old, new, to))
     moved, way = new - old, to - old
     if int((moved != 0).sum()) < _LEAST or int((way != 0).sum()) < _LEAST:
         return False

@@ -191,7 +191,7 @@ OVER_FIVE = """cross_entropy(
             torch.cat([model(x), -model(x)], 1), (y[:, 0] > 0).long(), reduction="sum"
         ) / 5"""
 HALF = "((model(x) - y) ** 2).sum() / (2 * len(x))"
-EACH = "((model(x) - y).pow(2) / len(x)).sum()"
+EACH = "((model(x) - y).pow(2) / len(x)).sum(1).sum()"
 TOKENS = "((model(x) - y).pow(2) * (1 + (y > 0))).sum() / (1 + (y > 0)).sum()"
 TOKENS_EACH = "((model(x) - y).pow(2) * (1 + (y > 0))).sum(1).mean()"
 DECAY = "loss_of(model(x), y) + 0.001 * sum(p.pow(2).sum() for p in model.parameters())"

@@ -22,6 +22,8 @@ WEIGHED = (
 #: Nodes that change neither which samples a loss is of, nor how they are added up.
 _THROUGH = {"Add", "Alias", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "ToCopy", "View"}
 _THROUGH |= {"Cat", "ReshapeAlias", "Stack", "Unsqueeze"}
+#: Where a model begins.
+_LAYERS = {"Addmm", "Mm", "Bmm", "Convolution", "Embedding"}
 #: Of PyTorch's losses: the values of `reduction`.
 MEAN, SUM = 1, 2
 
@@ -34,6 +36,18 @@ def name_of(node: Any) -> str:
 
 def after(node: Any) -> list[Any]:
     return [one for one, _ in node.next_functions if one is not None]
+
+
+def names_below(nodes: Sequence[Any], most: int = 32) -> Iterator[str]:
+    """Names of nodes down to the layers of a model; ``...`` for those that are too many."""
+    waiting = list(nodes)
+    for node in waiting:
+        name = name_of(node)
+        yield name if len(waiting) <= most else "..."
+        if len(waiting) > most:
+            return
+        if name not in _LAYERS:
+            waiting += after(node)
 
 
 def _ways(nodes: Sequence[Any], most: int = 64) -> Iterator[str]:
@@ -60,7 +74,7 @@ def _ways(nodes: Sequence[Any], most: int = 64) -> Iterator[str]:
             inner = {name_of(one) for one in below}
             stacked = inner & {"Stack", "Cat"}
             # Each sample's may be divided by their number (:mod:`lacuna.scales` knows by what).
-            other = inner & {"Mean", "Div"}
+            other = {"Mean", "Div"} & set(names_below(below))
             yield from _ways(below, most) if stacked else ["unknown" if other else "sum"]
         else:
             yield "unknown"

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Optional
 
 import torch
 
-from .losses import A_SUM, MEAN, SUM, after, name_of
+from .losses import A_SUM, MEAN, SUM, after, name_of, names_below
 
 #: Looks after which it is said: so often no count of tokens is the same by chance.
 LOOKS = 10
@@ -218,7 +218,8 @@ def _inner(nodes: list[Any]) -> Optional[float]:
                 return None
             factor = _times(name, factor, number)
         nodes = after(nodes[0])
-    return None if nodes and name_of(nodes[0]) in ("Mul", "Div") else factor
+    # Nothing else may hold the number of samples.
+    return None if {"Mul", "Div", "..."} & set(names_below(nodes)) else factor
 
 
 def _times(name: str, factor: float, number: float) -> float:
