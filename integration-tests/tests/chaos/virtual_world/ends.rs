@@ -37,7 +37,7 @@ const ON_ITS_WAY_S: f64 = 0.05;
 const OVER_S: f64 = 300.0;
 
 /// Trainers, nodes, and faults at the end of one of them.
-const TRAINERS: usize = 8;
+const TRAINERS: usize = 9;
 const NODES: usize = 16;
 const FAULTS_EACH: usize = 5;
 
@@ -248,13 +248,17 @@ impl StandIn for Programs {
     }
 }
 
-/// A short training of 1, 2 or 3 nodes at least, without a checkpoint.
+/// A short training of 1, 2 or 3 nodes at least, without a checkpoint, under each launcher in turn.
 fn short(n: usize) -> TrainerSpec {
+    let torchrun = Elastic::Torchrun {
+        workers_per_node: 1,
+    };
+    let launchers = [Elastic::REGROUP, torchrun, Elastic::Restart];
     TrainerSpec {
         min_nodes: 1 + n as u32 % 3,
         max_nodes: 4,
         work: Work::UntilExit,
-        launch: lacuna_testkit::launch(Elastic::REGROUP),
+        launch: lacuna_testkit::launch(launchers[n / 3 % 3]),
         ..trainer(n)
     }
 }
