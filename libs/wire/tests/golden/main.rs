@@ -150,6 +150,7 @@ fn every_message_keeps_its_bytes() {
             ended_runs: vec![ended_run()],
             ..record()
         },
+        tried_record(),
     ]);
     check(&[
         LeaseRecord {

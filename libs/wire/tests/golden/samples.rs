@@ -2,6 +2,8 @@
 
 mod asked;
 
+use lacuna_model::{Measured, MeasuredPause, MeasuredStart, Span};
+
 use super::*;
 
 pub(crate) use asked::*;
@@ -103,6 +105,39 @@ pub(crate) fn measured_record() -> TrainerRecord {
             seconds: 20.0,
             node_s: 35.0,
         },
+        ..record()
+    }
+}
+
+/// A record whose work is done while programs end, after failures and with a measured start.
+pub(crate) fn tried_record() -> TrainerRecord {
+    let mut tries = lacuna_model::Tries::default();
+    tries.fail_on(
+        &node("a.1"),
+        "exit code 1",
+        true,
+        Span::from_secs(60),
+        at(90),
+    );
+    tries.avoid(&node("b_2"), "silent", false, Span::from_secs(60), at(91));
+    tries.rest_until(Some(at(120)), at(91));
+    let pause = MeasuredPause {
+        mean_s: 4.5,
+        spread_s: 0.5,
+        count: 2,
+        at: at(92),
+    };
+    let measured = Measured {
+        start: Some(MeasuredStart {
+            pause,
+            from: Some(trainer("other")),
+        }),
+        ..Measured::default()
+    };
+    TrainerRecord {
+        ending: Some(lacuna_model::Ending::Exiting),
+        tries,
+        measured: Some(Box::new(measured)),
         ..record()
     }
 }
