@@ -14,6 +14,7 @@ use crate::account::{Change, Counted};
 use crate::agent::Exit;
 use crate::controller::kinds::{BROKEN, mix_rate};
 use crate::controller::out::Out;
+use crate::controller::trainers::Due;
 use crate::controller::{Controller, Note};
 
 /// The reason in a record for a program that ended by itself, or that its agent has killed.
@@ -254,8 +255,8 @@ impl Controller {
             let Some(due) = trainer.take_due_restart(now) else {
                 continue;
             };
-            let keeps_nodes = due.keeps_nodes;
-            if due.is_uncounted {
+            let keeps_nodes = due == Due::OnNodes;
+            if due == Due::CountsAndGivesBack {
                 self.count_exits(&id, now, out);
             }
             let Some(trainer) = self.trainers.get(&id) else {

@@ -17,31 +17,23 @@ struct Restart {
     /// Real time.
     since: Timestamp,
     at: Timestamp,
-    why: Why,
+    /// Whether a failure was counted for it.
+    is_counted: bool,
     /// How long the trainer had made progress before it.
     healthy: Span,
-    /// Whether its programs live on, on their nodes. Else the nodes are given back.
-    keeps_nodes: bool,
+    due: Due,
 }
 
-/// Why an incarnation restarts.
+/// What a restart does once it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// For no failure of its program.
-    NoFailure,
-    /// A failure was counted.
-    Counted,
-    /// A member's program has exited, and others may before it is known which one is to blame.
-    Exits,
-}
-
-/// A restart that is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// Whether its nodes are kept.
-    pub(crate) keeps_nodes: bool,
-    /// Whether the failure is still to be counted.
-    pub(crate) is_uncounted: bool,
+pub(crate) enum Due {
+    /// The incarnation restarts on its nodes.
+    OnNodes,
+    /// The nodes are given back.
+    GivesBack,
+    /// A member's program has exited, and others may before it is known which one is to blame: the
+    /// failure is counted, then the nodes are given back.
+    CountsAndGivesBack,
 }
 
 /// How a trainer's programs fare. All times are real ones.
@@ -108,12 +100,17 @@ impl Health {
     /// A failure was counted: after `wait` the whole incarnation is to restart, on its nodes if it
     /// keeps them.
     pub(super) fn restart_after_failure(&mut self, wait: Span, keeps_nodes: bool, now: Now) {
+        let due = if keeps_nodes {
+            Due::OnNodes
+        } else {
+            Due::GivesBack
+        };
         self.restart = Some(Restart {
             since: now.wall,
             at: now.wall + wait,
-            why: Why::Counted,
+            is_counted: true,
             healthy: std::mem::take(&mut self.healthy),
-            keeps_nodes,
+            due,
         });
     }
 
@@ -122,9 +119,9 @@ impl Health {
         self.restart = Some(Restart {
             since: now.wall,
             at: now.wall,
-            why: Why::NoFailure,
+            is_counted: false,
             healthy: Span::ZERO,
-            keeps_nodes: true,
+            due: Due::OnNodes,
         });
     }
 
@@ -136,9 +133,9 @@ impl Health {
         self.restart = Some(Restart {
             since,
             at: since + wait,
-            why: Why::Exits,
+            is_counted: false,
             healthy: Span::ZERO,
-            keeps_nodes: false,
+            due: Due::CountsAndGivesBack,
         });
     }
 
@@ -146,7 +143,7 @@ impl Health {
     pub(crate) fn is_decided(&self) -> bool {
         self.restart
             .as_ref()
-            .is_some_and(|restart| restart.why != Why::Exits)
+            .is_some_and(|restart| restart.due != Due::CountsAndGivesBack)
     }
 
     /// Counts a restart without a failure, of a trainer with this number of samples. Returns how
@@ -171,7 +168,7 @@ impl Health {
 
     /// Takes back the restart that waits. Returns whether a failure was counted for it.
     pub(super) fn forgive(&mut self) -> bool {
-        let counted = |restart: &Restart| restart.why == Why::Counted;
+        let counted = |restart: &Restart| restart.is_counted;
         let Some(restart) = self.restart.take().filter(counted) else {
             return false;
         };
@@ -182,15 +179,13 @@ impl Health {
     /// Takes the restart that is due, if there is one.
     pub(super) fn take_due(&mut self, now: Now) -> Option<Due> {
         let restart = self.restart.take_if(|restart| restart.at <= now.wall)?;
-        Some(Due {
-            keeps_nodes: restart.keeps_nodes,
-            is_uncounted: restart.why == Why::Exits,
-        })
+        Some(restart.due)
     }
 
     /// When the nodes of a failed incarnation are given back.
     pub(crate) fn gives_back_at(&self) -> Option<Timestamp> {
-        let restart = self.restart.as_ref().filter(|restart| !restart.keeps_nodes);
+        let gives_back = |restart: &&Restart| restart.due != Due::OnNodes;
+        let restart = self.restart.as_ref().filter(gives_back);
         restart.map(|restart| restart.at)
     }
 
@@ -248,8 +243,7 @@ mod tests {
         assert_eq!(health.healthy(), Span::from_secs(30));
         health.restart_after_failure(Span::from_secs(10), true, at(40));
         assert_eq!(health.gives_back_at(), None);
-        let due = health.take_due(at(50)).unwrap();
-        assert!(due.keeps_nodes && !due.is_uncounted);
+        assert_eq!(health.take_due(at(50)), Some(Due::OnNodes));
         health.restart_at_once(at(60));
         assert!(
             !health.forgive() && !health.is_restarting(),
@@ -264,8 +258,7 @@ mod tests {
         assert!(health.is_restarting() && !health.is_decided());
         health.await_exits(Span::from_secs(2), at(2));
         assert_eq!(health.gives_back_at(), Some(at(3).wall));
-        let due = health.take_due(at(3)).unwrap();
-        assert!(!due.keeps_nodes && due.is_uncounted);
+        assert_eq!(health.take_due(at(3)), Some(Due::CountsAndGivesBack));
         health.restart_at_once(at(4));
         assert!(health.is_decided());
     }

@@ -28,6 +28,7 @@ use lacuna_model::{Members, NodeId, Past, Phase, Span, Timestamp, TrainerId, Tra
 
 use crate::Now;
 
+pub(crate) use health::Due;
 pub(crate) use moves::Target;
 pub(crate) use next_probe::{Next, next_probe};
 pub(crate) use owner::owner_of;
