@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_trace::FieldError;
-use lacuna_trace::records::lsf::Fields;
+use lacuna_trace::records::lsf::{self, Fields};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::nodes;
@@ -23,6 +23,9 @@ const PENDING: i64 = 0x3;
 const OVER: i64 = 0x60;
 /// Bits of a job's status for its post-execution command (`-Ep`).
 const POST: i64 = 0x180;
+
+/// The most bytes of an event over several lines.
+const LONGEST: usize = 1 << 20;
 
 /// Operation codes of `HOST_CTRL` (`lsbatch.h`).
 const OPEN: i64 = 1;
@@ -38,6 +41,9 @@ pub struct LsfState {
     waiting: BTreeMap<i64, bool>,
     /// Closed hosts, with the reason.
     closed: BTreeMap<NodeId, String>,
+    /// The lines so far of an event whose last text is still open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    open: Vec<u8>,
 }
 
 /// Reads events and keeps the state of the machine.
@@ -94,11 +100,40 @@ impl LsfEvents {
         }
     }
 
-    /// Takes a line. Returns the time of its event, if the event affects jobs or hosts.
+    /// Takes a line. Returns the time of its event, if the event affects jobs or hosts. Texts may hold line
+    /// ends: such an event is taken with its last line.
     ///
     /// # Errors
-    /// [`FieldError`] if the event is damaged. It then changes nothing.
+    /// [`FieldError`] if the event, or the one before whose text was never closed, is damaged. It then
+    /// changes nothing.
     pub fn line(&mut self, line: &[u8]) -> Result<Option<Timestamp>, FieldError> {
+        if self.state.open.is_empty() {
+            return self.begin(line);
+        }
+        if lsf::begins(line) || self.state.open.len() + line.len() > LONGEST {
+            // The text was never closed. The line is an event of its own.
+            let cut = std::mem::take(&mut self.state.open);
+            let damaged = self.event(&cut);
+            return self.begin(line).and_then(|at| damaged.map(|_| at));
+        }
+        self.state.open.push(b'\n');
+        self.state.open.extend_from_slice(line);
+        if !lsf::is_open(line) {
+            return Ok(None);
+        }
+        let whole = std::mem::take(&mut self.state.open);
+        self.event(&whole)
+    }
+
+    fn begin(&mut self, line: &[u8]) -> Result<Option<Timestamp>, FieldError> {
+        if lsf::begins(line) && lsf::is_open(line) {
+            self.state.open = line.to_vec();
+            return Ok(None);
+        }
+        self.event(line)
+    }
+
+    fn event(&mut self, line: &[u8]) -> Result<Option<Timestamp>, FieldError> {
         let line = line.trim_ascii();
         if matches!(line.first(), None | Some(b'#')) {
             return Ok(None);

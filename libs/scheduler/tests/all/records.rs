@@ -269,6 +269,30 @@ fn events_of_lsf_give_the_nodes_of_running_jobs_and_the_closed_hosts() {
     );
 }
 
+#[test]
+fn an_event_of_lsf_over_several_lines_is_taken_with_its_last() {
+    let state = LsfState::default();
+    let mut events = LsfEvents::new(marks(), state);
+    let whole = job_new(2, "filler", "lacuna-pilot \"\"a\n\nb\"\" n3");
+    let lines: Vec<&str> = whole.lines().collect();
+    assert_eq!(lines.len(), 3);
+    for (place, line) in lines.iter().enumerate() {
+        let at = events.line(line.as_bytes()).unwrap();
+        assert_eq!(at.is_some(), place == 2, "{line}");
+        // A restart in the midst of it loses nothing.
+        let kept = serde_json::to_string(events.state()).unwrap();
+        events = LsfEvents::new(marks(), serde_json::from_str(&kept).unwrap());
+    }
+    events.line(job_start(2, "1 \"n3\"").as_bytes()).unwrap();
+    assert_eq!(short(events.changes()), "+n3");
+    // A text that is never closed costs its own event alone.
+    let cut = job_start(1, "1 \"n1");
+    assert_eq!(events.line(cut.as_bytes()).unwrap(), None);
+    let next = job_start(4, "1 \"n4\"");
+    assert!(events.line(next.as_bytes()).is_err(), "the cut one");
+    assert_eq!(short(events.changes()), "-n4");
+}
+
 /// A log recorded at a centre.
 fn sample(name: &str) -> Result<String, Missing> {
     let path = data(&format!("samples/{name}"))?;

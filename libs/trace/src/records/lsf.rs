@@ -186,8 +186,6 @@ impl<'a> Fields<'a> {
 /// hold line ends. A record has an even number of quotes, as quotes inside texts are doubled. So a
 /// text has no line that begins like a record.
 pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
-    let begins = |line: &[u8]| matches!(line, [b'"', b'A'..=b'Z', ..]);
-    let is_open = |line: &[u8]| memchr::memchr_iter(b'"', line).count() % 2 == 1;
     let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
     let first = lines.next().filter(|line| begins(line))?;
     if lines.clone().next().is_none_or(begins) || !is_open(first) {
@@ -196,6 +194,18 @@ pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
     let behind = (1..).zip(lines.take_while(|line| !begins(line)));
     let mut closing = behind.filter(|(_, line)| is_open(line));
     closing.next().map(|(number, _)| number)
+}
+
+/// Whether a line is the first of a record.
+#[must_use]
+pub const fn begins(line: &[u8]) -> bool {
+    matches!(line, [b'"', b'A'..=b'Z', ..])
+}
+
+/// Whether a line opens a text without closing it, or closes one that is open.
+#[must_use]
+pub fn is_open(line: &[u8]) -> bool {
+    memchr::memchr_iter(b'"', line).count() % 2 == 1
 }
 
 /// Appends a text, whose inner quotes are doubled, to a field of a record.
