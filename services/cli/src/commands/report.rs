@@ -96,21 +96,23 @@ async fn ask(client: &Client, request: Request) -> Result<Totals> {
 /// The totals after those of the day of `at`.
 ///
 /// # Errors
-/// Control has kept a later day only.
+/// Control has kept a later day only, or the day has not come yet.
 fn after(now: Totals, earlier: &Totals, at: Timestamp) -> Result<Totals> {
+    if at > now.now {
+        let error = format!("--since: {} has not come yet", iso_short(at));
+        let remedy = format!("control's time is {}", iso_short(now.now));
+        return Err(CliError::failed(error).remedy(remedy));
+    }
     let day = |at: Timestamp| iso_short(at).chars().take(10).collect::<String>();
     let (from, wanted) = (earlier.now, day(at));
     if day(from) != wanted {
         let error = format!("--since: the totals at the beginning of {wanted} are not kept");
-        let remedy = match at > now.now {
-            true => format!("control's time is {}", iso_short(now.now)),
-            false => format!(
-                "the next ones are of {}: give --since {}, or leave it out for all since {}",
-                day(from),
-                day(from),
-                day(now.since)
-            ),
-        };
+        let remedy = format!(
+            "the next ones are of {}: give --since {}, or leave it out for all since {}",
+            day(from),
+            day(from),
+            day(now.since)
+        );
         return Err(CliError::failed(error).remedy(remedy));
     }
     let harm = now.harm.into_iter().filter_map(|(cause, all)| {
@@ -340,6 +342,10 @@ mod tests {
         assert_eq!((harm.given_back, harm.late), (1, 0));
         // Ada's trainer has had nothing since.
         assert_eq!(found.owners.keys().collect::<Vec<_>>(), ["bob"]);
+        // Later on the same day, too.
+        let future = now.now + Span::from_secs(1);
+        let error = after(now.clone(), &now, future).unwrap_err();
+        assert!(error.message.contains("has not come yet"), "{error:?}");
         let error = after(now, &earlier, Timestamp::from_unix(40_000)).unwrap_err();
         assert!(
             error.message.contains("1970-01-01 are not kept"),
