@@ -26,7 +26,7 @@ impl Keeper {
         }
         if leaving {
             record.agent = None;
-            record.forgotten = None;
+            record.over = None;
             if let Some(pilot) = &mut record.pilot {
                 pilot.left.get_or_insert(now);
                 // A pilot that is being submitted is another than the pilot of that agent.

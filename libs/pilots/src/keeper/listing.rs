@@ -127,9 +127,7 @@ impl Keeper {
             }
         }
         seen.insert(node.clone());
-        if record.forgotten.as_ref() == Some(&job.job) {
-            record.forgotten = None;
-        }
+        record.over = record.over.take().filter(|over| over.job != job.job);
         let Some(pilot) = &mut record.pilot else {
             return;
         };

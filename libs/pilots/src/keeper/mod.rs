@@ -11,9 +11,9 @@
 //! - The job id *and* the time of submission identify a pilot. The end of an earlier job with the
 //!   same id ends no pilot.
 //! - A pilot that is completing still has its node.
-//! - An agent that still reports from a pilot that is gone ([`Keeper::forgotten`]) is one that nothing
-//!   ends: the scheduler has forgotten the job, as after its node has left the scheduler's
-//!   configuration. It must end by itself.
+//! - An agent that still reports long after its pilot is over ([`Keeper::forgotten`]) is one that nothing
+//!   ends: its node has left the scheduler's configuration, or the scheduler has lost its state. It must
+//!   end by itself.
 //! - A submission whose command failed or hung may have succeeded. Its node waits until lists show
 //!   whether it has a pilot.
 //! - Preemption is normal. So is the end of a pilot at its time limit, or after its agent has left.
@@ -271,13 +271,17 @@ impl Keeper {
             || old(self.pool_at, self.settings.pool_stale)
     }
 
-    /// Pilots that the scheduler no longer knows, on nodes where an agent still reports.
+    /// Pilots that are over for the scheduler, on nodes where an agent still reports.
     #[must_use]
     pub fn forgotten(&self, now: Timestamp) -> BTreeMap<NodeId, JobId> {
         let nodes = self.nodes.iter();
         let speak = nodes.filter(|(_, record)| self.agent_speaks(record, now));
         speak
-            .filter_map(|(node, record)| Some((node.clone(), record.forgotten.clone()?)))
+            .filter_map(|(node, record)| {
+                let (over, agent) = (record.over.as_ref()?, record.agent?);
+                let is_late = agent.at.since(over.at) >= self.settings.absent_for;
+                (is_late && record.pilot.is_none()).then(|| (node.clone(), over.job.clone()))
+            })
             .collect()
     }
 

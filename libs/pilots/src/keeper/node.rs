@@ -5,6 +5,9 @@ use lacuna_scheduler::job::{JobId, Stage};
 
 use super::Ticket;
 
+/// An agent whose pilot is over is heard within this time.
+const HEARD: Span = Span::from_secs(60);
+
 /// The ticket of a pilot that another keeper has submitted.
 pub(super) const ADOPTED: Ticket = Ticket(0);
 
@@ -23,8 +26,8 @@ pub(super) struct NodeRecord {
     pub(super) agent: Option<Agent>,
     /// The pilot on the node, or its submission.
     pub(super) pilot: Option<Pilot>,
-    /// The job of the newest pilot here that the scheduler no longer knows.
-    pub(super) forgotten: Option<JobId>,
+    /// The newest pilot here that is over without a word of its agent.
+    pub(super) over: Option<Over>,
     /// Failed pilots in a row.
     pub(super) failures: u32,
     /// Pilots in a row that had to wait for the node.
@@ -35,6 +38,14 @@ pub(super) struct NodeRecord {
     pub(super) quarantined: bool,
     /// Nothing is submitted before this time, unless the node has left the pool since.
     pub(super) rest_until: Timestamp,
+}
+
+/// A pilot that is over.
+#[derive(Debug, Clone)]
+pub(super) struct Over {
+    pub(super) job: JobId,
+    /// Time at which this was known.
+    pub(super) at: Timestamp,
 }
 
 /// An agent that reports.
@@ -112,6 +123,10 @@ impl NodeRecord {
             && self.agent.is_none()
             && self.pilot.is_none()
             && self.given.is_none()
+            && self
+                .over
+                .as_ref()
+                .is_none_or(|over| now.since(over.at) > HEARD)
             && self.not_before <= now
             && self.failures == 0
     }

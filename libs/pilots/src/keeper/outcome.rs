@@ -3,7 +3,7 @@
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_scheduler::job::{End, JobId};
 
-use super::node::Phase;
+use super::node::{Over, Phase};
 use super::{Cause, Effect, Keeper, Note, Refusal, Ticket};
 
 impl Keeper {
@@ -140,7 +140,8 @@ impl Keeper {
         };
         // Reports of its agent before the end do not count for the node now.
         record.agent = record.agent.filter(|_| end.is_none());
-        record.forgotten = pilot.job.clone().filter(|_| end.is_none());
+        let job = pilot.job.clone().filter(|_| pilot.left.is_none());
+        record.over = job.map(|job| Over { job, at: now });
         let by_us = pilot
             .job
             .as_ref()

@@ -206,36 +206,30 @@ fn a_completing_pilot_still_has_its_node() {
 }
 
 #[test]
-fn of_a_pilot_that_the_scheduler_has_forgotten_the_agent_is_named_until_it_leaves() {
-    let mut case = Case::new();
-    case.running("7");
-    let lists = |case: &mut Case, jobs: &[(&str, &str, usize, Stage)]| {
-        for _ in 0..3 {
-            case.wait(12, &[1]);
-            case.speak(1, false);
-            case.list(jobs);
-        }
-        let forgotten = case.keeper.forgotten(Timestamp::from_unix(case.s));
-        forgotten
-            .into_iter()
-            .map(|(node, job)| (node, job.to_string()))
-            .collect::<Vec<_>>()
-    };
-    let seventh = ("7", "t1", 1, Stage::Running);
-    assert_eq!(lists(&mut case, &[seventh]), []);
-    assert_eq!(lists(&mut case, &[]), [(name(1), "7".to_owned())]);
-    // The scheduler has it again, as after lists of another machine.
-    assert_eq!(lists(&mut case, &[seventh]), []);
-    assert_eq!(lists(&mut case, &[]), [(name(1), "7".to_owned())]);
-    assert!(case.submitted().is_empty(), "a pilot beside an agent");
-    case.speak(1, true);
-    assert!(
-        case.keeper
-            .forgotten(Timestamp::from_unix(case.s))
-            .is_empty()
-    );
-    case.wait(60, &[1]);
-    assert_eq!(case.submitted().len(), 1);
+fn of_a_pilot_that_is_over_the_agent_is_named_until_it_leaves() {
+    let seventh = |stage| vec![("7", "t1", 1, stage)];
+    let failed = seventh(Stage::Ended(End::NodeFailed));
+    // A node that the scheduler has forgotten, with its job or without.
+    for gone in [vec![], failed] {
+        let mut case = Case::new();
+        case.running("7");
+        let mut named_after = |jobs: &[(&str, &str, usize, Stage)], leaving| {
+            for _ in 0..6 {
+                // It is in no pool, so that its record is kept for the agent alone.
+                case.wait(12, &[]);
+                case.speak(1, leaving);
+                case.list(jobs);
+            }
+            let forgotten = case.keeper.forgotten(Timestamp::from_unix(case.s));
+            let named = forgotten.into_iter();
+            named
+                .map(|(node, job)| (node, job.to_string()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(named_after(&seventh(Stage::Running), false), []);
+        assert_eq!(named_after(&gone, false), [(name(1), "7".to_owned())]);
+        assert_eq!(named_after(&gone, true), []);
+    }
 }
 
 #[test]

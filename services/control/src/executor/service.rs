@@ -296,7 +296,7 @@ impl Service {
             return;
         }
         for (node, job) in &forgotten {
-            tracing::warn!(%node, %job, "the scheduler has forgotten a pilot: its agent is to end");
+            tracing::warn!(%node, %job, "a pilot is over for the scheduler, and its agent still reports: it is to end");
         }
         known.send_replace(forgotten);
     }
