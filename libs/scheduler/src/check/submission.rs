@@ -11,6 +11,7 @@ pub(super) fn judge(site: &Site<'_>, out: &mut Vec<Finding>) {
     partition(site, out);
     limits(site, out);
     accounting(site, out);
+    qos_limits(site, out);
     reports(site, out);
     budget(site, out);
 }
@@ -165,6 +166,17 @@ fn limits(site: &Site<'_>, out: &mut Vec<Finding>) {
 
 fn accounting(site: &Site<'_>, out: &mut Vec<Finding>) {
     if site.facts.qos.is_none() {
+        if by_slurmdbd(site).is_some() {
+            add(
+                out,
+                "accounting",
+                Verdict::Unknown,
+                "no list of QOS",
+                "slurmdbd or sacctmgr does not answer: what the QOS of pilots allows is not known. \
+                 Pilots go on as they are",
+                "start slurmdbd, or give the output of `sacctmgr show qos --parsable2`",
+            );
+        }
         return;
     }
     if site.filler.qos.is_empty() {
@@ -215,12 +227,59 @@ fn accounting(site: &Site<'_>, out: &mut Vec<Finding>) {
     );
 }
 
+/// Limits of a QOS, as `sacctmgr show qos --parsable2` names them.
+const QOS_LIMITS: [&str; 14] = [
+    "GrpJobs",
+    "GrpSubmit",
+    "GrpTRES",
+    "GrpTRESMins",
+    "GrpTRESRunMins",
+    "GrpWall",
+    "MaxJobsPA",
+    "MaxJobsPU",
+    "MaxSubmitPA",
+    "MaxSubmitPU",
+    "MaxTRES",
+    "MaxTRESPA",
+    "MaxTRESPU",
+    "MaxWall",
+];
+
+/// Limits of the QOS of pilots, which an administrator may set under them.
+fn qos_limits(site: &Site<'_>, out: &mut Vec<Finding>) {
+    let Some(qos) = site.qos() else { return };
+    let of = |key: &&str| Some(format!("{key}={}", qos.get(key)?));
+    let set: Vec<String> = QOS_LIMITS.iter().filter_map(of).collect();
+    let seen = if set.is_empty() {
+        "none".to_owned()
+    } else {
+        set.join(", ")
+    };
+    add(
+        out,
+        "qos limits",
+        if set.is_empty() {
+            Verdict::Ok
+        } else {
+            Verdict::Warning
+        },
+        format!("QOS {}: {seen}", qos.name),
+        "a pilot beyond a limit waits, is cancelled after some seconds, and is tried again later",
+        "sacctmgr modify qos ... set LIMIT=-1; `lacuna limits set --max-nodes` bounds pilots",
+    );
+}
+
+/// The accounting storage, where slurmdbd keeps it.
+fn by_slurmdbd(site: &Site<'_>) -> Option<String> {
+    let storage = site.setting("AccountingStorageType")?;
+    storage.ends_with("/slurmdbd").then_some(storage)
+}
+
 /// What `sreport` says of pilots.
 fn reports(site: &Site<'_>, out: &mut Vec<Finding>) {
-    let storage = site.setting("AccountingStorageType").unwrap_or_default();
-    if !storage.ends_with("/slurmdbd") {
+    let Some(storage) = by_slurmdbd(site) else {
         return;
-    }
+    };
     let account = &site.filler.account;
     let is_own = !account.is_empty();
     add(

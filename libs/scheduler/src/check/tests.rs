@@ -51,9 +51,9 @@ PartitionName=filler
 ";
 
 const QOS: &str = "\
-Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|Flags|UsageFactor
-normal|0|00:00:00|||cluster||1.000000
-lacuna|0|00:00:00|||cancel|NoReserve|0.000000
+Name|Priority|GraceTime|Preempt|PreemptExemptTime|PreemptMode|Flags|UsageFactor|MaxWall|MaxJobsPU
+normal|0|00:00:00|||cluster||1.000000|1-00:00:00|
+lacuna|0|00:00:00|||cancel|NoReserve|0.000000||
 ";
 
 fn filler() -> Filler {
@@ -294,6 +294,18 @@ fn each_condition_is_refuted_by_its_breach() {
         ("State=UP", "State=DRAIN", "partition", Verdict::Fatal),
         ("|0.000000", "|1.000000", "accounting", Verdict::Warning),
         ("|NoReserve|", "||", "reservation", Verdict::Warning),
+        (
+            "|0.000000||",
+            "|0.000000||4",
+            "qos limits",
+            Verdict::Warning,
+        ),
+        (
+            "|0.000000||",
+            "|0.000000|01:00:00|",
+            "qos limits",
+            Verdict::Warning,
+        ),
         ("lacuna|0|", "other|0|", "accounting", Verdict::Fatal),
     ] {
         let changed = |text: &str| text.replace(from, to);
@@ -332,6 +344,11 @@ fn reports_of_utilization_need_an_account_of_pilots() {
         );
         assert_eq!(verdict(&findings, "utilization reports"), Some(expected));
     }
+    // Without the list of QOS nothing is said of the account of pilots.
+    assert_eq!(
+        verdict(&check(&facts, &filler()), "accounting"),
+        Some(Verdict::Unknown)
+    );
     assert_eq!(
         verdict(&site(CONFIG, PARTITIONS, QOS), "utilization reports"),
         None

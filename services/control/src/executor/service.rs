@@ -13,7 +13,7 @@ use lacuna_pilots::keeper::{
 };
 use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
-use lacuna_scheduler::check::Finding;
+use lacuna_scheduler::check::{Finding, Verdict};
 use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
@@ -412,7 +412,10 @@ impl Service {
         if self.found.as_ref() == Some(&findings) {
             return;
         }
-        let forbidden = check.forbids(&findings);
+        // What slurmdbd does not say while it is away is as it was.
+        let unsaid = |f: &Finding| f.condition == "accounting" && f.verdict == Verdict::Unknown;
+        let stays = self.forbidden && findings.iter().any(unsaid);
+        let forbidden = check.forbids(&findings) || stays;
         self.found = Some(findings);
         if self.forbidden_at_start && !forbidden {
             // The controller was started to follow no plan. A supervisor starts control again.
