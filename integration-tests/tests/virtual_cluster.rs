@@ -49,6 +49,10 @@ pub(crate) async fn ask(bus: &Bus, request: &Request) -> Reply {
     loop {
         let reply = bus.request::<Request, Reply>(&subject, request, Duration::from_secs(2));
         match reply.await {
+            // No control leads, since nothing is kept.
+            Ok(Reply::Refused { code, .. }) if code == "L0002" => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
             Ok(reply) => return reply,
             Err(_) => tokio::time::sleep(Duration::from_millis(500)).await,
         }

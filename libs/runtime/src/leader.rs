@@ -27,6 +27,7 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_wire::msg::Leader;
 use lacuna_wire::{Subject, address};
 use prometheus::{IntCounter, IntGauge, Registry};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, BusError, Link, Newest, Received};
@@ -194,6 +195,8 @@ pub struct Candidate {
     check: HealthCheck,
     active: IntGauge,
     changes: IntCounter,
+    /// Why nats-server did not keep the last claim of the leadership, if it is free.
+    unkept: watch::Sender<Option<String>>,
 }
 
 /// The times of a leadership.
@@ -229,7 +232,14 @@ impl Candidate {
             check: health.check("lead", None),
             active,
             changes,
+            unkept: watch::Sender::default(),
         })
+    }
+
+    /// Why nats-server does not keep a claim of the leadership; nothing while it does, or another instance
+    /// leads.
+    pub(crate) fn unkept(&self) -> watch::Receiver<Option<String>> {
+        self.unkept.subscribe()
     }
 
     /// Waits until this instance is the active one.
@@ -284,10 +294,20 @@ impl Candidate {
                                 }
                                 return Leadership::new(self, taken, since, attempt);
                             }
-                            Err(error) => tracing::debug!(%error, "leadership not taken"),
+                            Err(error) => {
+                                tracing::debug!(%error, "leadership not taken");
+                                let unkept = match error {
+                                    BusError::NoRoom { .. } | BusError::Timeout { .. } => {
+                                        Some(error.to_string())
+                                    }
+                                    _ => None,
+                                };
+                                self.unkept.send_replace(unkept);
+                            }
                         }
                     }
                     Verdict::Wait => {
+                        self.unkept.send_replace(None);
                         let leader = newest.map(|(_, leader)| leader);
                         let instance = leader.map_or("no instance", |l| l.instance.as_str());
                         let at = leader.map_or("", |l| l.seat.as_str());

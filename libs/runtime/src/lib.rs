@@ -70,6 +70,7 @@ pub mod service;
 pub mod supervise;
 pub mod task;
 pub mod telemetry;
+mod unkept;
 pub mod virtual_time;
 mod watchdog;
 

@@ -23,6 +23,7 @@ use crate::process;
 use crate::supervise::{ServiceError, Tasks};
 use crate::task;
 use crate::telemetry;
+use crate::unkept;
 use crate::virtual_time::{self, Host};
 use crate::watchdog;
 
@@ -367,10 +368,18 @@ async fn take_leadership(
         tracing::error!("{e}");
         exit::INTERNAL
     })?;
+    let unkept = candidate.unkept();
+    let says_why = async {
+        match bus.service() {
+            "control" => unkept::answer(bus, unkept).await,
+            _ => std::future::pending().await,
+        }
+    };
     tokio::select! {
         biased;
         lead = candidate.wait() => Ok(Some(lead)),
         () = shutdown.cancelled() => Err(exit::OK),
+        () = says_why => Err(exit::INTERNAL),
     }
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use lacuna_model::{ClusterId, NodeId, Timestamp, TrainerId};
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Bus, BusError, Delays, Follow, SimulatedServer, Start, Trap};
+use lacuna_runtime::{
+    Bus, BusError, Config, Delays, Follow, SimulatedServer, Start, Trap, simulate,
+};
 use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
-use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Settled};
+use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Reply, Request, Settled};
 
 fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
@@ -336,6 +338,63 @@ fn a_stalled_host_is_heard_after_its_end_and_a_failed_machine_no_more() {
         fails.await.unwrap();
         host.kill();
         assert_eq!(newest(&reader, long).await, 3, "the third message arrives");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_control_that_cannot_lead_since_nothing_is_kept_says_so() {
+    let delays = Delays {
+        least_ms: 1,
+        most_ms: 20,
+    };
+    virtual_time::run(1, async {
+        let server = SimulatedServer::new(1, delays);
+        let mut config = Config::default();
+        config.cluster.id = cluster();
+        let start = |host: &Host| {
+            simulate(host, "control", &server, &config, |_| {
+                Box::pin(std::future::pending())
+            });
+        };
+        let hosts = [Host::new("first"), Host::new("second")];
+        let bus = simulated(&server, "cli").await;
+        let asked = address::requests_of(&cluster(), "ann");
+        let ask = || bus.request::<Request, Reply>(&asked, &Request::Nodes, Duration::from_secs(2));
+        start(&hosts[0]);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        server.fill();
+        hosts[0].kill();
+        start(&hosts[1]);
+        let none = ask().await;
+        assert!(
+            matches!(none, Err(BusError::NoResponders { .. })),
+            "{none:?}"
+        );
+        let mut answer = ask().await;
+        for _ in 0..120 {
+            if answer.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            answer = ask().await;
+        }
+        let (code, reason) = match answer.unwrap() {
+            Reply::Refused { code, reason } => (code, reason),
+            other => (String::new(), format!("{other:?}")),
+        };
+        assert_eq!(code, "L0002");
+        assert!(reason.contains("its disk may be full"), "{reason}");
+        // With room again it leads, and answers no more.
+        server.kill();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.start();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let none = ask().await;
+        assert!(
+            matches!(none, Err(BusError::NoResponders { .. })),
+            "{none:?}"
+        );
     })
     .unwrap();
 }

@@ -221,10 +221,18 @@ impl Client {
         let subject = address::requests_of(self.cluster(), self.bus.user());
         let answer: std::result::Result<Reply, BusError> =
             self.bus.request(&subject, request, ANSWER).await;
-        answer.map_err(|e| match e {
-            BusError::NoResponders { .. } | BusError::Timeout { .. } => self.unanswered(),
-            other => from_bus(&other),
-        })
+        match answer {
+            Err(BusError::NoResponders { .. } | BusError::Timeout { .. }) => Err(self.unanswered()),
+            Err(other) => Err(from_bus(&other)),
+            // Of a log it may be an agent that does not answer.
+            Ok(Reply::Refused { code, reason })
+                if code == "L0002" && !matches!(request, Request::Logs { .. }) =>
+            {
+                let full = CliError::new("L0002", Exit::Unavailable, reason);
+                Err(full.remedy("make room on the disk of nats-server (its log names the place): all goes on by itself"))
+            }
+            Ok(reply) => Ok(reply),
+        }
     }
 
     /// Why control does not answer.

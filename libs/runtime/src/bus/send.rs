@@ -272,17 +272,26 @@ impl Bus {
         request: &Received<Q>,
         answer: &A,
     ) -> Result<(), BusError> {
-        let Some(reply) = &request.reply else {
-            return Err(BusError::other(&request.subject, "no answer was asked for"));
-        };
-        self.check_inbox(&request.subject, reply)?;
-        let (headers, payload) = self.pack(reply, answer, &request.envelope.correlation)?;
         if !self.may_write().await {
             return Err(BusError::other(
                 &request.subject,
                 "not answered: another instance may be the active one",
             ));
         }
+        self.respond_as_standby(request, answer).await
+    }
+
+    /// Like [`Bus::respond`], but regardless of the gate: for answers of an instance that does not lead.
+    pub(crate) async fn respond_as_standby<Q, A: Message>(
+        &self,
+        request: &Received<Q>,
+        answer: &A,
+    ) -> Result<(), BusError> {
+        let Some(reply) = &request.reply else {
+            return Err(BusError::other(&request.subject, "no answer was asked for"));
+        };
+        self.check_inbox(&request.subject, reply)?;
+        let (headers, payload) = self.pack(reply, answer, &request.envelope.correlation)?;
         let server = &self.0.server;
         server.publish(reply, Some(headers), payload.into()).await
     }
