@@ -36,6 +36,7 @@ pub(crate) enum ForecastCommand {
 #[command(after_help = "\
 Examples:
   lacuna forecast learn sacct.log -o model.lacuna
+  lacuna forecast learn --from-slurm 90d
   lacuna forecast learn accounting.log --time-zone America/Chicago
   lacuna forecast learn holes.csv.gz --until 2021-02-15T00:00:00Z
   lacuna replay holes.csv.gz --from 2021-02-15T00:00:00Z --model model.lacuna

@@ -24,6 +24,7 @@ Examples:
   lacuna holes sacct.log.gz --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
   lacuna holes sinfo.txt.gz --time-zone Europe/Warsaw --report holes.html --svg holes.svg
   lacuna holes accounting.log --out holes.csv.gz
+  lacuna holes --from-slurm 90d --report holes.html
 
 Takes any log that `lacuna replay` takes. A simulated batch scheduler places jobs that name no
 nodes. The list of holes that --out writes can be replayed.")]

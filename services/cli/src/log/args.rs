@@ -10,8 +10,9 @@ use lacuna_batchsim::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 use lacuna_model::{Span, Timestamp};
 use lacuna_trace::{Format, JobRecord, Reading, Window};
 
+use super::from_slurm::Accounting;
 use super::ours::Ours;
-use super::outages;
+use super::summary::Rule;
 use super::unavailable;
 use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
@@ -21,7 +22,7 @@ use crate::output::{parse_span, parse_time};
 pub struct LogArgs {
     /// The log of a batch scheduler, or a list of holes (plain, gzip or zstd)
     // No heading, whatever heading the command's own arguments before it have.
-    #[arg(value_name = "LOG", help_heading = None::<&str>)]
+    #[arg(value_name = "LOG", help_heading = None::<&str>, required_unless_present = "from_slurm", default_value = "sacct", hide_default_value = true)]
     pub log: PathBuf,
     #[command(flatten, next_help_heading = "The log")]
     pub(super) text: TextArgs,
@@ -43,6 +44,9 @@ pub struct LogArgs {
 /// Format of the text.
 #[derive(Debug, Clone, Args)]
 pub(super) struct TextArgs {
+    /// Ask Slurm for this time before now, such as 90d, in place of a log
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["log", "format", "columns"])]
+    pub(super) from_slurm: Option<Span>,
     /// Format [default: detected from the first lines]
     #[arg(long, value_name = "FORMAT", value_parser = Format::ALL.map(Format::name))]
     format: Option<String>,
@@ -116,9 +120,8 @@ pub(super) struct PartArgs {
     /// Only the first N nodes, in the order of --nodes-file, else of first appearance
     #[arg(long, value_name = "N")]
     pub(super) first_nodes: Option<usize>,
-    /// Count no node as idle while more than N are: an outage rather than holes; none: always count
-    /// [default: 1000, or half of the machine if that is less; none on machines of fewer than 100
-    /// nodes]
+    /// Count no node as idle while more than N are; none: always count [default: none count in an
+    /// outage, in which next to nothing runs until much starts at once]
     #[arg(long, value_name = "N", value_parser = limit)]
     leave_out_idle_above: Option<u32>,
 }
@@ -197,8 +200,12 @@ impl LogArgs {
         Reading {
             format: text.format.as_deref().and_then(Format::from_name),
             columns: text.columns.clone(),
-            cluster: text.cluster.clone(),
-            time_zone: text.time_zone.clone(),
+            // The accounting was asked for one cluster, in UTC.
+            cluster: text.cluster.clone().filter(|_| text.from_slurm.is_none()),
+            time_zone: match text.from_slurm {
+                Some(_) => Some(TimeZone::UTC),
+                None => text.time_zone.clone(),
+            },
             procs_per_node: self.machine.procs_per_node,
             strict: text.strict,
         }
@@ -214,13 +221,13 @@ impl LogArgs {
         }
     }
 
-    /// The number of idle nodes above which none of a machine of this many nodes counts as idle.
-    pub(super) fn outage_above(&self, nodes: u32) -> Option<u32> {
-        let usual = self
-            .without_outages
-            .then(|| outages::above(nodes))
-            .flatten();
-        self.part.leave_out_idle_above.or(usual)
+    /// How outages are told; none if they are not looked for.
+    pub(super) fn outages(&self) -> Option<Rule> {
+        match self.part.leave_out_idle_above {
+            Some(u32::MAX) => None,
+            Some(most) => Some(Rule::IdleAbove(most)),
+            None => self.without_outages.then_some(Rule::Events),
+        }
     }
 
     /// Whether the user says how pilots of Lacuna are told.
@@ -273,7 +280,36 @@ impl LogArgs {
     /// Whether the user names a zone for times without one.
     #[must_use]
     pub(super) const fn has_zone(&self) -> bool {
-        self.text.time_zone.is_some()
+        self.text.time_zone.is_some() || self.text.from_slurm.is_some()
+    }
+
+    /// The zone of times without one, and of the hours of the day. Slurm's is that of this machine.
+    fn zone(&self) -> TimeZone {
+        let usual = || match self.text.from_slurm {
+            Some(_) => TimeZone::system(),
+            None => TimeZone::UTC,
+        };
+        self.text.time_zone.clone().unwrap_or_else(usual)
+    }
+
+    /// These arguments, for the accounting that Slurm was asked for.
+    pub(super) fn of_slurm(&self, accounting: &Accounting) -> Self {
+        let mut args = self.clone();
+        args.log = accounting.log();
+        let machine = &mut args.machine;
+        if machine.nodes_file.is_none() {
+            machine.nodes_file.clone_from(&accounting.nodes);
+        }
+        if machine.outages.is_none() {
+            machine.outages.clone_from(&accounting.outages);
+        }
+        args
+    }
+
+    /// The time before now that Slurm is asked for in place of a log, and the cluster.
+    pub(super) fn from_slurm(&self) -> Option<(Span, Option<&str>)> {
+        let text = &self.text;
+        Some((text.from_slurm?, text.cluster.as_deref()))
     }
 
     /// The requested window of time.
@@ -281,7 +317,7 @@ impl LogArgs {
     /// # Errors
     /// A time lies outside the calendar of its zone.
     pub(super) fn window(&self) -> Result<Window> {
-        let zone = self.text.time_zone.clone().unwrap_or(TimeZone::UTC);
+        let zone = self.zone();
         let at = |when: Option<When>| match when {
             None => Ok(None),
             Some(When::At(at)) => Ok(Some(at)),
@@ -300,10 +336,7 @@ impl LogArgs {
     #[must_use]
     pub(crate) fn utc_offset_s(&self, at: Timestamp) -> i64 {
         let at = jiff::Timestamp::from_millisecond(at.unix_ms());
-        match (&self.text.time_zone, at) {
-            (Some(zone), Ok(at)) => i64::from(zone.to_offset(at).seconds()),
-            _ => 0,
-        }
+        at.map_or(0, |at| i64::from(self.zone().to_offset(at).seconds()))
     }
 
     /// The simulated machine of this many nodes, for jobs without nodes.

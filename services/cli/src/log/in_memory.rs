@@ -9,8 +9,8 @@ use lacuna_trace::{first_nodes, read_nodes, read_planned};
 
 use super::args::LogArgs;
 use super::error::unreadable;
-use super::outages::{Outage, leave_out};
-use super::summary::LeftOut;
+use super::outages::{Activity, Outage, crowded, leave_out};
+use super::summary::{LeftOut, Rule};
 use crate::error::{CliError, Result};
 
 /// The holes and planned starts of a log, in memory.
@@ -19,19 +19,24 @@ pub(super) struct HolesInMemory {
     /// First and last moment, and number of nodes, of all holes, outages included.
     span: Option<(Timestamp, Timestamp)>,
     named: u32,
-    /// More idle nodes than this make an outage, which has no holes.
-    above: u32,
+    /// How outages, which have no holes, are told; none if none are looked for.
+    rule: Option<Rule>,
     outages: Vec<Outage>,
     planned: Vec<PlannedStart>,
     nodes: Option<HashSet<NodeId>>,
 }
 
 impl HolesInMemory {
-    /// Takes the holes of a whole log; returns them with notes for the reader.
+    /// Takes the holes of a whole log, with the activity of its jobs if they are known; returns
+    /// them with notes for the reader.
     ///
     /// # Errors
     /// Fewer nodes than requested; the list of nodes, or that of planned starts, cannot be read.
-    pub(super) fn new(args: &LogArgs, holes: Vec<HoleRecord>) -> Result<(Self, Vec<String>)> {
+    pub(super) fn new(
+        args: &LogArgs,
+        holes: Vec<HoleRecord>,
+        activity: Option<Activity>,
+    ) -> Result<(Self, Vec<String>)> {
         // An outage is seen on the whole machine, so outages are removed before nodes are chosen.
         let nodes = chosen_nodes(args, &holes)?;
         let mut notes = Vec::new();
@@ -47,22 +52,26 @@ impl HolesInMemory {
         let named = u32::try_from(named.len()).unwrap_or(u32::MAX);
         let machine = args.machine.machine_nodes.unwrap_or(named);
         let span = span(&holes);
-        let above = args.outage_above(machine);
-        let mut outages = Vec::new();
-        let holes = match above {
-            Some(above) => {
-                let kept;
-                (kept, outages) = leave_out(&holes, above);
-                kept
+        let rule = args.outages();
+        let outages = match rule {
+            Some(Rule::IdleAbove(most)) => crowded(&holes, most),
+            Some(Rule::Events) => {
+                let activity = activity.unwrap_or_else(|| Activity::of_holes(&holes, machine));
+                activity.outages(machine)
             }
-            None => holes,
+            None => Vec::new(),
+        };
+        let holes = if outages.is_empty() {
+            holes
+        } else {
+            leave_out(&holes, &outages)
         };
         let planned = planned.starts;
         let memory = Self {
             holes,
             span,
             named,
-            above: above.unwrap_or(u32::MAX),
+            rule,
             outages,
             planned,
             nodes,
@@ -80,9 +89,9 @@ impl HolesInMemory {
         !self.outages.is_empty()
     }
 
-    /// The outages in a part of the time, if there are any.
+    /// The outages in a part of the time; none if none are looked for.
     pub(super) fn left_out(&self, from: Timestamp, until: Timestamp) -> Option<LeftOut> {
-        LeftOut::of(self.above, &self.outages, from, until)
+        Some(LeftOut::of(self.rule?, &self.outages, from, until))
     }
 
     /// Number of nodes with a hole, outages included.

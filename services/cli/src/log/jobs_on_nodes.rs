@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::args::LogArgs;
 use super::caveats::{Caveat, caveat};
 use super::error::unreadable;
+use super::outages::Activity;
 use super::progress::Bar;
 use super::summary::LogSummary;
 use super::unavailable;
@@ -22,6 +23,8 @@ use crate::output::iso_short;
 #[derive(Default)]
 pub(super) struct JobsOnNodes {
     pub(super) occupancy: Occupancy,
+    /// Starts and ends of jobs, which tell outages.
+    pub(super) activity: Activity,
     /// The counts of the whole log.
     pub(super) found: Found,
     caveat: Option<Caveat>,
@@ -134,6 +137,8 @@ impl JobsOnNodes {
             JobEnd::At,
         );
         self.occupancy.add(&self.numbers, start, end);
+        let nodes = self.numbers.len() as u64;
+        self.activity.job((record.submit, start, record.end), nodes);
         match record.end {
             // This job is left out, since its start or its end is wrong.
             Some(end) if end < start => {}

@@ -9,12 +9,15 @@ use lacuna_trace::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, Window};
 
 use super::args::LogArgs;
 use super::error::unreadable;
+use super::from_slurm::Accounting;
 use super::in_memory::HolesInMemory;
 use super::jobs_on_nodes::{self, JobsOnNodes};
-use super::outage_filter::{OutageFilter, outages};
+use super::outage_filter::{OutageFilter, crowded};
+use super::outages::Activity;
 use super::progress::Bar;
-use super::summary::{HoleSource, LeftOut, LogSummary};
+use super::summary::{HoleSource, LeftOut, LogSummary, Rule};
 use super::{machine, simulated};
+use crate::entry::wait_for;
 use crate::error::{CliError, Result};
 use crate::output::{iso, iso_short};
 
@@ -44,6 +47,8 @@ struct HoleHistory {
     span: Option<(Timestamp, Timestamp)>,
     /// The event that begins this time, in words.
     begins: &'static str,
+    /// Starts and ends of the jobs, if the log has jobs.
+    activity: Option<Activity>,
 }
 
 /// The number of jobs that decides whether a log names the nodes of jobs.
@@ -67,6 +72,24 @@ pub(super) struct Sample {
 /// The log cannot be read, is damaged under `--strict`, or has no hole in the requested part; the
 /// size of its machine is unknown; a file beside it is wrong.
 pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
+    let Some((span, cluster)) = args.from_slurm() else {
+        return read(args, submitted, bar);
+    };
+    let mut accounting = None;
+    wait_for(async {
+        accounting = Some(Accounting::ask(span, cluster, bar).await?);
+        Ok(())
+    })?;
+    let Some(accounting) = accounting else {
+        return Err(CliError::failed("Slurm's accounting was not read"));
+    };
+    let mut input = read(&args.of_slurm(&accounting), submitted, bar)?;
+    input.summary.file = accounting.name;
+    input.summary.notes.extend(accounting.notes);
+    Ok(input)
+}
+
+fn read(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
     let Window { start, end } = args.window()?;
     let requested = RequestedPart {
         from: start,
@@ -81,7 +104,7 @@ pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Resu
             if sample.records == 0 {
                 return Err(unreadable_jobs(&args.log, &log));
             }
-            if sample.named > sample.unnamed {
+            if sample.named > sample.unnamed || args.from_slurm().is_some() {
                 // The sample has consumed the first jobs, so the log is opened again.
                 let Log::Jobs(log) = open(args)? else {
                     return Err(CliError::failed("the log has changed while it was read"));
@@ -198,6 +221,7 @@ fn from_holes(
         holes: list.records,
         span,
         begins: "its first look at the nodes",
+        activity: None,
     };
     let (trace, _) = part_in_memory(args, recorded, &mut summary, requested)?;
     if summary.machine_nodes.is_none() {
@@ -229,6 +253,7 @@ fn from_placed(
         holes,
         span: Some(span),
         begins: "the end of its first job",
+        activity: Some(std::mem::take(&mut jobs_on_nodes.activity)),
     };
     let (trace, chosen) = part_in_memory(args, recorded, &mut summary, requested)?;
     jobs_on_nodes.describe(args, &log, &trace, chosen.as_ref(), &mut summary);
@@ -247,7 +272,7 @@ fn part_in_memory(
     summary: &mut LogSummary,
     requested: RequestedPart,
 ) -> Result<(HoleTrace, Option<HashSet<NodeId>>)> {
-    let (memory, notes) = HolesInMemory::new(args, recorded.holes)?;
+    let (memory, notes) = HolesInMemory::new(args, recorded.holes, recorded.activity)?;
     summary.notes.extend(notes);
     if let (Some(chosen), Some(nodes)) = (args.part.first_nodes, &mut summary.machine_nodes) {
         let chosen = u32::try_from(chosen).unwrap_or(u32::MAX);
@@ -391,19 +416,47 @@ fn from_jobs(
             args.log.display()
         )));
     }
-    let recording: Box<dyn PoolTrace> = match args.outage_above(nodes) {
-        None => Box::new(simulated),
-        Some(most) => {
-            let outages = outages(&simulated, most).map_err(|e| CliError::failed(e.to_string()))?;
-            let (start, end) = (simulated.start(), simulated.end());
-            summary.left_out = LeftOut::of(most, &outages, start, end);
-            Box::new(OutageFilter {
-                inner: Box::new(simulated),
-                most,
-            })
+    let Some(rule) = args.outages() else {
+        return Ok(Input {
+            summary,
+            recording: Box::new(simulated),
+        });
+    };
+    let outages = match rule {
+        Rule::IdleAbove(most) => {
+            crowded(&simulated, most).map_err(|e| CliError::failed(e.to_string()))?
         }
+        Rule::Events => activity(args, bar)?.outages(nodes),
+    };
+    let (start, end) = (simulated.start(), simulated.end());
+    summary.left_out = Some(LeftOut::of(rule, &outages, start, end));
+    let inner: Box<dyn PoolTrace> = Box::new(simulated);
+    let recording: Box<dyn PoolTrace> = if outages.is_empty() {
+        inner
+    } else {
+        Box::new(OutageFilter { inner, outages })
     };
     Ok(Input { summary, recording })
+}
+
+/// Starts and ends of the jobs of a log as it has them, whatever a simulated scheduler makes of them.
+fn activity(args: &LogArgs, bar: &mut Bar) -> Result<Activity> {
+    let mut activity = Activity::default();
+    let Log::Jobs(mut log) = open(args)? else {
+        return Ok(activity);
+    };
+    let (mut record, mut records) = (JobRecord::default(), 0_u64);
+    while log.read(&mut record).map_err(unreadable)? {
+        if let Some(start) = record.start {
+            let times = (record.submit, start, record.end);
+            activity.job(times, u64::from(record.nodes));
+        }
+        records += 1;
+        if records.is_multiple_of(4096) {
+            bar.reading(&args.log, records);
+        }
+    }
+    Ok(activity)
 }
 
 /// The file with its folder, for headings.

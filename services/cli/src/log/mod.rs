@@ -7,6 +7,7 @@
 mod args;
 mod caveats;
 mod error;
+mod from_slurm;
 mod in_memory;
 mod jobs_on_nodes;
 mod load;

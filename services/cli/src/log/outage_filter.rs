@@ -1,21 +1,22 @@
-//! Removes outages, times in which too many nodes are idle to be called holes, from a trace that is
-//! not held in memory.
+//! Removes outages from a trace that is not held in memory.
 
 use std::borrow::Cow;
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_sim::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace, SimError};
 
 use super::outages::Outage;
 
-/// The outages of a trace, in order of time.
+/// The intervals in which more than `most` nodes of a trace are idle, in order of time.
 ///
 /// # Errors
 /// The trace cannot be read.
-pub(super) fn outages(trace: &dyn PoolTrace, most: u32) -> Result<Vec<Outage>, SimError> {
+pub(super) fn crowded(trace: &dyn PoolTrace, most: u32) -> Result<Vec<Outage>, SimError> {
     let mut steps = trace.steps()?;
     let mut is_idle = vec![false; trace.nodes() as usize];
-    let (mut idle, mut since, mut outages) = (0, None, Vec::new());
+    let (mut idle, mut since, mut crowded) = (0, None, Vec::new());
     while let Some(step) = steps.next()? {
         for (&node, now) in (step.closed.iter().map(|node| (node, false)))
             .chain(step.opened.iter().map(|(node, _)| (node, true)))
@@ -29,20 +30,21 @@ pub(super) fn outages(trace: &dyn PoolTrace, most: u32) -> Result<Vec<Outage>, S
         match (idle > most, since) {
             (true, None) => since = Some(at),
             (false, Some(from)) => {
-                outages.push((from, at));
+                crowded.push((from, at));
                 since = None;
             }
             _ => {}
         }
     }
-    outages.extend(since.map(|from| (from, trace.end())));
-    Ok(outages)
+    crowded.extend(since.map(|from| (from, trace.end())));
+    Ok(crowded)
 }
 
-/// The trace `inner`, but without idle nodes while it has more than `most` of them.
+/// The trace `inner`, but without idle nodes in outages.
 pub(super) struct OutageFilter {
     pub(super) inner: Box<dyn PoolTrace>,
-    pub(super) most: u32,
+    /// In order of time.
+    pub(super) outages: Vec<Outage>,
 }
 
 impl PoolTrace for OutageFilter {
@@ -67,18 +69,25 @@ impl PoolTrace for OutageFilter {
     }
 
     fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
+        let start = self.start();
+        let second = |at: Timestamp| at.since(start).as_secs_f64().max(0.0);
+        let outages = self
+            .outages
+            .iter()
+            .map(|&(from, until)| (second(from), second(until)));
+        let edges = outages.filter(|(from, until)| from < until);
+        let edges: Vec<f64> = edges.flat_map(|(from, until)| [from, until]).collect();
         Ok(Box::new(Walk {
             steps: self.inner.steps()?,
-            start_ms: self.start().unix_ms(),
-            most: self.most,
+            start_ms: start.unix_ms(),
+            length_s: self.length_s(),
+            edges: edges.into_iter().peekable(),
             since: vec![BUSY; self.nodes() as usize],
             wanted: vec![f64::INFINITY; self.nodes() as usize],
-            hints: Vec::new(),
-            idle: 0,
-            crowded: false,
-            fresh: true,
-            closed: Vec::new(),
-            opened: Vec::new(),
+            is_out: false,
+            is_fresh: true,
+            next: None,
+            shown: Changes::default(),
         }))
     }
 }
@@ -86,104 +95,122 @@ impl PoolTrace for OutageFilter {
 /// The start of idleness of a node that is not idle.
 const BUSY: i64 = i64::MIN;
 
+/// The changes of a step.
+#[derive(Default)]
+struct Changes {
+    closed: Vec<u32>,
+    opened: Vec<(u32, i64)>,
+    planned: Vec<PlannedStartUpdate>,
+}
+
 struct Walk<'a> {
     steps: Box<dyn PoolSteps + 'a>,
     start_ms: i64,
-    most: u32,
-    /// For each node of `inner`, the start of its idleness.
+    length_s: f64,
+    /// The beginnings and ends of outages, seconds since the start of the trace.
+    edges: Peekable<IntoIter<f64>>,
+    /// For each node of the inner trace, the start of its idleness.
     since: Vec<i64>,
-    /// For each node of `inner`, its planned start, seconds since the start of the trace.
+    /// For each node of the inner trace, its planned start, seconds since the start of the trace.
     wanted: Vec<f64>,
-    hints: Vec<PlannedStartUpdate>,
-    idle: u32,
-    crowded: bool,
+    is_out: bool,
     /// Whether no step was handed out yet; the first is handed out even if it is empty.
-    fresh: bool,
-    closed: Vec<u32>,
-    opened: Vec<(u32, i64)>,
+    is_fresh: bool,
+    /// The next step of the inner trace.
+    next: Option<(f64, Changes)>,
+    shown: Changes,
 }
 
 impl Walk<'_> {
     /// The idle nodes, each with the start of its hole, not before `earliest`.
-    fn present(since: &[i64], earliest: i64) -> impl Iterator<Item = (u32, i64)> {
-        let idle = (0..).zip(since).filter(|&(_, &since)| since != BUSY);
-        idle.map(move |(node, &since)| (node, since.max(earliest)))
+    fn present(&self, earliest: i64) -> Vec<(u32, i64)> {
+        let idle = (0..).zip(&self.since).filter(|&(_, &since)| since != BUSY);
+        idle.map(|(node, &since)| (node, since.max(earliest)))
+            .collect()
+    }
+
+    /// Applies changes of the inner trace.
+    fn take(&mut self, changes: &Changes) {
+        let Self { since, wanted, .. } = self;
+        for &node in &changes.closed {
+            if let Some(since) = since.get_mut(node as usize) {
+                *since = BUSY;
+            }
+            if let Some(wanted) = wanted.get_mut(node as usize) {
+                *wanted = f64::INFINITY;
+            }
+        }
+        for hint in &changes.planned {
+            if let Some(wanted) = wanted.get_mut(hint.node as usize) {
+                *wanted = hint.at_s;
+            }
+        }
+        for &(node, from) in &changes.opened {
+            if let Some(since) = since.get_mut(node as usize) {
+                *since = from;
+            }
+        }
+    }
+
+    /// The step at which an outage begins or ends, with the inner changes of the same moment.
+    fn edge(&mut self, at_s: f64) {
+        let before = self.present(i64::MIN);
+        if let Some((_, changes)) = self.next.take_if(|(next_s, _)| *next_s <= at_s) {
+            self.take(&changes);
+        }
+        self.is_out = !self.is_out;
+        self.shown = Changes::default();
+        if self.is_out {
+            self.shown.closed = before.into_iter().map(|(node, _)| node).collect();
+            return;
+        }
+        let now_ms = self.start_ms.saturating_add((at_s * 1000.0).round() as i64);
+        self.shown.opened = self.present(now_ms);
+        // After an outage all planned starts are new to the reader.
+        let wanted = (0..).zip(&self.wanted).filter(|(_, at_s)| at_s.is_finite());
+        let hint = |(node, &at_s)| PlannedStartUpdate { node, at_s };
+        self.shown.planned = wanted.map(hint).collect();
     }
 }
 
 impl PoolSteps for Walk<'_> {
     fn next(&mut self) -> Result<Option<PoolStep<'_>>, SimError> {
         loop {
-            let Some(step) = self.steps.next()? else {
-                return Ok(None);
-            };
-            let at_s = step.at_s;
-            self.closed.clear();
-            self.opened.clear();
-            self.hints.clear();
-            let before = self.crowded;
-            if !before {
-                self.closed.extend_from_slice(step.closed);
-                self.opened.extend_from_slice(step.opened);
-                self.hints.extend_from_slice(step.planned);
+            if self.next.is_none() {
+                self.next = self.steps.next()?.map(|step| {
+                    let changes = Changes {
+                        closed: step.closed.to_vec(),
+                        opened: step.opened.to_vec(),
+                        planned: step.planned.to_vec(),
+                    };
+                    (step.at_s, changes)
+                });
             }
-            // If an outage begins with this step, all nodes that were idle before it leave.
-            let leaves: Vec<u32> = if before || self.idle + (step.opened.len() as u32) <= self.most
-            {
-                Vec::new()
+            let next_s = self.next.as_ref().map_or(self.length_s, |(at_s, _)| *at_s);
+            let at_s = if let Some(edge_s) = self.edges.next_if(|edge_s| *edge_s <= next_s) {
+                self.edge(edge_s);
+                edge_s
             } else {
-                Self::present(&self.since, i64::MIN)
-                    .map(|(node, _)| node)
-                    .collect()
+                let Some((at_s, changes)) = self.next.take() else {
+                    return Ok(None);
+                };
+                self.take(&changes);
+                if self.is_out && !self.is_fresh {
+                    continue;
+                }
+                self.shown = if self.is_out {
+                    Changes::default()
+                } else {
+                    changes
+                };
+                at_s
             };
-            for &node in step.closed {
-                if let Some(since) = self.since.get_mut(node as usize) {
-                    self.idle -= u32::from(*since != BUSY);
-                    *since = BUSY;
-                }
-                if let Some(wanted) = self.wanted.get_mut(node as usize) {
-                    *wanted = f64::INFINITY;
-                }
-            }
-            for hint in step.planned {
-                if let Some(wanted) = self.wanted.get_mut(hint.node as usize) {
-                    *wanted = hint.at_s;
-                }
-            }
-            for &(node, from) in step.opened {
-                if let Some(since) = self.since.get_mut(node as usize) {
-                    self.idle += u32::from(*since == BUSY);
-                    *since = from;
-                }
-            }
-            self.crowded = self.idle > self.most;
-            match (before, self.crowded) {
-                (false, false) => {}
-                (false, true) => {
-                    self.opened.clear();
-                    self.hints.clear();
-                    self.closed = leaves;
-                }
-                (true, false) => {
-                    let now_ms = self.start_ms.saturating_add((at_s * 1000.0).round() as i64);
-                    self.opened.extend(Self::present(&self.since, now_ms));
-                    // After an outage all planned starts are new to the reader.
-                    let wanted = self.wanted.iter().enumerate();
-                    self.hints.extend(wanted.filter_map(|(node, &at_s)| {
-                        let node = u32::try_from(node).ok()?;
-                        at_s.is_finite()
-                            .then_some(PlannedStartUpdate { node, at_s })
-                    }));
-                }
-                (true, true) if !self.fresh => continue,
-                (true, true) => {}
-            }
-            self.fresh = false;
+            self.is_fresh = false;
             return Ok(Some(PoolStep {
                 at_s,
-                closed: &self.closed,
-                opened: &self.opened,
-                planned: &self.hints,
+                closed: &self.shown.closed,
+                opened: &self.shown.opened,
+                planned: &self.shown.planned,
             }));
         }
     }
@@ -192,7 +219,7 @@ impl PoolSteps for Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::outages::leave_out;
+    use crate::log::outages;
     use lacuna_model::{HoleRecord, NodeId};
     use lacuna_sim::HoleTrace;
     use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
@@ -225,12 +252,13 @@ mod tests {
         let end = holes.iter().map(|hole| hole.until).max();
         let mut seen = 0;
         for most in [0, 3, 6, 8, 12] {
-            let (kept, left_out) = leave_out(&holes, most);
+            let left_out = outages::crowded(&holes, most);
+            let kept = outages::leave_out(&holes, &left_out);
             let whole = HoleTrace::new(&holes, None, start, end);
-            assert_eq!(outages(&whole, most).unwrap(), left_out);
+            assert_eq!(crowded(&whole, most).unwrap(), left_out);
             let walked = OutageFilter {
                 inner: Box::new(whole),
-                most,
+                outages: left_out.clone(),
             };
             let stats = pool_stats(&walked, PoolOptions::default()).unwrap();
             let expected: f64 = kept.iter().map(|h| h.length().as_secs_f64()).sum();
@@ -311,9 +339,10 @@ mod tests {
             (&[3], &[], &[hint(1, f64::INFINITY)]),
             (&[], &[(3, 4000)], &[hint(1, 90.0)]),
         ];
+        let at = Timestamp::from_unix;
         let walked = OutageFilter {
             inner: Box::new(Scripted(STEPS)),
-            most: 2,
+            outages: vec![(at(1), at(3))],
         };
         let mut steps = walked.steps().unwrap();
         let mut found = Vec::new();
@@ -325,7 +354,7 @@ mod tests {
             (0.0, 2, vec![(0, 50.0)]),
             (1.0, 0, vec![]),
             (3.0, 2, vec![(0, 40.0)]),
-            (4.0, 0, vec![]),
+            (4.0, 1, vec![(1, 90.0)]),
         ];
         assert_eq!(found, expected);
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use lacuna_model::Span;
+
 /// A progress bar on a terminal; hidden elsewhere.
 pub struct Bar {
     bar: ProgressBar,
@@ -36,6 +38,18 @@ impl Bar {
     /// Shows the number of records written to a log.
     pub fn writing(&mut self, log: &Path, records: u64) {
         self.counting("writing", log, records);
+    }
+
+    /// Shows how much of a time Slurm has been asked for, and the rows of its answers.
+    pub(crate) fn asking(&mut self, done: Span, all: Span, rows: u64) {
+        self.within(&lacuna_sim::Progress {
+            stage: "asking sacct",
+            done_s: done.as_secs_f64(),
+            total_s: all.as_secs_f64(),
+            events: rows,
+            trainers_done: 0,
+        });
+        self.bar.set_message(format!("{rows} jobs"));
     }
 
     fn counting(&mut self, doing: &str, log: &Path, records: u64) {

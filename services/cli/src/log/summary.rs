@@ -77,44 +77,88 @@ const COUNTS: [(&str, &str); 23] = [
     ("found_too_few_nodes", "found too few free nodes"),
 ];
 
-/// The time that counts as an outage: no node counts as idle in it.
+/// How outages are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// By what happens (`outages.rs`).
+    Events,
+    /// More nodes than this are idle.
+    IdleAbove(u32),
+}
+
+/// The time that counts as outages: no node counts as idle in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// More nodes than this were idle.
-    above: u32,
-    /// Its length, hours.
+    /// The limit of idle nodes, if a limit tells outages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    above: Option<u32>,
+    /// Number of outages.
+    outages: usize,
+    /// Their length, hours.
     hours: f64,
+    /// The time that was looked at, hours.
+    of_hours: f64,
     #[serde(skip)]
-    outages: Vec<Outage>,
+    rule: Rule,
+    #[serde(skip)]
+    all: Vec<Outage>,
+    #[serde(skip)]
+    from: Timestamp,
 }
 
 impl LeftOut {
-    /// The outages in a part of the time; none without any.
-    pub(super) fn of(
-        above: u32,
-        outages: &[Outage],
-        from: Timestamp,
-        until: Timestamp,
-    ) -> Option<Self> {
+    /// The outages in a part of the time.
+    pub(super) fn of(rule: Rule, outages: &[Outage], from: Timestamp, until: Timestamp) -> Self {
         let parts = outages.iter().map(|&(a, b)| (a.max(from), b.min(until)));
-        let outages: Vec<Outage> = parts.filter(|(from, until)| from < until).collect();
-        let lengths = outages.iter().map(|(from, until)| until.since(*from));
-        let hours = lengths.map(Span::as_secs_f64).sum::<f64>() / 3600.0;
-        (!outages.is_empty()).then_some(Self {
-            above,
-            hours,
-            outages,
-        })
+        let all: Vec<Outage> = parts.filter(|(from, until)| from < until).collect();
+        let lengths = all.iter().map(|(from, until)| until.since(*from));
+        Self {
+            above: match rule {
+                Rule::Events => None,
+                Rule::IdleAbove(most) => Some(most),
+            },
+            outages: all.len(),
+            hours: lengths
+                .map(Span::as_secs_f64)
+                .fold(0.0, |sum, one| sum + one)
+                / 3600.0,
+            of_hours: until.since(from).as_secs_f64() / 3600.0,
+            rule,
+            all,
+            from,
+        }
     }
 
-    /// What is left out, in words.
+    /// What is left out, and of which time, in words.
     #[must_use]
     pub fn words(&self) -> String {
-        format!(
-            "{:.1} h in which more than {} were idle count as busy, as outages",
-            self.hours,
-            grouped(u64::from(self.above))
-        )
+        let (hours, of) = (self.hours, duration(self.of_hours));
+        match self.rule {
+            Rule::IdleAbove(most) => format!(
+                "{hours:.1} h of {of} in which more than {} were idle count as busy",
+                grouped(u64::from(most))
+            ),
+            Rule::Events if self.outages == 0 => format!("0 h of {of}: no outage was found"),
+            Rule::Events => format!(
+                "{hours:.1} h of {of} count as busy, as {}: next to nothing ran, then much started at once",
+                if self.outages == 1 {
+                    "an outage".to_owned()
+                } else {
+                    format!("{} outages", self.outages)
+                }
+            ),
+        }
+    }
+}
+
+/// A length of time in hours; in days or in smaller units where these say more.
+fn duration(hours: f64) -> String {
+    if hours < 1.0 {
+        Span::from_secs_f64((hours * 3600.0).round()).to_string()
+    } else if hours < 48.0 {
+        format!("{hours:.1} h")
+    } else {
+        format!("{:.1} d", hours / 24.0)
     }
 }
 
@@ -146,7 +190,7 @@ pub struct LogSummary {
     pub(crate) first_damaged: Vec<String>,
     /// Holes that contradict each other and were left out.
     pub(crate) refused_holes: Refused,
-    /// Outages that no figure counts as idle.
+    /// Outages that no figure counts as idle; none if they were not looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
     /// Counts of the jobs, by name.
@@ -266,11 +310,9 @@ impl LogSummary {
 
     /// The figures are of the time until this moment.
     pub(crate) fn ends(&mut self, until: Timestamp) {
-        let all = self.left_out.take();
-        self.left_out = all.and_then(|all| {
-            let from = all.outages.first()?.0;
-            LeftOut::of(all.above, &all.outages, from, until)
-        });
+        if let Some(all) = &self.left_out {
+            self.left_out = Some(LeftOut::of(all.rule, &all.all, all.from, until));
+        }
     }
 
     /// The rows on idle nodes at the top of an answer: how many, what counts as busy, how sure that is.

@@ -26,6 +26,7 @@ const LOG: &str = "The log";
 /// The switches that `--help` shows.
 pub(crate) const USUAL: &[&str] = &[
     "log",
+    "from_slurm",
     "trainers",
     "max_parallel",
     "policy",
@@ -42,12 +43,13 @@ pub(crate) const USUAL: &[&str] = &[
     after_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
-  lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
+  lacuna replay --from-slurm 90d --report out.html
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'",
     after_long_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
   lacuna replay theta_2022.swf.gz --beside requeue,torchrun-elastic
+  lacuna replay --from-slurm 90d --report out.html
   lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
   lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --first-nodes 1024

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod caveats;
+mod learnt;
+mod slurm;
 
 use serde_json::Value;
 
@@ -390,39 +392,61 @@ fn pilots_are_no_batch_jobs_and_tell_what_was_harvested() {
 
 #[test]
 fn outages_count_as_busy_in_every_figure_of_every_answer() {
-    // A hundred nodes are idle for 100 s, and one of them for 1000 s.
-    let mut list = "node,idle_from,idle_until,censored\nn0,0,1000,0\n".to_owned();
-    for node in 1..100 {
-        list.push_str(&format!("n{node},0,100,0\n"));
+    // A hundred nodes run one job after the other, but for an outage of 8 h. One node is always idle.
+    let mut log = "JobID|Submit|Start|End|NNodes|Timelimit|State|NodeList\n".to_owned();
+    let at = |minutes: i64| {
+        let at = jiff::Timestamp::from_second(1_600_000_000 + minutes * 60).unwrap();
+        at.to_string().trim_end_matches('Z').to_owned()
+    };
+    let mut job = |from: i64, until: i64, nodes: &str, count: u32| {
+        let (from, until) = (at(from), at(until));
+        log.push_str(&format!(
+            "1|{from}|{from}|{until}|{count}|10:00:00|COMPLETED|{nodes}\n"
+        ));
+    };
+    for node in 0..100 {
+        for from in (0..600).step_by(60).chain((1080..1680).step_by(60)) {
+            job(from, from + 60, &format!("n{node}"), 1);
+        }
     }
-    let bench = Bench::with(&[("holes.csv", &list)]);
+    job(0, 60, "n100", 1);
+    job(1620, 1680, "n100", 1);
+    let bench = Bench::with(&[("sacct.txt", &log)]);
+    let time = ["--from", "1600003600", "--until", "1600097200"];
     for command in ["replay", "holes"] {
-        let found = figures(&bench, &[command, "holes.csv"]);
+        let found = figures(&bench, &[&[command, "sacct.txt"][..], &time].concat());
         let left_out = &found["log"]["left_out"];
-        assert_eq!(left_out["above"], 50);
-        assert!(near(&left_out["hours"], 100.0 / 3600.0), "{found}");
-        assert!(near(&found["equivalent_nodes"], 0.9), "{found}");
+        assert_eq!(left_out["outages"], 1, "{found}");
+        assert!(near(&left_out["hours"], 8.0), "{found}");
+        assert!(near(&left_out["of_hours"], 26.0), "{found}");
+        assert!(near(&found["equivalent_nodes"], 18.0 / 26.0), "{found}");
         let pool = found["pool"]["equivalent_nodes"].as_f64();
-        assert!(pool.is_none_or(|mean| (mean - 0.9).abs() < 1e-9), "{found}");
-        let output = bench.lacuna(&[command, "holes.csv", "--report", "page.html"]);
-        let table = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            pool.is_none_or(|mean| (mean - 18.0 / 26.0).abs() < 1e-9),
+            "{found}"
+        );
+        let page = [&[command, "sacct.txt", "--report", "page.html"][..], &time].concat();
+        let table = String::from_utf8(bench.lacuna(&page).stdout).unwrap();
         let page = std::fs::read_to_string(bench.path("page.html")).unwrap();
         for text in [table, page] {
-            for said in ["more than 50 were idle count as busy", "0.9"] {
-                assert!(text.contains(said), "{said}: {text}");
-            }
-            for other in ["10.9 on average", "10.9 idle", "mean, 10.9"] {
-                assert!(!text.contains(other), "{other}: {text}");
-            }
+            let said = "8.0 h of 26.0 h count as busy, as an outage";
+            assert!(text.contains(said), "{text}");
         }
-        let all = [command, "holes.csv", "--leave-out-idle-above", "none"];
-        assert!(near(&figures(&bench, &all)["equivalent_nodes"], 10.9));
+        let all = [
+            &[command, "sacct.txt", "--leave-out-idle-above", "none"][..],
+            &time,
+        ]
+        .concat();
+        assert!(near(
+            &figures(&bench, &all)["equivalent_nodes"],
+            826.0 / 26.0
+        ));
     }
 }
 
 #[test]
 fn an_answer_is_of_the_time_in_which_something_was_replayed() {
-    // One node is idle for 100 s, then two; 130 nodes make an outage from 300 s to 310 s.
+    // One node is idle for 100 s, then two, and from 300 s to 310 s 130 nodes.
     let mut list = "node,idle_from,idle_until,censored\nn0,0,1000,0\nn1,100,1000,0\n".to_owned();
     for node in 2..130 {
         list.push_str(&format!("n{node},300,310,0\n"));
@@ -439,5 +463,7 @@ fn an_answer_is_of_the_time_in_which_something_was_replayed() {
     ] {
         assert!(near(mean, 1.5), "{found}");
     }
-    assert_eq!(found["log"]["left_out"], Value::Null);
+    let left_out = &found["log"]["left_out"];
+    assert_eq!(left_out["outages"], 0);
+    assert!(near(&left_out["of_hours"], 200.0 / 3600.0), "{found}");
 }
