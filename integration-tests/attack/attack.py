@@ -76,7 +76,10 @@ def try_attack(binary: Path, name: str) -> dict:
                 cluster.train()
             faults, node = this.run(cluster)
             if this.early:
-                cluster.train(needed=0)
+                try:
+                    cluster.train(needed=0)
+                except Broken as error:
+                    faults.append(str(error))
             more, took = violations(cluster, this.owners, node)
             faults += more
     except Broken as error:

@@ -14,7 +14,7 @@ from typing import Callable
 import msgpack
 
 from bus import concrete, headers, newest, rewrite
-from cluster import NODES, SERVICES, Cluster, marked, spec, until
+from cluster import NODES, SERVICES, Broken, Cluster, marked, spec, until
 from programs import HOSTILE
 
 BASE = "lacuna.v1.main"
@@ -571,7 +571,11 @@ def greedy_of_kinds(c: Cluster, *kinds: str):
     curve = "{ nodes = [1, 4], samples_per_s = [1e6, 4e6] }"
     more = "[trainer.kinds]\n" + "".join(f"{kind} = {curve}\n" for kind in kinds)
     for number in range(4):
-        c.submit(c.program("stubborn", f"kinds-{number}", more=more))
+        text = c.program("stubborn", f"kinds-{number}", more=more)
+        # The rates are those of the kinds.
+        code, said = c.submit("".join(line for line in text.splitlines(True) if not line.startswith("scaling")))
+        if code:
+            raise Broken(f"the trainer is refused: {said[-300:]}")
     time.sleep(3)
     return [], None
 
@@ -647,8 +651,10 @@ def events_names(c: Cluster):
 LONG = [b'"' * 23_000, b"x" * 800_000, "\u00fc".encode() * 12_000]
 
 
-def long_texts(c: Cluster, names: list[str], subjects: Callable, kind: str, payloads: list[bytes]) -> None:
-    """Messages whose ids, sources and correlations are long, by keys of a role, for twenty seconds."""
+def long_texts(
+    c: Cluster, names: list[str], subjects: Callable, kind: str, payloads: list[bytes], pause: float = 6
+) -> None:
+    """Messages whose ids, sources and correlations are long, by keys of a role, with pauses (seconds)."""
 
     async def run() -> None:
         for name in names:
@@ -656,14 +662,13 @@ def long_texts(c: Cluster, names: list[str], subjects: Callable, kind: str, payl
             client = await key.connect(c.url)
             for text in LONG:
                 said = text.decode().replace("\u00fc", "%C3%BC")
-                head = headers(kind, {"content-type": "application/json"})
-                # A message is 1 MB at most.
-                fields = ["ce-id"] if len(said) > 300_000 else ["ce-id", "ce-source", "ce-correlationid"]
-                head |= dict.fromkeys(fields, said)
-                for subject in subjects(key):
-                    for payload in payloads:
-                        await say(client, subject, payload, headers=head, reply=inbox(client))
-                await asyncio.sleep(6)
+                # One at a time: a stream takes 64 KiB of headers at most.
+                for field in ("ce-id", "ce-source", "ce-correlationid"):
+                    head = headers(kind, {"content-type": "application/json"}) | {field: said}
+                    for subject in subjects(key):
+                        for payload in payloads:
+                            await say(client, subject, payload, headers=head, reply=inbox(client))
+                await asyncio.sleep(pause)
             await leave(client)
 
     asyncio.run(run())
@@ -721,10 +726,12 @@ def fill_by_ids(c: Cluster):
 @attack("long-ids-agent")
 def long_ids_agent(c: Cluster):
     """Statuses and reports by the key of one node, with long correlations."""
-    found = c.trainers().get("honest", {})
-    run = {"trainer": "honest", "run": found.get("run") or 1, "node": "n1", "samples": 1.0, "at": 0}
-    status = {"node": "n1", "epoch": 1, "seq": 1, "activity": {"state": "idle"}}
-    payloads = [json.dumps(run).encode(), json.dumps(status).encode()]
+    run = c.trainers().get("honest", {}).get("run") or 1
+    epoch = next(row["epoch"] for row in json.loads(c.must("nodes", "--json"))["nodes"] if row["node"] == "n1")
+    report = {"trainer": "honest", "run": run, "node": "n1", "samples": 1.0, "at": 0, "owed": 0.0, "world_size": 1}
+    # The agent's own: its program runs no more, so that the trainer's record changes.
+    status = {"node": "n1", "epoch": epoch, "seq": run, "activity": {"state": "free"}}
+    payloads = [json.dumps(report).encode(), json.dumps(status).encode()]
 
     def subjects(key):
         ways = [s for s in key.publish if ".agent." in s or ".progress." in s]
@@ -738,12 +745,16 @@ def long_ids_agent(c: Cluster):
 @attack("long-ids-event")
 def long_ids_event(c: Cluster):
     """Events with long ids by a scheduler and by an operator: do the true ones that follow count in time?"""
-    event = json.dumps({"type": "node.idle", "node": "n2"}).encode()
 
     def subjects(key):
         return [concrete(s, key.name) for s in key.publish if ".in." in s]
 
-    long_texts(c, ["slurm", "boss"], subjects, "lacuna.node.idle", [event])
+    event = json.dumps({"node": "n2"}).encode()
+    # Only what changes the node is published further.
+    for kind in ("node.busy", "node.idle"):
+        # Short, since a program without a checkpoint does not grow once it has much to lose.
+        long_texts(c, ["slurm", "boss"], subjects, kind, [event], pause=1)
+    c.event("node.idle", "n2")
     return [], "n2"
 
 
@@ -780,11 +791,14 @@ def connections(c: Cluster):
 def store_idle(c: Cluster):
     """Sixteen hundred connections to the store that say nothing, held while the honest user trains."""
     port = c.store_port()
-    held = []
+    held, end = [], time.monotonic() + 60
     for _ in range(1600):
         try:
-            held.append(socket.create_connection(("127.0.0.1", port), 1))
+            held.append(socket.create_connection(("127.0.0.1", port), 10))
         except OSError:
+            # A busy machine, or a server that takes no more.
+            pass
+        if time.monotonic() > end:
             break
     c.held = held
     time.sleep(12)

@@ -1,14 +1,18 @@
 """The bus for an attacker: NATS with the key of a user, without Lacuna's own code."""
 
+import itertools
 import json
 import logging
 import ssl
 import tomllib
+from datetime import datetime, timezone
 from pathlib import Path
 
 import msgpack
 import nats
 
+# Each message has an id of its own.
+NUMBERS = itertools.count()
 # Replies, kept messages and pushed ones; a server that is away or refuses is no error of the attack.
 PATIENCE = 3
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -71,10 +75,10 @@ def headers(kind: str, more: dict | None = None) -> dict:
     """The headers of a message of this kind, as Lacuna's services write them."""
     return {
         "ce-specversion": "1.0",
-        "ce-id": f"attack-{id(kind)}",
+        "ce-id": f"attack-{next(NUMBERS)}",
         "ce-source": "lacuna/control",
         "ce-type": kind,
-        "ce-time": "2030-01-01T00:00:00Z",
+        "ce-time": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "ce-dataversion": "1",
         "content-type": "application/msgpack",
         **(more or {}),
