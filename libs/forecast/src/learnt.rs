@@ -56,6 +56,11 @@ pub enum Unfit {
         /// One of them.
         asked_like: Option<String>,
     },
+    /// The nodes of the model are those of a simulated scheduler.
+    #[error(
+        "the model is of nodes that a simulated scheduler chose: learn it from a log that names nodes"
+    )]
+    Simulated,
     /// The model has learnt from the future.
     #[error(
         "the model has learnt up to {until} s, and the time is {now} s: it would know the future; learn it from what \
@@ -81,7 +86,7 @@ impl Unfit {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Model(error) => error.word(),
-            Self::OtherMachine { .. } => "foreign",
+            Self::OtherMachine { .. } | Self::Simulated => "foreign",
             Self::Ahead { .. } => "ahead",
         }
     }

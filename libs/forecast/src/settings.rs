@@ -67,6 +67,10 @@ pub struct Forecast {
     /// The folder of saved models, with a folder for each cluster. Without it none are saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_dir: Option<PathBuf>,
+    /// The model that forecasts start with, as `lacuna forecast learn` makes it from the machine's
+    /// past. A saved model that has learnt longer counts instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<PathBuf>,
     /// The time between saves of the models. They are saved at the end too.
     #[serde(with = "SpanText")]
     pub save_every: Span,
@@ -92,6 +96,7 @@ impl Default for Forecast {
             order_file: None,
             hints: true,
             model_dir: None,
+            model: None,
             save_every: Span::from_secs(300),
             publish_every: Span::from_ms(10),
             drift_ended: 200,

@@ -285,6 +285,10 @@ impl Forecaster {
         &self.models
     }
 
+    pub(crate) fn models_mut(&mut self) -> &mut Models {
+        &mut self.models
+    }
+
     /// Removes and returns the events of the predictors since the last call.
     pub fn take_events(&mut self) -> Vec<crate::ModelEvent> {
         self.models.take_events()

@@ -44,6 +44,10 @@ impl Learner {
         Ok(())
     }
 
+    pub(crate) const fn upto(&self) -> Option<Upto> {
+        self.upto
+    }
+
     /// Resets the predictor to a new one.
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.choice.clone());

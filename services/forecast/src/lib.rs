@@ -9,6 +9,7 @@
 mod announced_ends;
 mod choice;
 mod forecaster;
+mod given;
 mod learner;
 mod metrics;
 mod models;

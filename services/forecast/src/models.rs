@@ -84,6 +84,12 @@ impl Models {
         }
     }
 
+    /// The newest event that the first predictor had learnt when it was restored. None if it was
+    /// not, or once a newer one has come.
+    pub(crate) fn upto(&self) -> Option<Upto> {
+        self.first.upto()
+    }
+
     /// The predictor of a role; `None` without a rival.
     #[must_use]
     pub fn predictor(&self, role: Role) -> Option<&WithPlannedStarts> {

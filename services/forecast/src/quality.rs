@@ -60,7 +60,7 @@ pub struct Quality {
     pub fits_failed: IntCounter,
     /// Saves and restores of models, by outcome.
     pub models: IntCounterVec,
-    /// 1 from the refusal of a saved model until a new one has been saved.
+    /// 1 from the refusal of a saved or given model until a new one has been saved.
     pub model_refused: IntGauge,
 }
 
@@ -183,7 +183,7 @@ impl Quality {
             model_refused: gauge(
                 registry,
                 "lacuna_forecast_model_refused",
-                "1 from the refusal of a saved model until a new one has been saved",
+                "1 from the refusal of a saved or given model until a new one has been saved",
             )?,
         };
         for outcome in OUTCOMES {

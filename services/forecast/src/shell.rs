@@ -15,6 +15,7 @@ use lacuna_runtime::{
 };
 use lacuna_wire::address;
 
+use crate::given::Given;
 use crate::publish::{Decision, Moment, Publisher};
 use crate::upkeep::{Fitting, Keeper};
 use crate::{Forecaster, Metrics, ModelEvent, Models, PredictorSettings, Ready, Situation, Store};
@@ -56,11 +57,20 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         keeper.restore(&mut models, &situation(&ctx, now));
         keeper
     });
+    let given = settings.model.as_deref().map(|path| {
+        let health = ctx.health.check("given model", None);
+        let mut given = Given::read(path, models.upto(), metrics.quality.clone(), health);
+        if let Some(present) = &present {
+            given.offer(&mut models, &present.message, &situation(&ctx, None));
+        }
+        given
+    });
     let mut shell = Shell {
         forecaster: Forecaster::new(models),
         publisher: Publisher::new(settings.publish_every, REPEAT),
         metrics,
         keeper,
+        given,
         fitting: Fitting::default(),
         counts: Counts::default(),
         last: None,
@@ -96,6 +106,8 @@ struct Shell {
     metrics: Metrics,
     /// Saves the models; `None` if they are not saved.
     keeper: Option<Keeper>,
+    /// The model to start with; `None` if none is given.
+    given: Option<Given>,
     fitting: Fitting,
     /// The totals that the metrics show.
     counts: Counts,
@@ -130,7 +142,12 @@ impl Shell {
                 }
                 snapshot = snapshots.next() => {
                     let awaited = self.forecaster.awaits_events();
-                    self.snapshot(&snapshot?);
+                    let snapshot = snapshot?;
+                    if let Some(given) = &mut self.given {
+                        let models = self.forecaster.models_mut();
+                        given.offer(models, &snapshot.message, &situation(ctx, None));
+                    }
+                    self.snapshot(&snapshot);
                     if !awaited {
                         // The overtaken events have a second from now on.
                         quiet = 0;

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lacuna_forecast::ModelError;
 use lacuna_forecast::saved::{join, open, seal, split};
+use lacuna_forecast::{ModelError, Unfit};
 use lacuna_model::{ClusterId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ const VERSION: u16 = 1;
 
 /// How far a model may be ahead of the newest snapshot. A power failure may lose that snapshot and
 /// leave the model.
-const AHEAD: Span = Span::from_secs(60);
+pub(crate) const AHEAD: Span = Span::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
@@ -60,6 +60,14 @@ pub enum Refused {
         /// The error of the model.
         source: ModelError,
     },
+    /// The model is of another machine, or has learnt from the future.
+    #[error("{path}: {source}", path = path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: Unfit,
+    },
     /// The model is of another cluster or recording.
     #[error("{path}: the saved model is of {found}, expected {expected}", path = path.display())]
     Foreign {
@@ -92,6 +100,7 @@ impl Refused {
         match self {
             Self::Read { .. } => "unreadable",
             Self::Model { source, .. } => source.word(),
+            Self::Unfit { source, .. } => source.word(),
             Self::Foreign { .. } => "foreign",
             Self::Ahead { .. } => "ahead",
         }

@@ -131,7 +131,7 @@ fn a_forecast_that_does_not_go_together_is_refused() {
 #[test]
 fn a_forecast_prints_and_reads_back() {
     let text = "[forecast]\npredictor = \"persistence\"\norder = \"weights\"\n\
-                order_file = \"/etc/weights\"\nmodel_dir = \"/var/lib/models\"\n\
+                order_file = \"/etc/weights\"\nmodel_dir = \"/var/lib/models\"\nmodel = \"/etc/model.lacuna\"\n\
                 save_every = \"1m\"\nhints = false\nfallback = false\n";
     let config = Config::parse(text, Path::new("x")).unwrap();
     config.check().unwrap();

@@ -18,6 +18,7 @@ mod idle_share;
 mod kept;
 mod kinds;
 mod leak;
+mod learn;
 mod objectives;
 mod oracle_lookahead;
 mod planned;

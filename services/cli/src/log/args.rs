@@ -221,7 +221,7 @@ impl LogArgs {
         }
     }
 
-    /// How outages are told; none if they are not looked for.
+    /// How outages are found; none if they are not looked for.
     pub(super) fn outages(&self) -> Option<Rule> {
         match self.part.leave_out_idle_above {
             Some(u32::MAX) => None,

@@ -19,7 +19,7 @@ pub(super) struct HolesInMemory {
     /// First and last moment, and number of nodes, of all holes, outages included.
     span: Option<(Timestamp, Timestamp)>,
     named: u32,
-    /// How outages, which have no holes, are told; none if none are looked for.
+    /// How outages, which have no holes, are found; none if none are looked for.
     rule: Option<Rule>,
     outages: Vec<Outage>,
     planned: Vec<PlannedStart>,

@@ -1,7 +1,7 @@
 //! Outages: times in which a machine ran next to nothing although it had work. No node counts as idle
 //! in them. They are removed from holes in memory here, from other traces in `outage_filter.rs`.
 //!
-//! An outage is told by what happens, not by how much is idle: a machine that is little used, and a
+//! An outage shows in what happens, not in how much is idle: a machine that is little used, and a
 //! quiet night, are no outages. For half an hour or more next to nothing runs and next to nothing
 //! starts; then much starts at once, which either
 //! - had waited in the queue for a good part, or

@@ -77,7 +77,7 @@ const COUNTS: [(&str, &str); 23] = [
     ("found_too_few_nodes", "found too few free nodes"),
 ];
 
-/// How outages are told.
+/// How outages are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// By what happens (`outages.rs`).

@@ -25,7 +25,7 @@ awk -F'|' -v from="$from" -v until="$until" '$3 <= until && ($4 >= from || $4 ==
 const SINFO: &str = "#!/bin/bash\nprintf 'n0\\nn1\\nn1\\nn2\\nn3\\n'\n";
 const SACCTMGR: &str = "#!/bin/bash\ncat \"$(dirname \"$0\")/events\"\n";
 
-/// A moment so many minutes ago, as Slurm writes it.
+/// A moment some minutes ago, as Slurm writes it.
 fn ago(minutes: i64) -> String {
     let now = std::time::SystemTime::UNIX_EPOCH
         .elapsed()

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lacuna_forecast::{Choice, Learnt, LearntFrom, OrderBy, Predictor as _};
+use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, Timestamp};
 use lacuna_runtime::{Bus, Start};
 use lacuna_testkit::{TestNats, connect};
@@ -246,4 +248,70 @@ async fn no_pool_waits_for_a_fit() {
         (forecasts - quick) * 2.0 <= fits,
         "{quick} of {forecasts}, {fits} fits"
     );
+}
+
+/// What `lacuna forecast learn` would write of the first steps of a machine.
+fn learn(machine: &mut Machine) -> Learnt {
+    let choice = PredictorSettings::of(Choice::hazard(OrderBy::Learnt));
+    let mut forecaster = Forecaster::new(Models::new(choice));
+    let from = machine.at();
+    for event in machine.steps(300) {
+        forecaster.event(&event, "");
+    }
+    forecaster.pool(machine.at());
+    let predictor = forecaster.models().predictor(Role::First).unwrap();
+    let nodes = (0..64).map(|number| node(number).as_str().to_owned());
+    let from = LearntFrom {
+        nodes: nodes.collect(),
+        simulated: false,
+        from,
+        until: machine.at(),
+        ended: 200,
+    };
+    Learnt::new(from, predictor.save().unwrap())
+}
+
+/// The same model, of nodes with other names.
+fn of_others(learnt: &Learnt) -> Learnt {
+    let mut from = learnt.from().clone();
+    for name in &mut from.nodes {
+        name.insert_str(0, "other-");
+    }
+    Learnt::new(from, learnt.model().to_vec())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forecasts_start_with_the_model_that_the_configuration_names_or_say_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model.lacuna");
+    let config = dir.path().join("lacuna.toml");
+    std::fs::write(&config, format!("[forecast]\nmodel = {path:?}\n")).unwrap();
+    let mut machine = Machine::new(21, 64, START);
+    let learnt = learn(&mut machine);
+    for (learnt, outcome) in [(of_others(&learnt), "foreign"), (learnt, "restored")] {
+        let is_taken = outcome == "restored";
+        let nats = TestNats::start();
+        let bus = connect(&nats, &cluster(), "ingest").await;
+        std::fs::write(&path, learnt.write().unwrap()).unwrap();
+        snapshot(&bus, &machine).await;
+        tick(&bus, slow(machine.now)).await;
+        let mut pools = bus
+            .follow(&address::pool(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let service = Service::configured(&nats, &config);
+        let first = pool(&mut pools, upto(machine.seq)).await;
+        let words = &first.message.predictor;
+        assert_eq!(
+            words.starts_with("hazard, order"),
+            is_taken,
+            "{outcome}: {words}"
+        );
+        let name = format!("lacuna_forecast_models_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(service.metric(&name), 1.0);
+        let health = service.get("/healthz");
+        let is_refused = health.contains("forecasts start without forecast.model");
+        assert_eq!(is_refused, !is_taken, "{health}");
+        service.stop();
+    }
 }
