@@ -28,8 +28,11 @@ impl PairFeatures {
 /// The weight of an event fades over about this many later events of its stratum.
 const REMEMBERED: f64 = 2000.0;
 
+/// The weight of the expected rate, in pairs.
+const PRIOR: f64 = 2.0;
+
 /// The number of strata: two binary features and four sizes.
-const STRATA: usize = 16;
+pub(crate) const STRATA: usize = 16;
 
 /// The share of neighbours in the ordered idle list that left together when at least one of them
 /// left, by shared features. Each rate is the mean of a Beta distribution with a uniform prior.
@@ -69,11 +72,20 @@ impl CoDeparture {
         }
     }
 
-    /// The probability that neighbours end together.
-    pub(crate) fn of(&self, pair_features: PairFeatures) -> f32 {
-        let stratum = pair_features.stratum();
+    /// The shares of neighbours that end together, by what they share; half without evidence.
+    pub(crate) fn shares(&self) -> [f32; STRATA] {
+        std::array::from_fn(|stratum| self.share(stratum, &[0.5; STRATA]))
+    }
+
+    /// The probability that neighbours end together. `expected` are the shares before evidence.
+    pub(crate) fn of(&self, pair_features: PairFeatures, expected: &[f32; STRATA]) -> f32 {
+        self.share(pair_features.stratum(), expected)
+    }
+
+    fn share(&self, stratum: usize, expected: &[f32; STRATA]) -> f32 {
         let at = |sums: &[f64; STRATA]| sums.get(stratum).copied().unwrap_or(0.0);
-        ((at(&self.both) + 1.0) / (at(&self.any) + 2.0)) as f32
+        let expected = expected.get(stratum).copied().unwrap_or(0.5);
+        ((at(&self.both) + PRIOR * f64::from(expected)) / (at(&self.any) + PRIOR)) as f32
     }
 }
 
@@ -89,14 +101,14 @@ mod tests {
             left: 7,
         };
         let mut links = CoDeparture::default();
-        assert_eq!(links.of(pair(true, true)), 0.5);
+        assert_eq!(links.of(pair(true, true), &[0.5; STRATA]), 0.5);
         for event in 0..100 {
             links.pair(pair(true, true), event % 10 > 0);
             links.pair(pair(false, true), event % 2 > 0);
             links.event();
         }
-        assert!((links.of(pair(true, true)) - 0.9).abs() < 0.02);
-        assert!((links.of(pair(false, true)) - 0.5).abs() < 0.02);
-        assert_eq!(links.of(pair(false, false)), 0.5);
+        assert!((links.of(pair(true, true), &[0.5; STRATA]) - 0.9).abs() < 0.02);
+        assert!((links.of(pair(false, true), &[0.5; STRATA]) - 0.5).abs() < 0.02);
+        assert_eq!(links.of(pair(false, false), &[0.5; STRATA]), 0.5);
     }
 }

@@ -7,7 +7,8 @@
 //! - [`Survival`] learns the Kaplan-Meier curve by age while it runs.
 //! - [`Hazard`] learns a discrete-time hazard by age and by place in the order in which the
 //!   scheduler takes nodes. It also learns which holes end together ([`Joint`]). [`HazardCore`]
-//!   is the same on numbered nodes.
+//!   is the same on numbered nodes. Before, it forecasts by age alone (`lengths`), from a [`Prior`]
+//!   on; both are mixed by their scores (`hazard::trust`).
 //! - [`WithPlannedStarts`] adds planned starts and reservations to another predictor, weighed by
 //!   their track record ([`EndTracker`]).
 //! - [`Calibration`] keeps the scores of past forecasts, [`Alarm`] tells when they are adrift.
@@ -24,11 +25,12 @@ mod constant;
 mod curve;
 mod hazard;
 mod learnt;
-mod lomax;
+mod lengths;
 mod order;
 mod persistence;
 mod planned_starts;
 mod predictor;
+mod prior;
 pub mod saved;
 pub mod settings;
 pub mod skill;
@@ -52,6 +54,7 @@ pub use planned_starts::{
     AnnouncedEnd, EndKind, EndOdds, EndTracker, RefreshTimer, TrackRecord, WithPlannedStarts,
 };
 pub use predictor::{Forecasts, Learning, Predictor, Report, Saver};
+pub use prior::{Machine, Prior};
 pub use saved::ModelError;
 pub use survival::{Settings, Survival};
 pub use typical::Typical;

@@ -6,9 +6,9 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::curve::Tally;
-use crate::lomax::Lomax;
+use crate::lengths::{self, Lengths, Watched};
 use crate::saved::{ModelError, open, seal};
-use crate::{Bins, Curve, Forecasts, Learning, Predictor};
+use crate::{Bins, Curve, Forecasts, Learning, Predictor, Prior};
 
 /// The times of the points of a forecast, seconds from now. They are close together where decisions
 /// are made, and reach a day.
@@ -34,6 +34,8 @@ pub struct Settings {
     /// The largest number of starts with a forecast each. With more starts, the holes in one bin of
     /// ages share a forecast. This bounds the size of a pool message.
     pub max_forecasts: usize,
+    /// What is expected before anything is known.
+    pub prior: Prior,
 }
 
 impl Default for Settings {
@@ -44,6 +46,7 @@ impl Default for Settings {
             enough_at_risk: 10.0,
             half_life: Some(Span::from_secs(7 * 86_400)),
             max_forecasts: 256,
+            prior: Prior::default(),
         }
     }
 }
@@ -60,7 +63,7 @@ pub struct Survival {
     /// The number of ended holes that were seen from their start.
     seen: u64,
     /// The lengths until enough have been seen.
-    lomax: Lomax,
+    lengths: Lengths,
     /// The time of an end of weight 1.
     epoch: Option<Timestamp>,
     /// Present holes that were first seen after their start: the start, and the age in seconds.
@@ -82,7 +85,7 @@ struct Memory {
     seen: u64,
     /// Absent in older files.
     #[serde(default)]
-    lomax: Lomax,
+    lengths: lengths::Evidence,
     epoch: Option<Timestamp>,
 }
 
@@ -103,15 +106,15 @@ impl Survival {
     pub fn new(settings: Settings) -> Self {
         let bins = settings.bins.count();
         Self {
-            settings,
             ended: vec![0.0; bins],
             censored: vec![0.0; bins],
             entered: vec![0.0; bins],
             seen: 0,
-            lomax: Lomax::default(),
+            lengths: Lengths::new(settings.prior.clone(), settings.half_life.is_some()),
             epoch: None,
             late: BTreeMap::new(),
             learns: Learns::On,
+            settings,
         }
     }
 
@@ -138,15 +141,14 @@ impl Survival {
         {
             return Err(damaged("a weight is out of range"));
         }
-        if !memory.lomax.is_sound() {
-            return Err(damaged("a sum of ages is out of range"));
-        }
+        let mut lengths = Lengths::new(settings.prior.clone(), settings.half_life.is_some());
+        lengths.restore(memory.lengths).map_err(damaged)?;
         Ok(Self {
             ended: memory.ended,
             censored: memory.censored,
             entered: memory.entered,
             seen: memory.seen,
-            lomax: memory.lomax,
+            lengths,
             epoch: memory.epoch,
             ..Self::new(settings)
         })
@@ -199,8 +201,12 @@ impl Survival {
     }
 
     /// The ages between which a hole has been watched up to a time, seconds.
-    fn watched(&self, hole: &Hole, until: Timestamp) -> (f64, f64) {
-        (self.entry(hole).unwrap_or(0.0), age(hole, until))
+    fn watched(&self, hole: &Hole, until: Timestamp) -> Watched {
+        Watched {
+            from_s: self.entry(hole).unwrap_or(0.0),
+            until_s: age(hole, until),
+            share: 1.0,
+        }
     }
 
     /// The weight of an observation at a time, which doubles with each half-life.
@@ -303,8 +309,7 @@ impl Predictor for Survival {
         if self.learns != Learns::On {
             return;
         }
-        let (from_s, until_s) = self.watched(hole, at);
-        self.lomax.end(from_s, until_s);
+        self.lengths.end(self.watched(hole, at));
         if let Some(left) = self.leave(hole, at) {
             add(&mut self.ended, left.exit, left.weight);
             self.seen += left.whole;
@@ -315,8 +320,7 @@ impl Predictor for Survival {
         if self.learns != Learns::On {
             return;
         }
-        let (from_s, until_s) = self.watched(hole, last_seen);
-        self.lomax.watch(from_s, until_s);
+        self.lengths.watch(self.watched(hole, last_seen));
         if let Some(left) = self.leave(hole, last_seen) {
             add(&mut self.censored, left.exit, left.weight);
         }
@@ -329,7 +333,7 @@ impl Predictor for Survival {
             censored: self.censored.clone(),
             entered: self.entered.clone(),
             seen: self.seen,
-            lomax: self.lomax,
+            lengths: self.lengths.evidence(),
             epoch: self.epoch,
         };
         seal("survival", VERSION, &memory)
@@ -352,7 +356,7 @@ impl Predictor for Survival {
         // Without a reach all observations have decayed.
         let learnt = (!self.is_young() && curve.reach_s() > 0.0).then_some(&curve);
         let watched = holes.iter().map(|hole| self.watched(hole, now));
-        let lengths = self.lomax.lengths(watched);
+        let lengths = self.lengths.mixture(watched);
         let groups = self.groups(now, holes);
         let mut index = vec![0; holes.len()];
         let mut forecasts = Vec::with_capacity(groups.len());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_forecast::{Learnt, OrderBy};
+use lacuna_forecast::{Learnt, OrderBy, Prior};
 use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span, Stages};
 use lacuna_planner::objective::{NamedExpressions, Objective};
 use lacuna_planner::placement::Settings as JointSettings;
@@ -142,6 +142,9 @@ pub struct Forecasting {
     pub past: bool,
     /// Settings of the joint decision.
     pub joint: JointSettings,
+    /// What is expected of holes before any has been seen.
+    #[serde(skip)]
+    pub prior: Prior,
 }
 
 fn yes() -> bool {
@@ -158,6 +161,7 @@ impl Default for Forecasting {
             model: None,
             past: true,
             joint: JointSettings::default(),
+            prior: Prior::default(),
         }
     }
 }

@@ -8,10 +8,11 @@ use super::model::{EDGES_S, Model, PerInterval};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
 use super::settings::{Anomalies, HazardSettings, OrderReport, OrderState};
-use crate::co_departure::CoDeparture;
-use crate::lomax::Lomax;
+use super::trust::{Trust, mixed};
+use crate::co_departure::{CoDeparture, STRATA};
+use crate::lengths::{Lengths, Mixture};
 use crate::order::Taken;
-use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
+use crate::{Evidence, Learning, Machine, Nodes, OrderBy, Typical};
 
 /// A clock that goes back by more than this, in seconds, has restarted; less is a disorder.
 const RESTART_S: f64 = 3600.0;
@@ -92,13 +93,16 @@ pub struct HazardCore {
     pub(super) samples: Samples,
     pub(super) links: CoDeparture,
     pub(super) typical: Typical,
-    pub(super) lomax: Lomax,
+    pub(super) lengths: Lengths,
+    /// The shares of neighbours that end together, as expected by age.
+    pub(super) expected: [f32; STRATA],
     pub(super) given: Evidence,
     pub(super) by_taken: Evidence,
     pub(super) taken: Taken,
     pub(super) has_ranks: bool,
     pub(super) state: OrderState,
     pub(super) model: Option<Model>,
+    pub(super) trust: Trust,
     pub(super) trees: Option<Trees>,
     pub(super) ended: u64,
     pub(super) ended_at_fit: u64,
@@ -135,7 +139,8 @@ impl HazardCore {
             samples: Samples::new(settings.samples, remembered, settings.seed),
             links: CoDeparture::default(),
             typical: Typical::default(),
-            lomax: Lomax::default(),
+            lengths: Lengths::new(settings.prior.clone(), settings.half_life.is_some()),
+            expected: [0.5; STRATA],
             given: Evidence::default(),
             by_taken: Evidence::default(),
             taken,
@@ -145,6 +150,7 @@ impl HazardCore {
                 OrderBy::Names | OrderBy::List(_) | OrderBy::Weights(_) => OrderState::Given,
             },
             model: None,
+            trust: Trust::default(),
             trees: None,
             ended: 0,
             ended_at_fit: 0,
@@ -177,6 +183,7 @@ impl HazardCore {
     /// call are one event.
     pub fn step(&mut self, now_s: f64, closed: &[u32], opened: &[(u32, f64)]) {
         let now_s = self.clock(now_s);
+        self.judge(now_s);
         for &node in closed {
             if self.present.mark(node) {
                 let began = self.present.slot(node).since_s;
@@ -191,6 +198,7 @@ impl HazardCore {
         self.join(now_s, opened);
         if self.learns {
             self.sample(now_s);
+            self.compare(now_s);
             self.follow(now_s);
             if !matches!(self.fitting, Fits::Outside) && self.is_fit_due(now_s) {
                 self.refit(now_s);
@@ -207,8 +215,8 @@ impl HazardCore {
     /// censored.
     pub fn lose(&mut self, node: u32, last_seen_s: f64) {
         if self.present.mark(node) {
-            let (from_s, until_s) = self.present.slot(node).watched(last_seen_s);
-            self.lomax.watch(from_s, until_s);
+            self.lengths.watch(self.present.watched(node, last_seen_s));
+            self.trust.forget(node);
             self.samples.settle(node, last_seen_s, Fate::Censored);
             self.present.remove_marked();
         } else {
@@ -221,6 +229,7 @@ impl HazardCore {
         let now_s = self.clock(now_s);
         let by = self.by();
         self.open.clear();
+        let shares = self.model.as_ref().map(|_| self.trust.shares());
         if let Some(model) = self.model.take() {
             self.look(now_s, |_| true);
             let mut last: Option<(FeatureRow, PerInterval)> = None;
@@ -234,20 +243,35 @@ impl HazardCore {
                 self.open.push(open);
             }
             self.model = Some(model);
-        } else {
-            let holes = self.present.list(by).iter();
-            let watched = holes.map(|&node| self.present.slot(node).watched(now_s));
-            let lengths = self.lomax.lengths(watched.clone());
-            self.open.extend(watched.map(|(_, age_s)| {
-                EDGES_S.map(|after_s| lengths.open_after(age_s, after_s.into()) as f32)
-            }));
+        }
+        if shares.is_none_or(|shares| shares.iter().any(|&share| share < 1.0)) {
+            let mut open = std::mem::take(&mut self.open);
+            let lengths = self.mixture(now_s);
+            let expected = lengths.together();
+            let mut last: Option<(f64, PerInterval)> = None;
+            for (place, &node) in self.present.list(by).iter().enumerate() {
+                let age_s = now_s - self.present.slot(node).since_s;
+                let by_age = match last {
+                    Some((known, open)) if known == age_s => open,
+                    _ => by_age(&lengths, age_s),
+                };
+                last = Some((age_s, by_age));
+                match (open.get_mut(place), &shares) {
+                    (Some(open), Some(shares)) => *open = mixed(open, &by_age, shares),
+                    _ => open.push(by_age),
+                }
+            }
+            self.open = open;
+            self.expected = expected;
         }
         self.grouping.group(&self.open);
         self.link.clear();
         let list = self.present.list(by);
         for (&a, &b) in list.iter().zip(list.iter().skip(1)) {
-            self.link
-                .push(self.links.of(self.present.pair_features(a, b)));
+            self.link.push(
+                self.links
+                    .of(self.present.pair_features(a, b), &self.expected),
+            );
         }
         View {
             nodes: self.present.list(by),
@@ -260,7 +284,8 @@ impl HazardCore {
     /// The probability that two present nodes, neighbours in the order, end in the same event.
     #[must_use]
     pub fn link(&self, node: u32, next: u32) -> f32 {
-        self.links.of(self.present.pair_features(node, next))
+        self.links
+            .of(self.present.pair_features(node, next), &self.expected)
     }
 
     /// The start of the present hole of a node, seconds; `None` without one.
@@ -305,10 +330,49 @@ impl HazardCore {
         self.anomalies
     }
 
+    /// What is known of the holes of this machine, by the likeliest scale of its prior.
+    #[must_use]
+    pub fn machine(&self, name: &str) -> Option<Machine> {
+        let lengths = self.mixture(self.now_s);
+        let (law, shape, _) = lengths.most_like()?;
+        Some(Machine {
+            name: name.to_owned().into(),
+            scale_s: law.scale_s,
+            shape,
+            together: self.links.shares(),
+        })
+    }
+
     /// The number of fits.
     #[must_use]
     pub fn fits(&self) -> u64 {
         self.fits
+    }
+
+    /// The share of the fitted hazard in the forecast of each interval.
+    pub(super) fn shares(&self) -> PerInterval {
+        match self.model {
+            Some(_) => self.trust.shares(),
+            None => PerInterval::default(),
+        }
+    }
+
+    /// The law of lengths with the largest share, and its share in percent; `None` if there is only
+    /// one.
+    pub(super) fn most_like(&self) -> Option<(String, f64)> {
+        if self.settings.prior.is_cold() {
+            return None;
+        }
+        let lengths = self.mixture(self.now_s);
+        let (law, _, weight) = lengths.most_like()?;
+        Some((law.name.to_string(), 100.0 * weight))
+    }
+
+    /// The lengths by age as of a time.
+    pub(super) fn mixture(&self, now_s: f64) -> Mixture<'_> {
+        let present = self.present.list(By::Release).iter();
+        self.lengths
+            .mixture(present.map(|&node| self.present.watched(node, now_s)))
     }
 
     pub(super) fn by(&self) -> By {
@@ -344,6 +408,7 @@ impl HazardCore {
         self.present.turn_back(now_s);
         self.recent = RecentEvents::default();
         self.drift.restart();
+        self.trust.restart();
         if self.fitted_s > now_s {
             // The model is fitted to lengths across the jump, so the next end makes a fit due.
             self.fitted_s = f64::NEG_INFINITY;
@@ -364,10 +429,10 @@ impl HazardCore {
         self.ended += self.present.leaving.len() as u64;
         for &node in &self.present.leaving {
             self.samples.settle(node, now_s, Fate::Ended);
-            let (from_s, age_s) = self.present.slot(node).watched(now_s);
-            self.typical.add(age_s);
+            let hole = self.present.watched(node, now_s);
+            self.typical.add(hole.until_s);
             if self.learns {
-                self.lomax.end(from_s, age_s);
+                self.lengths.end(hole);
             }
         }
         self.present.remove_marked();
@@ -396,6 +461,7 @@ impl HazardCore {
                 // The old hole of the node ended unseen.
                 self.anomalies.reopened += 1;
                 self.samples.settle(node, now_s, Fate::Censored);
+                self.trust.forget(node);
             }
             joining.push((node, began));
         }
@@ -407,4 +473,9 @@ impl HazardCore {
         self.anomalies.reopened += (listed - joining.len()) as u64;
         self.present.open(now_s, &joining);
     }
+}
+
+/// The probabilities that a hole of an age is open at the ends of the intervals.
+pub(super) fn by_age(lengths: &Mixture<'_>, age_s: f64) -> PerInterval {
+    EDGES_S.map(|after_s| lengths.open_after(age_s, after_s.into()) as f32)
 }

@@ -1,9 +1,10 @@
 //! The learning of the hazard: the choice of an order, samples, and the times of fits.
 
-use super::core::HazardCore;
+use super::core::{HazardCore, by_age};
 use super::features::{Place, RawFeatures};
 use super::present::By;
 use super::settings::OrderState;
+use super::trust::{Compared, HOLES};
 use crate::OrderBy;
 
 /// The number of events after which a given order without significant evidence is dropped.
@@ -151,6 +152,45 @@ impl HazardCore {
             self.samples.push(node, row, now_s);
         }
         self.places = places;
+    }
+
+    /// Takes in which holes were still open just before a step.
+    pub(super) fn judge(&mut self, now_s: f64) {
+        let present = &self.present;
+        self.trust.settle(now_s, |node, since_s| {
+            let slot = present.slot(node);
+            slot.is_present && slot.since_s == since_s
+        });
+    }
+
+    /// Forecasts some holes both by the fitted hazard and by age, to compare them later.
+    pub(super) fn compare(&mut self, now_s: f64) {
+        if !self.trust.is_due() {
+            return;
+        }
+        let Some(model) = self.model.take() else {
+            return;
+        };
+        let holes = self.present.list(self.by()).len();
+        let every = holes.div_ceil(HOLES).max(1);
+        self.look(now_s, |place| place % every == 0);
+        let lengths = self.mixture(now_s);
+        let compared: Vec<Compared> = self
+            .rows
+            .iter()
+            .map(|(node, row)| {
+                let slot = self.present.slot(*node);
+                Compared {
+                    node: *node,
+                    since_s: slot.since_s,
+                    release: slot.group,
+                    fitted: model.open(row, &self.drift.shift),
+                    by_age: by_age(&lengths, now_s - slot.since_s),
+                }
+            })
+            .collect();
+        self.trust.compare(now_s, &compared);
+        self.model = Some(model);
     }
 
     pub(super) fn is_fit_due(&self, now_s: f64) -> bool {

@@ -7,12 +7,13 @@ use super::core::HazardCore;
 use super::drift::{Drift, Followers};
 use super::feature_bins::BINS;
 use super::features::{FEATURES, FeatureRow};
-use super::model::Model;
+use super::model::{Model, PerInterval};
 use super::named::Hazard;
 use super::samples::Fate;
 use super::settings::{HazardSettings, OrderState};
+use super::trust::Trust;
 use crate::co_departure::CoDeparture;
-use crate::lomax::Lomax;
+use crate::lengths;
 use crate::saved::{ModelError, open, seal};
 use crate::{Evidence, Nodes, OrderBy, Saver, Typical};
 
@@ -29,8 +30,11 @@ struct Memory {
     typical: Typical,
     /// Absent in older files.
     #[serde(default)]
-    lomax: Lomax,
+    lengths: lengths::Evidence,
     model: Option<Model>,
+    /// The trust in the model; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trust: Option<PerInterval>,
     /// The correction of the model between fits; absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     level: Option<Followers>,
@@ -65,8 +69,9 @@ impl Hazard {
             by_taken: core.by_taken,
             links: core.links,
             typical: core.typical.clone(),
-            lomax: core.lomax,
+            lengths: core.lengths.evidence(),
             model: core.model.clone(),
+            trust: Some(core.trust.odds()),
             level: Some(core.drift.followers()),
             ended: core.ended,
             fitted_s: core.fitted_s,
@@ -108,9 +113,11 @@ impl Hazard {
             Some(level) => Drift::restore(level).map_err(damaged)?,
             None => Drift::default(),
         };
-        if !memory.lomax.is_sound() {
-            return Err(damaged("a sum of ages is out of range"));
-        }
+        let trust = match memory.trust {
+            Some(odds) => Trust::restore(odds).map_err(damaged)?,
+            None if memory.model.is_some() => Trust::full(),
+            None => Trust::default(),
+        };
         let mut samples = memory.samples.iter();
         if samples.any(|(row, at_s, length_s, _)| {
             row.iter().any(|&bin| usize::from(bin) >= BINS)
@@ -128,7 +135,10 @@ impl Hazard {
         let names = hazard.names.iter().map(NodeId::as_str);
         let nodes = Nodes::from_names(names, &hazard.core.settings.order);
         hazard.ranked = hazard.names.len();
+        let evidence = memory.lengths.clone();
+        hazard.core.lengths.restore(evidence).map_err(damaged)?;
         hazard.core.restore(nodes, memory);
+        hazard.core.trust = trust;
         hazard.core.drift = drift;
         Ok(hazard)
     }
@@ -142,7 +152,6 @@ impl HazardCore {
         }
         self.links = memory.links;
         self.typical = memory.typical;
-        self.lomax = memory.lomax;
         self.ended = memory.ended;
         self.samples.restore(memory.samples, memory.every);
         if memory.model.is_some() {

@@ -20,6 +20,7 @@ mod present;
 mod refit;
 mod samples;
 mod settings;
+mod trust;
 
 pub use self::core::{HazardCore, View};
 pub use curves::GRID_S;

@@ -96,10 +96,22 @@ impl Predictor for Hazard {
     fn label(&self) -> String {
         match self.core.learning() {
             Learning::Young { ended, needed } => {
-                format!("by age alone (hazard has seen {ended} of {needed} ends)")
+                let like = self.core.most_like();
+                let like = like.map_or_else(String::new, |(name, percent)| {
+                    format!(", {percent:.0} % as {name}")
+                });
+                format!("by age alone{like} (hazard has seen {ended} of {needed} ends)")
             }
             Learning::Fixed | Learning::Learnt { .. } => {
-                format!("hazard, order {}", self.core.order().state.words())
+                let shares = self.core.shares();
+                let hazard = 100.0 * shares.iter().sum::<f32>() / shares.len() as f32;
+                let order = self.core.order().state.words();
+                if hazard > 99.9 {
+                    format!("hazard, order {order}")
+                } else {
+                    let by_age = 100.0 - hazard;
+                    format!("{hazard:.0} % hazard, {by_age:.0} % by age alone, order {order}")
+                }
             }
         }
     }

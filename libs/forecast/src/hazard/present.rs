@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Nodes;
 use crate::co_departure::PairFeatures;
+use crate::lengths::Watched;
 
 /// The group of an absent node.
 const NONE: u32 = u32::MAX;
@@ -25,13 +26,6 @@ pub(crate) struct Slot {
     pub(crate) passed: u16,
     pub(crate) is_present: bool,
     pub(crate) is_leaving: bool,
-}
-
-impl Slot {
-    /// The ages between which the hole has been watched up to a time, seconds.
-    pub(crate) fn watched(&self, until_s: f64) -> (f64, f64) {
-        (self.seen_s - self.since_s, until_s - self.since_s)
-    }
 }
 
 const ABSENT: Slot = Slot {
@@ -200,6 +194,16 @@ impl Present {
 
     pub(crate) fn slot(&self, node: u32) -> Slot {
         self.slots.get(node as usize).copied().unwrap_or(ABSENT)
+    }
+
+    /// The hole of a node as it has been watched up to a time.
+    pub(crate) fn watched(&self, node: u32, until_s: f64) -> Watched {
+        let slot = self.slot(node);
+        Watched {
+            from_s: slot.seen_s - slot.since_s,
+            until_s: until_s - slot.since_s,
+            share: 1.0 / f64::from(self.group(slot.group).size.max(1)),
+        }
     }
 
     pub(crate) fn in_block(&self, node: u32) -> u32 {

@@ -3,7 +3,7 @@
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::{Evidence, OrderBy};
+use crate::{Evidence, OrderBy, Prior};
 
 /// The settings of the hazard.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +20,8 @@ pub struct HazardSettings {
     pub samples: usize,
     /// The seed of the choice of samples.
     pub seed: u64,
+    /// What is expected before anything is known.
+    pub prior: Prior,
 }
 
 impl Default for HazardSettings {
@@ -27,10 +29,11 @@ impl Default for HazardSettings {
         Self {
             order: OrderBy::Learnt,
             half_life: Some(Span::from_secs(14 * 86_400)),
-            needed: 200,
+            needed: 50,
             refit_every: Span::from_secs(6 * 3600),
             samples: 60_000,
             seed: 1,
+            prior: Prior::default(),
         }
     }
 }

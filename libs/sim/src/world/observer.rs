@@ -68,7 +68,7 @@ impl<'a> Observer<'a> {
             // With all ends revealed, the predictor needs only the typical length of holes.
             observer.predictor.freeze();
         }
-        if settings.past
+        if settings.forecast.past
             && let Some(mut past) = trace.past()?
         {
             while let Some(step) = past.next()? {
@@ -89,6 +89,7 @@ impl<'a> Observer<'a> {
         let hazard = HazardSettings {
             order: settings.order.clone(),
             seed,
+            prior: settings.prior.clone(),
             ..HazardSettings::default()
         };
         let names = (0..trace.known_nodes()).map(|node| trace.node_name(node));

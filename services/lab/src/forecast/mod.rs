@@ -4,6 +4,7 @@ mod args;
 mod eval;
 mod output;
 mod predictor;
+mod prior;
 
 use clap::Subcommand;
 
@@ -14,6 +15,8 @@ use lacuna_cli::error::Result;
 pub(crate) enum ForecastCommand {
     /// Evaluate forecasts of a log's holes
     Eval(args::EvalArgs),
+    /// Print what logs show of their machines, for the prior of a new one
+    Prior(prior::PriorArgs),
 }
 
 /// Runs `forecast`.
@@ -23,5 +26,6 @@ pub(crate) enum ForecastCommand {
 pub(crate) fn run(command: &ForecastCommand) -> Result<()> {
     match command {
         ForecastCommand::Eval(args) => eval::run(args),
+        ForecastCommand::Prior(args) => prior::run(args),
     }
 }
