@@ -23,7 +23,7 @@ MISSING = (
 #: Steps after which averages are looked for again, as those that the loop has made. All things of
 #: a process are looked through for that, which may take a tenth of a second.
 AGAIN = 1024
-#: So many steps after that each is looked at, and then one of half as many.
+#: The first steps after a search, of which each is looked at; then one of half as many.
 _LOOKS = 256
 #: Numbers of a tensor that are looked at, and those of them that must have moved.
 _MOST, _LEAST = 256, 8

@@ -232,7 +232,7 @@ class Closed:
 
     @contextmanager
     def program(self, samples: int) -> Iterator[None]:
-        """Around the program's own lines, for a batch of so many samples of this member.
+        """Around the program's own lines, for a batch with these samples of this member.
 
         Raises RuntimeError where they stepped a scheduler, or moved an average that the run lacks.
         """

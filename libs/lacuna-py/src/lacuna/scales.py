@@ -118,7 +118,7 @@ class Scales:
             self._undo = None
 
     def batch(self, count: int) -> None:
-        """A batch of this member begins, of so many samples."""
+        """A batch of this member begins, of these samples."""
         self._count = count
         self._passes.clear()
 
