@@ -116,12 +116,16 @@ impl CliError {
     /// The error as the JSON value of `--json`.
     #[must_use]
     pub(crate) fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": self.fields() })
+    }
+
+    /// Code, message and remedy as a JSON value.
+    #[must_use]
+    pub(crate) fn fields(&self) -> serde_json::Value {
         serde_json::json!({
-            "error": {
-                "code": self.code,
-                "message": self.message,
-                "remedy": self.remedy,
-            }
+            "code": self.code,
+            "message": self.message,
+            "remedy": self.remedy,
         })
     }
 }

@@ -66,11 +66,11 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Raw {
     name: Spanned<String>,
-    owner: Option<String>,
+    owner: Option<Spanned<String>>,
     #[serde(default)]
     priority: i32,
     /// The weight of its work beside that of others.
-    weight: Option<f64>,
+    weight: Option<Spanned<f64>>,
     /// The time by which its work should be done (RFC 3339).
     deadline: Option<Spanned<String>>,
     /// The earliest time of its start (RFC 3339).
@@ -103,7 +103,7 @@ struct Raw {
     /// processes = 8 }`.
     loaders: Option<Spanned<RawLoaders>>,
     /// What nodes on several leaves cost: `{ shares = [0.8] }` leaves 80 % of the rate.
-    distance: Option<Distance>,
+    distance: Option<Spanned<Distance>>,
     profile: Option<Spanned<bool>>,
     /// The group of trainers that share measurements; by default those with the same command line.
     family: Option<Spanned<String>>,
@@ -164,6 +164,60 @@ struct Rescale {
     start: Option<Spanned<String>>,
 }
 
+/// Where the values of a trainer stand that only the whole of it can refuse.
+struct Places {
+    start: usize,
+    given: Vec<(&'static str, usize)>,
+}
+
+impl Places {
+    fn of(raw: &Raw, start: usize) -> Self {
+        fn at<T>(value: &Option<Spanned<T>>) -> Option<usize> {
+            value.as_ref().map(|value| value.span().start)
+        }
+        let given = [
+            ("min_nodes", Some(raw.min_nodes.span().start)),
+            ("max_nodes", Some(raw.max_nodes.span().start)),
+            ("rescale", at(&raw.rescale)),
+            ("samples", at(&raw.samples)),
+            ("weight", at(&raw.weight)),
+            ("workers_per_node", at(&raw.workers_per_node)),
+            ("distance", at(&raw.distance)),
+            ("scaling", at(&raw.scaling)),
+            ("kinds", at(&raw.kinds)),
+        ];
+        let given = given.into_iter().filter_map(|(key, at)| Some((key, at?)));
+        Self {
+            start,
+            given: given.collect(),
+        }
+    }
+
+    /// The key and the place of what is wrong; those of the trainer, if it is no single value.
+    fn of_error(&self, error: &SpecError) -> (&'static str, usize) {
+        let key = match error {
+            SpecError::Bounds { max, .. } if *max == 0 || *max > TrainerSpec::MOST_NODES => {
+                "max_nodes"
+            }
+            SpecError::Bounds { .. } => "min_nodes",
+            SpecError::CurveTooShort { .. } => "max_nodes",
+            SpecError::Number { what, .. } => match *what {
+                "work.samples" => "samples",
+                "throughput" | "objective" => "scaling",
+                what => what.split('.').next().unwrap_or(what),
+            },
+            SpecError::Distance { .. } => "distance",
+            SpecError::Kinds { .. } => "kinds",
+            SpecError::TooLong { .. } | SpecError::Curve { .. } => "trainer",
+        };
+        let at = |key: &str| self.given.iter().copied().find(|(name, _)| *name == key);
+        let is_rate = key == "scaling";
+        at(key)
+            .or_else(|| at("kinds").filter(|_| is_rate))
+            .unwrap_or(("trainer", self.start))
+    }
+}
+
 /// Reads a submit file. A trainer without `not_before` gets time zero as its time of submission;
 /// control replaces it by the time of arrival.
 ///
@@ -183,8 +237,10 @@ fn parse(file: &str, text: &str) -> Result<Vec<TrainerSpec>, SubmitError> {
     let parsed: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = error.message().replace('\n', " ");
-        let remedy = fields::remedy(&message);
-        context.error(at, "syntax or keys", fields::shortened(message), &remedy)
+        let key = fields::key_of(text, at, &message);
+        let remedy = fields::remedy(&message, key);
+        let key = key.unwrap_or("syntax or keys");
+        context.error(at, key, fields::shortened(message.clone()), &remedy)
     })?;
     if parsed.trainer.is_empty() {
         return Err(SubmitError::Empty {
@@ -210,7 +266,7 @@ impl Context<'_> {
             file: self.file.to_owned(),
             line: before.matches('\n').count() + 1,
             field: field.to_owned(),
-            problem: problem.to_string(),
+            problem: fields::cut(problem.to_string()),
             remedy: remedy.to_owned(),
         }
     }
@@ -222,6 +278,12 @@ impl Context<'_> {
             let at = raw.name.span().start;
             self.error(at, "name", e, "use letters, digits, `_`, `-` and `.`")
         })?;
+        let is_option = raw.name.get_ref().starts_with('-');
+        if is_option || raw.name.get_ref().trim_matches('.').is_empty() {
+            let problem = format!("trainer name {:?} is not usable", raw.name.get_ref());
+            let remedy = "begin it with a letter: other commands take it for an option or a folder";
+            return Err(self.error(raw.name.span().start, "name", problem, remedy));
+        }
         let submit = match &raw.not_before {
             None => Timestamp::default(),
             Some(text) => self.moment("not_before", text)?,
@@ -234,16 +296,26 @@ impl Context<'_> {
         let kinds = self.loaders(&raw, self.kinds(&raw)?)?;
         let (throughput, objective) = self.scaling(&raw, &kinds, start)?;
         let maximise = raw.maximise.clone();
+        let places = Places::of(&raw, start);
+        for (field, text) in [("owner", &raw.owner), ("family", &raw.family)] {
+            if let Some(text) = text {
+                self.line(field, text.get_ref(), text.span().start)?;
+            }
+        }
         let spec = TrainerSpec {
             id,
-            owner: raw.owner.clone(),
-            weight: raw.weight,
+            owner: raw.owner.clone().map(Spanned::into_inner),
+            weight: raw.weight.as_ref().map(|weight| *weight.get_ref()),
             deadline,
             priority: raw.priority,
             submit,
             min_nodes: *raw.min_nodes.get_ref(),
             max_nodes,
-            distance: raw.distance.clone().unwrap_or_default(),
+            distance: raw
+                .distance
+                .clone()
+                .map(Spanned::into_inner)
+                .unwrap_or_default(),
             kinds,
             throughput,
             objective,
@@ -251,8 +323,10 @@ impl Context<'_> {
             work: self.work(&raw, start)?,
             launch: self.launch(raw, start)?,
         };
-        spec.check()
-            .map_err(|e| self.error(start, "trainer", e, "correct the named numbers"))?;
+        spec.check().map_err(|e| {
+            let (field, at) = places.of_error(&e);
+            self.error(at, field, e, "correct the named numbers")
+        })?;
         match maximise {
             Some(text) if !matches!(text.get_ref().as_str(), "speedup" | "throughput") => {
                 self.expressed(spec, &text)
@@ -301,6 +375,29 @@ impl Context<'_> {
         Ok(spec)
     }
 
+    /// A text of one line that says something.
+    fn line(&self, field: &str, text: &str, at: usize) -> Result<(), SubmitError> {
+        if text.trim().is_empty() {
+            return Err(self.error(at, field, "is empty", "write a text, or leave the key out"));
+        }
+        self.without(field, text, at, char::is_control)
+    }
+
+    /// A text without some characters.
+    fn without(
+        &self,
+        field: &str,
+        text: &str,
+        at: usize,
+        is_wrong: fn(char) -> bool,
+    ) -> Result<(), SubmitError> {
+        let Some(wrong) = text.chars().find(|c| is_wrong(*c)) else {
+            return Ok(());
+        };
+        let problem = format!("has the character {}", wrong.escape_default());
+        Err(self.error(at, field, problem, "leave that character out"))
+    }
+
     fn moment(&self, field: &str, text: &Spanned<String>) -> Result<Timestamp, SubmitError> {
         text.get_ref()
             .parse::<jiff::Timestamp>()
@@ -335,8 +432,17 @@ impl Context<'_> {
             let mut rate = None;
             for (name, value) in point {
                 if name == "samples_per_s" {
+                    if !(1e-9..=1e12).contains(value) {
+                        let problem = format!(
+                            "together: samples_per_s is {value}: expected a \
+                                               number from 1e-9 to 1e12"
+                        );
+                        return Err(refuse(problem));
+                    }
                     rate = Some(*value);
-                } else if *value >= 0.0 && *value <= f64::from(u32::MAX) && value.fract() == 0.0 {
+                } else if (0.0..=f64::from(TrainerSpec::MOST_NODES)).contains(value)
+                    && value.fract() == 0.0
+                {
                     counts.insert(named(name)?, *value as u32);
                 } else {
                     return Err(refuse(format!(
@@ -523,6 +629,12 @@ impl Context<'_> {
 
     fn work(&self, raw: &Raw, start: usize) -> Result<Work, SubmitError> {
         match (&raw.samples, &raw.until) {
+            (Some(samples), None) if (0.0..1.0).contains(samples.get_ref()) => Err(self.error(
+                samples.span().start,
+                "samples",
+                "less than one sample is no work",
+                "write how many it trains on, or until = \"exit\" without samples",
+            )),
             (Some(samples), None) => Ok(Work::Samples(*samples.get_ref())),
             (None, Some(until)) if until.get_ref() == "exit" => Ok(Work::UntilExit),
             (None, Some(until)) => Err(self.error(
@@ -581,9 +693,7 @@ impl Context<'_> {
             let problem = format!("{path:?} {problem}");
             self.error(at, field, problem, "write it from / on")
         };
-        if path.is_empty() {
-            return Err(refuse("is no path"));
-        }
+        self.line(field, path, at)?;
         if path.starts_with('~') {
             return Err(refuse("begins with ~, which only a shell knows"));
         }
@@ -630,12 +740,31 @@ impl Context<'_> {
     }
 
     /// A word of a command line or an environment; numbers and booleans as they are written.
-    fn word(&self, word: Spanned<Word>) -> String {
+    fn word(&self, field: &str, word: Spanned<Word>) -> Result<String, SubmitError> {
         let span = word.span();
         match word.into_inner() {
-            Word::Text(text) => text,
-            Word::Written(value) => self.text.get(span).map_or(value, str::to_owned),
+            Word::Text(text) => {
+                // No program can be given it.
+                self.without(field, &text, span.start, |c| c == '\0')?;
+                Ok(text)
+            }
+            Word::Written(value) => Ok(self.text.get(span).map_or(value, str::to_owned)),
         }
+    }
+
+    /// A variable of its environment.
+    fn variable(
+        &self,
+        (name, value): (String, Spanned<Word>),
+    ) -> Result<(String, String), SubmitError> {
+        let at = value.span().start;
+        self.line("environment", &name, at)?;
+        if name.contains('=') {
+            let problem = format!("the name {name:?} has a =");
+            let remedy = "write environment = { NAME = \"value\" }";
+            return Err(self.error(at, "environment", problem, remedy));
+        }
+        Ok((name, self.word("environment", value)?))
     }
 
     fn launch(&self, raw: Raw, start: usize) -> Result<Launch, SubmitError> {
@@ -673,6 +802,7 @@ impl Context<'_> {
                 // torchrun starts a script by its path, and any other program as a shell does.
                 let by_path = matches!(elastic, Elastic::Torchrun { .. })
                     && program.get_ref().ends_with(".py");
+                self.line("program", program.get_ref(), program.span().start)?;
                 let program = match by_path || program.get_ref().contains('/') {
                     true => self.whole_path("program", program)?,
                     false => program.get_ref().clone(),
@@ -687,9 +817,11 @@ impl Context<'_> {
                     args: raw
                         .arguments
                         .into_iter()
-                        .map(|word| self.word(word))
-                        .collect(),
-                    env: env.map(|(name, word)| (name, self.word(word))).collect(),
+                        .map(|word| self.word("arguments", word))
+                        .collect::<Result<_, _>>()?,
+                    env: env
+                        .map(|one| self.variable(one))
+                        .collect::<Result<_, _>>()?,
                     checkpoint_dir: folder.transpose()?,
                     directory: self.directory(raw.directory.as_ref())?,
                     environment_from: from.transpose()?.unwrap_or_default(),

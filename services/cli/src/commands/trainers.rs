@@ -320,10 +320,7 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
             failed.push(CliError::failed(words));
         }
     } else if args.json.json {
-        let errors: Vec<_> = failed
-            .iter()
-            .map(|e| e.to_json()["error"].clone())
-            .collect();
+        let errors: Vec<_> = failed.iter().map(CliError::fields).collect();
         output::print_json(&serde_json::json!({ "cancelled": ended, "errors": errors }))?;
     } else {
         let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();

@@ -191,13 +191,55 @@ const FOREIGN: [(&[&str], &str); 12] = [
     ),
 ];
 
+/// Keys whose values have a form of their own, or without which there is no trainer.
+const FORMS: [(&str, &str); 12] = [
+    ("name", "\"hpo-12\""),
+    (
+        "launcher",
+        "\"command\", \"torchrun\", \"regroup\" or \"simulated\"",
+    ),
+    ("min_nodes", "1, a whole number"),
+    ("max_nodes", "4, a whole number"),
+    (
+        "scaling",
+        "{ nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
+    ),
+    ("kinds", "{ gpu = { nodes = [1], samples_per_s = [90.0] } }"),
+    ("together", "[{ cpu = 4, gpu = 1, samples_per_s = 120.0 }]"),
+    ("loaders", "{ kind = \"cpu\", nodes = 4, processes = 8 }"),
+    ("distance", "{ shares = [0.8] }"),
+    ("rescale", "{ up = \"18s\", down = \"12s\" }"),
+    ("layers", "\"ctr.json\", a profile of lacuna.profile_layers"),
+    ("environment_from", "\"/home/you/secrets.env\""),
+];
+
 /// What to write instead of what toml or serde refuses with this message.
-pub(super) fn remedy(message: &str) -> String {
-    if message.contains("expected a sequence") {
+pub(super) fn remedy(message: &str, key: Option<&str>) -> String {
+    if message.contains("expected a sequence") && matches!(key, None | Some("trainer")) {
         return "a trainer begins with [[trainer]], in two brackets".to_owned();
     }
-    if message.contains("expected a string, a number or a boolean") {
-        return "write it in quotes".to_owned();
+    let form = key.and_then(|key| FORMS.iter().find(|(of, _)| *of == key));
+    if let Some((key, form)) = form {
+        return format!("write {key} = {form}");
+    }
+    if let (Some(key), true) = (key, message.starts_with("missing field")) {
+        return format!("write {key} = ..., as in deploy/examples/");
+    }
+    let by_type = [
+        ("expected a string", "write it in quotes"),
+        ("expected f64", "write a number, as 1.5"),
+        ("expected u32", "write a whole number from 0 to 4294967295"),
+        ("expected i32", "write a whole number, as 1"),
+        ("expected a boolean", "write true or false"),
+        ("duplicate key", "keep one of the two"),
+        ("extra comma", "leave one comma out"),
+        (
+            "string values must be quoted",
+            "write a value; a text in quotes",
+        ),
+    ];
+    if let Some((_, right)) = by_type.iter().find(|(said, _)| message.contains(said)) {
+        return (*right).to_owned();
     }
     let unknown = message.strip_prefix("unknown field `");
     let Some((key, expected)) = unknown.and_then(|rest| rest.split_once('`')) else {
@@ -229,4 +271,37 @@ pub(super) fn shortened(mut message: String) -> String {
         message.truncate(at);
     }
     message
+}
+
+/// The most characters of a fault in an error, which may repeat what is in the file.
+const MOST: usize = 400;
+
+/// A text in its first characters.
+pub(super) fn cut(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(MOST) {
+        text.truncate(at);
+        text += "...";
+    }
+    text
+}
+
+/// The key that a message of toml or serde is about, at this place of a file.
+pub(super) fn key_of<'t>(text: &'t str, at: usize, message: &'t str) -> Option<&'t str> {
+    if let Some(rest) = message.strip_prefix("missing field `") {
+        return rest.split('`').next();
+    }
+    let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let key = if message.starts_with("duplicate key") {
+        text.get(at..)?.split(|c| !is_key(c)).next()?
+    } else {
+        let (before, between) = text.get(..at)?.rsplit_once('=')?;
+        // A value of a list belongs to the key of the list.
+        let is_in_list = between.matches('[').count() > between.matches(']').count();
+        if message.starts_with("unknown field") || !(is_in_list || between.trim().is_empty()) {
+            return None;
+        }
+        let begin = before.rfind(['\n', '{', ',']).map_or(0, |at| at + 1);
+        before.get(begin..)?.trim()
+    };
+    (!key.is_empty() && key.chars().all(is_key)).then_some(key)
 }

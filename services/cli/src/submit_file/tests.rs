@@ -219,7 +219,7 @@ fn errors_name_line_field_and_remedy() {
         (
             "min_nodes = 1",
             "min_nodes = 9",
-            ["t.toml:2", "min_nodes 9"],
+            ["t.toml:5: min_nodes", "min_nodes 9"],
         ),
         (
             "samples = 1e6",
@@ -515,4 +515,210 @@ fn a_wrong_key_names_the_right_one() {
         );
         assert!(error.len() < 250, "{error}");
     }
+}
+
+/// The lines of a trainer of `/home/ada/runs/t.toml`, in which these stand for those of their keys.
+/// The first of them is line 2.
+fn with_lines(lines: &str) -> String {
+    let keys: Vec<&str> = lines
+        .lines()
+        .filter_map(|l| l.split(" = ").next())
+        .collect();
+    let base = "name = \"t\"\nlauncher = \"regroup\"\nprogram = \"x\"\nmin_nodes = 1\nmax_nodes = 2\n\
+                until = \"exit\"\n";
+    let is_kept = |line: &&str| {
+        let key = line.split(" = ").next().unwrap_or_default();
+        !(keys.contains(&key) || key == "until" && keys.contains(&"samples"))
+    };
+    let kept: Vec<&str> = base.lines().filter(is_kept).collect();
+    format!("[[trainer]]\n{lines}\n{}\n", kept.join("\n"))
+}
+
+#[test]
+fn a_value_at_its_end_is_right_or_an_error_with_line_key_and_remedy() {
+    let long = "x".repeat(1 << 18);
+    let texts = [
+        r#""""#,
+        r#"" ""#,
+        r#""\u0000""#,
+        r#""a\u001b[31mb""#,
+        r#""a\nb""#,
+        "1",
+        "nan",
+        "true",
+        "[]",
+        "{}",
+        "1979-05-27",
+    ];
+    let numbers = [
+        "-1",
+        "nan",
+        "inf",
+        "-inf",
+        "1e308",
+        "9223372036854775808",
+        "\"1\"",
+        "true",
+        "[]",
+        "{}",
+        "",
+    ];
+    let kinds = "kinds = { gpu = { nodes = [1, 2], samples_per_s = [1.0, 2.0] }, cpu = { nodes = [1, 2], \
+                 samples_per_s = [1.0, 2.0] } }";
+    // A key, a form of its line, the values that are wrong in it, and further ones.
+    let of_texts: &[(&str, &str, &[&str])] = &[
+        (
+            "name",
+            "name = @",
+            &["\"é\"", "\"..\"", "\"-x\"", "\"a/b\""],
+        ),
+        ("owner", "owner = @", &[]),
+        ("launcher", "launcher = @", &["\"Regroup\""]),
+        ("program", "program = @", &[]),
+        ("directory", "directory = @", &["\"~/x\""]),
+        ("checkpoint_dir", "checkpoint_dir = @", &["\"~\""]),
+        ("family", "family = @", &[]),
+        ("maximise", "maximise = @", &["\"rate +\"", "\"1 / 0\""]),
+        ("until", "until = @", &["\"Exit\""]),
+        (
+            "deadline",
+            "deadline = @",
+            &["\"2026-02-30T00:00:00Z\"", "\"10000-01-01T00:00:00Z\""],
+        ),
+        (
+            "not_before",
+            "not_before = @",
+            &["\"soon\"", "\"2026-03-01\""],
+        ),
+        (
+            "up",
+            "rescale = { up = @, down = \"1s\" }",
+            &["\"-1s\"", "\"1e400s\"", "\"5\""],
+        ),
+    ];
+    let of_numbers: &[(&str, &str, &[&str])] = &[
+        ("min_nodes", "min_nodes = @", &["0", "3", "1.5"]),
+        ("max_nodes", "max_nodes = @", &["0", "262145", "4294967296"]),
+        ("workers_per_node", "workers_per_node = @", &["0", "1025"]),
+        ("weight", "weight = @", &["1e10"]),
+        ("samples", "samples = @", &["0", "-0.0", "1e-300", "1e16"]),
+        (
+            "scaling|samples_per_s",
+            "scaling = { nodes = [1, 2], samples_per_s = [1.0, @] }",
+            &["0", "1e13"],
+        ),
+        (
+            "scaling|nodes",
+            "scaling = { nodes = [1, @], samples_per_s = [1.0, 2.0] }",
+            &["0", "1", "1.5"],
+        ),
+        (
+            "distance|shares",
+            "distance = { shares = [@, 0.5] }",
+            &["0", "1.5"],
+        ),
+        (
+            "kinds|samples_per_s",
+            "kinds = { gpu = { nodes = [1, 2], samples_per_s = [1.0, @] } }",
+            &["0"],
+        ),
+    ];
+    let mut cases = Vec::new();
+    for (forms, wrong) in [(of_texts, &texts), (of_numbers, &numbers)] {
+        for (key, form, more) in forms {
+            cases.extend(
+                wrong
+                    .iter()
+                    .chain(*more)
+                    .map(|value| (*key, form.replace('@', value))),
+            );
+        }
+    }
+    for (key, form, _) in of_texts {
+        cases.push((key, form.replace('@', &format!("\"{long}\""))));
+    }
+    for value in ["0", "-1", "nan", "inf", "1e13"] {
+        let line = format!("together = [{{ cpu = 1, gpu = 1, samples_per_s = {value} }}]\n{kinds}");
+        cases.push(("kinds", line));
+    }
+    for (key, line) in [
+        ("priority", "priority = 1.5"),
+        ("priority", "priority = 2147483648"),
+        ("arguments", "arguments = [\"a\\u0000\"]"),
+        ("arguments", "arguments = [[1]]"),
+        ("environment", "environment = { \"A=B\" = 1 }"),
+        ("environment", "environment = { \"\" = 1 }"),
+        ("environment", "environment = { A = \"\\u0000\" }"),
+        ("environment_from", "environment_from = [\"\\n\"]"),
+        ("environment_from", "environment_from = 1"),
+        ("loaders", "loaders = 1"),
+        ("layers", "layers = []"),
+        ("kinds", "kinds = []"),
+        ("nodes", "scaling = {}"),
+        ("name", "name = \"a\"\nname = \"b\""),
+        ("unknown field `Name`", "Name = \"a\""),
+        ("unknown field `max_nodse`", "max_nodse = 1"),
+    ] {
+        cases.push((key, line.to_owned()));
+    }
+    let mut faults = Vec::new();
+    for (key, line) in &cases {
+        let shown: String = line.chars().take(80).collect();
+        let error = match parse("/home/ada/runs/t.toml", &with_lines(line)) {
+            Ok(specs) => format!("accepted as {:?}", specs[0]),
+            Err(error) => error.to_string(),
+        };
+        let is_long = line.contains(&long);
+        let place = error
+            .strip_prefix("/home/ada/runs/t.toml:")
+            .unwrap_or_default();
+        let is_here = place.starts_with("2: ") || place.starts_with("3: ");
+        let is_named = key.split('|').any(|key| error.contains(key));
+        let is_whole = is_long && error.contains("65536 are allowed");
+        let is_short = error.len() < 1_000 && !error.contains(char::is_control);
+        let has_remedy = !error.ends_with("see deploy/examples/");
+        if !((is_here && is_named || is_whole) && is_short && has_remedy) {
+            faults.push(format!("{shown}: {error:.300}"));
+        }
+    }
+    assert!(faults.is_empty(), "of {}: {faults:#?}", cases.len());
+}
+
+#[test]
+fn what_a_value_at_its_end_means_is_kept() {
+    let one = |lines: &str| {
+        parse("/home/ada/runs/t.toml", &with_lines(lines))
+            .unwrap()
+            .remove(0)
+    };
+    assert_eq!(one("samples = 1e15").work, Work::Samples(1e15));
+    assert_eq!(one("weight = 0").weight, Some(0.0));
+    assert_eq!(one("priority = -2147483648").priority, i32::MIN);
+    assert_eq!(one("max_nodes = 262144").max_nodes, TrainerSpec::MOST_NODES);
+    assert_eq!(one("owner = \"Zoë\"").owner.as_deref(), Some("Zoë"));
+    let spec = one(
+        "arguments = [\"\", \"a\\nb\", nan]\nenvironment = { A = \"\" }\ndirectory = \"/a//b/./ é\"",
+    );
+    let Launch::Command {
+        args,
+        env,
+        directory,
+        ..
+    } = spec.launch
+    else {
+        panic!("a program");
+    };
+    assert_eq!(args, ["", "a\nb", "nan"]);
+    assert_eq!(env["A"], "");
+    assert_eq!(directory, Directory::Required("/a/b/ é".to_owned()));
+    let windows = with_lines("").replace('\n', "\r\n");
+    assert_eq!(
+        parse("t.toml", &format!("\u{feff}{windows}"))
+            .unwrap()
+            .len(),
+        1
+    );
+    // Depth is no stack.
+    assert!(parse("t.toml", &"[".repeat(100_000)).is_err());
+    assert!(parse("t.toml", &format!("x = {}", "[".repeat(100_000))).is_err());
 }
