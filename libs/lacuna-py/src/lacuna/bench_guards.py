@@ -7,6 +7,7 @@ of two rounds in turn. A round has whole periods of the thorough comparison of g
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import time
@@ -80,6 +81,8 @@ def _step_s(tensors: int, numbers: int) -> float:
     model = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(numbers)) for _ in range(tensors))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     steps, began = marks.THOROUGH, 0.0
+    # Tensors of the round before would be looked at as averages of the weights.
+    gc.collect()
     x = torch.ones(2 * (steps + 1), 1)
     with lacuna.elastic(model, optimizer, batch=2) as run:
         for (part,) in run.steps((x,), epochs=1):
