@@ -1,7 +1,7 @@
 //! The answer to requests while nats-server keeps nothing, as where its disk is full.
 //!
 //! No leadership can be taken then, so no control would answer. An instance that waits for the leadership
-//! says why. One that leads on when the server stops to keep answers nothing (`bus::gate`).
+//! says why. One that leads on when the server stops keeping answers nothing (`bus::gate`).
 
 use lacuna_wire::address;
 use lacuna_wire::msg::Reply;
