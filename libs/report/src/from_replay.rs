@@ -161,6 +161,7 @@ fn beside(summary: &Summary) -> Vec<BesideRow> {
     };
     let rule = |figures: &RuleFigures| BesideRow {
         name: match figures.nodes {
+            Some(1) => format!("{}, jobs of 1 node", figures.rule.name()),
             Some(nodes) => format!("{}, jobs of {nodes} nodes", figures.rule.name()),
             None => figures.rule.name().to_owned(),
         },

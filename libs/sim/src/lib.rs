@@ -21,11 +21,13 @@ mod learn;
 mod limits;
 mod loss;
 mod machine;
+mod milestone;
 mod oracle;
 pub mod pool_stats;
 mod pool_trace;
 mod published;
 mod replay;
+mod rule_figures;
 mod settings;
 mod simulated;
 pub mod skill;
@@ -34,7 +36,7 @@ mod summary;
 mod world;
 
 pub use annotated::{Annotated, leaves_by_name};
-pub use beside::{Beside, Rule, RuleFigures};
+pub use beside::{Beside, Rule};
 pub use efficiency::dedicated_samples;
 pub use error::SimError;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
@@ -45,15 +47,16 @@ pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use learn::{Lesson, learn};
 pub use loss::Loss;
 pub use machine::machine;
+pub use milestone::Milestone;
 pub use oracle::OracleWalk;
 pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};
 pub use replay::{Replayed, replay};
+pub use rule_figures::RuleFigures;
 pub use settings::{
     Dedicated, Forecasting, GanttWindow, Lookahead, Place, Quirks, Settings, TrainerEnd,
 };
 pub use simulated::{JobCounts, SimulatedTrace, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
 pub use summary::{
-    Apart, HarvestOfKind, Milestone, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary,
-    Verified,
+    Apart, HarvestOfKind, OrderEvidence, OrderFound, Quarter, SolveSeconds, Summary, Verified,
 };

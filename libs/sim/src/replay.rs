@@ -8,13 +8,13 @@ use lacuna_model::{Distance, KindName, Policy, Span, Stall, TrainerSpec};
 use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
-use crate::summary::{HarvestOfKind, Milestone, Summary};
+use crate::summary::{HarvestOfKind, Summary};
 use crate::world::{
     Decisions, Kinds, Launcher, Observer, OfKind, Offer, Tally, World, of_one_kind,
 };
 use crate::{
-    History, Hooks, Lookahead, Loss, PoolTrace, Progress, Rule, RuleFigures, Settings, SimError,
-    SolveTimes, limits,
+    History, Hooks, Lookahead, Loss, Milestone, PoolTrace, Progress, Rule, RuleFigures, Settings,
+    SimError, SolveTimes, limits,
 };
 
 /// Number of fitted models by which the scout is ahead.

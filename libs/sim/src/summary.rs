@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use lacuna_forecast::{Anomalies, Evidence, OrderReport, OrderState};
 use lacuna_model::{Span, Timestamp};
-use lacuna_trainer::measure;
 use serde::{Deserialize, Serialize};
 
-use crate::{Loss, RuleFigures, Settings};
+use crate::{Loss, Milestone, RuleFigures, Settings};
 
 /// Distribution of the wall-clock times of decisions, seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -155,32 +154,6 @@ pub struct Quarter {
     /// Samples that no allocation can exceed, changes being free: an upper bound of the optimum of
     /// each moment. 0 without a bound.
     pub bound: f64,
-}
-
-/// What a replay has done until a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Milestone {
-    /// Hours from the start until then.
-    pub hours: f64,
-    /// Samples done by all trainers until then.
-    pub samples: f64,
-    /// As [`Summary::zero_cost_fraction`], until then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zero_cost_fraction: Option<f64>,
-}
-
-impl Milestone {
-    /// What was done until moments, seconds; `free` has the samples of the zero-cost bound.
-    pub(crate) fn list(at_s: &[f64], samples: &[f64], free: Option<&[f64]>) -> Vec<Self> {
-        let of = |(at, (&at_s, &samples)): (usize, (&f64, &f64))| Self {
-            hours: at_s / 3600.0,
-            samples,
-            zero_cost_fraction: free
-                .and_then(|free| free.get(at))
-                .map(|&free| measure::share(samples, free)),
-        };
-        at_s.iter().zip(samples).enumerate().map(of).collect()
-    }
 }
 
 /// The figures of a replay.

@@ -5,6 +5,7 @@ mod decide;
 mod gantt;
 mod kinds;
 mod launch;
+mod launcher;
 mod member;
 mod membership;
 mod observer;
@@ -21,7 +22,7 @@ mod valuation;
 
 pub(crate) use decide::Decisions;
 pub(crate) use kinds::{Kinds, of_one_kind};
-pub(crate) use launch::Launcher;
+pub(crate) use launcher::Launcher;
 pub(crate) use observer::Observer;
 pub(crate) use run::World;
 pub(crate) use tally::{OfKind, Offer, Tally};

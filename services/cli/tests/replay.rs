@@ -346,3 +346,34 @@ fn the_published_limit_on_changes_does_not_bind_equal_share() {
     let found = json(&replay(&bench, &["--json", "--policy", "dp", "--compat"]));
     assert!(found["hours"].as_f64().unwrap() * 3600.0 > 20.0, "{found}");
 }
+
+#[test]
+fn what_centres_run_today_is_replayed_beside_the_policy() {
+    let bench = folder();
+    let rules = ["--beside", "requeue,torchrun-elastic", "--policy", "dp"];
+    let rules = [&rules[..], &["--checkpoint-every", "10s"]].concat();
+    let figures = json(&replay(&bench, &[&rules[..], &["--json"]].concat()));
+    let [requeue, elastic] = figures["beside"].as_array().unwrap().as_slice() else {
+        panic!("{figures}")
+    };
+    let seconds = |of: &serde_json::Value| of["hours"].as_f64().unwrap() * 3600.0;
+    // Jobs of one node stay on `a`, 10/s. The policy needs 43 s.
+    assert_eq!(
+        (&requeue["rule"], &requeue["nodes"]),
+        (&"requeue".into(), &1.into())
+    );
+    assert!((seconds(requeue) - 40.0).abs() < 1e-6, "{requeue}");
+    assert!((requeue["ratio"].as_f64().unwrap() - 40.0 / 43.0).abs() < 1e-9);
+    // 330 samples at 30; from 31 on 2 s x 20/s, then 70 samples at 10/s.
+    assert!((seconds(elastic) - 42.0).abs() < 1e-6, "{elastic}");
+    assert_eq!(elastic["restarts"], 4);
+    let shown = replay(&bench, &[&rules[..], &["--report", "out.html"]].concat());
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("requeue: 400 samples"), "{shown}");
+    let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
+    assert!(page.contains("Beside what centres run today"));
+    assert!(page.contains("requeue, jobs of 1 node<"));
+    let never = ["--beside", "requeue", "--checkpoint-every", "0s"];
+    let error = complaint(&bench, &never);
+    assert!(error.contains("checkpoint-every"), "{error}");
+}

@@ -10,23 +10,12 @@
 
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 
+use super::launcher::Launcher;
 use super::member::Member;
 use super::run::World;
 
 /// Seconds until a requeued job may start again: `cred_expire` of Slurm, by default.
 const REQUEUED_S: f64 = 120.0;
-
-/// How trainers are launched by a rule.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Launcher {
-    /// Jobs of this many nodes, within the limits of each trainer.
-    Requeue {
-        /// Nodes of a job.
-        nodes: u32,
-    },
-    /// Members that come and go.
-    Elastic,
-}
 
 /// The size of the job of a trainer.
 fn fixed(member: &Member, nodes: u32) -> u32 {

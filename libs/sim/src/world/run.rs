@@ -9,7 +9,7 @@ use lacuna_trainer::Queue;
 
 use super::decide::Decisions;
 use super::kinds::Kinds;
-use super::launch::Launcher;
+use super::launcher::Launcher;
 use super::member::{Member, spec_of};
 use super::observer::Observer;
 use super::pool::Pool;

@@ -226,6 +226,12 @@ pub(super) fn table(
     print(&key_values(&rows))
 }
 
+/// A number of nodes, in words.
+fn counted(nodes: u32) -> String {
+    let unit = if nodes == 1 { "node" } else { "nodes" };
+    format!("{nodes} {unit}")
+}
+
 /// The figures of a rule beside the policy, in words.
 fn beside(figures: &RuleFigures) -> (&'static str, String) {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
@@ -249,7 +255,8 @@ fn beside(figures: &RuleFigures) -> (&'static str, String) {
         percent(figures.redone_fraction)
     ));
     if let Some(nodes) = figures.nodes {
-        also(format!("jobs of {nodes} nodes, the best fixed size"));
+        let nodes = counted(nodes);
+        also(format!("jobs of {nodes}, the best fixed size"));
     }
     if let Some(ratio) = figures.ratio {
         also(format!("the policy does {ratio:.2} times as much an hour"));

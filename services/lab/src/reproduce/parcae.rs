@@ -31,7 +31,7 @@ struct Model {
 
 const MODELS: [Model; 4] = [
     Model {
-        name: "BERT",
+        name: "bert",
         rates: &[
             (2, 68.174),
             (3, 89.178),
@@ -56,7 +56,7 @@ const MODELS: [Model; 4] = [
         published: 0.951,
     },
     Model {
-        name: "GPT-2 1.5B",
+        name: "gpt-1.5b",
         rates: &[
             (6, 14.485),
             (7, 17.225),
@@ -80,7 +80,7 @@ const MODELS: [Model; 4] = [
         published: 0.871,
     },
     Model {
-        name: "ResNet-152",
+        name: "resnet152",
         rates: &[
             (2, 146.170),
             (4, 271.777),
@@ -98,7 +98,7 @@ const MODELS: [Model; 4] = [
         published: 0.927,
     },
     Model {
-        name: "VGG-19",
+        name: "vgg19",
         rates: &[
             (4, 508.892),
             (6, 677.041),

@@ -73,7 +73,7 @@ const fn known(
     }
 }
 
-/// A machine whose log is at hand.
+/// A machine whose log is given.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Machine {
     /// Its name.
