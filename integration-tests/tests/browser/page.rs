@@ -302,6 +302,7 @@ fn plan(moment: &Moment, as_of: i64, names: &[&str], trainers: &[TrainerRecord])
                 .collect(),
             holes: few.iter().map(hole).collect(),
             forecast: None,
+            followed: None,
         },
     };
     PlanState {

@@ -64,7 +64,10 @@ pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};
 pub use observed::ObservedHour;
 pub use output_lines::OutputLines;
 pub use past::{OwnerUse, Past, PastKind};
-pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve};
+pub use plan::{
+    Allocation, Followed, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Rule,
+    RuleGain, Solve,
+};
 pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};

@@ -18,7 +18,8 @@ pub struct Generation(pub u64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Like `forecast` while the pool says which of its holes end together, else like `dp`.
+    /// Like `forecast`, `dp` or `equal-share`, whichever brought most lately; `forecast` at first. Like
+    /// `dp` while the pool does not say which of its holes end together.
     #[default]
     Auto,
     /// The allocation problem solved exactly as a mixed-integer program.
@@ -75,6 +76,65 @@ impl Policy {
             Self::EqualShare => false,
         }
     }
+}
+
+/// A rule by which the policy `auto` may decide.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// By forecasts, as the policy `forecast`.
+    #[default]
+    Forecasts,
+    /// As the policy `dp`.
+    Dp,
+    /// As the policy `equal-share`.
+    EqualShare,
+}
+
+impl Rule {
+    /// All rules.
+    pub const ALL: [Self; 3] = [Self::Forecasts, Self::Dp, Self::EqualShare];
+
+    /// The name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forecasts => "forecasts",
+            Self::Dp => "dp",
+            Self::EqualShare => "equal-share",
+        }
+    }
+
+    /// The policy that always decides by this rule.
+    #[must_use]
+    pub const fn policy(self) -> Policy {
+        match self {
+            Self::Forecasts => Policy::Forecast,
+            Self::Dp => Policy::Dp,
+            Self::EqualShare => Policy::EqualShare,
+        }
+    }
+}
+
+/// The rule that the policy `auto` follows, and what each rule brought.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Followed {
+    /// The rule.
+    pub rule: Rule,
+    /// The moment from which it is followed.
+    pub since: Timestamp,
+    /// What each rule brought in the last hours, or would have brought.
+    pub brought: Vec<RuleGain>,
+}
+
+/// What a rule brought.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RuleGain {
+    /// The rule.
+    pub rule: Rule,
+    /// Its gain less all costs of changes and departures, as a share of the idle node-time with each
+    /// node at the best rate.
+    pub share: f64,
 }
 
 /// How one of several equivalent nodes is chosen for a trainer to take or to give up.
@@ -143,6 +203,9 @@ pub struct PlanReport {
     /// Figures behind the verdicts, if the plan was made by forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Box<ForecastReport>>,
+    /// The rule that the policy `auto` follows, if it compares rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
 }
 
 /// The nodes of one trainer.
@@ -200,6 +263,7 @@ impl Plan {
                 trainers: Vec::new(),
                 holes: Vec::new(),
                 forecast: None,
+                followed: None,
             },
         }
     }

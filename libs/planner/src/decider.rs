@@ -7,7 +7,7 @@
 //!
 //! | policy | sizes and nodes |
 //! |---|---|
-//! | [`Policy::Auto`] | as [`Policy::Forecast`] while the pool tells which holes end together, else as [`Policy::Dp`] |
+//! | [`Policy::Auto`] | as [`Policy::Forecast`], [`Policy::Dp`] or [`Policy::EqualShare`], whichever brought most lately ([`crate::guard`]); as [`Policy::Dp`] while the pool does not tell which holes end together |
 //! | [`Policy::Forecast`] | nodes and sizes at once by forecasts: consecutive blocks ([`crate::placement::blocks`]) |
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
@@ -18,9 +18,10 @@
 //! If [`Situation::users`] names several users with candidates, [`fair`] shares the nodes out over
 //! them. The policy then decides within the share of each user.
 //!
-//! **The same situation gives the same decision** on every machine, whatever was decided before. A
-//! decider remembers nothing, so a restarted planner and a replay decide alike. The shadow price of
-//! a node-second comes from a first decision for the same situation. The start times of the idle
+//! **The same history gives the same decision** on every machine. A decider remembers only what the
+//! rules of [`Policy::Auto`] brought; a rule itself remembers nothing. So a planner that restarts
+//! follows forecasts until others have brought more. The shadow price of a node-second comes from a
+//! first decision for the same situation. The start times of the idle
 //! slots seed random choices. Solves by HiGHS end by counts: nodes of the tree, iterations of the
 //! simplex method, columns, rounds of pricing.
 //!
@@ -29,30 +30,28 @@
 //! [`Solve::stopped_by_clock`] says so: `lacuna_planner_clock_stops_total` in the planner,
 //! `clock_stops` in a replay.
 
-use std::convert::Infallible;
-
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use lacuna_model::{Outcome, Policy, Solve};
+use lacuna_model::{Policy, Rule};
 
-use crate::decision::{Decision, Share, shares, together};
-use crate::fair::Claim;
-use crate::placement::attainable;
+use crate::by_sizes::{BySizes, seed};
+use crate::decision::Decision;
+use crate::guard::Guard;
 use crate::placement::blocks::BlockPlacer;
 use crate::placement::forecast;
-use crate::problem::{Candidate, MixProblem, Problem, Situation, Sizes, Slot};
+use crate::problem::{MixProblem, Problem, Situation};
 use crate::settings::Settings;
-use crate::{choose, dp, equal_share, fair, milp, several_kinds};
+use crate::several_kinds;
 
-/// A decider with its settings. Its memory between decisions is room only.
+/// A decider with its settings.
 #[derive(Debug, Clone, Default)]
 pub struct Decider {
     settings: Settings,
-    solver: dp::Solver,
+    sizes: BySizes,
     placer: BlockPlacer,
-    /// The newest problem over sizes, with its room.
-    problem: Problem,
+    /// What the rules of [`Policy::Auto`] brought.
+    guard: Guard,
     /// The newest problem over mixes.
     mixed: Option<MixProblem>,
 }
@@ -62,6 +61,7 @@ impl Decider {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
+            sizes: BySizes::new(settings.clone()),
             settings,
             ..Self::default()
         }
@@ -76,7 +76,7 @@ impl Decider {
     /// The problem over sizes of the newest situation; empty after a decision by forecasts.
     #[must_use]
     pub const fn problem(&self) -> &Problem {
-        &self.problem
+        self.sizes.problem()
     }
 
     /// The problem over mixes of the newest situation, if its nodes were of several kinds.
@@ -112,8 +112,49 @@ impl Decider {
             self.mixed = Some(problem);
             return decision;
         }
-        match situation.pool_forecast {
-            Some(pool_forecast) if self.by_forecasts(situation) => {
+        if !self.by_forecasts(situation) {
+            return self.sizes.decide(situation, self.settings.policy);
+        }
+        if self.settings.policy != Policy::Auto {
+            return self.decide_by(Rule::Forecasts, situation, stopwatch);
+        }
+        let mut guard = std::mem::take(&mut self.guard);
+        let decision = match guard.arrive(situation) {
+            Some(rule) => self.guarded(&mut guard, rule, situation, stopwatch),
+            None => self.decide_by(Rule::Forecasts, situation, stopwatch),
+        };
+        self.guard = guard;
+        decision
+    }
+
+    /// Decides by a rule; the other rules decide in their shadows.
+    fn guarded(
+        &mut self,
+        guard: &mut Guard,
+        rule: Rule,
+        situation: &Situation<'_>,
+        stopwatch: &dyn Fn() -> f64,
+    ) -> Decision {
+        for other in Rule::ALL.into_iter().filter(|other| *other != rule) {
+            let posed = guard.pose(other, situation);
+            let posed = posed.within(situation);
+            let decision = self.decide_by(other, &posed, stopwatch);
+            guard.take(other, &posed, &decision);
+        }
+        let mut decision = self.decide_by(rule, situation, stopwatch);
+        guard.take(rule, situation, &decision);
+        decision.followed = Some(guard.followed());
+        decision
+    }
+
+    fn decide_by(
+        &mut self,
+        rule: Rule,
+        situation: &Situation<'_>,
+        stopwatch: &dyn Fn() -> f64,
+    ) -> Decision {
+        match (rule, situation.pool_forecast) {
+            (Rule::Forecasts, Some(pool_forecast)) => {
                 let query = forecast::Query {
                     situation,
                     pool_forecast,
@@ -123,174 +164,18 @@ impl Decider {
                 };
                 forecast::decide(&mut self.placer, &query)
             }
-            _ => self.decide_sizes(situation),
+            _ => self.sizes.decide(situation, rule.policy()),
         }
-    }
-
-    /// Sizes first, then nodes.
-    fn decide_sizes(&mut self, situation: &Situation<'_>) -> Decision {
-        self.pose(situation);
-        let problem = std::mem::take(&mut self.problem);
-        let owners = situation.owners();
-        let (sizes, solve, shares) = if owners.is_empty() {
-            let (sizes, solve) = self.solve(&problem);
-            (sizes, solve, Vec::new())
-        } else {
-            self.solve_by_owner(&problem, owners)
-        };
-        self.problem = problem;
-        let (owners, sizes) = self.place_near(situation, sizes);
-        Decision {
-            owners,
-            sizes,
-            solve,
-            evaluation: None,
-            doubt: None,
-            shares,
-        }
-    }
-
-    /// Sizes within the shares of several owners. The nodes of all owners are chosen together
-    /// afterwards.
-    fn solve_by_owner(
-        &mut self,
-        problem: &Problem,
-        owners: Vec<(f64, Vec<u32>)>,
-    ) -> (Sizes, Solve, Vec<Share>) {
-        let (nodes, limit) = (problem.nodes, problem.max_change);
-        let items = |list: &[u32]| problem.part(list, 0).trainers;
-        let mut claims: Vec<Claim> = owners
-            .iter()
-            .map(|(part, list)| Claim::new(nodes, *part, items(list).iter(), 0, limit))
-            .collect();
-        let fair = fair::max_min(nodes, &claims);
-        let mut counts = vec![0; problem.trainers.len()];
-        let mut solves: Vec<Option<Solve>> = vec![None; owners.len()];
-        let given = fair::settle(nodes, &mut claims, |given, again| {
-            let asked = owners.iter().zip(given).zip(again).zip(&mut solves);
-            for ((((_, list), &nodes), _), found) in asked.filter(|((_, again), _)| **again) {
-                let (sizes, solve) = self.solve(&problem.part(list, nodes));
-                for (&j, n) in list.iter().zip(sizes.counts) {
-                    if let Some(count) = counts.get_mut(j as usize) {
-                        *count = n;
-                    }
-                }
-                *found = Some(solve);
-            }
-            let count = |&j: &u32| counts.get(j as usize).copied().unwrap_or(0);
-            let used = owners.iter().map(|(_, list)| list.iter().map(count).sum());
-            Ok::<_, Infallible>(used.collect())
-        });
-        let Ok(given) = given;
-        let sizes = problem.sizes(counts);
-        let solve = together(solves.into_iter().flatten(), sizes.objective);
-        (sizes, solve, shares(owners, fair, given))
     }
 
     /// Poses the problem over sizes of a situation.
     pub fn pose(&mut self, situation: &Situation<'_>) -> &Problem {
-        self.problem.nodes = situation.slots.len() as u32;
-        self.problem.horizon_s = self.settings.horizon.as_secs_f64();
-        self.problem.max_change = situation.max_change;
-        self.problem.trainers.clear();
-        let items = situation.candidates.iter().map(Candidate::sized);
-        self.problem.trainers.extend(items);
-        if let Some(switches) = situation.apart() {
-            let owners: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
-            attainable::lower(&mut self.problem.trainers, &owners, switches);
-        }
-        &self.problem
+        self.sizes.pose(situation)
     }
 
     /// The owners of slots for sizes that are known.
     #[must_use]
     pub fn place(&self, situation: &Situation<'_>, counts: &[u32]) -> Vec<Option<u32>> {
-        let slots = situation.slots;
-        let seeded = || ChaCha8Rng::seed_from_u64(seed(self.settings.seed, slots));
-        let choice = self.settings.node_choice;
-        choose::assign(choice, slots, situation.apart(), counts, seeded)
-    }
-
-    /// The owners of slots for sizes that are known, and the sizes without nodes that only put a
-    /// trainer's nodes farther apart.
-    fn place_near(&self, situation: &Situation<'_>, sizes: Sizes) -> (Vec<Option<u32>>, Sizes) {
-        let mut owners = self.place(situation, &sizes.counts);
-        let Some(switches) = situation.apart() else {
-            return (owners, sizes);
-        };
-        attainable::trim(&mut owners, situation, switches, self.problem.horizon_s);
-        let mut counts = vec![0; sizes.counts.len()];
-        for &j in owners.iter().flatten() {
-            if let Some(count) = counts.get_mut(j as usize) {
-                *count += 1;
-            }
-        }
-        (owners, self.problem.sizes(counts))
-    }
-
-    fn solve(&mut self, problem: &Problem) -> (Sizes, Solve) {
-        let solved = |sizes: &Sizes, solver: &str| Solve {
-            outcome: Outcome::Optimal,
-            objective: sizes.objective,
-            solver: solver.to_owned(),
-            shortcut: None,
-            stopped_by_clock: false,
-        };
-        match self.settings.policy {
-            Policy::EqualShare => {
-                let sizes = equal_share::solve(problem);
-                let best = self.solver.solve(problem).objective;
-                let gap = (best - sizes.objective) / sizes.objective.abs();
-                let mut solve = solved(&sizes, "equal-share");
-                if best > sizes.objective {
-                    solve.outcome = Outcome::Feasible { gap };
-                }
-                (sizes, solve)
-            }
-            Policy::Milp => milp::solve(problem, &self.settings.milp),
-            Policy::Auto | Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
-                let sizes = self.solver.solve(problem);
-                let mut solve = solved(&sizes, "dp");
-                solve.shortcut = match self.solver.proof() {
-                    dp::Proof::Slack => Some("slack".to_owned()),
-                    dp::Proof::Certificate => Some(milp::CERTIFICATE.to_owned()),
-                    dp::Proof::Program => None,
-                };
-                (sizes, solve)
-            }
-        }
-    }
-}
-
-/// A seed from the start times of the slots, in any order.
-fn seed(seed: u64, slots: &[Slot]) -> u64 {
-    let mixed = slots.iter().map(|slot| mix(slot.since_ms as u64));
-    seed ^ mixed.fold(slots.len() as u64, u64::wrapping_add)
-}
-
-/// Scatters bits (the finaliser of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
-const fn mix(bits: u64) -> u64 {
-    let bits = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seed_depends_on_the_slots_in_any_order() {
-        let slot = |since_ms| Slot {
-            since_ms,
-            owner: None,
-        };
-        let slots = [slot(5), slot(7), slot(7)];
-        let turned = [slot(7), slot(5), slot(7)];
-        assert_eq!(seed(1, &slots), seed(1, &turned));
-        assert_ne!(seed(1, &slots), seed(2, &slots));
-        assert_ne!(seed(1, &slots), seed(1, &[slot(5), slot(7)]));
-        assert_ne!(seed(1, &slots), seed(1, &[slot(5), slot(7), slot(8)]));
+        self.sizes.place(situation, counts)
     }
 }

@@ -1,6 +1,6 @@
 //! Decisions: owners of slots, sizes, and how they were found.
 
-use lacuna_model::{Doubt, Outcome, Solve};
+use lacuna_model::{Doubt, Followed, Outcome, Solve};
 
 use crate::Sizes;
 use crate::placement::forecast::Evaluation;
@@ -32,6 +32,8 @@ pub struct Decision {
     pub doubt: Option<Doubt>,
     /// The shares of the users, if nodes were shared out over several users.
     pub shares: Vec<Share>,
+    /// The rule of [`lacuna_model::Policy::Auto`] that decided, if it compares rules.
+    pub followed: Option<Followed>,
 }
 
 /// The shares of a decision.

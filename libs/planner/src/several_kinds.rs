@@ -79,6 +79,7 @@ pub(crate) fn decide(
         evaluation: None,
         doubt: None,
         shares,
+        followed: None,
     }
 }
 

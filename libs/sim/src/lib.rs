@@ -28,6 +28,7 @@ mod pool_trace;
 mod published;
 mod replay;
 mod rule_figures;
+mod rules;
 mod settings;
 mod simulated;
 pub mod skill;
@@ -52,6 +53,7 @@ pub use oracle::OracleWalk;
 pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};
 pub use replay::{Replayed, replay};
 pub use rule_figures::RuleFigures;
+pub use rules::RulesFollowed;
 pub use settings::{
     Dedicated, Forecasting, GanttWindow, Lookahead, Place, Quirks, Settings, TrainerEnd,
 };

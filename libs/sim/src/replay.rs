@@ -78,6 +78,7 @@ pub fn replay(
     let times = std::mem::take(&mut decisions.times);
     let shortcuts = std::mem::take(&mut decisions.shortcuts);
     let (unproven, clock_stops) = (decisions.unproven, decisions.clock_stops);
+    let rules = std::mem::take(&mut decisions.rules).finish(tally.now_s);
     let verified = decisions.verified();
     drop(decisions);
 
@@ -152,6 +153,7 @@ pub fn replay(
         unproven,
         clock_stops,
         verified,
+        rules,
         wall_seconds: 0.0,
         peak_rss_bytes: 0,
         order,

@@ -6,7 +6,7 @@ use lacuna_forecast::{Anomalies, Evidence, OrderReport, OrderState};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Loss, Milestone, RuleFigures, Settings};
+use crate::{Loss, Milestone, RuleFigures, RulesFollowed, Settings};
 
 /// Distribution of the wall-clock times of decisions, seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -233,6 +233,9 @@ pub struct Summary {
     pub clock_stops: u64,
     /// Results of verification, if it was asked for.
     pub verified: Option<Verified>,
+    /// The rules that the policy `auto` followed, if it compared rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RulesFollowed>,
     /// Wall-clock seconds of the whole command, which fills this in.
     pub wall_seconds: f64,
     /// Peak memory of the process, bytes; the command fills this in.

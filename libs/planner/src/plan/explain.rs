@@ -4,8 +4,8 @@ mod basis;
 mod forecast;
 
 use lacuna_model::{
-    HoleVerdict, NodeId, Outcome, OwnerShare, Plan, Solve, TrainerId, TrainerSpec, TrainerVerdict,
-    Verdict,
+    Followed, HoleVerdict, NodeId, Outcome, OwnerShare, Plan, RuleGain, Solve, Timestamp,
+    TrainerId, TrainerSpec, TrainerVerdict, Verdict,
 };
 
 pub use basis::{known, measured};
@@ -79,11 +79,26 @@ fn of_node(plan: &Plan, id: &NodeId, verdict: &HoleVerdict) -> String {
     }
 }
 
-/// The look ahead, the doubts and the refused holes of a plan by forecasts, as lines; empty for any
-/// other plan.
+/// The rule that `auto` follows and, of a plan by forecasts, the look ahead, the doubts and the
+/// refused holes, as lines.
 #[must_use]
 pub fn forecast(plan: &Plan) -> String {
-    forecast::heading(plan)
+    let rule = plan.report.followed.as_ref();
+    let rule = rule.map(|rule| followed(rule, plan.as_of));
+    format!("{}{}", rule.unwrap_or_default(), forecast::heading(plan))
+}
+
+/// The rule that `auto` follows, and why.
+fn followed(followed: &Followed, now: Timestamp) -> String {
+    let share = |gain: &RuleGain| format!("{} {:.3}", gain.rule.name(), gain.share);
+    let brought: Vec<String> = followed.brought.iter().map(share).collect();
+    format!(
+        "auto has followed {} for {}; share of the idle node-time that each rule brought lately, or \
+         would have brought: {}\n",
+        followed.rule.name(),
+        now.since(followed.since),
+        brought.join(", ")
+    )
 }
 
 /// The whole plan: how it was found, then each trainer.
@@ -96,7 +111,7 @@ pub fn plan(plan: &Plan) -> String {
         plan.report.holes.len(),
         solve(&plan.report.solve)
     );
-    text.push_str(&forecast::heading(plan));
+    text.push_str(&forecast(plan));
     for verdict in &plan.report.trainers {
         text.push_str(&with_basis(plan, verdict));
         text.push('\n');

@@ -40,8 +40,8 @@ pub struct Input<'a> {
     pub pilot_s: f64,
 }
 
-/// A maker of plans. Two planners with equal settings make equal plans of equal inputs, whatever
-/// they planned before. A solve that the clock stops is the exception, and the report says so.
+/// A maker of plans. Two planners with equal settings make equal plans of equal inputs in the same
+/// order. A solve that the clock stops is the exception, and the report says so.
 #[derive(Debug, Clone, Default)]
 pub struct Planner {
     decider: Decider,
@@ -141,6 +141,7 @@ impl Planner {
         case.switches = case.switches.carrying(limits.crossing);
         case.switches = case.switches.sharing(limits.uplink);
         let candidates = self.roster.candidates(&case, trainers, pool, input.pilot_s);
+        let lives = self.roster.lives(&case, trainers);
         let mixes = kinds
             .as_ref()
             .map(|kinds| self.roster.mixes(&case, trainers, kinds, pool.as_of));
@@ -161,6 +162,7 @@ impl Planner {
                 known: &[],
                 complete_s: 0.0,
             }),
+            lives: Some(&lives),
             doubt: input.stale.then_some(Doubt::StalePool),
         };
         let decision = self.decider.decide(&situation, &self.stopwatch.0);
@@ -199,6 +201,7 @@ impl Planner {
         if let (Some(over_mixes), Some(kinds), None) = (over_mixes, kinds, &decision.doubt) {
             return PlanReport {
                 forecast: None,
+                followed: decision.followed.clone(),
                 solve,
                 trainers: by_kind::of_trainers(case, over_mixes, kinds, trainers, decision),
                 holes: by_kind::of_holes(case, pool, trainers, decision),
@@ -209,6 +212,7 @@ impl Planner {
             let (sizes, owners) = (&decision.sizes, &decision.owners);
             return PlanReport {
                 forecast: None,
+                followed: decision.followed.clone(),
                 solve,
                 trainers: verdict::of_trainers(case, problem, trainers, decision),
                 holes: verdict::of_holes(case, problem, pool, trainers, sizes, owners),
@@ -231,6 +235,7 @@ impl Planner {
             trainers: verdicts.trainers,
             holes: verdicts.holes,
             forecast: Some(Box::new(verdicts.report)),
+            followed: decision.followed.clone(),
         }
     }
 }

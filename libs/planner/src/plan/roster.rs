@@ -19,6 +19,9 @@ pub(crate) struct Roster {
     horizon_s: f64,
     known: HashMap<TrainerId, Known>,
     refused: Vec<ObjectiveError>,
+    /// A number of each known trainer, and how many were given.
+    lives: HashMap<TrainerId, u64>,
+    given: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +55,20 @@ impl Roster {
     /// objective.
     pub(crate) fn refused(&self) -> &[ObjectiveError] {
         &self.refused
+    }
+
+    /// A number of each trainer of a case that stays the same while the trainer is there.
+    pub(crate) fn lives(&mut self, case: &Translated, trainers: &[TrainerRecord]) -> Vec<u64> {
+        let known = &self.known;
+        self.lives.retain(|id, _| known.contains_key(id));
+        let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+        let number = |record: &TrainerRecord| {
+            *self.lives.entry(record.spec.id.clone()).or_insert_with(|| {
+                self.given += 1;
+                self.given
+            })
+        };
+        records.map(number).collect()
     }
 
     /// The trainers of a case as candidates, in its order.

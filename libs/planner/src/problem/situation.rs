@@ -87,6 +87,9 @@ pub struct Situation<'a> {
     pub max_change: Option<u32>,
     /// Forecasts of when slots leave; absent where holes are not forecast.
     pub pool_forecast: Option<PoolForecast<'a>>,
+    /// A number of each candidate that stays the same from decision to decision. Without it
+    /// [`lacuna_model::Policy::Auto`] compares no rules.
+    pub lives: Option<&'a [u64]>,
     /// A doubt, known beforehand, that forbids any growth.
     pub doubt: Option<Doubt>,
 }

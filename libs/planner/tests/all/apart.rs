@@ -53,6 +53,7 @@ fn decide(
         users: None,
         max_change: None,
         pool_forecast: None,
+        lives: None,
         doubt: None,
     };
     let settings = Settings {

@@ -21,6 +21,7 @@ mod forecast;
 mod forecast_announced;
 mod forecast_doubts;
 mod groups;
+mod guard;
 mod horizon;
 mod language;
 mod milp;

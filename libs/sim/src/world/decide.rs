@@ -10,6 +10,7 @@ use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::{Decider, Decision as Decided, Settings as DeciderSettings, Situation, Slot};
 
 use super::valuation::Valuation;
+use crate::rules::RuleTimes;
 use crate::{Decision, Place, Quirks, Settings, SimError, SolveTimes, Verified, published};
 
 /// Makes decisions and counts them.
@@ -30,6 +31,8 @@ pub(crate) struct Decisions<'a, 's> {
     pub(crate) unproven: u64,
     /// Decisions that the emergency stop by the clock ended.
     pub(crate) clock_stops: u64,
+    /// Rules that the policy `auto` followed.
+    pub(crate) rules: RuleTimes,
 }
 
 /// The event of a decision.
@@ -78,6 +81,7 @@ impl<'a, 's> Decisions<'a, 's> {
             shortcuts: BTreeMap::new(),
             unproven: 0,
             clock_stops: 0,
+            rules: RuleTimes::default(),
         }
     }
 
@@ -135,6 +139,7 @@ impl<'a, 's> Decisions<'a, 's> {
             });
         }
         self.count(&decided);
+        self.rules.take(event.at_s, decided.followed.as_ref());
         if let Some(valuation) = &mut self.valuation {
             valuation.add(&self.decider, &decided, self.stopwatch);
         }
@@ -157,6 +162,7 @@ impl<'a, 's> Decisions<'a, 's> {
             evaluation: None,
             doubt: None,
             shares: Vec::new(),
+            followed: None,
         }
     }
 
@@ -237,6 +243,7 @@ mod tests {
             users: None,
             max_change: None,
             pool_forecast: None,
+            lives: None,
             doubt: None,
         };
         let event = Event {

@@ -79,6 +79,7 @@ impl World<'_> {
         } else {
             Vec::new()
         };
+        let numbers: Vec<u64> = self.active.iter().map(|m| u64::from(m.admitted)).collect();
         let situation = Situation {
             candidates: &self.candidates,
             slots: self.pool.slots(),
@@ -98,6 +99,7 @@ impl World<'_> {
                 known: &seen.known,
                 complete_s: self.settings.lookahead.seconds(),
             }),
+            lives: Some(&numbers),
             doubt: None,
         };
         let event = Event {

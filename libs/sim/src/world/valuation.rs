@@ -55,7 +55,8 @@ impl Valuation {
             return self.compare_mixes(problem, decided);
         }
         let (problem, sizes) = (decider.problem(), &decided.sizes);
-        let policy = decider.settings().policy;
+        let followed = decided.followed.as_ref();
+        let policy = followed.map_or(decider.settings().policy, |f| f.rule.policy());
         if decided.shares.is_empty() {
             self.compare_problem(problem, sizes, policy);
         }

@@ -286,6 +286,7 @@ pub(crate) fn plan() -> Plan {
                 (node("a.5"), HoleVerdict::Unusable),
             ],
             forecast: None,
+            followed: None,
         },
     }
 }

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use lacuna_model::Span;
+use lacuna_model::{RuleGain, Span};
 use lacuna_planner::objective::Objective;
 use lacuna_sim::pool_stats::PoolStats;
-use lacuna_sim::{Apart, Dedicated, RuleFigures, Summary, Verified};
+use lacuna_sim::{Apart, Dedicated, RuleFigures, RulesFollowed, Summary, Verified};
 use lacuna_trainer::measure;
 
 use crate::error::Result;
@@ -199,6 +199,9 @@ pub(super) fn table(
             .collect();
         rows.push(("solved by", how.join(", ")));
     }
+    if let Some(rules) = &summary.rules {
+        rows.push(("rules", followed(rules)));
+    }
     if summary.unproven > 0 {
         rows.push(("not proven", format!("{} decisions", summary.unproven)));
     }
@@ -262,6 +265,22 @@ fn beside(figures: &RuleFigures) -> (&'static str, String) {
         also(format!("the policy does {ratio:.2} times as much an hour"));
     }
     ("beside", text)
+}
+
+/// The rules that `auto` followed, in words.
+fn followed(rules: &RulesFollowed) -> String {
+    let time = rules.shares.iter();
+    let time: Vec<String> = time
+        .map(|(rule, share)| format!("{rule} {:.1} %", 100.0 * share))
+        .collect();
+    let gain = |gain: &RuleGain| format!("{} {:.3}", gain.rule.name(), gain.share);
+    let gains: Vec<String> = rules.brought.iter().map(gain).collect();
+    format!(
+        "{} of the time, {} changes; of the idle node-time of the last hours each rule brought: {}",
+        time.join(", "),
+        rules.changes,
+        gains.join(", ")
+    )
 }
 
 /// What distance did, in words.

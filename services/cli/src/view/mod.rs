@@ -146,6 +146,7 @@ pub(crate) mod tests {
                         ),
                         (node("n4"), HoleVerdict::NotWorthIt),
                     ],
+                    followed: None,
                     forecast: None,
                 },
             },

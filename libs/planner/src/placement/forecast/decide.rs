@@ -118,6 +118,7 @@ fn allocate(
         evaluation: Some(Box::new(evaluation)),
         doubt: None,
         shares,
+        followed: None,
     })
 }
 

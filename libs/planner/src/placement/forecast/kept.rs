@@ -55,5 +55,6 @@ pub(crate) fn keep(situation: &Situation<'_>, doubt: Doubt) -> Decision {
         evaluation: None,
         doubt: Some(doubt),
         shares: Vec::new(),
+        followed: None,
     }
 }
