@@ -56,6 +56,8 @@ pub struct Metrics {
     allocated: IntGauge,
     trainers: GaugeVec,
     holes: GaugeVec,
+    rule: GaugeVec,
+    gain: GaugeVec,
 }
 
 impl Metrics {
@@ -143,6 +145,19 @@ impl Metrics {
                 "holes of the newest plan, by verdict",
                 &["verdict"],
             )?,
+            rule: metrics::gauges(
+                registry,
+                "lacuna_planner_rule",
+                "1 for the rule that the policy auto follows",
+                &["rule"],
+            )?,
+            gain: metrics::gauges(
+                registry,
+                "lacuna_planner_rule_gain_ratio",
+                "what each rule of the policy auto brought lately, of the idle node-time at the \
+                 best rate",
+                &["rule"],
+            )?,
         };
         for label in ["published", "unchanged", "rejected", "unsent"] {
             made.plans.with_label_values(&[label]);
@@ -167,6 +182,16 @@ impl Metrics {
 
     /// Counts a solve.
     pub fn solved(&self, plan: &Plan, seconds: f64) {
+        self.rule.reset();
+        self.gain.reset();
+        for of in plan.report.followed.iter() {
+            for gain in &of.brought {
+                let label = [gain.rule.name()];
+                let is_followed = f64::from(gain.rule == of.rule);
+                self.rule.with_label_values(&label).set(is_followed);
+                self.gain.with_label_values(&label).set(gain.share);
+            }
+        }
         self.solve.observe(seconds);
         let solve = &plan.report.solve;
         let (outcome, gap) = match solve.outcome {
