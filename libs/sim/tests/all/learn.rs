@@ -67,9 +67,9 @@ fn a_replay_that_starts_with_a_model_learns_nothing_twice() {
     assert_eq!(from.ended, ended as u64);
     let mut learnt = settings();
     learnt.forecast.model = Some(Arc::new(lesson.learnt));
-    let rest: Vec<HoleRecord> = (holes.iter().cloned())
-        .filter(|hole| hole.until > Timestamp::from_unix(PAST))
-        .collect();
+    let past = Timestamp::from_unix(PAST);
+    let rest = holes.iter().filter(|hole| hole.until > past);
+    let rest: Vec<HoleRecord> = rest.cloned().collect();
     // On a trace with its past, and on one without.
     let with_past = from_past(&trace(&holes, PAST, END), &learnt).unwrap();
     let without = from_past(&trace(&rest, PAST, END), &learnt).unwrap();

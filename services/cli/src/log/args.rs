@@ -307,7 +307,7 @@ impl LogArgs {
     }
 
     /// The time before now that Slurm is asked for in place of a log, and the cluster.
-    pub(super) fn from_slurm(&self) -> Option<(Span, Option<&str>)> {
+    pub(super) fn asks_slurm(&self) -> Option<(Span, Option<&str>)> {
         let text = &self.text;
         Some((text.from_slurm?, text.cluster.as_deref()))
     }

@@ -72,7 +72,7 @@ pub(super) struct Sample {
 /// The log cannot be read, is damaged under `--strict`, or has no hole in the requested part; the
 /// size of its machine is unknown; a file beside it is wrong.
 pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
-    let Some((span, cluster)) = args.from_slurm() else {
+    let Some((span, cluster)) = args.asks_slurm() else {
         return read(args, submitted, bar);
     };
     let mut accounting = None;
@@ -104,7 +104,7 @@ fn read(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<I
             if sample.records == 0 {
                 return Err(unreadable_jobs(&args.log, &log));
             }
-            if sample.named > sample.unnamed || args.from_slurm().is_some() {
+            if sample.named > sample.unnamed || args.asks_slurm().is_some() {
                 // The sample has consumed the first jobs, so the log is opened again.
                 let Log::Jobs(log) = open(args)? else {
                     return Err(CliError::failed("the log has changed while it was read"));

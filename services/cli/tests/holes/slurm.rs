@@ -119,7 +119,7 @@ fn the_accounting_of_slurm_is_read_a_day_at_a_time_as_its_table_is_read_whole() 
     assert_eq!(count(&found), count(&expected));
     assert_eq!(found["log"]["jobs"]["running_at_the_end"], 1);
     // The fourth node was down for an hour of this time.
-    let hour = (format!("{}", ago(1500)), format!("{}", ago(1440)));
+    let hour = (ago(1500), ago(1440));
     bench.file(
         "events",
         &format!("|{0}|Unknown\nn3|{0}|{1}\n", hour.0, hour.1),
