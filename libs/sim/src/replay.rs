@@ -211,8 +211,12 @@ fn beside(
         let mut world = world.with_launcher(launcher);
         let mut watch = watch(rule.name(), trace, hooks.progress);
         world.run(&mut Decisions::new(&plain, &|| 0.0), &mut watch)?;
-        let (seconds, _) = whole(&world.tally, trainers, settings);
-        Ok((world.tally, seconds / 3600.0, world.milestones))
+        let (seconds, offer) = whole(&world.tally, trainers, settings);
+        let tally = Tally {
+            offer,
+            ..world.tally
+        };
+        Ok((tally, seconds / 3600.0, world.milestones))
     };
     let mut figures = Vec::new();
     for &rule in &settings.beside.rules {

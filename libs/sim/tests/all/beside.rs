@@ -38,7 +38,9 @@ fn a_requeued_job_waits_two_minutes_and_goes_on_from_its_checkpoint() {
     assert!((figures.samples - 1000.0).abs() < 1e-6);
     assert!((figures.redone_fraction - 0.1).abs() < 1e-9);
     assert_eq!((figures.preemptions, figures.restarts), (1, 1));
-    // 2 nodes for 25 s and for 32 s.
+    // 2 nodes for 25 s and for 32 s, of 177 s and of 25 s and 147 s.
+    let used = 114.0 / (177.0 + 25.0 + 147.0);
+    assert!((figures.idle_share_used - used).abs() < 1e-9, "{figures:?}");
     assert!((figures.harvested_node_hours * 3600.0 - 114.0).abs() < 1e-6);
 }
 
