@@ -190,6 +190,9 @@ fn whole(tally: &Tally, trainers: &[TrainerSpec], settings: &Settings) -> (f64, 
     }
 }
 
+/// What a replay of a rule has done: totals, hours, samples at milestones.
+type Lived = (Tally, f64, Vec<f64>);
+
 /// Replays the rules beside the policy. `policy` has the samples and hours of the policy.
 fn beside(
     trace: &dyn PoolTrace,
@@ -223,7 +226,7 @@ fn beside(
         let (nodes, (tally, hours, milestones)) = match rule {
             Rule::TorchrunElastic => (None, replay(rule, Launcher::Elastic)?),
             Rule::Requeue => {
-                let mut best: Option<(u32, (Tally, f64, Vec<f64>))> = None;
+                let mut best: Option<(u32, Lived)> = None;
                 for nodes in fixed_sizes(trace, trainers) {
                     let found = replay(rule, Launcher::Requeue { nodes })?;
                     if best
@@ -262,7 +265,7 @@ fn fixed_sizes(trace: &dyn PoolTrace, trainers: &[TrainerSpec]) -> Vec<u32> {
 }
 
 /// Whether a replay has done more, or as much in less time.
-fn is_better(one: &(Tally, f64, Vec<f64>), other: &(Tally, f64, Vec<f64>)) -> bool {
+fn is_better(one: &Lived, other: &Lived) -> bool {
     let (ours, theirs) = (one.0.samples, other.0.samples);
     let equal = (ours - theirs).abs() <= 1e-9 * theirs;
     (equal && one.1 < other.1) || (!equal && ours > theirs)
