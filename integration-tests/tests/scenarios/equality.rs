@@ -216,7 +216,7 @@ impl Case {
             let heard = tokio::select! {
                 biased;
                 heard = trainers.next() => Heard::Trainers(heard.unwrap().message),
-                heard = decided.next() => Heard::Plan(heard.unwrap().message),
+                heard = decided.next() => Heard::Plan(Box::new(heard.unwrap().message)),
                 heard = answers.next() => Heard::Settled(heard.unwrap().message),
                 heard = ticks.next() => Heard::Clock(heard.unwrap().message),
             };
@@ -309,7 +309,7 @@ fn differs(a: &Plan, b: &Plan) -> Vec<String> {
 /// A message that the test hears.
 enum Heard {
     Trainers(TrainersState),
-    Plan(PlanState),
+    Plan(Box<PlanState>),
     Settled(Settled),
     Clock(Clock),
 }
@@ -321,7 +321,7 @@ impl Heard {
         if subject == address::trainers(cluster).to_string() {
             Some(Self::Trainers(read(message)))
         } else if subject == address::plan(cluster).to_string() {
-            Some(Self::Plan(read(message)))
+            Some(Self::Plan(Box::new(read(message))))
         } else if subject == address::settled(cluster).to_string() {
             Some(Self::Settled(read(message)))
         } else if subject == address::clock(cluster).to_string() {
@@ -542,6 +542,27 @@ fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
         start: SUMMIT,
         end,
         trainers,
+        policy: default_policy(),
+        objective: "as-given",
+    };
+    case.check();
+}
+
+/// A machine of which nothing is known: nothing is learnt before it begins, and few holes end.
+#[test]
+fn services_and_replay_make_the_same_plans_on_spot_nodes_from_the_first_minute() {
+    let folder = or_skip!(data("machines"));
+    let holes = lacuna_trace::read_holes(&folder.join("p3-spot.csv.gz"))
+        .unwrap()
+        .records;
+    let start = holes.iter().map(|hole| hole.from).min().unwrap();
+    let end = holes.iter().map(|hole| hole.until).max().unwrap();
+    let case = Case {
+        trainers: unlike(start, 12),
+        holes,
+        planned: Vec::new(),
+        start,
+        end,
         policy: default_policy(),
         objective: "as-given",
     };

@@ -4,7 +4,7 @@ use lacuna_model::TrainerSpec;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
-    Apart, HarvestOfKind, History, Loss, PoolTrace, Replayed, RuleFigures, SimError, Summary,
+    Apart, HarvestOfKind, History, Loss, PoolTrace, PracticeFigures, Replayed, SimError, Summary,
     dedicated_samples,
 };
 use lacuna_trainer::measure;
@@ -145,7 +145,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     })
 }
 
-/// The policy and the rules beside it, if there are any.
+/// The policy and the practices beside it, if there are any.
 fn beside(summary: &Summary) -> Vec<BesideRow> {
     if summary.beside.is_empty() {
         return Vec::new();
@@ -159,11 +159,11 @@ fn beside(summary: &Summary) -> Vec<BesideRow> {
         restarts: summary.preemptions + summary.rescales - summary.rescales_at_hits,
         ratio: None,
     };
-    let rule = |figures: &RuleFigures| BesideRow {
+    let practice = |figures: &PracticeFigures| BesideRow {
         name: match figures.nodes {
-            Some(1) => format!("{}, jobs of 1 node", figures.rule.name()),
-            Some(nodes) => format!("{}, jobs of {nodes} nodes", figures.rule.name()),
-            None => figures.rule.name().to_owned(),
+            Some(1) => format!("{}, jobs of 1 node", figures.practice.name()),
+            Some(nodes) => format!("{}, jobs of {nodes} nodes", figures.practice.name()),
+            None => figures.practice.name().to_owned(),
         },
         samples: figures.samples,
         share: figures.zero_cost_fraction,
@@ -173,7 +173,7 @@ fn beside(summary: &Summary) -> Vec<BesideRow> {
         ratio: figures.ratio,
     };
     std::iter::once(policy)
-        .chain(summary.beside.iter().map(rule))
+        .chain(summary.beside.iter().map(practice))
         .collect()
 }
 

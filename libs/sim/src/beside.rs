@@ -1,15 +1,15 @@
-//! What centres run today in place of Lacuna, as rules that are replayed beside the policy.
+//! What centres run today in place of Lacuna, as practices that are replayed beside the policy.
 //!
-//! `deploy/beside.md` states the rules with their sources. They see the same holes, trainers, costs
+//! `deploy/beside.md` states the practices with their sources. They see the same holes, trainers, costs
 //! and places as the policy. `world/launch.rs` has them.
 
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
-/// A rule beside the policy.
+/// A practice beside the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum Practice {
     /// A preemptible partition: jobs of a fixed size, which are killed with a node and start again
     /// from their last checkpoint.
     Requeue,
@@ -18,8 +18,8 @@ pub enum Rule {
     TorchrunElastic,
 }
 
-impl Rule {
-    /// All rules.
+impl Practice {
+    /// All practices.
     pub const ALL: [Self; 2] = [Self::Requeue, Self::TorchrunElastic];
 
     /// Its name.
@@ -32,11 +32,11 @@ impl Rule {
     }
 }
 
-/// The rules that are replayed beside the policy.
+/// The practices that are replayed beside the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
-    /// The rules.
-    pub rules: Vec<Rule>,
+    /// The practices.
+    pub practices: Vec<Practice>,
     /// Time between two checkpoints of a trainer. Writing one takes no time.
     pub checkpoint_every: Span,
 }
@@ -44,16 +44,16 @@ pub struct Beside {
 impl Default for Beside {
     fn default() -> Self {
         Self {
-            rules: Vec::new(),
+            practices: Vec::new(),
             checkpoint_every: Span::from_secs(600),
         }
     }
 }
 
 impl Beside {
-    /// Whether there is no rule.
+    /// Whether there is no practice.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.practices.is_empty()
     }
 }

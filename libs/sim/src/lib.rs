@@ -3,7 +3,7 @@
 //! - [`PoolTrace`]: a trace of the pool. [`HoleTrace`] holds one in memory, [`SimulatedTrace`]
 //!   simulates the batch scheduler of a log of batch jobs.
 //! - [`replay`] drives the planner over a trace and gives a [`Summary`].
-//! - [`Rule`] is what centres run today, replayed beside the policy.
+//! - [`Practice`] is what centres run today, replayed beside the policy.
 //! - [`dedicated_samples`] is the reference of efficiency.
 //! - [`learn`] makes the model that forecasts start with.
 //! - [`pool_stats`] counts idle nodes, and [`skill`] scores forecasts. Neither trains anything.
@@ -25,9 +25,9 @@ mod milestone;
 mod oracle;
 pub mod pool_stats;
 mod pool_trace;
+mod practice_figures;
 mod published;
 mod replay;
-mod rule_figures;
 mod rules;
 mod settings;
 mod simulated;
@@ -37,7 +37,7 @@ mod summary;
 mod world;
 
 pub use annotated::{Annotated, leaves_by_name};
-pub use beside::{Beside, Rule};
+pub use beside::{Beside, Practice};
 pub use efficiency::dedicated_samples;
 pub use error::SimError;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
@@ -51,8 +51,8 @@ pub use machine::machine;
 pub use milestone::Milestone;
 pub use oracle::OracleWalk;
 pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};
+pub use practice_figures::PracticeFigures;
 pub use replay::{Replayed, replay};
-pub use rule_figures::RuleFigures;
 pub use rules::RulesFollowed;
 pub use settings::{
     Dedicated, Forecasting, GanttWindow, Lookahead, Place, Quirks, Settings, TrainerEnd,

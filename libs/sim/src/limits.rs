@@ -97,7 +97,7 @@ fn check_kinds(
     if !settings.beside.is_empty() {
         return refuse(
             "beside",
-            "no rule beside the policy, where nodes are of several kinds",
+            "no practice beside the policy, where nodes are of several kinds",
         );
     }
     if trace.topology().is_some() {

@@ -13,8 +13,8 @@ use crate::world::{
     Decisions, Kinds, Launcher, Observer, OfKind, Offer, Tally, World, of_one_kind,
 };
 use crate::{
-    History, Hooks, Lookahead, Loss, Milestone, PoolTrace, Progress, Rule, RuleFigures, Settings,
-    SimError, SolveTimes, limits,
+    History, Hooks, Lookahead, Loss, Milestone, PoolTrace, Practice, PracticeFigures, Progress,
+    Settings, SimError, SolveTimes, limits,
 };
 
 /// Number of fitted models by which the scout is ahead.
@@ -190,10 +190,10 @@ fn whole(tally: &Tally, trainers: &[TrainerSpec], settings: &Settings) -> (f64, 
     }
 }
 
-/// What a replay of a rule has done: totals, hours, samples at milestones.
+/// What a replay of a practice has done: totals, hours, samples at milestones.
 type Lived = (Tally, f64, Vec<f64>);
 
-/// Replays the rules beside the policy. `policy` has the samples and hours of the policy.
+/// Replays the practices beside the policy. `policy` has the samples and hours of the policy.
 fn beside(
     trace: &dyn PoolTrace,
     trainers: &[TrainerSpec],
@@ -201,18 +201,18 @@ fn beside(
     policy: (f64, f64),
     free: Option<&Free>,
     hooks: &mut Hooks<'_>,
-) -> Result<Vec<RuleFigures>, SimError> {
-    // A rule makes no decision, so nothing is forecast or verified.
+) -> Result<Vec<PracticeFigures>, SimError> {
+    // A practice makes no decision, so nothing is forecast or verified.
     let plain = Settings {
         policy: Policy::Dp,
         quirks: crate::Quirks::None,
         verify: false,
         ..settings.clone()
     };
-    let mut replay = |rule: Rule, launcher| -> Result<_, SimError> {
+    let mut replay = |practice: Practice, launcher| -> Result<_, SimError> {
         let world = World::new(trace, trainers, kinds, &plain, false, Fits::Inside)?;
         let mut world = world.with_launcher(launcher);
-        let mut watch = watch(rule.name(), trace, hooks.progress);
+        let mut watch = watch(practice.name(), trace, hooks.progress);
         world.run(&mut Decisions::new(&plain, &|| 0.0), &mut watch)?;
         let (seconds, offer) = whole(&world.tally, trainers, settings);
         let tally = Tally {
@@ -222,13 +222,13 @@ fn beside(
         Ok((tally, seconds / 3600.0, world.milestones))
     };
     let mut figures = Vec::new();
-    for &rule in &settings.beside.rules {
-        let (nodes, (tally, hours, milestones)) = match rule {
-            Rule::TorchrunElastic => (None, replay(rule, Launcher::Elastic)?),
-            Rule::Requeue => {
+    for &practice in &settings.beside.practices {
+        let (nodes, (tally, hours, milestones)) = match practice {
+            Practice::TorchrunElastic => (None, replay(practice, Launcher::Elastic)?),
+            Practice::Requeue => {
                 let mut best: Option<(u32, Lived)> = None;
                 for nodes in fixed_sizes(trace, trainers) {
-                    let found = replay(rule, Launcher::Requeue { nodes })?;
+                    let found = replay(practice, Launcher::Requeue { nodes })?;
                     if best
                         .as_ref()
                         .is_none_or(|(_, best)| is_better(&found, best))
@@ -243,8 +243,8 @@ fn beside(
         let at_free = free.map(|free| free.milestones.as_slice());
         let milestones = Milestone::list(&settings.milestones, &milestones, at_free);
         let free = free.map(|free| free.samples);
-        let of = ((rule, nodes), (&tally, hours));
-        figures.push(RuleFigures::new(of.0, of.1, milestones, policy, free));
+        let of = ((practice, nodes), (&tally, hours));
+        figures.push(PracticeFigures::new(of.0, of.1, milestones, policy, free));
     }
     Ok(figures)
 }

@@ -6,7 +6,7 @@ use lacuna_forecast::{Anomalies, Evidence, OrderReport, OrderState};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Loss, Milestone, RuleFigures, RulesFollowed, Settings};
+use crate::{Loss, Milestone, PracticeFigures, RulesFollowed, Settings};
 
 /// Distribution of the wall-clock times of decisions, seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -183,7 +183,7 @@ pub struct Summary {
     pub milestones: Vec<Milestone>,
     /// The figures of rules that were replayed beside the policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<RuleFigures>,
+    pub beside: Vec<PracticeFigures>,
     /// Share lost to rescaling: samples lost to changes by the planner, over samples done.
     pub rescale_cost_fraction: f64,
     /// The part of it that nodes lost while they waited for pilots of their trainer's owner, over

@@ -350,16 +350,16 @@ fn the_published_limit_on_changes_does_not_bind_equal_share() {
 #[test]
 fn what_centres_run_today_is_replayed_beside_the_policy() {
     let bench = folder();
-    let rules = ["--beside", "requeue,torchrun-elastic", "--policy", "dp"];
-    let rules = [&rules[..], &["--checkpoint-every", "10s"]].concat();
-    let figures = json(&replay(&bench, &[&rules[..], &["--json"]].concat()));
+    let practices = ["--beside", "requeue,torchrun-elastic", "--policy", "dp"];
+    let practices = [&practices[..], &["--checkpoint-every", "10s"]].concat();
+    let figures = json(&replay(&bench, &[&practices[..], &["--json"]].concat()));
     let [requeue, elastic] = figures["beside"].as_array().unwrap().as_slice() else {
         panic!("{figures}")
     };
     let seconds = |of: &serde_json::Value| of["hours"].as_f64().unwrap() * 3600.0;
     // Jobs of one node stay on `a`, 10/s. The policy needs 43 s.
     assert_eq!(
-        (&requeue["rule"], &requeue["nodes"]),
+        (&requeue["practice"], &requeue["nodes"]),
         (&"requeue".into(), &1.into())
     );
     assert!((seconds(requeue) - 40.0).abs() < 1e-6, "{requeue}");
@@ -367,7 +367,10 @@ fn what_centres_run_today_is_replayed_beside_the_policy() {
     // 330 samples at 30; from 31 on 2 s x 20/s, then 70 samples at 10/s.
     assert!((seconds(elastic) - 42.0).abs() < 1e-6, "{elastic}");
     assert_eq!(elastic["restarts"], 4);
-    let shown = replay(&bench, &[&rules[..], &["--report", "out.html"]].concat());
+    let shown = replay(
+        &bench,
+        &[&practices[..], &["--report", "out.html"]].concat(),
+    );
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("requeue: 400 samples"), "{shown}");
     let page = std::fs::read_to_string(bench.path("out.html")).unwrap();

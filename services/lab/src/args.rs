@@ -41,7 +41,7 @@ enum Command {
     Results(results::ResultsArgs),
     /// Evaluate forecasts of holes
     #[command(subcommand)]
-    Forecast(forecast::ForecastCommand),
+    Forecast(Box<forecast::ForecastCommand>),
     /// Solve a saved allocation problem
     Solve(solve::SolveArgs),
     /// Generate the trace of a machine

@@ -1,7 +1,7 @@
 //! What centres run today, calculated by hand.
 
 use lacuna_model::{Span, Timestamp, TrainerSpec};
-use lacuna_sim::{Beside, Rule, RuleFigures, Settings};
+use lacuna_sim::{Beside, Practice, PracticeFigures, Settings};
 use proptest::prelude::*;
 
 use crate::common::{self, hole, machine, run};
@@ -16,10 +16,10 @@ fn trainer(name: u32, min: u32, max: u32, samples: f64) -> TrainerSpec {
 }
 
 /// Settings with a checkpoint each ten seconds.
-fn with(rules: &[Rule]) -> Settings {
+fn with(practices: &[Practice]) -> Settings {
     Settings {
         beside: Beside {
-            rules: rules.to_vec(),
+            practices: practices.to_vec(),
             checkpoint_every: Span::from_secs(10),
         },
         ..Settings::published()
@@ -31,7 +31,11 @@ fn a_requeued_job_waits_two_minutes_and_goes_on_from_its_checkpoint() {
     // One job of two nodes, 20/s. Node 1 goes at 25: 500 done, 400 of them saved at 20. Both nodes
     // are there from 30 on, and the job may start at 145. It pays 2 s x 20/s, and has 600 left: 32 s.
     let holes = [hole(0, 0, 400), hole(1, 0, 25), hole(1, 30, 400)];
-    let summary = run(&holes, &[trainer(0, 2, 2, 1000.0)], &with(&[Rule::Requeue]));
+    let summary = run(
+        &holes,
+        &[trainer(0, 2, 2, 1000.0)],
+        &with(&[Practice::Requeue]),
+    );
     let figures = summary.unwrap().summary.beside.remove(0);
     assert_eq!(figures.nodes, Some(2));
     assert!((figures.hours * 3600.0 - 177.0).abs() < 1e-6, "{figures:?}");
@@ -50,7 +54,7 @@ fn the_best_fixed_size_is_taken() {
     // waits. Of two nodes: 20/s and 10/s, done at 20.
     let holes = [0, 1, 2].map(|node| hole(node, 0, 1000));
     let trainers = [trainer(0, 1, 4, 400.0), trainer(1, 1, 1, 200.0)];
-    let summary = run(&holes, &trainers, &with(&[Rule::Requeue])).unwrap();
+    let summary = run(&holes, &trainers, &with(&[Practice::Requeue])).unwrap();
     let figures = &summary.summary.beside[0];
     assert_eq!(figures.nodes, Some(2));
     assert!((figures.hours * 3600.0 - 20.0).abs() < 1e-6, "{figures:?}");
@@ -62,8 +66,8 @@ fn an_elastic_trainer_starts_again_when_nodes_come_and_when_they_go() {
     // 41 it does 20 x 16 - 30 = 290, of which 170 are saved at 35. At 41 a node goes: 370 left, and
     // it pays 2 s x 20/s: from 41 on it needs 4 s + 63 s for 1000.
     let holes = [hole(0, 0, 400), hole(1, 25, 41)];
-    let rules = with(&[Rule::TorchrunElastic]);
-    let summary = run(&holes, &[trainer(0, 1, 2, 1000.0)], &rules);
+    let practices = with(&[Practice::TorchrunElastic]);
+    let summary = run(&holes, &[trainer(0, 1, 2, 1000.0)], &practices);
     let figures = summary.unwrap().summary.beside.remove(0);
     assert!((figures.hours * 3600.0 - 108.0).abs() < 1e-6, "{figures:?}");
     assert!((figures.redone_fraction - 0.17).abs() < 1e-9);
@@ -76,7 +80,7 @@ fn free_nodes_join_the_trainer_with_the_fewest() {
     // Five nodes, two trainers: three and two nodes.
     let holes = [0, 1, 2, 3, 4].map(|node| hole(node, 0, 100));
     let trainers = [trainer(0, 1, 4, 300.0), trainer(1, 1, 4, 200.0)];
-    let summary = run(&holes, &trainers, &with(&[Rule::TorchrunElastic])).unwrap();
+    let summary = run(&holes, &trainers, &with(&[Practice::TorchrunElastic])).unwrap();
     let figures = &summary.summary.beside[0];
     assert!((figures.hours * 3600.0 - 10.0).abs() < 1e-6, "{figures:?}");
 }
@@ -89,7 +93,7 @@ fn milestones_have_samples_and_shares_of_the_bound_until_then() {
         endless: true,
         max_parallel: 1,
         milestones: vec![15.0, 35.0, 45.0, 900.0],
-        ..with(&Rule::ALL)
+        ..with(&Practice::ALL)
     };
     let summary = run(&holes, &[trainer(0, 1, 1, 1e6)], &settings)
         .unwrap()
@@ -121,15 +125,15 @@ proptest! {
     #[test]
     fn rules_stay_below_the_bound_and_repeat_exactly(holes in machine(), min in 1_u32..4) {
         let trainers = [trainer(0, min, 2 * min, 1e9)];
-        let settings = Settings { endless: true, max_parallel: 2, ..with(&Rule::ALL) };
-        let figures = || -> Vec<RuleFigures> {
+        let settings = Settings { endless: true, max_parallel: 2, ..with(&Practice::ALL) };
+        let figures = || -> Vec<PracticeFigures> {
             run(&holes, &trainers, &settings).unwrap().summary.beside
         };
         let found = figures();
         prop_assert_eq!(&found, &figures());
-        for rule in found {
-            prop_assert!(rule.samples >= 0.0 && rule.idle_share_used <= 1.0 + 1e-9, "{:?}", rule);
-            prop_assert!(rule.zero_cost_fraction.unwrap() <= 1.0 + 1e-9, "{:?}", rule);
+        for practice in found {
+            prop_assert!(practice.samples >= 0.0 && practice.idle_share_used <= 1.0 + 1e-9, "{:?}", practice);
+            prop_assert!(practice.zero_cost_fraction.unwrap() <= 1.0 + 1e-9, "{:?}", practice);
         }
     }
 }

@@ -7,7 +7,9 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Stages, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
-use lacuna_sim::{Beside, Dedicated, GanttWindow, Lookahead, Quirks, Rule, Settings, TrainerEnd};
+use lacuna_sim::{
+    Beside, Dedicated, GanttWindow, Lookahead, Practice, Quirks, Settings, TrainerEnd,
+};
 use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
@@ -147,9 +149,9 @@ pub(crate) struct ReplayArgs {
     seed: u64,
     /// Replay what centres run today beside the policy, on the same holes: a preemptible partition of
     /// jobs with a fixed size (requeue), and an elastic launcher (torchrun-elastic)
-    #[arg(long, help_heading = SHOWS, value_name = "RULES", value_delimiter = ',', value_parser = rule())]
-    beside: Vec<Rule>,
-    /// Time between two checkpoints of a trainer under these rules; writing one takes no time
+    #[arg(long, help_heading = SHOWS, value_name = "PRACTICES", value_delimiter = ',', value_parser = practice())]
+    beside: Vec<Practice>,
+    /// Time between two checkpoints of a trainer under these practices; writing one takes no time
     #[arg(long, help_heading = SHOWS, value_name = "TIME", default_value_t = Beside::default().checkpoint_every, value_parser = parse_span, requires = "beside")]
     checkpoint_every: Span,
     /// Method for the work of dedicated nodes, the base of the efficiency
@@ -222,19 +224,23 @@ fn policy() -> impl TypedValueParser<Value = Policy> {
     PossibleValuesParser::new(Policy::ALL.map(value)).try_map(named)
 }
 
-/// The rules beside the policy, each with a description.
-fn rule() -> impl TypedValueParser<Value = Rule> {
-    let value = |rule: Rule| {
-        PossibleValue::new(rule.name()).help(match rule {
-            Rule::Requeue => "Jobs of the best fixed size, killed with a node and started again",
-            Rule::TorchrunElastic => "All members start again whenever nodes come or go",
+/// The practices beside the policy, each with a description.
+fn practice() -> impl TypedValueParser<Value = Practice> {
+    let value = |practice: Practice| {
+        PossibleValue::new(practice.name()).help(match practice {
+            Practice::Requeue => {
+                "Jobs of the best fixed size, killed with a node and started again"
+            }
+            Practice::TorchrunElastic => "All members start again whenever nodes come or go",
         })
     };
     let named = |name: String| {
-        let rule = Rule::ALL.into_iter().find(|rule| rule.name() == name);
-        rule.ok_or("no such rule")
+        let practice = Practice::ALL
+            .into_iter()
+            .find(|practice| practice.name() == name);
+        practice.ok_or("no such practice")
     };
-    PossibleValuesParser::new(Rule::ALL.map(value)).try_map(named)
+    PossibleValuesParser::new(Practice::ALL.map(value)).try_map(named)
 }
 
 /// The look-ahead: a length of time, or `all`.
@@ -309,7 +315,7 @@ impl ReplayArgs {
                 DedicatedArg::StaticReplay => Dedicated::StaticReplay,
             },
             beside: Beside {
-                rules: self.beside.clone(),
+                practices: self.beside.clone(),
                 checkpoint_every: self.checkpoint_every,
             },
             milestones: self

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use lacuna_model::{RuleGain, Span};
 use lacuna_planner::objective::Objective;
 use lacuna_sim::pool_stats::PoolStats;
-use lacuna_sim::{Apart, Dedicated, RuleFigures, RulesFollowed, Summary, Verified};
+use lacuna_sim::{Apart, Dedicated, PracticeFigures, RulesFollowed, Summary, Verified};
 use lacuna_trainer::measure;
 
 use crate::error::Result;
@@ -235,12 +235,12 @@ fn counted(nodes: u32) -> String {
     format!("{nodes} {unit}")
 }
 
-/// The figures of a rule beside the policy, in words.
-fn beside(figures: &RuleFigures) -> (&'static str, String) {
+/// The figures of a practice beside the policy, in words.
+fn beside(figures: &PracticeFigures) -> (&'static str, String) {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
     let mut text = format!(
         "{}: {} samples",
-        figures.rule.name(),
+        figures.practice.name(),
         short(figures.samples)
     );
     let mut also = |part: String| {

@@ -65,7 +65,7 @@ pub(super) fn share(column: &Column, window: usize, output: &Value) -> Option<f6
         None => output,
         Some(rule) => {
             let mut beside = output.get("beside")?.as_array()?.iter();
-            beside.find(|figures| figures.get("rule").and_then(Value::as_str) == Some(rule))?
+            beside.find(|figures| figures.get("practice").and_then(Value::as_str) == Some(rule))?
         }
     };
     let (_, milestone) = WINDOWS.get(window)?;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn windows_are_milestones_and_the_whole() {
-        let beside = json!({"rule": "requeue", "zero_cost_fraction": 0.4});
+        let beside = json!({"practice": "requeue", "zero_cost_fraction": 0.4});
         let output = json!({
             "zero_cost_fraction": 0.9,
             "milestones": [{"hours": 1.0, "zero_cost_fraction": 0.8}],

@@ -9,7 +9,7 @@ pub(super) struct Column {
     pub(super) title: &'static str,
     /// Its arguments of `lacuna replay`.
     pub(super) arguments: &'static [&'static str],
-    /// The rule beside the policy whose figures it has, if they are not the policy's.
+    /// The practice beside the policy whose figures it has, if they are not the policy's.
     pub(super) beside: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ pub(super) const PRIOR: &str = "prior";
 /// The default policy that has learnt from the history of the log.
 pub(super) const LEARNT: &str = "learnt";
 
-/// `dp`, with the rules beside it.
+/// `dp`, with the practices beside it.
 const DP: &[&str] = &["--policy", "dp", "--beside", "requeue,torchrun-elastic"];
 
 /// All columns, in the order in which they are shown.
@@ -53,11 +53,11 @@ const fn column(
     }
 }
 
-/// A rule beside `dp`.
-const fn beside(rule: &'static str) -> Column {
+/// A practice beside `dp`.
+const fn beside(practice: &'static str) -> Column {
     Column {
-        beside: Some(rule),
-        ..column(rule, rule, DP)
+        beside: Some(practice),
+        ..column(practice, practice, DP)
     }
 }
 

@@ -1,17 +1,17 @@
-//! The figures of a rule beside the policy.
+//! The figures of a practice beside the policy.
 
 use lacuna_trainer::measure;
 use serde::{Deserialize, Serialize};
 
 use crate::world::Tally;
-use crate::{Milestone, Rule};
+use crate::{Milestone, Practice};
 
-/// The figures of a rule.
+/// The figures of a practice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RuleFigures {
-    /// The rule.
-    pub rule: Rule,
-    /// The nodes that each trainer asked for, if the rule has fixed sizes: the best size in
+pub struct PracticeFigures {
+    /// The practice.
+    pub practice: Practice,
+    /// The nodes that each trainer asked for, if the practice has fixed sizes: the best size in
     /// hindsight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
@@ -36,15 +36,15 @@ pub struct RuleFigures {
     pub redone_fraction: f64,
     /// Trainers whose work was done.
     pub trainers_done: u64,
-    /// Samples per hour of the policy over those of the rule; infinite values are left out.
+    /// Samples per hour of the policy over those of the practice; infinite values are left out.
     pub ratio: Option<f64>,
 }
 
-impl RuleFigures {
+impl PracticeFigures {
     /// The figures of a replay with its samples at milestones. `policy` has samples and hours of the
     /// policy, `free` the zero-cost bound at the end and at milestones.
     pub(crate) fn new(
-        (rule, nodes): (Rule, Option<u32>),
+        (practice, nodes): (Practice, Option<u32>),
         (tally, hours): (&Tally, f64),
         milestones: Vec<Milestone>,
         policy: (f64, f64),
@@ -53,7 +53,7 @@ impl RuleFigures {
         let hourly = |samples: f64, hours: f64| measure::share(samples, hours);
         let (ours, theirs) = (hourly(policy.0, policy.1), hourly(tally.samples, hours));
         Self {
-            rule,
+            practice,
             nodes,
             samples: tally.samples,
             zero_cost_fraction: free.map(|free| measure::share(tally.samples, free)),
