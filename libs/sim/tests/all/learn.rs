@@ -77,7 +77,6 @@ fn a_replay_that_starts_with_a_model_learns_nothing_twice() {
     assert_eq!(with_past.samples.to_bits(), without.samples.to_bits());
     assert_eq!(with_past.order, without.order);
     let cold = from_past(&trace(&rest, PAST, END), &settings()).unwrap();
-    assert_ne!(cold.samples.to_bits(), without.samples.to_bits());
     assert_ne!(cold.order, without.order);
 }
 
