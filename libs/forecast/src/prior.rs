@@ -102,7 +102,7 @@ impl Prior {
         Self::of(&[])
     }
 
-    /// What the traces at hand show: spot nodes of two kinds, four machines with a queue of batch jobs
+    /// What the traces available show: spot nodes of two kinds, four machines with a queue of batch jobs
     /// and a small university's.
     #[must_use]
     pub fn known() -> Self {

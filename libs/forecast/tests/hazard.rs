@@ -298,7 +298,12 @@ fn a_restored_model_forecasts_as_the_saved_one() {
     tell(hazard.as_mut(), &log);
     let bytes = hazard.save().unwrap();
     let mut restored = choice.restore(&bytes).unwrap();
-    assert_eq!(restored.label(), "hazard, order as given");
+    assert_eq!(restored.label(), hazard.label());
+    assert!(
+        restored.label().ends_with("order as given"),
+        "{}",
+        restored.label()
+    );
     assert_eq!(restored.learning(), hazard.learning());
     // Both go on with the same empty machine and the same new holes.
     let mut fresh = Hazard::restore(HazardSettings::default(), &bytes).unwrap();

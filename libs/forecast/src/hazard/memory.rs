@@ -71,7 +71,7 @@ impl Hazard {
             typical: core.typical.clone(),
             lengths: core.lengths.evidence(),
             model: core.model.clone(),
-            trust: Some(core.trust.odds()),
+            trust: Some(core.trust.own()),
             level: Some(core.drift.followers()),
             ended: core.ended,
             fitted_s: core.fitted_s,
@@ -114,7 +114,7 @@ impl Hazard {
             None => Drift::default(),
         };
         let trust = match memory.trust {
-            Some(odds) => Trust::restore(odds).map_err(damaged)?,
+            Some(own) => Trust::restore(own).map_err(damaged)?,
             None if memory.model.is_some() => Trust::full(),
             None => Trust::default(),
         };

@@ -5,9 +5,11 @@
 //! last one is over, so no hour counts twice. The log-odds of the hazard are
 //!
 //! ```text
-//! own_k ← clamp(own_k + (losses by age - losses of the hazard), ±4)       trust_k = own_k + trust_{k-1} / 2
+//! own_k ← clamp(own_k + (losses by age - losses of the hazard))       trust_k = own_k + (F + trust_{k-1}) / 2
 //! ```
 //!
+//! with own_k = 0 and trust_k = F at first, so that long intervals, of which little is known for days, go
+//! with the shorter ones.
 //! Each is a Bayes factor (Dawid, "Present position and potential developments: some personal
 //! views. Statistical theory: the prequential approach", J. R. Stat. Soc. A 147, 1984). Its bound
 //! lets a machine that changes return to the lengths by age within few comparisons.
@@ -22,11 +24,11 @@ pub(super) const HOLES: usize = 64;
 /// The most pieces of evidence of one comparison: holes of one moment end in few events.
 const MOST_EVENTS: f32 = 8.0;
 
-/// The largest log-odds.
-const MOST: f32 = 4.0;
-
-/// The log-odds of the first model.
+/// The log-odds of the first model, F.
 const FIRST: f32 = -2.0;
+
+/// The least and the most evidence of an interval: alone it makes log-odds of -4 and 4.
+const OWN: [f32; 2] = [-2.0, 6.0];
 
 /// Smaller shares are none, larger ones than one less it are all.
 const LEAST: f32 = 0.05;
@@ -68,14 +70,15 @@ pub(super) struct Compared {
 /// The trust in the fitted hazard, by interval.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trust {
-    odds: PerInterval,
+    /// The evidence of each interval, own_k.
+    own: PerInterval,
     comparisons: [Comparison; INTERVALS],
 }
 
 impl Default for Trust {
     fn default() -> Self {
         Self {
-            odds: [FIRST; INTERVALS],
+            own: [0.0; INTERVALS],
             comparisons: Default::default(),
         }
     }
@@ -84,22 +87,24 @@ impl Default for Trust {
 impl Trust {
     /// The trust in models that were saved before it was.
     pub(super) fn full() -> Self {
+        let [_, most] = OWN;
         Self {
-            odds: [MOST; INTERVALS],
+            own: [most; INTERVALS],
             ..Self::default()
         }
     }
 
     /// The saved state.
-    pub(super) const fn odds(&self) -> PerInterval {
-        self.odds
+    pub(super) const fn own(&self) -> PerInterval {
+        self.own
     }
 
     /// Restores the saved state; the error names the damage.
-    pub(super) fn restore(odds: PerInterval) -> Result<Self, &'static str> {
-        if odds.iter().all(|odds| odds.abs() <= MOST) {
+    pub(super) fn restore(own: PerInterval) -> Result<Self, &'static str> {
+        let [least, most] = OWN;
+        if own.iter().all(|own| (least..=most).contains(own)) {
             Ok(Self {
-                odds,
+                own,
                 ..Self::default()
             })
         } else {
@@ -109,10 +114,9 @@ impl Trust {
 
     /// The share of the hazard in each interval.
     pub(super) fn shares(&self) -> PerInterval {
-        let mut carried = 0.0;
-        self.odds.map(|own| {
-            let odds = own + carried;
-            carried = odds * CARRIED;
+        let mut odds = FIRST;
+        self.own.map(|own| {
+            odds = own + (1.0 - CARRIED) * FIRST + CARRIED * odds;
             let share = logistic(odds);
             if share < LEAST {
                 0.0
@@ -127,13 +131,9 @@ impl Trust {
     /// Takes in what is known of the outcomes just before `now_s`. `is_open` says whether a hole
     /// of a node with a start has been open until then.
     pub(super) fn settle(&mut self, now_s: f64, is_open: impl Fn(u32, f64) -> bool) {
+        let [least, most] = OWN;
         let mut start_s = 0.0;
-        for ((one, odds), &edge) in self
-            .comparisons
-            .iter_mut()
-            .zip(&mut self.odds)
-            .zip(&EDGES_S)
-        {
+        for ((one, own), &edge) in self.comparisons.iter_mut().zip(&mut self.own).zip(&EDGES_S) {
             let from_s = std::mem::replace(&mut start_s, f64::from(edge));
             let Some(at_s) = one.at_s else {
                 continue;
@@ -144,7 +144,7 @@ impl Trust {
             }
             if now_s > at_s + f64::from(edge) {
                 one.at_s = None;
-                *odds = (*odds + gain(&one.holes, &is_open)).clamp(-MOST, MOST);
+                *own = (*own + gain(&one.holes, &is_open)).clamp(least, most);
             }
         }
     }
@@ -281,10 +281,14 @@ mod tests {
 
     #[test]
     fn trust_in_one_interval_is_carried_to_the_next() {
-        let mut odds = [0.0; INTERVALS];
-        odds[0] = MOST;
-        let [_, next, after, .., last] = Trust::restore(odds).unwrap().shares();
-        assert!(next > 0.8 && next > after && after > last && last >= 0.5);
+        let mut own = [0.0; INTERVALS];
+        own[..2].fill(6.0);
+        let [first, second, third, fourth, .., last] = Trust::restore(own).unwrap().shares();
+        assert_eq!([first, second], [1.0; 2]);
+        assert!(
+            third > fourth && fourth > last && last > 0.1,
+            "{third} {fourth} {last}"
+        );
     }
 
     #[test]
@@ -312,9 +316,9 @@ mod tests {
         trust.compare(0.0, &[lost]);
         trust.forget(1);
         trust.settle(1e6, |_, _| false);
-        assert_eq!(trust.odds(), Trust::default().odds());
-        for odds in [f32::NAN, 99.0] {
-            assert!(Trust::restore([odds; INTERVALS]).is_err());
+        assert_eq!(trust.own(), Trust::default().own());
+        for own in [f32::NAN, 99.0] {
+            assert!(Trust::restore([own; INTERVALS]).is_err());
         }
     }
 }

@@ -61,7 +61,7 @@ async fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it(
         .unwrap();
     let service = Service::configured(&nats, &config);
     let first = pool(&mut pools, upto(machine.seq)).await;
-    assert!(first.message.predictor.starts_with("hazard, order"));
+    assert!(first.message.predictor.contains("hazard, "));
     assert_eq!(
         service.metric("lacuna_forecast_models_total{outcome=\"absent\"}"),
         2.0
@@ -88,7 +88,7 @@ async fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it(
     let service = Service::configured(&nats, &config);
     let again = pool(&mut pools, |_| true).await;
     // The service reads the stream from its beginning, as without a file.
-    assert!(again.message.predictor.starts_with("hazard, order"));
+    assert!(again.message.predictor.contains("hazard, "));
     assert_eq!(
         service.metric("lacuna_forecast_models_total{outcome=\"damaged\"}"),
         1.0
@@ -302,11 +302,7 @@ async fn forecasts_start_with_the_model_that_the_configuration_names_or_say_why_
         let service = Service::configured(&nats, &config);
         let first = pool(&mut pools, upto(machine.seq)).await;
         let words = &first.message.predictor;
-        assert_eq!(
-            words.starts_with("hazard, order"),
-            is_taken,
-            "{outcome}: {words}"
-        );
+        assert_eq!(words.contains("hazard, "), is_taken, "{outcome}: {words}");
         let name = format!("lacuna_forecast_models_total{{outcome=\"{outcome}\"}}");
         assert_eq!(service.metric(&name), 1.0);
         let health = service.get("/healthz");

