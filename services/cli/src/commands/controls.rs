@@ -336,12 +336,12 @@ pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
                 continue;
             }
         };
-        nodes.extend(found);
-        if args.unnamed {
-            nodes.extend(unknown);
-        } else if let Some(text) = unknown_among(&unknown, &known) {
-            let remedy = "--unnamed also drains nodes that no event has named yet";
-            errors.push(no_such(text).remedy(remedy));
+        match unknown_among(&unknown, &known).filter(|_| !args.unnamed) {
+            None => nodes.extend(found.into_iter().chain(unknown)),
+            Some(text) => {
+                let remedy = "--unnamed also drains nodes that no event has named yet";
+                errors.push(no_such(text).remedy(remedy));
+            }
         }
     }
     let change = ControlsChange::Drain {
