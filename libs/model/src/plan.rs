@@ -18,7 +18,7 @@ pub struct Generation(pub u64);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Like `forecast`, `dp` or `equal-share`, whichever brought most lately; `forecast` at first. Like
+    /// Like `forecast`, `dp` or `equal-share`, whichever brought most in the last hours; `forecast` at first. Like
     /// `dp` while the pool does not say which of its holes end together.
     #[default]
     Auto,

@@ -7,7 +7,7 @@
 //!
 //! | policy | sizes and nodes |
 //! |---|---|
-//! | [`Policy::Auto`] | as [`Policy::Forecast`], [`Policy::Dp`] or [`Policy::EqualShare`], whichever brought most lately ([`crate::guard`]); as [`Policy::Dp`] while the pool does not tell which holes end together |
+//! | [`Policy::Auto`] | as [`Policy::Forecast`], [`Policy::Dp`] or [`Policy::EqualShare`], whichever brought most in the last hours ([`crate::guard`]); as [`Policy::Dp`] while the pool does not tell which holes end together |
 //! | [`Policy::Forecast`] | nodes and sizes at once by forecasts: consecutive blocks ([`crate::placement::blocks`]) |
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |

@@ -5,8 +5,8 @@
 //!
 //! **Several owners.** The nodes are dealt out, the kind that fewest owners can use first, each node to
 //! the owner with the fewest by its weight that can use it. That gives each owner's share, a number of
-//! nodes. Then the owners choose, those first that can use the fewest kinds: each takes the best of as
-//! many nodes as its share, as they were dealt or one kind first, since a trainer may use one kind alone.
+//! nodes. Then the owners choose, those first that can use the fewest kinds at once: each takes the best
+//! of as many nodes as its share, as they were dealt or one kind first, since a trainer may use one kind alone.
 //! What they leave is offered to them once more, the least served first. So no owner takes a node
 //! within the share of another that can use it, whatever its trainers say.
 
@@ -90,6 +90,8 @@ struct Owner {
     items: Vec<MixItem>,
     /// The most nodes of each kind that its trainers can use.
     most: Mix,
+    /// Number of kinds that its trainers can use at the same time, the sum over them.
+    at_once: usize,
     held: Mix,
 }
 
@@ -104,6 +106,7 @@ impl Owner {
                 1.0
             },
             most: sum(items.iter().map(|item| usable(item, problem.nodes))),
+            at_once: items.iter().map(|item| at_once(item, problem.nodes)).sum(),
             held: sum(items.iter().map(|item| item.current)),
             candidates,
             items,
@@ -123,12 +126,22 @@ impl Owner {
 /// The most nodes of each kind in the mixes of a trainer that are worth anything.
 fn usable(item: &MixItem, nodes: Mix) -> Mix {
     let mut most = NO_NODES;
-    for mix in item.value.cells(nodes).map(|cell| cell.mix()) {
-        if item.value.at(mix) > 0.0 {
-            most = std::array::from_fn(|kind| count(&most, kind).max(count(&mix, kind)));
-        }
+    for mix in worthy(item, nodes) {
+        most = std::array::from_fn(|kind| count(&most, kind).max(count(&mix, kind)));
     }
     most
+}
+
+/// The most kinds in one mix of a trainer that is worth anything.
+fn at_once(item: &MixItem, nodes: Mix) -> usize {
+    let kinds = |mix: Mix| mix.iter().filter(|nodes| **nodes > 0).count();
+    worthy(item, nodes).map(kinds).max().unwrap_or(0)
+}
+
+/// The mixes of a trainer that are worth anything.
+fn worthy(item: &MixItem, nodes: Mix) -> impl Iterator<Item = Mix> {
+    let mixes = item.value.cells(nodes).map(|cell| cell.mix());
+    mixes.filter(|mix| item.value.at(*mix) > 0.0)
 }
 
 fn sum(mixes: impl Iterator<Item = Mix>) -> Mix {
@@ -215,7 +228,10 @@ fn solve_by_owner(
     let used = |answer: &(MixSizes, Solve)| sum(answer.0.mixes.iter().copied());
     let mut answers = vec![(MixSizes::default(), together([].into_iter(), 0.0)); owners.len()];
     let mut order: Vec<(usize, (&Owner, &Mix))> = owners.iter().zip(&dealt).enumerate().collect();
-    order.sort_by_key(|(_, (owner, _))| owner.most.iter().filter(|most| **most > 0).count());
+    order.sort_by_key(|(_, (owner, _))| {
+        let kinds = owner.most.iter().filter(|most| **most > 0).count();
+        (owner.at_once.min(kinds), kinds)
+    });
     for (at, (owner, dealt)) in order {
         let left = less(problem.nodes, sum(answers.iter().map(used)));
         let best = choices(left, dealt).map(|nodes| solved(owner, nodes));

@@ -1,6 +1,6 @@
 //! Metrics of the planner.
 
-use lacuna_model::{HoleVerdict, Outcome, Plan, Verdict};
+use lacuna_model::{HoleVerdict, Outcome, Plan, Rule, Verdict};
 use lacuna_runtime::metrics::{self, Error, Registry};
 use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
@@ -154,7 +154,7 @@ impl Metrics {
             gain: metrics::gauges(
                 registry,
                 "lacuna_planner_rule_gain_ratio",
-                "what each rule of the policy auto brought lately, of the idle node-time at the \
+                "what each rule of the policy auto brought in the last hours, of the idle node-time at the \
                  best rate",
                 &["rule"],
             )?,
@@ -176,6 +176,10 @@ impl Metrics {
         }
         for label in HOLES {
             made.holes.with_label_values(&[label]);
+        }
+        for rule in Rule::ALL {
+            made.rule.with_label_values(&[rule.name()]);
+            made.gain.with_label_values(&[rule.name()]);
         }
         Ok(made)
     }

@@ -93,7 +93,7 @@ fn followed(followed: &Followed, now: Timestamp) -> String {
     let share = |gain: &RuleGain| format!("{} {:.3}", gain.rule.name(), gain.share);
     let brought: Vec<String> = followed.brought.iter().map(share).collect();
     format!(
-        "auto has followed {} for {}; share of the idle node-time that each rule brought lately, or \
+        "auto has followed {} for {}; share of the idle node-time that each rule brought in the last hours, or \
          would have brought: {}\n",
         followed.rule.name(),
         now.since(followed.since),

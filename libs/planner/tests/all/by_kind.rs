@@ -282,3 +282,20 @@ fn owners_have_their_shares_of_nodes_of_several_kinds() {
         assert_eq!(again.allocations, plan.allocations);
     }
 }
+
+#[test]
+fn an_owner_that_uses_one_kind_at_a_time_has_its_share_of_it_whoever_came_first() {
+    // Eve's trainers came first and hold three of four nodes, two of one kind; ann's holds the last.
+    let mut case = case().hole(4, "1h");
+    for n in 0..2 {
+        case = by_kind(case.trainer(&format!("by-kind-{n}")), false);
+        case.trainers.last_mut().unwrap().spec.owner = Some("eve".to_owned());
+    }
+    case.trainers[0].nodes = vec![node(0), node(1)];
+    case.trainers[1].nodes = vec![node(3)];
+    let mut case = case.trainer("plain").nodes(1..=4);
+    case.trainers[2].spec.owner = Some("ann".to_owned());
+    case.trainers[2].nodes = vec![node(2)];
+    let plan = planned(&case, Some(&kinds(2, 4)), Policy::Auto);
+    assert_eq!(nodes_of(&plan, "plain"), ["a02", "a03"], "{plan:#?}");
+}
