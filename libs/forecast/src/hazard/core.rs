@@ -229,7 +229,7 @@ impl HazardCore {
         let now_s = self.clock(now_s);
         let by = self.by();
         self.open.clear();
-        let shares = self.model.as_ref().map(|_| self.trust.shares());
+        let shares = self.model.as_ref().map(|_| self.trust.shares(self.ended));
         if let Some(model) = self.model.take() {
             self.look(now_s, |_| true);
             let mut last: Option<(FeatureRow, PerInterval)> = None;
@@ -352,7 +352,7 @@ impl HazardCore {
     /// The share of the fitted hazard in the forecast of each interval.
     pub(super) fn shares(&self) -> PerInterval {
         match self.model {
-            Some(_) => self.trust.shares(),
+            Some(_) => self.trust.shares(self.ended),
             None => PerInterval::default(),
         }
     }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! with own_k = 0 and trust_k = F at first, so that long intervals, of which little is known for days, go
-//! with the shorter ones.
+//! with the shorter ones. F grows with the holes that the hazard has learnt from: 0 at 400 ended holes.
 //! Each is a Bayes factor (Dawid, "Present position and potential developments: some personal
 //! views. Statistical theory: the prequential approach", J. R. Stat. Soc. A 147, 1984). Its bound
 //! lets a machine that changes return to the lengths by age within few comparisons.
@@ -24,11 +24,8 @@ pub(super) const HOLES: usize = 64;
 /// The most pieces of evidence of one comparison: holes of one moment end in few events.
 const MOST_EVENTS: f32 = 8.0;
 
-/// The log-odds of the first model, F.
-const FIRST: f32 = -2.0;
-
-/// The least and the most evidence of an interval: alone it makes log-odds of -4 and 4.
-const OWN: [f32; 2] = [-2.0, 6.0];
+/// The least and the most evidence of an interval.
+const OWN: [f32; 2] = [-4.0, 6.0];
 
 /// Smaller shares are none, larger ones than one less it are all.
 const LEAST: f32 = 0.05;
@@ -112,11 +109,12 @@ impl Trust {
         }
     }
 
-    /// The share of the hazard in each interval.
-    pub(super) fn shares(&self) -> PerInterval {
-        let mut odds = FIRST;
+    /// The share of a hazard that has learnt from `ended` holes, in each interval.
+    pub(super) fn shares(&self, ended: u64) -> PerInterval {
+        let first = first(ended);
+        let mut odds = first;
         self.own.map(|own| {
-            odds = own + (1.0 - CARRIED) * FIRST + CARRIED * odds;
+            odds = own + (1.0 - CARRIED) * first + CARRIED * odds;
             let share = logistic(odds);
             if share < LEAST {
                 0.0
@@ -184,6 +182,12 @@ impl Trust {
     pub(super) fn restart(&mut self) {
         self.comparisons = Default::default();
     }
+}
+
+/// The log-odds without evidence, F: -2 up to 180 ended holes, 8 from 10,000 on, which evidence of one
+/// interval no longer turns.
+fn first(ended: u64) -> f32 {
+    (2.5 * (ended as f32 / 400.0).ln()).clamp(-2.0, 8.0)
 }
 
 /// The curve with the hazards of two curves mixed in each interval; `shares` are those of the
@@ -270,20 +274,21 @@ mod tests {
     #[test]
     fn trust_goes_to_the_better_forecast_and_returns_after_a_change() {
         let mut trust = Trust::default();
-        assert!(trust.shares().iter().all(|&share| share < 0.2));
+        assert!(trust.shares(0).iter().all(|&share| share < 0.2));
         watch(&mut trust, 0.0, true);
-        let [soon, ..] = trust.shares();
+        let [soon, ..] = trust.shares(0);
         assert_eq!(soon, 1.0);
         watch(&mut trust, 10_000.0, false);
-        let [soon, ..] = trust.shares();
+        let [soon, ..] = trust.shares(0);
         assert_eq!(soon, 0.0);
+        assert_eq!(trust.shares(50_000), [1.0; INTERVALS]);
     }
 
     #[test]
     fn trust_in_one_interval_is_carried_to_the_next() {
         let mut own = [0.0; INTERVALS];
         own[..2].fill(6.0);
-        let [first, second, third, fourth, .., last] = Trust::restore(own).unwrap().shares();
+        let [first, second, third, fourth, .., last] = Trust::restore(own).unwrap().shares(0);
         assert_eq!([first, second], [1.0; 2]);
         assert!(
             third > fourth && fourth > last && last > 0.1,
