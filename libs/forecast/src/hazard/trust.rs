@@ -184,10 +184,10 @@ impl Trust {
     }
 }
 
-/// The log-odds without evidence, F: -2 up to 180 ended holes, 8 from 10,000 on, which evidence of one
-/// interval no longer turns.
+/// The log-odds without evidence, F: -2 up to 180 ended holes, 12 from 50,000 on, which the bounded evidence
+/// no longer turns.
 fn first(ended: u64) -> f32 {
-    (2.5 * (ended as f32 / 400.0).ln()).clamp(-2.0, 8.0)
+    (2.5 * (ended as f32 / 400.0).ln()).clamp(-2.0, 12.0)
 }
 
 /// The curve with the hazards of two curves mixed in each interval; `shares` are those of the
