@@ -86,7 +86,9 @@ pub(super) const TABLES: [Table; 25] = [
     Table {
         name: "machines",
         title: "Machines that Lacuna was not built on, from their first hour on, beside simple rules and what centres run today",
-        commands: &["reproduce machines --machines p3-spot,mason,prometheus --keep .cache/machines.jsonl"],
+        commands: &[
+            "reproduce machines --machines p3-spot,mason,prometheus --keep .cache/machines.jsonl",
+        ],
         policy: "a column each",
         objective: FAIR,
         seed: "1",
