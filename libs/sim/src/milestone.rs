@@ -10,7 +10,7 @@ pub struct Milestone {
     pub hours: f64,
     /// Samples done by all trainers until then.
     pub samples: f64,
-    /// As [`Summary::zero_cost_fraction`], until then.
+    /// As [`Summary::zero_cost_fraction`](crate::Summary::zero_cost_fraction), until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_cost_fraction: Option<f64>,
 }
