@@ -19,7 +19,7 @@ def ids(index):
     return {"users": index * 7 % 200, "items": torch.stack([index % 90, index * 5 % 90], 1)}
 
 
-def trained(tables, steps, *, each=lambda step: None, pause=0.0, into=None):
+def trained(tables, steps, *, ids=ids, each=lambda step: None, pause=0.0, into=None):
     """Trains to a number of steps; the loss of each.
 
     The gradient of a row is one over the batch, whatever members there are.

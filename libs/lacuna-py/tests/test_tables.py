@@ -142,6 +142,27 @@ def test_members_leave_and_join_and_every_bit_stays(tmp_path):
     assert all(torch.allclose(rows[name], expected[name], atol=1e-6) for name in rows)
 
 
+def test_rows_that_move_while_they_are_looked_up_ahead_have_the_same_bits(tmp_path):
+    def losses(folder, lookup):
+        """Member ``a`` leaves in this lookup of rows, before its answer."""
+        members = {name: Member(str(folder), name) for name in ("a", "b")}
+        seen = []
+
+        def wanted(index):
+            seen.append(index)
+            if len(seen) == lookup:
+                assert members["a"].leave()
+            return ids(index)
+
+        with Tables(str(folder), TABLES, members=2) as tables:
+            return trained(tables, 12, ids=wanted)
+
+    still = losses(tmp_path / "still", 0)
+    # Each step looks up its own rows, then those of the next one: step 4 ahead, step 5 its own.
+    for lookup in (8, 9):
+        assert losses(tmp_path / str(lookup), lookup) == still
+
+
 def test_the_last_member_leaves_its_rows_in_a_checkpoint(tmp_path):
     one = Member(str(tmp_path), "a")
     with Tables(str(tmp_path), TABLES) as tables:

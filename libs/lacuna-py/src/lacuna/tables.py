@@ -150,6 +150,7 @@ class Tables:
         if run is None or now is None or run.share is None:
             raise RuntimeError("tables.step() belongs to a batch of tables.steps()")
         share = run.share
+        self._receive_ahead(run)
         if share.lent:
             # Its rows are another member's, and weigh nothing here.
             return run.step(loss)
@@ -169,7 +170,6 @@ class Tables:
             found = rows[name].grad
             found = torch.zeros_like(rows[name]) if found is None else found
             gradients[name] = weight * found.reshape(-1, table.width)
-        self._receive_ahead()
         self._until_done(run, lambda: self._stage(header, ids, gradients))
         return run.step(loss)
 
@@ -202,23 +202,32 @@ class Tables:
         self._now = (run.steps_done, flat, shaped)
         return shaped
 
-    def _receive_ahead(self) -> None:
-        """Reads the answers to what was asked ahead, so that connections are free."""
-        asked, self._next = self._next, None
-        if asked is not None:
-            try:
-                self._ready = asked, self._answers(asked)
-            except (OSError, Moved) as error:
-                log.debug("what was looked up ahead is lost: %s", error)
-                self._let_go()
+    def _receive_ahead(self, run: Optional[Elastic] = None) -> None:
+        """Reads the answers to what was asked ahead, so that connections are free.
 
-    def _ask(self, ids: dict[str, torch.Tensor], applied: int) -> Optional[_Asked]:
+        Rows that moved meanwhile are asked for again here. Behind this step they would have its
+        update, and two runs with the same members would differ.
+        """
+        asked, self._next = self._next, None
+        if asked is None:
+            return
+        ids, applied = asked.ids, asked.applied
+        try:
+            rows = self._answers(asked)
+        except (OSError, Moved) as error:
+            log.info("tables: %s", error)
+            self._let_go()
+            rows = self._until_done(run, lambda: self._look_up(ids, applied))
+        self._ready = asked, rows
+
+    def _ask(self, ids: dict[str, torch.Tensor], applied: int) -> _Asked:
         flat = {name: one.reshape(-1) for name, one in ids.items()}
         try:
             return self._send(flat, applied)
-        except (OSError, Moved):
+        except OSError:
+            # Nothing answers on these connections: receiving asks again.
             self._let_go()
-            return None
+            return _Asked(flat, applied, self._cut(flat))
 
     def _send(self, ids: dict[str, torch.Tensor], applied: int) -> _Asked:
         places = self._cut(ids)
@@ -288,7 +297,10 @@ class Tables:
         send(connection, header, tensors)
 
     def _from(self, member: str) -> tuple[Header, Tensors]:
-        return answered(self._connections[member])
+        connection = self._connections.get(member)
+        if connection is None:
+            raise ConnectionError(f"the connection to table member {member} has ended")
+        return answered(connection)
 
     def _let_go(self) -> None:
         for connection in self._connections.values():
