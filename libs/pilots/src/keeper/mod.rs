@@ -271,16 +271,20 @@ impl Keeper {
             || old(self.pool_at, self.settings.pool_stale)
     }
 
-    /// Pilots that are over for the scheduler, on nodes where an agent still reports.
+    /// Pilots that are over for the scheduler, on nodes where an agent still reports. A scheduler that has
+    /// lost its state gives job ids a second time: the id of a present pilot is not among them.
     #[must_use]
     pub fn forgotten(&self, now: Timestamp) -> BTreeMap<NodeId, JobId> {
+        let pilots = || self.nodes.values().filter_map(|r| r.pilot.as_ref());
+        let is_present = |job: &JobId| pilots().any(|pilot| pilot.job.as_ref() == Some(job));
         let nodes = self.nodes.iter();
         let speak = nodes.filter(|(_, record)| self.agent_speaks(record, now));
         speak
             .filter_map(|(node, record)| {
                 let (over, agent) = (record.over.as_ref()?, record.agent?);
                 let is_late = agent.at.since(over.at) >= self.settings.absent_for;
-                (is_late && record.pilot.is_none()).then(|| (node.clone(), over.job.clone()))
+                let is_over = is_late && record.pilot.is_none() && !is_present(&over.job);
+                is_over.then(|| (node.clone(), over.job.clone()))
             })
             .collect()
     }

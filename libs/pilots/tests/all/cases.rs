@@ -233,6 +233,23 @@ fn of_a_pilot_that_is_over_the_agent_is_named_until_it_leaves() {
 }
 
 #[test]
+fn the_id_of_a_present_pilot_is_not_that_of_a_forgotten_one() {
+    let mut case = Case::new();
+    case.running("7");
+    // The scheduler has lost its state, and counts jobs from the beginning.
+    for present in ["8", "7"] {
+        for _ in 0..6 {
+            case.wait(12, &[]);
+            case.speak(1, false);
+            case.speak(2, false);
+            case.list(&[(present, "t2", 2, Stage::Running)]);
+        }
+        let forgotten = case.keeper.forgotten(Timestamp::from_unix(case.s));
+        assert_eq!(forgotten.contains_key(&name(1)), present == "8");
+    }
+}
+
+#[test]
 fn absent_from_one_list_is_not_gone() {
     let mut case = Case::new();
     case.running("7");
