@@ -95,10 +95,8 @@ impl World<'_> {
         let grows: Vec<u32> = grows
             .map(|(m, size)| size.saturating_sub(m.nodes))
             .collect();
-        let mut left = (0_u32..).zip(&grows);
-        let mut left = left
-            .by_ref()
-            .flat_map(|(j, &count)| std::iter::repeat_n(j, count as usize));
+        let each = |(j, &count): (u32, &u32)| std::iter::repeat_n(j, count as usize);
+        let mut left = (0..).zip(&grows).flat_map(each);
         let slots = self.pool.slots().iter();
         let owners: Vec<Option<u32>> = slots
             .map(|slot| slot.owner.or_else(|| left.next()))
