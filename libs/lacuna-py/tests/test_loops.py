@@ -10,6 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import lacuna
+import turns
 from conftest import HERE, SOURCE, data
 from lacuna import loops
 from lacuna.checkpoint import Checkpoints
@@ -133,6 +134,24 @@ def test_a_newcomer_has_the_best_of_the_others(tmp_path):
     said = {n: json.loads((tmp_path / f"{n}.bests").read_text()) for n in ("n1", "n2")}
     assert said["n1"]["bests"] == said["n2"]["bests"] == {"right": 1.0}
     assert said["n1"]["news"] == [] and said["n2"]["news"] == [1], said
+
+
+def test_a_member_that_dies_between_two_turns_leaves_each_of_them_done_once(tmp_path):
+    both, optimizers, data = turns.parts()
+    batches = list(zip(*(part.split(turns.BATCH) for part in data))) * turns.EPOCHS
+    wanted = turns.trained(both, optimizers, batches, lambda loss, optimizer: optimizer.step())
+    argv = [sys.executable, str(HERE / "turns.py"), str(tmp_path)]
+    with Loopback(argv, tmp_path, env=ENV) as cluster:
+        for name in ("n1", "n2", "n3"):
+            cluster.start(name)
+        cluster.join("n1", "n2")
+        cluster.wait_step(turns.DIES_AT + 3)
+        cluster.join("n3")
+        assert [cluster.wait_gone(name, 60.0) for name in ("n1", "n3")] == [0, 0]
+        assert {said["world_size"] for said in cluster.progress} == {1, 2}
+    for name in ("n1", "n3"):
+        found = json.loads((tmp_path / f"{name}.end").read_text())
+        assert max(abs(a - b) for a, b in zip(found, wanted)) < 1e-9, name
 
 
 def test_a_block_for_each_epoch_says_so_where_a_checkpoint_has_done_them(tmp_path, monkeypatch):

@@ -15,12 +15,17 @@ from .state import Parts, Value
 APART = 1e-3
 
 
-def common(parts: Parts, bests: Mapping[str, float], modes: bool) -> dict[str, float]:
+def common(
+    parts: Parts, bests: Mapping[str, float], modes: bool, turn: Optional[int] = None
+) -> dict[str, float]:
     """Numbers by name that a program may change, and that all members must have alike.
 
-    ``modes``: whether those of the modules are among them.
+    ``modes``: whether those of the modules are among them. ``turn``: the optimiser that steps, if
+    it is not all of them.
     """
     found: dict[str, float] = {}
+    if turn is not None:
+        found["the place of the optimiser in run.step(loss, optimizer)"] = turn
     if modes:
         there = sum(one.training for one in parts.model.modules())
         found["the number of modules in the mode of model.train()"] = there

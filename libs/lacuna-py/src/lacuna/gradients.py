@@ -107,7 +107,8 @@ class Gradients:
     """The gradients of some optimisers, and the running averages of batch normalisation.
 
     ``wire``: the type of the messages, None for that of the parameters. ``node``: the workers that
-    share the model. ``moments``: gets the times of sums.
+    share the model. ``moments``: gets the times of sums. ``others``: modules that may have
+    parameters of these optimisers too.
     """
 
     def __init__(
@@ -117,13 +118,16 @@ class Gradients:
         wire: Optional[torch.dtype] = None,
         node: Optional[Node] = None,
         moments: Optional[Moments] = None,
+        others: Sequence[nn.Module] = (),
     ) -> None:
         self._node = node or Node()
         self._moments = moments or Moments({"LACUNA_STALLS": "off"})
         self._optimizers = optimizers
-        self._model = model
-        self._names = {id(p): name for name, p in model.named_parameters()}
         held = _held(optimizers)
+        trained = {id(p) for p in held}
+        beside = [one for one in others if any(id(p) in trained for p in one.parameters())]
+        self._models = [model, *beside]
+        self._names = {id(p): name for one in self._models for name, p in one.named_parameters()}
         self._count = len(held)
         held = list({id(p): p for p in held}.values())
         self._parameters = [p for p in held if p.requires_grad]
@@ -133,7 +137,8 @@ class Gradients:
         self._wire = wire
         #: Places of parameters by the arrival of their gradients; None until a group has learnt it.
         self.order: Optional[list[int]] = None
-        self._averages = _running_averages(model)
+        found = [average for one in self._models for average in _running_averages(one)]
+        self._averages = list({id(average): average for average in found}.values())
         self._kept: list[torch.Tensor] = []
         self._arrivals = Arrivals(len(self._parameters))
         #: How the backward passes of this step left the gradients.
@@ -149,6 +154,7 @@ class Gradients:
         #: The part of the weight that gradients do not have yet when they arrive.
         self._due = 1.0
         self._too_early = False
+        self._late = False
         self._absent: list[int] = []
         #: Squared norms of the buckets of this step, if it is measured.
         self._norms: Optional[Norms] = None
@@ -194,20 +200,26 @@ class Gradients:
         weight: float,
         norms: Optional[Norms] = None,
         refresh: bool = False,
+        *,
+        late: bool = False,
+        again: bool = False,
     ) -> None:
-        """Begins a step: keeps what the forward pass changes, in case the step is repeated.
+        """Begins a step, or ``again`` a turn of it.
+
+        Keeps what the forward pass changes, in case the step is repeated.
 
         ``sums``: the way to the other members, None if there are none. ``weight``: this member's
         part of the batch. ``norms``: measures the squared norms of the step's gradients;
-        ``refresh``: with divisors of this moment. Raises RuntimeError if an optimiser has been
-        given more parameters.
+        ``refresh``: with divisors of this moment. ``late``: sums begin in :meth:`finish` alone.
+        Raises RuntimeError if an optimiser has been given more parameters.
         """
         if sum(len(g["params"]) for o in self._optimizers for g in o.param_groups) != self._count:
             raise RuntimeError(
                 "an optimiser got more parameters after lacuna.elastic(), which members that join "
                 "later would not have: add all of them before, with lr=0 until they are trained"
             )
-        self.marks.begin()
+        self.marks.begin(again)
+        self._late = late
         self._kept = [average.clone() for average in self._averages]
         if sums is None:
             return
@@ -254,8 +266,8 @@ class Gradients:
             if self._moments.on:
                 sums.look()
             last = self._arrivals.came(place)
-            if self.marks.thorough:
-                # Sums would change what is compared.
+            if self.marks.thorough or self._late:
+                # Sums would change what is compared, and turns have other gradients each.
                 return
             if buckets.is_filled(place):
                 self._too_early = True
@@ -382,7 +394,7 @@ class Gradients:
 
     def _look_for(self, absent: list[int]) -> None:
         """Parameters without any gradient must at least still be the model's."""
-        present = {id(p) for p in self._model.parameters()}
+        present = {id(p) for one in self._models for p in one.parameters()}
         for place in absent:
             one = id(self._parameters[place])
             if one in self._names and one not in present:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import textwrap
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -165,6 +165,37 @@ second = torch.optim.Adam(other.parameters(), lr=0.01)
 FROZEN = GAN.replace(
     "        loss_a = ", "        other.requires_grad_(False)\n        loss_a = "
 ).replace("        second.z", "        other.requires_grad_(True)\n        second.z")
+TURNS = """\
+second = torch.optim.Adam(other.parameters(), lr=0.01)
+n = 0
+{loop}
+        optimizer.zero_grad()
+        loss_a = loss_of(other(model(x)), y)
+        loss_a.backward()
+        {first}
+        if {n} % {every} == 0:
+            second.zero_grad()
+            loss_b = loss_of(other(model(x).detach()), -y)
+            loss_b.backward()
+            {second}
+        {rest}
+        n += 1
+"""
+
+
+def turns(first: str, second: str, rest: str = "", optimizers: str = "", every: int = 1) -> Loop:
+    """A loop whose optimisers take turns on a batch; ``optimizers``: their list, as it is given."""
+    plain = {"first": "optimizer.step()", "second": "second.step()", "rest": "", "n": "n"}
+    given = {"first": first, "second": second, "rest": rest, "n": "run.steps_done"}
+    loop = ELASTIC_LOOP.format(
+        optimizers=optimizers or "[optimizer, second]", options=", state={'other': other}"
+    )
+    return Loop(
+        TURNS.format(loop=PLAIN_LOOP, every=every, **plain),
+        TURNS.format(loop=loop, every=every, **given),
+    )
+
+
 CRITIC = """\
 second = torch.optim.Adam(other.parameters(), lr=0.01)
 n = 0
@@ -217,6 +248,8 @@ PLAIN_LOOP = "for epoch in range(EPOCHS):\n    for x, y in batches(BATCH):"
 ELASTIC_LOOP = """\
 with lacuna.elastic(model, {optimizers}, batch=BATCH{options}) as run:
     for x, y in run.steps(data, epochs=EPOCHS, shuffle=False):"""
+
+FIRST, SECOND = "run.step(loss_a, optimizer)", "run.step(loss_b, second)"
 
 LOOPS = {
     "plain": Loop(before(), after()),
@@ -308,6 +341,19 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
             ),
             step="run.step(loss_a + loss_b)",
         ),
+    ),
+    "optimisers that take turns": turns(FIRST, SECOND),
+    "optimisers that take turns, one in every second batch": turns(
+        FIRST, SECOND, "if n % 2 == 1:\n            run.step()", every=2
+    ),
+    "optimisers that take turns, without their names": replace(
+        turns("run.step(loss_a)", "run.step(loss_b)"), refused="run.step(loss_b, second)"
+    ),
+    "optimisers that take turns in another order than given": replace(
+        turns(FIRST, SECOND, optimizers="[second, optimizer]"), refused="run.step(loss_b, second)"
+    ),
+    "optimisers that take turns, without the last one": replace(
+        turns(FIRST, "pass"), refused="ends with run.step()"
     ),
     "optimizer.step left in": Loop(before(), after("optimizer.step()"), "leave it out"),
     "optimizer.step after run.step": Loop(

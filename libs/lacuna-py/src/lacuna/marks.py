@@ -53,11 +53,13 @@ class Marks:
         #: By place: the sums after a thorough step.
         self._used: dict[int, Optional[torch.Tensor]] = {}
 
-    def begin(self) -> None:
-        """Begins a step. Raises RuntimeError if gradients were changed after the last one."""
+    def begin(self, again: bool = False) -> None:
+        """Begins a step, or ``again`` a turn of it. Raises RuntimeError if gradients were changed
+        after the last one."""
         self._check_used()
-        self.thorough = self._steps % THOROUGH == 0
-        self._steps += 1
+        if not again:
+            self.thorough = self._steps % THOROUGH == 0
+            self._steps += 1
         self._forget()
 
     def came(self, place: int) -> None:
@@ -97,14 +99,19 @@ class Marks:
         self._reached.clear()
         self._waits = self.bare = False
 
-    def look(self, loss: Any) -> None:
-        """Raises RuntimeError for a loss that is no mean over samples, or brought no gradients."""
+    def look(self, loss: Any, turn: Optional[int] = None) -> None:
+        """Raises RuntimeError for a loss that is no mean over samples, or brought no gradients.
+
+        ``turn``: the place of the optimiser that steps, if it is not all of them.
+        """
         if self.thorough and (why := why_not_a_mean(loss)):
             raise RuntimeError(why)
-        if not self._left:
+        mine = range(len(self._parameters)) if turn is None else self._owns[turn]
+        if self._left.keys().isdisjoint(mine):
             has_loss = isinstance(loss, torch.Tensor) and loss.grad_fn is not None
-            if has_loss and not self._any_in(range(len(self._parameters))):
+            if has_loss and not self._any_in(mine):
                 raise RuntimeError(NO_BACKWARD)
+        if not self._left or turn is not None:
             return
         for own in self._owns if len(self._owns) > 1 else ():
             if self._left.keys().isdisjoint(own) and self._any_in(own) is False:

@@ -28,7 +28,22 @@ ONE_CALL = (
 NO_BATCH = (
     "run.step(loss) belongs to a batch of run.steps(), once for each: it was called twice, or "
     "outside of the loop. Losses of several backward passes of one batch are added up: "
-    "loss_a.backward(); loss_b.backward(); run.step(loss_a + loss_b)"
+    "loss_a.backward(); loss_b.backward(); run.step(loss_a + loss_b). Optimisers that take turns: "
+    "lacuna.elastic(model, [first, second]), then run.step(loss_a, first), and last "
+    "run.step(loss_b, second), which ends the batch"
+)
+TURNS_LEFT = (
+    "the batch has turns of optimisers, and no end: run.step(loss, optimizer) of the last one in "
+    "the list of lacuna.elastic() ends it. A batch without that turn ends with run.step()"
+)
+TURNS_END = (
+    "a batch with turns of optimisers ends with that of the last one, run.step(loss, optimizer), "
+    "or with run.step() without a loss"
+)
+NO_TURNS = (
+    "run.step(loss, optimizer) needs data with a length, and a batch of samples or PerNode with "
+    "'linear', 'sqrt' or 'none', without noise, balance, and a sharded model. Otherwise step all "
+    "optimisers at once: run.step(loss_a + loss_b)"
 )
 WITHIN = (
     "run.steps() within the loop of another, which has not ended: one loop trains at a time. To "

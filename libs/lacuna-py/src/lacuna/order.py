@@ -33,6 +33,13 @@ class Position:
     #: Samples used since the trainer's beginning; in samples of the user's batch where a policy
     #: says what they are worth.
     samples: int = 0
+    #: Turns of optimisers that the next step has done already (:mod:`lacuna.turns`).
+    turn: int = 0
+
+    @property
+    def newness(self) -> list[int]:
+        """Greater where the state is newer."""
+        return [self.samples, self.step, self.turn]
 
     def advance(self, batch: int, length: int, worth: Optional[int] = None) -> None:
         """A step of ``batch`` samples has been applied, of ``length`` in the epoch.
@@ -40,6 +47,7 @@ class Position:
         ``worth``: the samples that it counts, if these are others.
         """
         self.step += 1
+        self.turn = 0
         self.samples += batch if worth is None else worth
         self.offset += batch
         if self.offset >= length:

@@ -39,6 +39,7 @@ from .sharding import Node, node_of
 from .stages import SETTING, holds_tables, is_table_node
 from .state import Parts, Scaler, Stateful, broadcast
 from .tree import pack
+from .turns import Turns
 from .update import Update, reseed
 from .worker import Worker
 
@@ -186,12 +187,14 @@ class Elastic:
         #: The halves of this step, if it is one member's and looked at.
         self._halves: Optional[Halves] = None
         self._moments = Moments(follows=learning.follows())
+        others = [one for one in parts.extra.values() if isinstance(one, nn.Module)]
         self._gradients = Gradients(
-            parts.model, parts.optimizers, settings.wire, node, self._moments
+            *(parts.model, parts.optimizers, settings.wire, node, self._moments, others)
         )
         self._closed = misuse.Closed(parts)
         #: Of this batch, if run.parts() or run.backward() is used for it.
         self._accumulation: Optional[Accumulation] = None
+        self._turns = Turns(parts.optimizers)
         self._bests = Bests()
         #: The mark of the loop's data (:func:`lacuna.data.mark`).
         self._data = ""
@@ -539,11 +542,8 @@ class Elastic:
                 self._share = self._last_share = share
                 self._batch_began = time.monotonic()
                 self._accumulation = None
-                self._gradients.begin(
-                    self._group if self.world_size > 1 else None,
-                    0.0 if share.lent else share.indices.numel() / share.batch,
-                    *self._learning.norms(self._gradients, self._position.step),
-                )
+                self._turns.batch()
+                self._begin(share)
                 if self._settings.reseed:
                     reseed(self._settings.seed, self._position.step, self._rank)
                 if share.indices.numel() == 0:
@@ -559,11 +559,21 @@ class Elastic:
                         with self._closed.program(share.count):
                             yield parts[1]
                 if self._share is not None:
-                    raise RuntimeError(misuse.ONE_CALL)
+                    raise RuntimeError(misuse.TURNS_LEFT if self._turns.before else misuse.ONE_CALL)
         finally:
             self._share = None
             self._in_loop = False
             feed.close()
+
+    def _begin(self, share: Share, again: bool = False) -> None:
+        """The gradients of a step begin, or ``again`` those of the next turn of it."""
+        self._gradients.begin(
+            self._group if self.world_size > 1 else None,
+            0.0 if share.lent else share.indices.numel() / share.batch,
+            *self._learning.norms(self._gradients, self._position.step),
+            late=self._turns.used,
+            again=again,
+        )
 
     def _has_enough(self, order: Order, epochs: Optional[int]) -> bool:
         """Whether progress has come to the end, where it does not count in epochs of samples."""
@@ -870,29 +880,48 @@ class Elastic:
             self._membership.let_go()
         self._report(last=True)
 
-    def step(self, loss: Optional[Union[torch.Tensor, float]] = None) -> bool:
+    def step(
+        self,
+        loss: Optional[Union[torch.Tensor, float]] = None,
+        optimizer: Optional[torch.optim.Optimizer] = None,
+    ) -> bool:
         """In place of ``optimizer.step()``, after the last ``backward()`` of the step.
+
+        ``optimizer``: steps this one alone, where several take turns on a batch, as a GAN's. The
+        turn of the last one in the list of :func:`elastic` ends the batch, or ``run.step()``.
 
         ``loss`` must be the mean over this member's samples; where several backward passes add up
         to a step, their losses add up to it; after :meth:`backward` there is none. True if the step
         was applied; False if the same samples come again, because the group broke or a gradient was
         sent too early.
 
-        Raises RuntimeError for a batch that had its call, for gradients or a scheduler that the
-        program changed before it, for a loss that is no mean or brought no gradient, and where
-        members differ in what they must have alike: rates of learning, numbers in a
-        :class:`lacuna.Value`, :attr:`bests`, weights.
+        Raises ValueError for an optimiser that is not the run's. Raises RuntimeError for a batch
+        that had its call, for gradients or a scheduler that the program changed before it, for a
+        loss that is no mean or brought no gradient, and where members differ in what they must have
+        alike: rates of learning, numbers in a :class:`lacuna.Value`, :attr:`bests`, weights.
         """
         share, group, order = self._share, self._group, self._order
         if share is None or order is None:
             raise RuntimeError(misuse.NO_BATCH)
+        turns = self._turns
+        turn = turns.place(optimizer)
+        ends, stepped = turns.ends(turn), turns.stepped(turn)
+        if not ends:
+            if order.is_stream or self._learning.active or self._node.count > 1:
+                raise ValueError(misuse.NO_TURNS)
+            turns.used = True
         loss = self._whole_loss(loss)
+        if turns.before > 0 and turn is None and loss is not None:
+            raise RuntimeError(misuse.TURNS_END)
         self._closed.check(loss, self.world_size)
-        self._gradients.marks.look(loss)
+        self._gradients.marks.look(loss, turn)
         self._gradients.marks.check()
-        self._share, self._applied = None, False
-        leaving = self._link.leaving is not None
+        self._share, self._applied = None if ends else share, False
+        if turns.broken or (not ends and turns.before < self._position.turn):
+            return self._pass_over(share, ends)
+        leaving = ends and self._link.leaving is not None
         value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
+        turns.loss = value = turns.loss if value is None else value
         took, learning = time.monotonic() - self._batch_began, self._learning
         if self._halves is not None:
             if self._halves.keep(value):
@@ -904,13 +933,13 @@ class Elastic:
             self._halves = None
         more = learning.numbers(self._rank, self.world_size, took)
         is_due = alike.is_due(self._position.step)
-        common = alike.common(self._parts, self._bests.values, is_due)
+        common = alike.common(self._parts, self._bests.values, is_due, turn)
         common_mark = alike.mark(common) if self._lends(order) else 0.0
         weights, parameters = [], self._gradients.parameters
         if self._node.count == 1 and self._lends(order) and is_due:
             weights = alike.places(parameters)
         place, size = alike.place(weights)
-        flags = float(self._membership.moving()), float(leaving)
+        flags = float(ends and self._membership.moving()), float(leaving)
         vote = Vote(*flags, value, more=more, mark=common_mark, place=place)
         if self.world_size > 1:
             watch = self._membership.watch(self._step_seconds)
@@ -918,6 +947,7 @@ class Elastic:
             if agreed is None or agreed.too_early > 0.0:
                 self._moments.dropped()
             if agreed is None or group is None:
+                turns.broken = True
                 self._gradients.undo()
                 self._calls.repeat()
                 if group is None:
@@ -931,6 +961,7 @@ class Elastic:
             if agreed.too_early > 0.0:
                 step = self._position.step + 1
                 log.info("step %d is done again: more gradients came than before", step)
+                turns.broken = True
                 self._gradients.undo()
                 self._calls.repeat()
                 return False
@@ -947,20 +978,33 @@ class Elastic:
         period = now - self._last_step if self._last_step > 0.0 else None
         if self.world_size == 1:
             learning.timed(share, took, period)
-        self._applied = True
+        self._applied = ends
         self._membership.stepped()
         self._lost_seconds = 0.0
         self._look_at(vote.loss)
-        factor, ticks, worth = learning.applies(share)
+        factor, ticks, worth = learning.applies(share) if ends else (None, 0, None)
         with self._closed.lifted():
-            self._update.apply(self.nodes, factor, ticks)
+            self._update.apply(self.nodes, stepped, factor, ticks)
         self._gradients.marks.applied()
+        if not ends:
+            turns.before += 1
+            self._position.turn = turns.before
+            self._begin(share, again=True)
+            return True
         self._moments.updated()
         self._position.advance(share.batch, order.length, worth)
         learning.after(self._rank, self._gradients, period, self.world_size)
         self._loss = vote.loss
         self._after(group, vote)
         return True
+
+    def _pass_over(self, share: Share, ends: bool) -> bool:
+        """A turn that was applied before, or whose batch comes again."""
+        self._gradients.undo()
+        if not ends:
+            self._turns.before += 1
+            self._begin(share, again=True)
+        return not self._turns.broken
 
     def _look_at(self, loss: Optional[float]) -> None:
         """Says once that the loss is not finite; that breaks no group, and is the user's to end."""
@@ -1005,7 +1049,7 @@ class Elastic:
         settings, policy = self._settings, self._update.policy.text()
         silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
         return {
-            "state": [self._position.samples, self._position.step] if self._has_state else None,
+            "state": self._position.newness if self._has_state else None,
             "lineage": self._lineage,
             "saved": seen,
             "timeout": max(settings.timeout, silence),
@@ -1022,6 +1066,7 @@ class Elastic:
         if self._learning.active:
             state["learning"] = self._learning.state_dict()
         state["best"] = self._bests.state_dict()
+        state["turns"] = self._turns.used
         return state
 
     def _put(self, state: dict[str, Any]) -> None:
@@ -1036,6 +1081,7 @@ class Elastic:
         self._gradients.order = state["arrivals"]
         # Checkpoints of earlier releases have none.
         self._bests.load_state_dict(state.get("best", {}))
+        self._turns.used |= state.get("turns", False)
         if self._learning.active and "learning" in state:
             self._learning.load_state_dict(state["learning"])
 

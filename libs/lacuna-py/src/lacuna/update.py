@@ -6,7 +6,7 @@ import random
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import nn
@@ -25,17 +25,35 @@ class Update:
     clip_norm: Optional[float]
     before_step: Optional[Callable[[], None]]
 
-    def apply(self, nodes: int, factor: Optional[float] = None, ticks: int = 1) -> None:
-        """Clips, calls the program's own function, steps all optimisers and schedulers.
+    def apply(
+        self,
+        nodes: int,
+        optimizers: Sequence[torch.optim.Optimizer],
+        factor: Optional[float] = None,
+        ticks: int = 1,
+    ) -> None:
+        """Clips, calls the program's own function, steps these optimisers and all schedulers.
 
         With a gradient scaler, optimisers skip the step whose gradients are not finite. These are
         the same at all members, so all skip it. ``factor`` of the learning rate, where the policy
         does not give it; ``ticks``: steps of the schedulers.
         """
-        parts, scaler = self.parts, self.parts.scaler
-        groups = [group for optimizer in parts.optimizers for group in optimizer.param_groups]
+        if optimizers:
+            self._step(nodes, optimizers, factor)
+        for scheduler in self.parts.schedulers:
+            for _ in range(ticks):
+                scheduler.step()
+
+    def _step(
+        self,
+        nodes: int,
+        optimizers: Sequence[torch.optim.Optimizer],
+        factor: Optional[float],
+    ) -> None:
+        scaler = self.parts.scaler
+        groups = [group for optimizer in optimizers for group in optimizer.param_groups]
         if scaler is not None:
-            for optimizer in parts.optimizers:
+            for optimizer in optimizers:
                 scaler.unscale_(optimizer)
         if self.clip_norm is not None:
             nn.utils.clip_grad_norm_([p for g in groups for p in g["params"]], self.clip_norm)
@@ -47,7 +65,7 @@ class Update:
         if factor != 1.0:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate * factor
-        for optimizer in parts.optimizers:
+        for optimizer in optimizers:
             if scaler is None:
                 optimizer.step()
             else:
@@ -57,9 +75,6 @@ class Update:
         if factor != 1.0:
             for group, rate in zip(groups, rates):
                 group["lr"] = rate
-        for scheduler in parts.schedulers:
-            for _ in range(ticks):
-                scheduler.step()
 
 
 def reseed(seed: int, step: int, rank: int) -> None:
