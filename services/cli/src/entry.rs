@@ -115,7 +115,7 @@ fn with_nearest(mut error: clap::Error, known: &[String]) -> clap::Error {
 ///
 /// # Errors
 /// The error of `command`, or the runtime cannot start.
-pub fn wait_for(command: impl Future<Output = Result<()>>) -> Result<()> {
+pub fn wait_for<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

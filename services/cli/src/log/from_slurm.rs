@@ -70,6 +70,15 @@ impl Accounting {
         self.folder.path().join("sacct")
     }
 
+    /// A text in which files of the accounting are named by the programs that gave them, since the
+    /// files do not stay.
+    pub(super) fn named(&self, text: &str) -> String {
+        text.replace(
+            &format!("{}/", self.folder.path().display()),
+            "the answer of ",
+        )
+    }
+
     /// Asks Slurm for the time `span` before now.
     ///
     /// # Errors
@@ -164,7 +173,7 @@ impl Accounting {
                 });
                 if !nodes.is_empty() {
                     let text = format!("{}\n", nodes.join("\n"));
-                    self.nodes = Some(self.write("nodes.txt", &text)?);
+                    self.nodes = Some(self.write("sinfo", &text)?);
                 }
             }
             Err(error) => self.notes.push(format!(
@@ -180,7 +189,7 @@ impl Accounting {
         match ask(&events, SHORT).await {
             Ok(said) => {
                 let text = unavailable(&said, now);
-                self.outages = Some(self.write("unavailable.csv", &text)?);
+                self.outages = Some(self.write("sacctmgr", &text)?);
             }
             Err(error) => self.notes.push(format!(
                 "sacctmgr does not say when nodes were down or drained ({error}): they count as idle then"

@@ -75,17 +75,17 @@ pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Resu
     let Some((span, cluster)) = args.asks_slurm() else {
         return read(args, submitted, bar);
     };
-    let mut accounting = None;
-    wait_for(async {
-        accounting = Some(Accounting::ask(span, cluster, bar).await?);
-        Ok(())
+    let accounting = wait_for(Accounting::ask(span, cluster, bar))?;
+    let mut input = read(&args.of_slurm(&accounting), submitted, bar).map_err(|mut error| {
+        error.message = accounting.named(&error.message);
+        error
     })?;
-    let Some(accounting) = accounting else {
-        return Err(CliError::failed("Slurm's accounting was not read"));
-    };
-    let mut input = read(&args.of_slurm(&accounting), submitted, bar)?;
-    input.summary.file = accounting.name;
-    input.summary.notes.extend(accounting.notes);
+    let summary = &mut input.summary;
+    for note in &mut summary.notes {
+        *note = accounting.named(note);
+    }
+    summary.file = accounting.name;
+    summary.notes.extend(accounting.notes);
     Ok(input)
 }
 

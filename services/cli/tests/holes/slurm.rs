@@ -122,7 +122,7 @@ fn the_accounting_of_slurm_is_read_a_day_at_a_time_as_its_table_is_read_whole() 
     let hour = (ago(1500), ago(1440));
     bench.file(
         "events",
-        &format!("|{0}|Unknown\nn3|{0}|{1}\n", hour.0, hour.1),
+        &format!("|{0}|Unknown\nn3|{0}|{1}\ngone|{0}|{1}\n", hour.0, hour.1),
     );
     let down = json(&ask(
         &bench,
@@ -130,6 +130,11 @@ fn the_accounting_of_slurm_is_read_a_day_at_a_time_as_its_table_is_read_whole() 
     ));
     let hours = |found: &Value| found["holes"]["node_hours"].as_f64().unwrap();
     assert!((hours(&found) - hours(&down) - 1.0).abs() < 0.01, "{down}");
+    let notes = down["log"]["notes"].to_string();
+    assert!(
+        notes.contains("such as gone, are not in the answer of sinfo"),
+        "{notes}"
+    );
     // Forecasts and replays take it, too.
     let learnt = json(&ask(
         &bench,
@@ -159,6 +164,12 @@ fn a_portion_that_fails_is_named_and_so_is_a_machine_without_sacct() {
     let empty = slurm("");
     let text = said(&empty, &["holes", "--from-slurm", "2d"]);
     assert!(text.contains("has no job from"), "{text}");
+    let damaged = slurm(&format!("1|x|{0}|{0}|COMPLETED\n", ago(60)));
+    let text = said(&damaged, &["holes", "--from-slurm", "2d"]);
+    assert!(
+        text.starts_with("lacuna: the answer of sacct: no job"),
+        "{text}"
+    );
     let text = complaint(&bench, &["holes", "--from-slurm", "0d"]);
     assert!(text.contains("expected a time above zero"), "{text}");
     let absent = Command::new(program("lacuna"))
