@@ -189,7 +189,9 @@ def _shuffle(
     raise ValueError(
         f"the DataLoader has a {type(sampler).__name__}, but the order of the samples and their "
         "shares are Lacuna's: leave the sampler out, and give shuffle=True or False to the "
-        "DataLoader; a torch.utils.data.Subset chooses samples"
+        "DataLoader. What a sampler chooses, the same at all members, is a data set: "
+        "DataLoader(torch.utils.data.Subset(data, list(sampler)), shuffle=True), where the sampler "
+        "has generator=torch.Generator().manual_seed(0)"
     )
 
 

@@ -244,6 +244,12 @@ ADVERSARY = """\
 """
 AGAIN = "optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)"
 SAMPLER = "torch.utils.data.WeightedRandomSampler(torch.ones(len(data[0])), len(data[0]))"
+CHOSEN = """\
+from torch.utils.data import DataLoader, Subset, TensorDataset
+sampler = torch.utils.data.WeightedRandomSampler(
+    data[0][:, 0].abs(), len(data[0]), generator=torch.Generator().manual_seed(0)
+)
+chosen = Subset(TensorDataset(*data), list(sampler))"""
 PLAIN_LOOP = "for epoch in range(EPOCHS):\n    for x, y in batches(BATCH):"
 ELASTIC_LOOP = """\
 with lacuna.elastic(model, {optimizers}, batch=BATCH{options}) as run:
@@ -712,7 +718,13 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
         )
         .replace("run.steps(data,", "run.steps(loader,")
         .replace(", shuffle=False", ""),
-        "sampler",
+        "Subset(data, list(sampler))",
+    ),
+    "what a sampler chooses": Loop(
+        before(head=CHOSEN).replace("batches(BATCH)", "DataLoader(chosen, batch_size=BATCH)"),
+        after(head=CHOSEN)
+        .replace("run.steps(data,", "run.steps(DataLoader(chosen),")
+        .replace(", shuffle=False", ""),
     ),
     "an adversary's pass before": Loop(
         before().replace(ZERO, ADVERSARY),
