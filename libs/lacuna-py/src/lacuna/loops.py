@@ -495,6 +495,10 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
     "loss that is a sum, divided": Loop(
         before().replace(LOSS, f"{SUM} / len(x)"), after().replace(LOSS, f"{SUM} / len(x)")
     ),
+    "loss that is a sum, times a part": Loop(
+        before().replace(LOSS, f"{SUM} * (1 / len(x))"),
+        after().replace(LOSS, f"{SUM} * (1 / len(x))"),
+    ),
     "loss by class weights": Loop(
         before().replace(LOSS, CLASSES), after().replace(LOSS, CLASSES), "reduction='none').mean()"
     ),

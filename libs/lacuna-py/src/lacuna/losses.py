@@ -52,30 +52,34 @@ def names_below(nodes: Sequence[Any], most: int = 32) -> Iterator[str]:
 
 def _ways(nodes: Sequence[Any], most: int = 64) -> Iterator[str]:
     """How each term of a loss adds up samples: ``sum``, ``mean``, ``weighed``, or ``unknown``."""
-    waiting = list(nodes)
+    waiting = [(node, False) for node in nodes]
     while waiting:
-        node, most = waiting.pop(), most - 1
-        name = name_of(node)
+        (node, is_scaled), most = waiting.pop(), most - 1
+        name, below = name_of(node), after(node)
         reduction = getattr(node, "_saved_reduction", None)
+        # A sum over samples may be multiplied by one over their number, which is gone by now.
+        a_sum = "unknown" if is_scaled else "sum"
         if most < 0:
             yield "unknown"
             return
         if name in _THROUGH:
-            waiting += after(node)
+            is_scaled |= name == "Mul" and len(below) == 1
+            waiting += [(one, is_scaled) for one in below]
         elif name.startswith("NllLoss") and reduction == MEAN and _has_weights(node):
             yield "weighed"
         elif name == "Mean" or reduction == MEAN:
             yield "mean"
         elif reduction == SUM:
-            yield "sum"
+            yield a_sum
         elif name == "Sum":
             # The sum of several losses, or of a mean over samples, is no sum over samples.
-            below = after(node)
             inner = {name_of(one) for one in below}
-            stacked = inner & {"Stack", "Cat"}
             # Each sample's may be divided by their number (:mod:`lacuna.scales` knows by what).
             other = {"Mean", "Div"} & set(names_below(below))
-            yield from _ways(below, most) if stacked else ["unknown" if other else "sum"]
+            if inner & {"Stack", "Cat"}:
+                waiting += [(one, is_scaled) for one in below]
+            else:
+                yield "unknown" if other else a_sum
         else:
             yield "unknown"
 
