@@ -3,8 +3,8 @@
 
 A Docker engine of its own, in namespaces that end with it, runs the composition. After each command on keys
 every container is killed, the engine is stopped and started, and it loses power: engine and containers
-get SIGKILL. Then the bus's disk fills up and has room again, by one and by three tries, and all containers
-are stopped and started in several orders. Each time all must be healthy again without a hand, and a trainer
+get SIGKILL. Then the bus's disk fills up, which health and commands must say, and has room again, by one and by
+three tries, and all containers are stopped and started in several orders. Each time all must be healthy again without a hand, and a trainer
 that was submitted first still be known. All of it runs with umask 077, as administrators' shells do. Prints
 the seconds of each. Needs root, Docker and the binaries of `make build`.
 
@@ -167,6 +167,12 @@ class Site:
                 if time.monotonic() - started > LIMIT:
                     raise Failed(f"control does not say within {LIMIT:.0f} s that the disk is full: {said}")
                 time.sleep(0.5)
+            try:
+                said = self.lacuna("trainers")
+            except Failed as failed:
+                said = str(failed)
+            if "keeps nothing" not in said:
+                raise Failed(f"`lacuna trainers` does not say that the disk is full: {said}")
         finally:
             fill.unlink()
 

@@ -27,7 +27,6 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_wire::msg::Leader;
 use lacuna_wire::{Subject, address};
 use prometheus::{IntCounter, IntGauge, Registry};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::bus::{Bus, BusError, Link, Newest, Received};
@@ -45,6 +44,9 @@ const CHECKS: u32 = 12;
 const RENEWALS: u32 = 3;
 
 pub use crate::http::LOOP;
+
+/// Lengths of a leadership without a renewal after which requests are refused. A slow disk takes less.
+const UNLED: u32 = 2;
 
 /// Longest time until the loop first turns. A start reads files and states.
 const START: Duration = Duration::from_secs(120);
@@ -195,8 +197,6 @@ pub struct Candidate {
     check: HealthCheck,
     active: IntGauge,
     changes: IntCounter,
-    /// Why nats-server did not keep the last claim of the leadership, if it is free.
-    unkept: watch::Sender<Option<String>>,
 }
 
 /// The times of a leadership.
@@ -232,14 +232,7 @@ impl Candidate {
             check: health.check("lead", None),
             active,
             changes,
-            unkept: watch::Sender::default(),
         })
-    }
-
-    /// Why nats-server does not keep a claim of the leadership; nothing while it does, or another instance
-    /// leads.
-    pub(crate) fn unkept(&self) -> watch::Receiver<Option<String>> {
-        self.unkept.subscribe()
     }
 
     /// Waits until this instance is the active one.
@@ -302,12 +295,12 @@ impl Candidate {
                                     }
                                     _ => None,
                                 };
-                                self.unkept.send_replace(unkept);
+                                self.bus.set_unled(unkept);
                             }
                         }
                     }
                     Verdict::Wait => {
-                        self.unkept.send_replace(None);
+                        self.bus.set_led();
                         let leader = newest.map(|(_, leader)| leader);
                         let instance = leader.map_or("no instance", |l| l.instance.as_str());
                         let at = leader.map_or("", |l| l.seat.as_str());
@@ -351,6 +344,7 @@ pub struct Leadership {
 impl Leadership {
     fn new(candidate: Candidate, newest: u64, since: Timestamp, renewed: Stopwatch) -> Self {
         candidate.bus.set_leader_since(since);
+        candidate.bus.set_unled(None);
         candidate.active.set(1);
         candidate.check.ok();
         candidate.bus.write_within(renewed, candidate.terms.length);
@@ -410,6 +404,10 @@ impl Leadership {
                 // An acknowledgement was lost, or the server does not have its streams yet.
                 false => ttl / CHECKS,
             };
+            let since = self.renewed.seconds();
+            let is_long = since >= (ttl * UNLED).as_secs_f64();
+            let why = || format!("its leadership was not renewed for {since:.0} s");
+            self.candidate.bus.set_unled(is_long.then(why));
         }
     }
 

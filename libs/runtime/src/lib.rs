@@ -86,3 +86,4 @@ pub use identity::{Identity, IdentityError};
 pub use secret::Secret;
 pub use service::{Context, Misconfigured, Running, Superseded, exit, service_main, simulate};
 pub use supervise::{OnError, ServiceError, Tasks};
+pub use unkept::Requests;

@@ -368,10 +368,9 @@ async fn take_leadership(
         tracing::error!("{e}");
         exit::INTERNAL
     })?;
-    let unkept = candidate.unkept();
     let says_why = async {
         match bus.service() {
-            "control" => unkept::answer(bus, unkept).await,
+            "control" => unkept::answer(bus).await,
             _ => std::future::pending().await,
         }
     };

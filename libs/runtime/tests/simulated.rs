@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, NodeId, Timestamp, TrainerId};
+use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::virtual_time::{self, Host};
 use lacuna_runtime::{
     Bus, BusError, Config, Delays, Follow, SimulatedServer, Start, Trap, simulate,
@@ -395,6 +396,82 @@ fn a_control_that_cannot_lead_since_nothing_is_kept_says_so() {
             matches!(none, Err(BusError::NoResponders { .. })),
             "{none:?}"
         );
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_control_that_leads_when_the_disk_fills_refuses_with_the_reason_and_does_nothing_of_it_later() {
+    virtual_time::run(1, async {
+        let server = SimulatedServer::new(
+            1,
+            Delays {
+                least_ms: 1,
+                most_ms: 20,
+            },
+        );
+        let mut config = Config::default();
+        config.cluster.id = cluster();
+        let host = Host::new("leads");
+        let (into, mut taken) = tokio::sync::mpsc::unbounded_channel();
+        // Its loop is at each request for a second.
+        simulate(&host, "control", &server, &config, move |context| {
+            Box::pin(async move {
+                let mut requests = context.bus.requests().await?;
+                let turns = context.health.check(LOOP, None);
+                loop {
+                    turns.ok();
+                    let request = requests.next().await?;
+                    into.send(request.message.clone()).unwrap();
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let _ = context
+                        .bus
+                        .respond(
+                            &request,
+                            &Reply::Accepted {
+                                trainers: Vec::new(),
+                            },
+                        )
+                        .await;
+                }
+            })
+        });
+        let bus = simulated(&server, "cli").await;
+        let asked = address::requests_of(&cluster(), "ann");
+        let ask = |name: &str| {
+            let request = Request::Cancel {
+                trainer: TrainerId::new(name).unwrap(),
+            };
+            let (bus, asked) = (bus.clone(), asked.clone());
+            async move {
+                bus.request::<Request, Reply>(&asked, &request, Duration::from_secs(20))
+                    .await
+            }
+        };
+        let pause = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        pause(5).await;
+        assert!(matches!(ask("before").await, Ok(Reply::Accepted { .. })));
+        server.fill();
+        pause(4).await;
+        let refused = futures::future::join_all(["a", "b", "c"].map(ask)).await;
+        for answer in refused {
+            let Ok(Reply::Refused { code, reason }) = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!(code, "L0002");
+            assert!(reason.contains("its disk may be full"), "{reason}");
+        }
+        // With room again it leads on by itself.
+        server.kill();
+        pause(1).await;
+        server.start();
+        pause(20).await;
+        assert!(matches!(ask("after").await, Ok(Reply::Accepted { .. })));
+        let names = std::iter::from_fn(|| taken.try_recv().ok()).map(|request| match request {
+            Request::Cancel { trainer } => trainer.to_string(),
+            other => format!("{other:?}"),
+        });
+        assert_eq!(names.collect::<Vec<_>>(), ["before", "after"]);
     })
     .unwrap();
 }

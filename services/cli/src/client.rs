@@ -56,6 +56,8 @@ impl ConnectArgs {
 /// The time limits for the connection to NATS and for an answer.
 const CONNECT: Span = Span::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long to wait for the reason why there is none.
+const REASON: Duration = Duration::from_secs(2);
 /// After a refusal for too many requests (`L0026`), the pause before the next attempt, and the
 /// number of attempts.
 const TOO_FAST: Duration = Duration::from_millis(250);
@@ -218,35 +220,63 @@ impl Client {
     }
 
     async fn ask_once(&self, request: &Request) -> Result<Reply> {
-        let subject = address::requests_of(self.cluster(), self.bus.user());
-        let answer: std::result::Result<Reply, BusError> =
-            self.bus.request(&subject, request, ANSWER).await;
-        match answer {
-            Err(BusError::NoResponders { .. } | BusError::Timeout { .. }) => Err(self.unanswered()),
+        let changes = matches!(
+            request,
+            Request::Submit { .. }
+                | Request::Renew { .. }
+                | Request::Cancel { .. }
+                | Request::Change { .. }
+        );
+        let done = |text: &'static str| if changes { text } else { "" };
+        match self.request(request, ANSWER).await {
+            Err(BusError::NoResponders { .. }) => {
+                Err(self.unanswered(None, done(": nothing was done")))
+            }
+            // Control may be at it, as where it waits for room.
+            Err(BusError::Timeout { .. }) => {
+                let why = match self.request(&Request::Controls, REASON).await {
+                    Ok(Reply::Refused { code, reason }) if code == "L0002" => Some(reason),
+                    _ => None,
+                };
+                let late = ": it may be done later, so look before you ask again";
+                Err(self.unanswered(why, done(late)))
+            }
             Err(other) => Err(from_bus(&other)),
             // Of a log it may be an agent that does not answer.
             Ok(Reply::Refused { code, reason })
                 if code == "L0002" && !matches!(request, Request::Logs { .. }) =>
             {
-                let full = CliError::new("L0002", Exit::Unavailable, reason);
-                Err(full.remedy("make room on the disk of nats-server (its log names the place): all goes on by itself"))
+                Err(self.unanswered(Some(reason), done(": nothing was done")))
             }
             Ok(reply) => Ok(reply),
         }
     }
 
-    /// Why control does not answer.
-    fn unanswered(&self) -> CliError {
+    async fn request(
+        &self,
+        request: &Request,
+        limit: Duration,
+    ) -> std::result::Result<Reply, BusError> {
+        let subject = address::requests_of(self.cluster(), self.bus.user());
+        self.bus.request(&subject, request, limit).await
+    }
+
+    /// Why control has not answered, if that is known, and whether the request is done all the same.
+    fn unanswered(&self, why: Option<String>, done: &str) -> CliError {
         let full = self.up_here.as_deref().filter(|dir| is_full(dir));
-        let (what, remedy) = match full {
-            Some(dir) => (
+        let (what, remedy) = match (full, why) {
+            (Some(dir), _) => (
                 format!(
                     "the disk of {} is full: nats-server keeps nothing, and no service leads",
                     dir.display()
                 ),
                 "make room there: all goes on by itself",
             ),
-            None => (
+            (None, Some(why)) => (
+                why,
+                "make room on the disk of nats-server (its log names the place): all goes on by itself",
+            ),
+            (None, None) => (
                 format!(
                     "lacuna-control of cluster {} does not answer",
                     self.cluster()
@@ -255,7 +285,7 @@ impl Client {
                  `lacuna up` starts it and restarts it",
             ),
         };
-        CliError::new("L0002", Exit::Unavailable, what).remedy(remedy)
+        CliError::new("L0002", Exit::Unavailable, what + done).remedy(remedy)
     }
 
     /// The newest message of a subject that a stream keeps.

@@ -403,7 +403,17 @@ impl Drop for Disk {
     }
 }
 
-/// nats-server remembers a failed write until its end, so room on the disk is not enough.
+/// What a service says of its health.
+fn health(address: &str) -> String {
+    let mut service = std::net::TcpStream::connect(address).unwrap();
+    service.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    let mut said = String::new();
+    service.read_to_string(&mut said).unwrap();
+    said
+}
+
+/// nats-server remembers a failed write until its end, so room on the disk is not enough. Control leads when
+/// the disk fills up.
 #[test]
 fn a_full_disk_is_named_and_with_room_again_all_goes_on_by_itself() {
     or_skip!(all_built());
@@ -414,6 +424,13 @@ fn a_full_disk_is_named_and_with_room_again_all_goes_on_by_itself() {
     let answers = |up: &Up| up.ask(&["trainers", "--json"]).status.success();
     wait_until("control answers", || answers(&up));
 
+    // Elsewhere nothing is known but the answers.
+    let url = up.file["nats"].as_str().unwrap();
+    let away = |arguments: &[&str]| {
+        let said = run(&[arguments, &["--nats", url]].concat());
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        (said.status.code(), text)
+    };
     let fill = up.dir.path().join("fill");
     let mut file = std::fs::File::create(&fill).unwrap();
     while file.write_all(&[0; 1 << 16]).is_ok() {}
@@ -422,9 +439,24 @@ fn a_full_disk_is_named_and_with_room_again_all_goes_on_by_itself() {
         said.status.code() == Some(69)
             && String::from_utf8_lossy(&said.stderr).contains("is full: nats-server keeps nothing")
     });
+    wait_until("it is named elsewhere", || {
+        let (code, text) = away(&["trainers"]);
+        code == Some(69) && text.contains("its disk may be full") && text.contains("make room")
+    });
+    let (code, text) = away(&["pause"]);
+    assert_eq!(code, Some(69), "{text}");
+    assert!(text.contains("nothing was done"), "{text}");
+    wait_until("its health names it", || {
+        health(up.file["http"]["control"].as_str().unwrap()).contains("its disk may be full")
+    });
     drop(file);
     std::fs::remove_file(&fill).unwrap();
     wait_until("control answers again", || answers(&up));
+    let limits = String::from_utf8(up.ask(&["limits"]).stdout).unwrap();
+    assert!(
+        limits.contains("pause   none"),
+        "refused, then done: {limits}"
+    );
 
     kill(Pid::from_raw(up.child.id() as i32), Signal::SIGTERM).unwrap();
     assert!(up.child.wait().unwrap().success());

@@ -12,12 +12,12 @@ use lacuna_model::{
 };
 use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_runtime::{
-    Bus, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
+    Bus, Context, Follow, NoArgs, Received, Requests, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Effect, Input, Refusal, RefusalKind};
 use lacuna_wire::address;
-use lacuna_wire::msg::{LeaseRecord, PlanState, Renewal, Request, TopologyState, Totals};
+use lacuna_wire::msg::{LeaseRecord, PlanState, Renewal, TopologyState, Totals};
 use tokio::sync::{mpsc, watch};
 
 use crate::access::Access;
@@ -62,7 +62,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let (ctx, store) = store::start(ctx, metrics.store_refused.clone()).await?;
     // A user that sees the first state of the trainers may ask at once: control subscribes before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
-    let requests = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
+    let requests = ctx.bus.requests().await?;
     // The first commands may end incarnations. Their last reports come before those of the next.
     let progress = address::progress_all(&ctx.cluster);
     let progress = ctx.bus.follow(&progress, Start::LastOn).await?;
@@ -266,7 +266,7 @@ impl Control {
     async fn event_loop(
         mut self,
         mut agents: Subscription<AgentStatus>,
-        mut requests: Subscription<Request>,
+        mut requests: Requests,
         mut progress: Follow<Progress>,
         mut leases: Follow<LeaseRecord>,
     ) -> Result<(), ServiceError> {

@@ -320,6 +320,21 @@ fn listed(texts: &[String]) -> String {
 
 /// The services with one active instance.
 fn services(view: &View) -> Vec<Item> {
+    // All at once: what they have in common is nats-server. If it does not answer, `bus` says so.
+    let silent = SINGLE_ACTIVE.map(|name| {
+        let leader = view.leaders.get(name)?;
+        let silent_s = leader.arrived.seconds();
+        (!leader.value.resigned && is_silent(&leader.value, silent_s)).then_some(silent_s)
+    });
+    if view.watched.connected
+        && let Some(since) = silent.into_iter().reduce(|a, b| Some(a?.min(b?))).flatten()
+    {
+        let text = format!(
+            "none has been active for {}: nats-server keeps nothing, as where its disk is full, or all have ended",
+            length(since)
+        );
+        return vec![item(State::Bad, "services", text)];
+    }
     let mut items = Vec::new();
     for name in SINGLE_ACTIVE {
         let Some(leader) = view.leaders.get(name) else {
@@ -660,6 +675,17 @@ mod tests {
         let take = |failing: &'static [&'static str]| {
             move |view: &mut View| view.take_leader("ingest".to_owned(), leader(failing))
         };
+        let silent = |names: &'static [&'static str]| {
+            move |view: &mut View| {
+                for name in names {
+                    let leader = Leader {
+                        ttl_ms: 0,
+                        ..leader(&[])
+                    };
+                    view.take_leader((*name).to_owned(), leader);
+                }
+            }
+        };
         let bus = |stored, clients| {
             move |view: &mut View| {
                 if let Some(Ok(state)) = &mut view.watched.bus {
@@ -695,6 +721,16 @@ mod tests {
                 after(|view| view.connected(false)),
                 State::Bad,
                 "nats-server does not answer",
+            ),
+            (
+                after(silent(&SINGLE_ACTIVE)),
+                State::Bad,
+                "its disk is full",
+            ),
+            (
+                after(silent(&["planner"])),
+                State::Bad,
+                "planner: no instance has been active",
             ),
             (after(bus(85, 0)), State::Look, "85.0 % of its room"),
             (after(bus(96, 0)), State::Bad, "96.0 % of its room"),

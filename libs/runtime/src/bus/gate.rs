@@ -82,7 +82,7 @@ impl Bus {
     }
 
     /// Waits until this process may write. Gives false if the connection is lost again.
-    pub(super) async fn writes_again(&self) -> bool {
+    pub(crate) async fn writes_again(&self) -> bool {
         while !self.may_write().await {
             if !self.connected() {
                 return false;

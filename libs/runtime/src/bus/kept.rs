@@ -5,7 +5,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::BusError;
+use tokio::sync::watch;
+
+use super::{Bus, BusError};
 use crate::clock::Stopwatch;
 use crate::http::{Health, HealthCheck};
 
@@ -21,14 +23,19 @@ pub(super) struct Kept {
     check: HealthCheck,
     /// Since the first write that was not confirmed, if none was confirmed after it.
     silent: Mutex<Option<Stopwatch>>,
+    /// Why no leadership is kept.
+    unled: watch::Sender<Option<String>>,
 }
 
 impl Kept {
     pub(super) fn new(health: &Health) -> Self {
         let check = health.check(CHECK, None);
         check.ok();
-        let silent = Mutex::new(None);
-        Self { check, silent }
+        Self {
+            check,
+            silent: Mutex::default(),
+            unled: watch::Sender::default(),
+        }
     }
 
     /// Judges the outcome of one write.
@@ -39,7 +46,7 @@ impl Kept {
                 *silent = None;
                 self.check.ok();
             }
-            Err(BusError::Timeout { .. }) => {
+            Err(BusError::Timeout { .. } | BusError::NoRoom { .. }) => {
                 let seconds = silent.get_or_insert_with(Stopwatch::start).seconds();
                 if seconds >= PATIENCE_S {
                     self.check.fail(format!(
@@ -51,6 +58,28 @@ impl Kept {
             // An answer, or no connection.
             Err(_) => {}
         }
+    }
+}
+
+impl Bus {
+    /// Why nats-server keeps no leadership of this service; nothing while it does, or another instance leads.
+    pub(crate) fn unled(&self) -> watch::Receiver<Option<String>> {
+        self.0.kept.unled.subscribe()
+    }
+
+    /// Another instance leads, so nats-server keeps messages.
+    pub(crate) fn set_led(&self) {
+        self.0.kept.judge(&Ok(()));
+        self.set_unled(None);
+    }
+
+    /// Notes why no leadership is kept.
+    pub(crate) fn set_unled(&self, why: Option<String>) {
+        self.0.kept.unled.send_if_modified(|old| {
+            let differs = *old != why;
+            *old = why;
+            differs
+        });
     }
 }
 
