@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -21,8 +22,11 @@ use lacuna_model::{
 use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_runtime::virtual_time::{self, Host};
 use lacuna_runtime::{Config, Delays, SimulatedServer, Stopwatch};
-use lacuna_sim::{Decision, HoleTrace, Hooks, PoolTrace as _, Settings, Summary, replay};
-use lacuna_testkit::{data, or_skip};
+use lacuna_sim::{
+    Decision, Forecasting, HoleTrace, Hooks, Lesson, PoolTrace as _, Settings, Summary, learn,
+    replay,
+};
+use lacuna_testkit::{Missing, data, or_skip};
 use lacuna_trace::{Compression, HoleWriter, PlannedWriter};
 use lacuna_wire::msg::{Clock, PlanState, Reply, Request, Settled, Totals, TrainersState};
 use lacuna_wire::{Envelope, Message, address, codec};
@@ -45,6 +49,8 @@ struct Case {
     trainers: Vec<TrainerSpec>,
     policy: Policy,
     objective: &'static str,
+    /// The model that forecasts start with.
+    model: Option<Lesson>,
 }
 
 /// The outcome of one of the two ways.
@@ -69,6 +75,10 @@ impl Case {
         let settings = Settings {
             policy: self.policy,
             objective: self.objective.parse().unwrap(),
+            forecast: Forecasting {
+                model: (self.model.as_ref()).map(|lesson| Arc::new(lesson.learnt.clone())),
+                ..Forecasting::default()
+            },
             ..Settings::default()
         };
         let mut plans = Vec::new();
@@ -139,6 +149,11 @@ impl Case {
         config.ingest.snapshot_every = Span::from_ms(200);
         config.planner.policy = self.policy;
         config.planner.objective = self.objective.to_owned();
+        config.forecast.model = self.model.as_ref().map(|lesson| {
+            let path = dir.join("model.lacuna");
+            std::fs::write(&path, lesson.learnt.write().unwrap()).unwrap();
+            path
+        });
         config.agent.all_nodes = true;
         config.agent.work_dir = dir.join("work");
         config
@@ -450,6 +465,7 @@ fn machine(nodes: u32, trainers: u32, objective: &'static str) -> Case {
         planned,
         policy: default_policy(),
         objective,
+        model: None,
     }
 }
 
@@ -544,19 +560,25 @@ fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
         trainers,
         policy: default_policy(),
         objective: "as-given",
+        model: None,
     };
     case.check();
+}
+
+/// The holes of the spot nodes, their first start and their last end.
+fn spot() -> Result<(Vec<HoleRecord>, Timestamp, Timestamp), Missing> {
+    let folder = data("machines")?;
+    let holes = lacuna_trace::read_holes(&folder.join("p3-spot.csv.gz")).unwrap();
+    let holes = holes.records;
+    let start = holes.iter().map(|hole| hole.from).min().unwrap();
+    let end = holes.iter().map(|hole| hole.until).max().unwrap();
+    Ok((holes, start, end))
 }
 
 /// A machine of which nothing is known: nothing is learnt before it begins, and few holes end.
 #[test]
 fn services_and_replay_make_the_same_plans_on_spot_nodes_from_the_first_minute() {
-    let folder = or_skip!(data("machines"));
-    let holes = lacuna_trace::read_holes(&folder.join("p3-spot.csv.gz"))
-        .unwrap()
-        .records;
-    let start = holes.iter().map(|hole| hole.from).min().unwrap();
-    let end = holes.iter().map(|hole| hole.until).max().unwrap();
+    let (holes, start, end) = or_skip!(spot());
     let case = Case {
         trainers: unlike(start, 12),
         holes,
@@ -565,6 +587,28 @@ fn services_and_replay_make_the_same_plans_on_spot_nodes_from_the_first_minute()
         end,
         policy: default_policy(),
         objective: "as-given",
+        model: None,
+    };
+    case.check();
+}
+
+/// The model of the first third of the time serves both for the rest.
+#[test]
+fn services_and_replay_make_the_same_plans_with_a_learnt_model() {
+    let (holes, begins, end) = or_skip!(spot());
+    let third = end.since(begins).as_secs_f64() / 3.0;
+    let start = begins + Span::from_secs_f64(third.round());
+    let past = HoleTrace::with_planned(&holes, &[], None, begins, Some(start));
+    let lesson = learn(&past, &Settings::default(), false, &mut |_| {}).unwrap();
+    let case = Case {
+        trainers: unlike(start, 12),
+        holes,
+        planned: Vec::new(),
+        start,
+        end,
+        policy: default_policy(),
+        objective: "as-given",
+        model: Some(lesson),
     };
     case.check();
 }

@@ -209,7 +209,7 @@ impl<'a> Observer<'a> {
 
     fn watch(&mut self, step: &PoolStep<'_>) {
         let at = self.at(step.at_s);
-        if let Some(upto) = self.upto.take_if(|upto| at > *upto) {
+        if let Some(upto) = self.upto.take_if(|upto| at >= *upto) {
             for (name, &(_, since)) in &self.present {
                 let node = name.clone();
                 // The age of the hole counts only from here on.
