@@ -4,8 +4,8 @@ mod basis;
 mod forecast;
 
 use lacuna_model::{
-    Followed, HoleVerdict, NodeId, Outcome, OwnerShare, Plan, RuleGain, Solve, Timestamp,
-    TrainerId, TrainerSpec, TrainerVerdict, Verdict,
+    HoleVerdict, NodeId, Outcome, OwnerShare, Plan, RuleGain, Solve, TrainerId, TrainerSpec,
+    TrainerVerdict, Verdict,
 };
 
 pub use basis::{known, measured};
@@ -83,22 +83,23 @@ fn of_node(plan: &Plan, id: &NodeId, verdict: &HoleVerdict) -> String {
 /// refused holes, as lines.
 #[must_use]
 pub fn forecast(plan: &Plan) -> String {
-    let rule = plan.report.followed.as_ref();
-    let rule = rule.map(|rule| followed(rule, plan.as_of));
-    format!("{}{}", rule.unwrap_or_default(), forecast::heading(plan))
+    let rule = rule(plan).map_or_else(String::new, |rule| rule + "\n");
+    format!("{rule}{}", forecast::heading(plan))
 }
 
-/// The rule that `auto` follows, and why.
-fn followed(followed: &Followed, now: Timestamp) -> String {
+/// The rule that `auto` follows and why, in a line. Nothing if the policy compares no rules.
+#[must_use]
+pub fn rule(plan: &Plan) -> Option<String> {
+    let followed = plan.report.followed.as_ref()?;
     let share = |gain: &RuleGain| format!("{} {:.3}", gain.rule.name(), gain.share);
     let brought: Vec<String> = followed.brought.iter().map(share).collect();
-    format!(
-        "auto has followed {} for {}; share of the idle node-time that each rule brought in the last hours, or \
-         would have brought: {}\n",
+    Some(format!(
+        "auto has followed {} for {}, since no other rule has brought clearly more; share of the idle node-time that \
+         each brought in the last hours, or would have brought: {}",
         followed.rule.name(),
-        now.since(followed.since),
+        plan.as_of.since(followed.since),
         brought.join(", ")
-    )
+    ))
 }
 
 /// The whole plan: how it was found, then each trainer.

@@ -1,6 +1,8 @@
 //! Explanations of verdicts: golden texts.
 
-use lacuna_model::{NodeChoice, Outcome, Policy, TrainerId, Verdict};
+use lacuna_model::{
+    Followed, NodeChoice, Outcome, Policy, Rule, RuleGain, Span, TrainerId, Verdict,
+};
 use lacuna_planner::explain;
 
 use crate::language::{case, node};
@@ -197,4 +199,25 @@ fn a_newcomer_that_brings_less_is_outbid_at_any_cost_of_change() {
         .curve(&[(1, 9.0), (8, 72.0)])
         .plan(Policy::Milp, NodeChoice::Together);
     assert_eq!(plan.report.trainers[1].verdict, Verdict::Outbid);
+}
+
+#[test]
+fn the_followed_rule_is_named_with_what_each_brought() {
+    let mut plan = case()
+        .hole(2, "20m")
+        .trainer("a")
+        .nodes(1..=2)
+        .plan(Policy::Dp, NodeChoice::Together);
+    assert_eq!(explain::rule(&plan), None);
+    let gain = |rule, share| RuleGain { rule, share };
+    plan.report.followed = Some(Followed {
+        rule: Rule::Dp,
+        since: plan.as_of - Span::from_secs(7200),
+        brought: vec![gain(Rule::Forecasts, 0.7), gain(Rule::Dp, 0.8125)],
+    });
+    assert_eq!(
+        explain::rule(&plan).unwrap(),
+        "auto has followed dp for 2h00m, since no other rule has brought clearly more; share of the idle node-time that \
+         each brought in the last hours, or would have brought: forecasts 0.700, dp 0.812"
+    );
 }

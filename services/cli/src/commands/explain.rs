@@ -259,6 +259,8 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         } else if hindered.is_empty() {
             lines.extend(to_do(&record, now));
             lines.push(why.trim_end().to_owned());
+            let planned = plan.as_ref().filter(|_| said.is_some());
+            lines.extend(planned.and_then(|p| lacuna_planner::explain::rule(&p.plan)));
         } else {
             lines.extend(hindered);
         }

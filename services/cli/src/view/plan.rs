@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use lacuna_model::{Basis, HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verdict};
+use lacuna_model::{Basis, Followed, HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verdict};
 use lacuna_wire::msg::PlanState;
 
 use crate::output::{iso, latency, short};
@@ -44,6 +44,9 @@ pub(crate) struct PlanView {
     /// The figures of a plan by forecasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) forecast: Option<Value>,
+    /// The rule that `auto` follows, and what each rule brought.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) followed: Option<Followed>,
 }
 
 fn outcome(of: Outcome) -> (String, Option<f64>) {
@@ -96,6 +99,7 @@ pub(crate) fn plan_view(state: &PlanState) -> PlanView {
         allocations: Value::Object(allocations),
         repooled: plan.repooled.iter().map(ToString::to_string).collect(),
         forecast: plan.report.forecast.as_deref().map(|report| json!(report)),
+        followed: plan.report.followed.clone(),
     }
 }
 
@@ -251,6 +255,9 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
                 json!(nodes.cloned().unwrap_or_default()),
             );
             map.insert("generation".to_owned(), json!(plan.generation.0));
+            if let Some(followed) = &plan.report.followed {
+                map.insert("followed".to_owned(), json!(followed));
+            }
             if let Some(report) = forecast {
                 map.insert(
                     "repooled".to_owned(),
@@ -288,6 +295,8 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Rule;
+
     use super::*;
     use crate::view::tests::{forecast_state, plan_state};
 
@@ -308,6 +317,21 @@ mod tests {
         );
         assert_eq!(explain_json(&plan, "b").unwrap()["nodes"], json!([]));
         assert_eq!(explain_json(&plan, "no-such-name"), None);
+    }
+
+    #[test]
+    fn the_followed_rule_is_in_the_plan_and_beside_each_trainer() {
+        let mut state = forecast_state();
+        state.plan.report.followed = Some(Followed {
+            rule: Rule::Dp,
+            since: state.plan.as_of,
+            brought: Vec::new(),
+        });
+        let of_plan = json!(plan_view(&state))["followed"]["rule"].clone();
+        let beside = explain_json(&state.plan, "a").unwrap()["followed"]["rule"].clone();
+        assert_eq!((of_plan, beside), (json!("dp"), json!("dp")));
+        let text = plan_table(&state);
+        assert!(text.contains("auto has followed dp for"), "{text}");
     }
 
     #[test]
