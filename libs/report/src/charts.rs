@@ -1,6 +1,7 @@
 //! The charts of a page, each a drawing of its own.
 
 mod bars;
+mod beside;
 mod calibration;
 pub(super) mod comparison;
 mod gangs;
@@ -12,6 +13,7 @@ mod skill;
 mod trainers;
 
 pub(super) use bars::{days, holes, solves};
+pub(super) use beside::beside;
 pub(super) use calibration::calibration;
 pub(super) use gangs::{Strip, spreads, strips};
 pub(super) use gantt::{gantt, gantt_height};

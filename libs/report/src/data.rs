@@ -64,11 +64,27 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// What a policy, or a rule beside it, makes of the same holes.
+/// What a row beside the policy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BesideKind {
+    /// The policy itself.
+    Policy,
+    /// A simple rule of Lacuna.
+    Rule,
+    /// What centres run today.
+    #[default]
+    Practice,
+}
+
+/// What a policy, or a practice beside it, makes of the same holes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BesideRow {
     /// Its name.
     pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub kind: BesideKind,
     /// Samples that were done and kept.
     pub samples: f64,
     /// The share of the zero-cost bound; only for an endless list.

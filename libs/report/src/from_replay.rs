@@ -9,7 +9,7 @@ use lacuna_sim::{
 };
 use lacuna_trainer::measure;
 
-use super::data::{BesideRow, LossKind, LossPart, LossSplit, Report, bin_solves};
+use super::data::{BesideKind, BesideRow, LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, HarmInput};
 use super::svg::{count, percent, span};
 use super::{answer, from_history, learning};
@@ -152,6 +152,7 @@ fn beside(summary: &Summary) -> Vec<BesideRow> {
     }
     let policy = BesideRow {
         name: format!("Lacuna, {}", summary.settings.policy.name()),
+        kind: BesideKind::Policy,
         samples: summary.samples,
         share: summary.zero_cost_fraction,
         hours: summary.hours,
@@ -163,7 +164,14 @@ fn beside(summary: &Summary) -> Vec<BesideRow> {
         name: match figures.nodes {
             Some(1) => format!("{}, jobs of 1 node", figures.practice.name()),
             Some(nodes) => format!("{}, jobs of {nodes} nodes", figures.practice.name()),
+            None if figures.practice.rule().is_some() => {
+                format!("Lacuna, {}", figures.practice.name())
+            }
             None => figures.practice.name().to_owned(),
+        },
+        kind: match figures.practice.rule() {
+            Some(_) => BesideKind::Rule,
+            None => BesideKind::Practice,
         },
         samples: figures.samples,
         share: figures.zero_cost_fraction,

@@ -33,8 +33,8 @@ mod svg;
 pub use comparison::{Agreement, ComparedFigure, ComparedRow, Comparison, Group};
 pub use comparison_page::render_comparison;
 pub use data::{
-    Answer, BesideRow, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit,
-    Losses, PoolPoint, Report, SolveBin, Tile, TrainerRow, bin_solves,
+    Answer, BesideKind, BesideRow, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart,
+    LossSplit, Losses, PoolPoint, Report, SolveBin, Tile, TrainerRow, bin_solves,
 };
 pub use from_replay::{Source, from_replay};
 pub use gangs_data::{GangSegment, GangsPolicy, Spread};

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use lacuna_sim::skill::Evaluation;
 use lacuna_trainer::measure;
 
-use super::data::{BesideRow, DayRow, LossKind, LossPart, Losses, Report, TrainerRow, bin_solves};
+use super::data::{
+    BesideKind, BesideRow, DayRow, LossKind, LossPart, Losses, Report, TrainerRow, bin_solves,
+};
 use super::shell::{self, Panel, Table};
 use super::svg::{HALF, WIDTH, both, count, escape, percent, share, span, value};
 use super::{answer, charts, pool_page};
@@ -57,7 +59,7 @@ pub fn render(report: &Report) -> String {
     shell::page(&report.title, &report.subtitle, &out)
 }
 
-/// The policy, and what centres run today.
+/// The policy, and what one would have instead: as bars, and as a table.
 fn beside(out: &mut String, rows: &[BesideRow]) {
     if rows.is_empty() {
         return;
@@ -83,7 +85,30 @@ fn beside(out: &mut String, rows: &[BesideRow]) {
             row.ratio.map_or_else(dash, |ratio| format!("{ratio:.2} x")),
         ]);
     }
-    shell::section(out, "Beside what centres run today", "", &table.html(), "");
+    let bounded = rows.iter().all(|row| row.share.is_some());
+    let what = match bounded {
+        true => "samples as a share of the zero-cost bound",
+        false => "samples an hour",
+    };
+    let mut legend = format!("{what}; <i class='full'></i>Lacuna");
+    for (kind, words) in [
+        (BesideKind::Rule, "<i class='sky'></i>simple rules"),
+        (
+            BesideKind::Practice,
+            "<i class='pale'></i>what centres run today",
+        ),
+    ] {
+        if rows.iter().any(|row| row.kind == kind) {
+            let _ = write!(legend, " {words}");
+        }
+    }
+    shell::section(
+        out,
+        "Beside what one would have instead",
+        &legend,
+        &both(HALF, |width| charts::beside(rows, width)),
+        &table.html(),
+    );
 }
 
 /// What tells how the answer came about: further figures, forecasts, decisions, settings.

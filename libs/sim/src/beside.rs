@@ -1,9 +1,10 @@
-//! What centres run today in place of Lacuna, as practices that are replayed beside the policy.
+//! What one would have in place of Lacuna, replayed beside the policy: what centres run today, and
+//! simple rules.
 //!
 //! `deploy/beside.md` states the practices with their sources. They see the same holes, trainers, costs
-//! and places as the policy. `world/launch.rs` has them.
+//! and places as the policy. `world/launch.rs` has what centres run; the rules are policies.
 
-use lacuna_model::Span;
+use lacuna_model::{Policy, Span};
 use serde::{Deserialize, Serialize};
 
 /// A practice beside the policy.
@@ -16,11 +17,20 @@ pub enum Practice {
     /// An elastic launcher: every member starts again from the last checkpoint when nodes come or
     /// go.
     TorchrunElastic,
+    /// Lacuna without forecasts: sizes by dynamic programming.
+    Dp,
+    /// Lacuna with equal shares, first come, first served.
+    EqualShare,
 }
 
 impl Practice {
     /// All practices.
-    pub const ALL: [Self; 2] = [Self::Requeue, Self::TorchrunElastic];
+    pub const ALL: [Self; 4] = [
+        Self::Requeue,
+        Self::TorchrunElastic,
+        Self::Dp,
+        Self::EqualShare,
+    ];
 
     /// Its name.
     #[must_use]
@@ -28,6 +38,18 @@ impl Practice {
         match self {
             Self::Requeue => "requeue",
             Self::TorchrunElastic => "torchrun-elastic",
+            Self::Dp => Policy::Dp.name(),
+            Self::EqualShare => Policy::EqualShare.name(),
+        }
+    }
+
+    /// The policy that it is; none for what centres run.
+    #[must_use]
+    pub const fn rule(self) -> Option<Policy> {
+        match self {
+            Self::Requeue | Self::TorchrunElastic => None,
+            Self::Dp => Some(Policy::Dp),
+            Self::EqualShare => Some(Policy::EqualShare),
         }
     }
 }

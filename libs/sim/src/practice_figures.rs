@@ -11,15 +11,16 @@ use crate::{Milestone, Practice};
 pub struct PracticeFigures {
     /// The practice.
     pub practice: Practice,
-    /// The nodes that each trainer asked for, if the practice has fixed sizes: the best size in
-    /// hindsight.
+    /// The nodes that each trainer asked for, if the practice has fixed sizes: the best size of the
+    /// whole time in hindsight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// Samples that all trainers have done and kept.
     pub samples: f64,
     /// As [`Summary::zero_cost_fraction`](crate::Summary::zero_cost_fraction).
     pub zero_cost_fraction: Option<f64>,
-    /// As [`Summary::milestones`](crate::Summary::milestones).
+    /// As [`Summary::milestones`](crate::Summary::milestones). Of fixed sizes each has that which is
+    /// best until then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub milestones: Vec<Milestone>,
     /// Hours from the start to the end of the last trainer, or of the trace if that comes first.
@@ -30,7 +31,7 @@ pub struct PracticeFigures {
     pub idle_share_used: f64,
     /// Departures that hit a trainer.
     pub preemptions: u64,
-    /// Starts of trainers that had run before.
+    /// Starts of trainers that had run before; of a rule, losses of nodes and changes of size.
     pub restarts: u64,
     /// Samples that were done again since the last checkpoint, over samples.
     pub redone_fraction: f64,
@@ -62,7 +63,10 @@ impl PracticeFigures {
             harvested_node_hours: tally.used / 3600.0,
             idle_share_used: measure::share(tally.used, tally.offer.node_s),
             preemptions: tally.preemptions,
-            restarts: tally.restarts,
+            restarts: match practice.rule() {
+                None => tally.restarts,
+                Some(_) => tally.preemptions + tally.rescales - tally.rescales_at_hits,
+            },
             redone_fraction: measure::share(tally.redone, tally.samples),
             trainers_done: tally.trainers_done,
             ratio: (theirs > 0.0).then(|| ours / theirs),

@@ -202,14 +202,14 @@ fn beside(
     free: Option<&Free>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Vec<PracticeFigures>, SimError> {
-    // A practice makes no decision, so nothing is forecast or verified.
-    let plain = Settings {
-        policy: Policy::Dp,
-        quirks: crate::Quirks::None,
-        verify: false,
-        ..settings.clone()
-    };
-    let mut replay = |practice: Practice, launcher| -> Result<_, SimError> {
+    let mut replay = |practice: Practice, launcher| -> Result<Lived, SimError> {
+        // No practice forecasts, and none is verified.
+        let plain = Settings {
+            policy: practice.rule().unwrap_or(Policy::Dp),
+            quirks: crate::Quirks::None,
+            verify: false,
+            ..settings.clone()
+        };
         let world = World::new(trace, trainers, kinds, &plain, false, Fits::Inside)?;
         let mut world = world.with_launcher(launcher);
         let mut watch = watch(practice.name(), trace, hooks.progress);
@@ -224,19 +224,17 @@ fn beside(
     let mut figures = Vec::new();
     for &practice in &settings.beside.practices {
         let (nodes, (tally, hours, milestones)) = match practice {
-            Practice::TorchrunElastic => (None, replay(practice, Launcher::Elastic)?),
+            Practice::Dp | Practice::EqualShare => (None, replay(practice, None)?),
+            Practice::TorchrunElastic => (None, replay(practice, Some(Launcher::Elastic))?),
             Practice::Requeue => {
-                let mut best: Option<(u32, Lived)> = None;
+                let mut sizes = Vec::new();
                 for nodes in fixed_sizes(trace, trainers) {
-                    let found = replay(practice, Launcher::Requeue { nodes })?;
-                    if best
-                        .as_ref()
-                        .is_none_or(|(_, best)| is_better(&found, best))
-                    {
-                        best = Some((nodes, found));
-                    }
+                    let launcher = Some(Launcher::Requeue { nodes });
+                    sizes.push((nodes, replay(practice, launcher)?));
                 }
-                let Some((nodes, best)) = best else { continue };
+                let Some((nodes, best)) = best_size(sizes) else {
+                    continue;
+                };
                 (Some(nodes), best)
             }
         };
@@ -262,6 +260,22 @@ fn fixed_sizes(trace: &dyn PoolTrace, trainers: &[TrainerSpec]) -> Vec<u32> {
     let small = sizes.partition_point(|size| Some(*size) <= least);
     sizes.drain(..small.saturating_sub(1));
     sizes
+}
+
+/// The best size of the whole time with what it has done. Its samples at a milestone are those of the
+/// best size until then.
+fn best_size(sizes: Vec<(u32, Lived)>) -> Option<(u32, Lived)> {
+    let better = |best: (u32, Lived), found: (u32, Lived)| {
+        let (mut best, other) = match is_better(&found.1, &best.1) {
+            true => (found, best),
+            false => (best, found),
+        };
+        for (samples, other) in best.1.2.iter_mut().zip(other.1.2) {
+            *samples = samples.max(other);
+        }
+        best
+    };
+    sizes.into_iter().reduce(better)
 }
 
 /// Whether a replay has done more, or as much in less time.

@@ -374,7 +374,7 @@ fn what_centres_run_today_is_replayed_beside_the_policy() {
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("requeue: 400 samples"), "{shown}");
     let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
-    assert!(page.contains("Beside what centres run today"));
+    assert!(page.contains("Beside what one would have instead"));
     assert!(page.contains("requeue, jobs of 1 node<"));
     let never = ["--beside", "requeue", "--checkpoint-every", "0s"];
     let error = complaint(&bench, &never);

@@ -104,9 +104,9 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Lets a rule launch trainers in place of the decider.
-    pub(crate) fn with_launcher(mut self, launcher: Launcher) -> Self {
-        self.launcher = Some(launcher);
+    /// Lets a rule, if there is one, launch trainers in place of the decider.
+    pub(crate) fn with_launcher(mut self, launcher: Option<Launcher>) -> Self {
+        self.launcher = launcher;
         self
     }
 

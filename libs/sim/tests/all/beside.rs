@@ -1,6 +1,6 @@
 //! What centres run today, calculated by hand.
 
-use lacuna_model::{Span, Timestamp, TrainerSpec};
+use lacuna_model::{Policy, Span, Timestamp, TrainerSpec};
 use lacuna_sim::{Beside, Practice, PracticeFigures, Settings};
 use proptest::prelude::*;
 
@@ -93,7 +93,7 @@ fn milestones_have_samples_and_shares_of_the_bound_until_then() {
         endless: true,
         max_parallel: 1,
         milestones: vec![15.0, 35.0, 45.0, 900.0],
-        ..with(&Practice::ALL)
+        ..with(&[Practice::Requeue, Practice::TorchrunElastic])
     };
     let summary = run(&holes, &[trainer(0, 1, 1, 1e6)], &settings)
         .unwrap()
@@ -117,6 +117,50 @@ fn milestones_have_samples_and_shares_of_the_bound_until_then() {
     // Both save at 30, lose nothing, and the elastic one pays 2 s x 10/s for its start at 40.
     assert_eq!(samples(&requeue.milestones), [150.0, 300.0, 300.0]);
     assert_eq!(samples(&elastic.milestones), [150.0, 300.0, 330.0]);
+}
+
+#[test]
+fn the_first_hour_has_the_job_size_that_is_best_until_then() {
+    // One node for 100 s, then four for 1000 s. Jobs of four nodes do nothing at first, and most in all.
+    let later = [1, 2, 3].map(|node| hole(node, 100, 1100));
+    let holes = [&[hole(0, 0, 1100)][..], &later].concat();
+    let settings = Settings {
+        endless: true,
+        max_parallel: 1,
+        milestones: vec![100.0, 1000.0],
+        ..with(&[Practice::Requeue])
+    };
+    let summary = run(&holes, &[trainer(0, 1, 4, 1e9)], &settings);
+    let figures = summary.unwrap().summary.beside.remove(0);
+    let samples: Vec<f64> = figures.milestones.iter().map(|m| m.samples).collect();
+    assert_eq!((figures.nodes, samples), (Some(4), vec![1000.0, 36_000.0]));
+    assert!((figures.samples - 40_000.0).abs() < 1e-6, "{figures:?}");
+}
+
+#[test]
+fn a_rule_beside_the_policy_does_what_it_does_as_the_policy() {
+    let holes = [
+        hole(0, 0, 400),
+        hole(1, 0, 25),
+        hole(1, 30, 400),
+        hole(2, 50, 90),
+    ];
+    let trainers = [trainer(0, 1, 3, 1e6), trainer(1, 1, 2, 1e6)];
+    let settings = |policy| Settings {
+        policy,
+        endless: true,
+        max_parallel: 2,
+        ..with(&[Practice::Dp, Practice::EqualShare])
+    };
+    let summary = |policy| run(&holes, &trainers, &settings(policy)).unwrap().summary;
+    let (dp, equal) = (summary(Policy::Dp), summary(Policy::EqualShare));
+    assert_eq!(dp.beside[0].ratio, Some(1.0));
+    assert_eq!(equal.beside[1].ratio, Some(1.0));
+    let found = |at: usize| (dp.beside[at].samples, dp.beside[at].preemptions);
+    assert_eq!(found(0), (dp.samples, dp.preemptions));
+    assert_eq!(found(1), (equal.samples, equal.preemptions));
+    let changes = dp.preemptions + dp.rescales - dp.rescales_at_hits;
+    assert_eq!(dp.beside[0].restarts, changes);
 }
 
 proptest! {

@@ -50,7 +50,7 @@ Examples:
     after_long_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
-  lacuna replay theta_2022.swf.gz --beside requeue,torchrun-elastic
+  lacuna replay theta_2022.swf.gz --beside requeue,torchrun-elastic,dp --report out.html
   lacuna replay --from-slurm 90d --report out.html
   lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
   lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
@@ -147,8 +147,8 @@ pub(crate) struct ReplayArgs {
     /// Seed of all random choices
     #[arg(long, help_heading = DECIDES, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Replay what centres run today beside the policy, on the same holes: a preemptible partition of
-    /// jobs with a fixed size (requeue), and an elastic launcher (torchrun-elastic)
+    /// Replay beside the policy, on the same holes, what centres run today: a preemptible partition of
+    /// jobs with a fixed size (requeue), an elastic launcher (torchrun-elastic); and simple rules
     #[arg(long, help_heading = SHOWS, value_name = "PRACTICES", value_delimiter = ',', value_parser = practice())]
     beside: Vec<Practice>,
     /// Time between two checkpoints of a trainer under these practices; writing one takes no time
@@ -232,6 +232,8 @@ fn practice() -> impl TypedValueParser<Value = Practice> {
                 "Jobs of the best fixed size, killed with a node and started again"
             }
             Practice::TorchrunElastic => "All members start again whenever nodes come or go",
+            Practice::Dp => "Lacuna without forecasts",
+            Practice::EqualShare => "Lacuna with equal shares, first-come-first-served",
         })
     };
     let named = |name: String| {
