@@ -16,7 +16,8 @@
 //! 5. Exit code 0 of another member, before any word, says nothing by itself: clients of older
 //!    versions have no words. A trainer that regroups waits [`WORD_WAIT`] for the word of another
 //!    member or the exit of rank 0. After that, or if the others' group breaks meanwhile, the
-//!    member has gone too early: a failure, and the others go on without it.
+//!    member has gone too early: a failure, and the others go on without it. So has one that exits
+//!    before the first incarnation.
 //! 6. A program that fails after its work was done has failed, although its training is whole. If
 //!    it was rank 0's, it is begun again from its checkpoint, as after any failure, which trains
 //!    nothing again. Without a checkpoint the trainer fails at once: it is not trained again. The
@@ -41,6 +42,10 @@ const WORD_WAIT: Span = Span::from_secs(30);
 
 /// The reason in the record of a trainer that is done.
 const DONE: &str = "its program ended with exit code 0";
+
+/// The same of one that regroups and has said nothing of its end, as clients of older versions.
+const DONE_WITHOUT_WORD: &str = "its program ended with exit code 0, without the word that its work \
+    is done: if more was to be trained, see whether its loop is left by sys.exit()";
 
 /// The status of a member under its present lease.
 pub(super) fn status_of<'a>(node: Option<&'a Node>, trainer: &Trainer) -> Option<&'a AgentStatus> {
@@ -127,12 +132,17 @@ impl Controller {
             return false;
         }
         if trainer.may_have_rank_0(node) {
-            self.end(id, Phase::Done, DONE, now, out);
+            let has_word = trainer.ends() || !trainer.regroups();
+            let reason = if has_word { DONE } else { DONE_WITHOUT_WORD };
+            self.end(id, Phase::Done, reason, now, out);
         } else if trainer.ends() {
             if trainer.record().ending != Some(Ending::Exited) {
                 self.set_ending(id, Some(Ending::Exited), out);
             }
             self.look_at_end(id, now, out);
+        } else if trainer.nodes().is_empty() {
+            // Before the first incarnation no member has trained, so none has a word.
+            return false;
         } else if trainer.regroups() {
             let waits = trainer.waits_for_word(WORD_WAIT, now);
             return waits && !self.says_broken(id);

@@ -143,6 +143,23 @@ fn a_first_exit_without_a_word_waits_for_the_next() {
     assert_eq!((record(&w).phase, trainings(&w)), (Phase::Active, 1));
     exit(&mut w, 0, 0);
     assert_eq!((record(&w).phase, trainings(&w)), (Phase::Done, 1));
+    assert!(record(&w).reason.contains("without the word"));
+}
+
+#[test]
+fn a_program_that_exits_before_it_trains_has_failed_at_once() {
+    let program = lacuna_model::TrainerSpec {
+        launch: regrouping(),
+        ..spec("a", 1, 8, Work::UntilExit)
+    };
+    let mut w = world(vec![program]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(w.prepared.len(), 2);
+    exit(&mut w, 1, 0);
+    assert_eq!((record(&w).phase, record(&w).failures), (Phase::Active, 1));
+    let reason = &record(&w).reason;
+    assert!(reason.contains("exit code 0"), "{reason}");
 }
 
 #[test]

@@ -265,6 +265,7 @@ pub(crate) fn next_try(record: &TrainerRecord) -> Option<String> {
     let failed: Vec<&NodeId> = record.tries.row().collect();
     let nodes = names(&failed);
     Some(match (rest.until, failed.len()) {
+        (None, 0) => "it has failed too often, and is given up".to_owned(),
         (None, _) => format!(
             "it waits for another node than {nodes}, where its program failed {} times",
             record.failures
@@ -377,6 +378,13 @@ mod tests {
         assert!(
             lines[0].contains("another node than a is free"),
             "{lines:?}"
+        );
+        // Exit code 0 is held against no node.
+        waits.tries.end_row();
+        waits.tries.rest_until(None, at);
+        assert_eq!(
+            next_try(&waits).unwrap(),
+            "it has failed too often, and is given up"
         );
     }
 }
