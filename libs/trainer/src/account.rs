@@ -172,9 +172,10 @@ impl Account {
         self.reported = Some(Timestamp::default());
     }
 
-    /// Ends the present incarnation at `at`, charges the change to nodes on which the rate is `after`
-    /// (samples/s), and begins the incarnation of the next number. `record.nodes` must still be those of the one that ends.
-    /// `allowance` is the time after `at` in which its reports still count.
+    /// Ends the present incarnation at `at`, charges the change to nodes on which the rate is
+    /// `after` (samples/s), and begins the incarnation of the next number. `record.nodes` must
+    /// still be those of the one that ends. `allowance` is the time after `at` in which its reports
+    /// still count.
     ///
     /// Returns whether the change is a new loss (several losses of one moment are one).
     pub fn turn(

@@ -1,8 +1,9 @@
 //! Submit files: trainers in TOML, as their owners write them.
 //!
 //! A file has one `[[trainer]]` table for each trainer; `deploy/examples/` has complete ones.
-//! Unknown keys are errors. Relative paths begin at the folder of the file. Environment values may not refer to the submitter's own environment: a
-//! trainer must not depend on the user who submits it.
+//! Unknown keys are errors. Relative paths begin at the folder of the file. Environment values may
+//! not refer to the submitter's own environment: a trainer must not depend on the user who submits
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

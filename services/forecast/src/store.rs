@@ -1,8 +1,9 @@
 //! Saved models on disk: one file for each predictor, written whole or not at all.
 //!
-//! Layout: the head ([`seal`](lacuna_forecast::saved::seal)ed) [`join`](lacuna_forecast::saved::join)ed
-//! with the model as the predictor writes it. Both carry a checksum. The head has the cluster and the recording of the model, and the newest event that
-//! it has learnt. A model that has learnt from the future is refused.
+//! Layout: the head ([`seal`](lacuna_forecast::saved::seal)ed)
+//! [`join`](lacuna_forecast::saved::join)ed with the model as the predictor writes it. Both carry a
+//! checksum. The head has the cluster and the recording of the model, and the newest event that it
+//! has learnt. A model that has learnt from the future is refused.
 
 use std::fs::File;
 use std::io::Write;

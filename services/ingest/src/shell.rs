@@ -255,7 +255,8 @@ impl Shell {
         self.publish(out, "", Stopwatch::start()).await;
     }
 
-    /// Takes external messages of the queue. Returns whether a stream keeps all their events. A crash before that repeats the messages, so none is lost.
+    /// Takes external messages of the queue. Returns whether a stream keeps all their events. A
+    /// crash before that repeats the messages, so none is lost.
     ///
     /// # Errors
     /// If a later ingest writes. The messages then stay in the queue for that ingest.

@@ -12,8 +12,8 @@ const HEIGHT: f64 = 312.0;
 /// Starts of an axis, the largest first.
 const LOWEST: [f64; 4] = [0.96, 0.8, 0.6, 0.0];
 
-/// One diagram for each horizon, side by side, below each other where there is no room. Each dot is a bin of forecasts, with an area by
-/// their number. Calibrated forecasts lie on the diagonal.
+/// One diagram for each horizon, side by side, below each other where there is no room. Each dot is
+/// a bin of forecasts, with an area by their number. Calibrated forecasts lie on the diagonal.
 pub(crate) fn calibration(predictors: &[&PredictorSkill], width: f64) -> String {
     let horizons: Vec<f64> = predictors
         .iter()

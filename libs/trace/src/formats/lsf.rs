@@ -3,10 +3,10 @@
 //!
 //! Source: IBM Spectrum LSF 10.1, "lsb.acct" and "lsb.events" in the configuration reference.
 //! Records are fields in a fixed order with blanks between. Texts are in quotes, with doubled
-//! quotes inside, and may hold line ends. A list follows its length. Lines that begin with `#` are no records. Hosts are
-//! listed once for each slot, or once with the number of slots (`16*host`, with
-//! `LSF_HPC_EXTENSIONS=SHORT_EVENTFILE`). A host of another cluster is named `host@cluster`. It is
-//! no node of this cluster, and a job that ran only on such hosts has no record.
+//! quotes inside, and may hold line ends. A list follows its length. Lines that begin with `#` are
+//! no records. Hosts are listed once for each slot, or once with the number of slots (`16*host`,
+//! with `LSF_HPC_EXTENSIONS=SHORT_EVENTFILE`). A host of another cluster is named `host@cluster`.
+//! It is no node of this cluster, and a job that ran only on such hosts has no record.
 
 mod acct;
 mod events;

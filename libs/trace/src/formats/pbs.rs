@@ -1,10 +1,11 @@
 //! PBS: accounting records of OpenPBS, PBS Professional and Torque.
 //!
 //! Source: the PBS Professional Administrator's Guide, chapter "Accounting", and Torque's, "Job
-//! accounting". A record is `MM/DD/YYYY HH:MM:SS;type;id;key=value ...` with local time in
-//! front and Unix seconds in the values. Values with blanks are in quotes. A text of a user may hold
-//! line ends, so a record may be several lines. Lines that begin with `;` or `#` are comments. Without a configured time zone, records with both times of one moment
-//! give the zone of the local times. Meaning of the types:
+//! accounting". A record is `MM/DD/YYYY HH:MM:SS;type;id;key=value ...` with local time in front
+//! and Unix seconds in the values. Values with blanks are in quotes. A text of a user may hold line
+//! ends, so a record may be several lines. Lines that begin with `;` or `#` are comments. Without a
+//! configured time zone, records with both times of one moment give the zone of the local times.
+//! Meaning of the types:
 //!
 //! - `Q`: a job waits. `S` and `T`: it starts. `s`: its nodes differ from those of the start.
 //! - `E`: the job has ended. The record holds all its values.

@@ -1,5 +1,6 @@
 //! Measurements of trainers while they train: rates and costs (`trainers/rates.rs`,
-//! `trainers/stalls.rs`), what they learn (`trainers/learnt.rs`), and the probes that are run for it (`trainers/probes.rs`).
+//! `trainers/stalls.rs`), what they learn (`trainers/learnt.rs`), and the probes that are run for
+//! it (`trainers/probes.rs`).
 
 use std::collections::BTreeSet;
 

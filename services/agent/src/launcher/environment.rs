@@ -158,7 +158,8 @@ pub(super) fn command_line(
         if let Some(first) = line.first_mut().filter(|first| first.contains('/')) {
             *first = path(Path::new(first));
         }
-        // The membership is fixed, and so is the rendezvous id ([`RENDEZVOUS`]). torchrun does not restart workers itself, since control decides after their end.
+        // The membership is fixed, and so is the rendezvous id ([`RENDEZVOUS`]). torchrun does not
+        // restart workers itself, since control decides after their end.
         line.extend([
             format!("--nnodes={}", assignment.nodes),
             format!("--nproc_per_node={workers_per_node}"),
