@@ -181,6 +181,8 @@ impl Control {
             days,
             observes: false,
         };
+        // Before the records: a start that ends here does not shorten their time again.
+        control.save_totals().await?;
         control.apply(first, "").await?;
         control.apply_controls().await?;
         Ok(control)

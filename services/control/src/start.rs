@@ -96,8 +96,20 @@ pub(crate) async fn recover(ctx: &Context, now: Now) -> Result<Recovered, Servic
         "controller state recovered"
     );
     let config = settings::controller(&ctx.config);
-    let (controller, first) =
-        Controller::recover(config, records, past, leases, tally.as_ref(), version, now);
+    // The cluster's time in which agents give back what no control renews. In lock step it waits for control.
+    let held_for = match ctx.clock.rate() {
+        0.0 => Span::from_ms(i64::MAX),
+        rate => Span::from_secs_f64(config.lease_timeout.as_secs_f64() * rate),
+    };
+    let (controller, first) = Controller::recover(
+        config,
+        records,
+        past,
+        leases,
+        tally.as_ref().map(|tally| (tally, held_for)),
+        version,
+        now,
+    );
     Ok(Recovered {
         controller,
         first,

@@ -60,6 +60,8 @@ impl Controller {
     ) {
         let holes: BTreeSet<NodeId> = idle.iter().map(|hole| hole.node.clone()).collect();
         if self.seq.is_none() {
+            let (all, of_kinds) = self.nodes.count_with(&holes);
+            self.usage.catch_up(now, all, &of_kinds);
             for node in self.nodes.owe_answers(&holes) {
                 out.push(Effect::AnswerReleased { node });
             }

@@ -1,6 +1,6 @@
 //! A new start from the content of the buckets. Running trainers are not touched.
 
-use lacuna_model::{Epoch, NodeId, Past, TrainerId, TrainerRecord};
+use lacuna_model::{Epoch, NodeId, Past, Span, TrainerId, TrainerRecord};
 
 use crate::Now;
 use crate::account::Change;
@@ -12,7 +12,8 @@ use crate::controller::{Controller, ControllerConfig, Effect, Tally};
 
 impl Controller {
     /// The state as the buckets have it. `past` is what the archive has, and `version` the last one
-    /// that was published.
+    /// that was published. `before` has the sums of an earlier instance, and how much longer agents held
+    /// their nodes at most, in the cluster's time.
     ///
     /// Agents are taken to be where the records say until they say otherwise. The pool is unknown
     /// until the first snapshot, and until then nothing is taken or given.
@@ -22,7 +23,7 @@ impl Controller {
         records: Vec<TrainerRecord>,
         past: Past,
         leases: Vec<(NodeId, Option<TrainerId>, Epoch)>,
-        tally: Option<&Tally>,
+        before: Option<(&Tally, Span)>,
         version: u64,
         now: Now,
     ) -> (Self, Vec<Effect>) {
@@ -30,8 +31,9 @@ impl Controller {
         let mut out = Out::default();
         control.publication = Publication::after(version);
         control.trainers.resume_past(past);
-        if let Some(tally) = tally {
-            control.usage = Usage::resumed(tally);
+        let mut beyond = Span::ZERO;
+        if let Some((tally, held_for)) = before {
+            (control.usage, beyond) = Usage::resumed(tally, held_for, now);
         }
         for (id, owner, epoch) in leases {
             let config = &control.config;
@@ -41,6 +43,7 @@ impl Controller {
             record.tries.resume(now.wall);
             control.enter(record, now);
         }
+        control.trainers.skip(beyond);
         for id in control.trainers.readmit() {
             control.readopt(&id, now, &mut out);
         }

@@ -10,7 +10,7 @@ impl Controller {
     #[must_use = "effects must be carried out"]
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         if let Some(jump) = self.usage.find_jump(now, self.lock_step.is_wall()) {
-            self.trainers.clock_jumped(jump);
+            self.trainers.skip(jump);
         }
         let (all, of_kinds) = (self.nodes.count(), self.nodes.count_of_kinds());
         let now = Now {

@@ -22,6 +22,8 @@ pub(crate) struct Usage {
     idle_node_s: f64,
     harvested_node_s: f64,
     kinds: BTreeMap<KindName, KindUse>,
+    /// Whether the time since an earlier instance waits for the pool.
+    waits: bool,
     /// The newest moment.
     before: Option<Now>,
     harm: BTreeMap<String, Harm>,
@@ -29,17 +31,30 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Continues from the sums that an earlier instance has stored.
-    pub(crate) fn resumed(tally: &Tally) -> Self {
-        Self {
+    /// Continues from the sums that an earlier instance has stored. The time without control counts once
+    /// the pool is known, for as long as agents have held their nodes. Returns what is left of it.
+    pub(crate) fn resumed(tally: &Tally, held_for: Span, now: Now) -> (Self, Span) {
+        let beyond = tally.upto.map_or(Span::ZERO, |upto| {
+            now.cluster.since(upto + held_for).max(Span::ZERO)
+        });
+        let usage = Self {
             since: tally.since,
-            upto: tally.upto,
+            upto: tally.upto.map(|upto| upto + beyond),
             idle_node_s: tally.idle_node_s,
             harvested_node_s: tally.harvested_node_s,
             kinds: tally.kinds.clone(),
+            waits: tally.upto.is_some(),
             before: None,
             harm: tally.harm.clone(),
             unconfirmed: tally.unconfirmed,
+        };
+        (usage, beyond)
+    }
+
+    /// The pool is known after a start: the time without control counts with these numbers of nodes.
+    pub(crate) fn catch_up(&mut self, now: Now, all: Count, of_kinds: &BTreeMap<KindName, Count>) {
+        if std::mem::take(&mut self.waits) {
+            self.advance(now, all, of_kinds);
         }
     }
 
@@ -72,8 +87,12 @@ impl Usage {
             .is_some_and(|upto| now.cluster + OTHER_TRACE < upto)
         {
             self.upto = Some(now.cluster);
+            self.waits = false;
         }
-        let cluster = self.upto.map_or(now.cluster, |upto| upto.max(now.cluster));
+        let cluster = self.end_by(now.cluster);
+        if self.waits {
+            return cluster;
+        }
         if let Some(upto) = self.upto {
             let seconds = cluster.since(upto).as_secs_f64();
             self.idle_node_s += f64::from(all.in_pool) * seconds;
@@ -224,7 +243,7 @@ mod tests {
         usage.give_back("taken", Span::from_ms(900), at(6).cluster);
         usage.give_back("preempted", Span::ZERO, at(7).cluster);
         usage.miss();
-        let mut usage = Usage::resumed(&usage.tally());
+        let (mut usage, _) = Usage::resumed(&usage.tally(), Span::ZERO, at(8));
         usage.give_back("preempted", Span::from_ms(30), at(8).cluster);
         let tally = usage.tally();
         let counts = tally

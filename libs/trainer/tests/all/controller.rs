@@ -614,6 +614,50 @@ fn control_starts_again_without_touching_what_runs() {
 }
 
 #[test]
+fn owners_have_had_what_was_harvested_after_short_and_long_times_without_control() {
+    for (away, counts, leaves) in [
+        (0, 0, false),
+        (30, 30, false),
+        (30, 30, true),
+        // Agents give their nodes back after the lease timeout.
+        (40_000, 60, false),
+        (40_000, 60, true),
+    ] {
+        let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+        (0..4).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        let turn = |w: &mut World, seconds| {
+            w.renew();
+            w.pass(Span::from_secs(seconds));
+            w.statuses();
+            w.report_all();
+            w.deliver(usize::MAX);
+            w.input(Input::Timer);
+        };
+        (0..5).for_each(|_| turn(&mut w, 20));
+        w.pass(Span::from_secs(away));
+        if leaves {
+            w.pool.remove(&node(1));
+        }
+        w.restart_control();
+        turn(&mut w, 2);
+        w.snapshot();
+        turn(&mut w, 10);
+        let tally = w.controller.tally();
+        let owners = w.controller.owners();
+        let had: f64 = owners.values().map(|owner| owner.node_s).sum();
+        let after = if leaves { 10.0 } else { 20.0 };
+        let wanted = f64::from(2 * (100 + counts + 2)) + after;
+        let case = (away, leaves);
+        assert!((had - wanted).abs() < 1e-6, "{case:?}: {had}, {wanted}");
+        assert!(
+            (tally.harvested_node_s - had).abs() < 1e-6,
+            "{case:?}: {tally:?}"
+        );
+    }
+}
+
+#[test]
 fn lock_step_waits_for_reports_then_for_the_plan_and_its_acknowledgements() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     let tick = |w: &World, step, complete| {

@@ -357,6 +357,25 @@ impl Nodes {
         nodes.map(|(id, _)| id.clone()).collect()
     }
 
+    /// The counts with these holes, before the pool is known. Nodes under a lease were in the pool.
+    pub(crate) fn count_with(
+        &self,
+        holes: &BTreeSet<NodeId>,
+    ) -> (Count, BTreeMap<KindName, Count>) {
+        let (mut all, mut of_kinds) = (Count::default(), BTreeMap::<_, Count>::new());
+        let leased = self.by_id.iter();
+        let leased = leased.filter(|(_, node)| node.lease.owner().is_some());
+        let leased: BTreeSet<&NodeId> = leased.map(|(id, _)| id).collect();
+        for id in leased.iter().copied().chain(holes).collect::<BTreeSet<_>>() {
+            let held = i32::from(leased.contains(id));
+            all.add(1, held);
+            if let Some(kind) = self.kinds.of(id) {
+                of_kinds.entry(kind.clone()).or_default().add(1, held);
+            }
+        }
+        (all, of_kinds)
+    }
+
     /// A node was given back before the pool was known.
     pub(crate) fn returned_early(&mut self, id: &NodeId) {
         self.returned.insert(id.clone());

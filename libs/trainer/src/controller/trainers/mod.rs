@@ -97,10 +97,14 @@ impl Trainers {
         })
     }
 
-    /// The cluster's clock has jumped: nodes were held for no longer, or shorter, than in real time.
-    pub(crate) fn clock_jumped(&mut self, by: Span) {
+    /// This much of the cluster's time does not count: its clock has jumped, or agents had given back the
+    /// nodes.
+    pub(crate) fn skip(&mut self, time: Span) {
+        if time == Span::ZERO {
+            return;
+        }
         for trainer in self.by_id.values_mut() {
-            trainer.clock_jumped(by);
+            trainer.skip(time);
         }
     }
 

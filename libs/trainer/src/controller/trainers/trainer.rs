@@ -559,13 +559,12 @@ impl Trainer {
         }
     }
 
-    /// The cluster's clock has jumped by this under the present incarnation, which held its nodes for
-    /// the real time alone.
-    pub(super) fn clock_jumped(&mut self, by: Span) {
+    /// The present incarnation did not hold its nodes for this much of the cluster's time.
+    pub(super) fn skip(&mut self, time: Span) {
         let nodes = self.record.nodes.len() as f64;
         if nodes > 0.0 {
-            self.record.held.seconds -= by.as_secs_f64();
-            self.record.held.node_s -= by.as_secs_f64() * nodes;
+            self.record.held.seconds -= time.as_secs_f64();
+            self.record.held.node_s -= time.as_secs_f64() * nodes;
             self.dirty = true;
         }
     }

@@ -184,7 +184,7 @@ impl World {
             self.records.values().cloned().collect(),
             self.controller.past().clone(),
             leases,
-            Some(&tally),
+            Some((&tally, self.config.lease_timeout)),
             self.controller.version(),
             self.now,
         );
