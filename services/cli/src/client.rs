@@ -274,7 +274,8 @@ impl Client {
             ),
             (None, Some(why)) => (
                 why,
-                "make room on the disk of nats-server (its log names the place): all goes on by itself",
+                "make room on the disk of nats-server (its log names the place): under `lacuna up` and in \
+                 containers all goes on by itself, elsewhere restart nats-server",
             ),
             (None, None) => (
                 format!(
