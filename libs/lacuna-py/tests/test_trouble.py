@@ -10,6 +10,7 @@ import pytest
 
 from conftest import HERE, SOURCE, goes_on, start
 from lacuna import bench
+from lacuna.stuck import Stuck
 
 
 def test_a_newcomer_that_dies_before_it_comes_does_not_hold_up_the_others(cluster):
@@ -160,3 +161,24 @@ def test_torchft_that_is_missing_is_named_with_the_remedy(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torchft", None)
     assert bench.main(["--under", "torchft"]) == bench.main(["rates", "--under", "torchft"]) == 69
     assert capsys.readouterr().err.count("`libs/lacuna-py/newer_torch.py FOLDER torchft`") == 2
+
+
+def test_a_program_that_comes_to_no_step_says_once_where_it_is(caplog):
+    stuck = Stuck(lambda: True, after=0.1)
+
+    def lines_that_hang(said):
+        end = time.monotonic() + 20.0
+        while len(caplog.records) < said and time.monotonic() < end:
+            time.sleep(0.01)
+
+    stuck.start()
+    try:
+        for said in (1, 2):
+            stuck.asked()
+            lines_that_hang(said)
+            # It is said once.
+            time.sleep(0.3)
+            assert len(caplog.records) == said
+            assert "in lines_that_hang" in caplog.text
+    finally:
+        stuck.close()

@@ -53,6 +53,11 @@ class Busy:
         if self._thread.is_alive():
             self._thread.join(2.0)
 
+    @property
+    def on(self) -> bool:
+        """Whether the program is busy."""
+        return self._depth > 0
+
     def begin(self, patience: float, limit: float) -> None:
         """The program is busy. The group is let go after ``patience`` seconds.
 

@@ -38,6 +38,7 @@ from .saving import Saver
 from .sharding import Node, node_of
 from .stages import SETTING, holds_tables, is_table_node
 from .state import Parts, Scaler, Stateful, broadcast
+from .stuck import Stuck
 from .tree import pack
 from .turns import Turns
 from .update import Update, reseed
@@ -239,6 +240,7 @@ class Elastic:
         self._busy = (
             Busy(membership.show_busy, self._let_go) if isinstance(membership, Regroup) else None
         )
+        self._stuck = Stuck(lambda: self._closed.on and not (self._busy and self._busy.on))
         self._loss: Optional[float] = None
         self._said_not_finite = False
         self._last_step = 0.0
@@ -372,6 +374,7 @@ class Elastic:
         self._link.start()
         if self._busy is not None:
             self._busy.start()
+        self._stuck.start()
         return self
 
     def __exit__(
@@ -396,6 +399,7 @@ class Elastic:
         self._saver.settle()
         if self._busy is not None:
             self._busy.close()
+        self._stuck.close()
         is_done = error is None and wrong is None
         if is_done:
             _done.append(self._span.run)
@@ -510,6 +514,7 @@ class Elastic:
         try:
             while True:
                 self._moments.asked()
+                self._stuck.asked()
                 if self._saves:
                     # What the program does after a step belongs to the state of that step.
                     self._saves = False
