@@ -508,6 +508,9 @@ with lacuna.elastic(model, optimizer, batch=BATCH) as run:
         "leave the division out",
         samples=64,
     ),
+    "accumulation of a loss that is halved": Loop(
+        before().replace(LOSS, f"{LOSS} / 2"), PARTS.format(line="run.backward(loss / 2)")
+    ),
     "scheduler that the run lacks": Loop(
         before(after="scheduler.step()", head=STEP_LR),
         after(after="scheduler.step()", head=STEP_LR),

@@ -114,7 +114,7 @@ TWO_LOSSES = "run.backward(loss) has added up the loss of this step: write run.s
 def divided(parts: float) -> str:
     """A loss that is divided by the number of parts, beside its weight."""
     return (
-        f"the loss of a part is divided by {parts:g}, and there are {parts:g} parts: "
+        f"the loss of a part is divided by {parts:g}, the parts that a batch has on one member: "
         "run.backward(loss) weighs each by its samples already, so leave the division out. A "
         f"factor of another meaning: run.backward({1 / parts:g} * loss)"
     )

@@ -674,16 +674,18 @@ class Elastic:
         sum_of, marks, scaler = self._accumulated(), self._gradients.marks, self._parts.scaler
         why = losses.why_not_a_mean(loss) if marks.thorough else None
         divisor = losses.divisor(loss) if marks.thorough and sum_of.passes else None
-        if divisor is not None and divisor > 1.0 and divisor in (sum_of.passes, share.batch / sum_of.size):
-            why = misuse.divided(divisor)
+        if divisor is not None and divisor > 1.0:
+            # The parts of one process. Those of a member follow the members, and a factor does not.
+            whole = reference(self._update.policy) / sum_of.size
+            why = misuse.divided(divisor) if divisor in (whole, math.ceil(whole)) else why
         if why is not None:
             raise RuntimeError(why)
-        part, whole = sum_of.weight if weight is None else weight, loss
+        part, given = sum_of.weight if weight is None else weight, loss
         loss = loss if part == 1.0 else torch.mul(loss, part)
         sum_of.add(loss)
         marks.weighed = True
         try:
-            with self._closed.part(whole, part):
+            with self._closed.part(given, part):
                 (loss if scaler is None else scaler.scale(loss)).backward()
         finally:
             marks.weighed = False
