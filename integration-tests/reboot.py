@@ -163,18 +163,21 @@ class Site:
             except OSError:
                 pass
         try:
-            while "its disk may be full" not in (said := self.control_says()):
-                if time.monotonic() - started > LIMIT:
-                    raise Failed(f"control does not say within {LIMIT:.0f} s that the disk is full: {said}")
-                time.sleep(0.5)
-            try:
-                said = self.lacuna("trainers")
-            except Failed as failed:
-                said = str(failed)
-            if "keeps nothing" not in said:
-                raise Failed(f"`lacuna trainers` does not say that the disk is full: {said}")
+            for where, says in {"/healthz": self.control_says, "`lacuna trainers`": self.command_says}.items():
+                while "its disk may be full" not in (said := says()):
+                    if time.monotonic() - started > LIMIT:
+                        raise Failed(f"{where} does not say within {LIMIT:.0f} s that the disk is full: {said}")
+                    time.sleep(0.5)
         finally:
             fill.unlink()
+
+    def command_says(self) -> str:
+        """What a command says that fails; empty while none does."""
+        try:
+            self.lacuna("trainers")
+        except Failed as failed:
+            return str(failed)
+        return ""
 
     def control_says(self) -> str:
         """The answer of control's /healthz; empty while it has no container."""

@@ -43,6 +43,7 @@
 //! | receive a subject that a stream keeps | [`Bus::follow`], [`Bus::follow_direct`] |
 //! | newest value now | [`Bus::last`] |
 //! | request and answer | [`Bus::request`], [`Bus::respond`] |
+//! | take what users ask of the instance that leads | [`Bus::requests`] |
 //! | compare-and-set, list, watch | [`Bus::bucket`] |
 //! | each message until it is processed | [`Bus::queue`] |
 //! | notice an outage | [`Bus::link`] |
