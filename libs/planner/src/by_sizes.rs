@@ -149,12 +149,10 @@ impl BySizes {
         match self.settings.policy {
             Policy::EqualShare => {
                 let sizes = equal_share::solve(problem);
-                let best = self.solver.solve(problem).objective;
-                let gap = (best - sizes.objective) / sizes.objective.abs();
-                let mut solve = solved(&sizes, "equal-share");
-                if best > sizes.objective {
-                    solve.outcome = Outcome::Feasible { gap };
-                }
+                let solve = Solve {
+                    outcome: Outcome::Found,
+                    ..solved(&sizes, "equal-share")
+                };
                 (sizes, solve)
             }
             Policy::Milp => milp::solve(problem, &self.settings.milp),
